@@ -1,7 +1,7 @@
-"""What machine, what versions, what code: the environment.json of an attempt.
+"""The environment of a run: machine, versions and code. It is the environment.json of an attempt.
 
-Nothing here starts CUDA or imports torch; what torch knows is asked only where it is loaded already. All of it is
-stable from run to run on one installation: an interrupted attempt is resumed only if the ids are equal.
+Nothing here starts CUDA or imports torch: torch is asked only if it is loaded already. Everything recorded is stable
+from run to run on one installation: an interrupted attempt is resumed only if the ids are equal.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ from harness.results import provenance
 DRIVER = Path("/proc/driver/nvidia/gpus")
 DEVICES = Path("/dev")
 _OF_EXTRA = re.compile(r"""; *(?:\(.*\) *and *)?extra *== *["']([^"']*)["'] *$""")
-"""The end of a requirement that holds under one extra only."""
+"""Matches the end of a requirement that holds under one extra only."""
 
 
 def collect(device: str, distributions: Iterable[str], place: str = "") -> dict[str, Any]:
-    """The environment of runs on `device` that use the plugins of `distributions`; `place` names a share of the device.
+    """Return the environment of runs on `device` that use the plugins of `distributions`.
+
+    `place` names a share of the device.
 
     id             SHA-256 of the rest
     bench, python, torch, packages    versions: the harness, Python, torch, and all that harness and plugins require
-    platform, cpu, cores, gpu, device, threads    the machine; gpu is None on a CPU or where CUDA is not started
+    platform, cpu, cores, gpu, device, threads    the machine; gpu is None on a CPU or if CUDA is not started
     deterministic, cudnn_deterministic, cudnn_benchmark, matmul_precision    torch's flags; None without torch
     code           distribution -> version, commit, dirty: of the harness and of each plugin
     """
@@ -65,7 +67,7 @@ def collect(device: str, distributions: Iterable[str], place: str = "") -> dict[
 
 
 def is_whole(document: Mapping[str, Any]) -> bool:
-    """Whether a stored environment is what was collected: its id is the checksum of the rest."""
+    """Return whether a stored environment is unaltered: its id is the checksum of the rest."""
     return document.get("id") == _digest({name: value for name, value in document.items() if name != "id"})
 
 
@@ -74,7 +76,7 @@ def _digest(record: Mapping[str, Any]) -> str:
 
 
 def _torch(device: str) -> dict[str, Any]:
-    """What the torch of this process says of itself, if it is loaded."""
+    """Return what torch reports in this process, or {} if it is not loaded."""
     torch = sys.modules.get("torch")
     if torch is None:
         return {}
@@ -100,9 +102,11 @@ def _matmul_precision() -> str:
 
 @functools.cache
 def requirements(names: tuple[str, ...], but: frozenset[str] = frozenset()) -> dict[str, str]:
-    """Versions of these distributions and of all that they require, transitively, by canonical name; of all there is
-    where the harness is not installed. Those named in `but` are left out, and what is required through them alone.
-    Unrelated packages stay out: installing one must not change the environment of a run.
+    """Return the versions of these distributions and of all that they require, transitively, by canonical name.
+
+    If the harness is not installed, the versions of all installed distributions are returned. Distributions named in
+    `but` are left out, with what only they require. Unrelated packages are left out too: installing one must not change
+    the environment of a run.
     """
     if version(HARNESS) is None:
         found = {canonicalize_name(d.name): d.version for d in importlib.metadata.distributions() if d.name}
@@ -128,7 +132,7 @@ def requirements(names: tuple[str, ...], but: frozenset[str] = frozenset()) -> d
 
 @functools.cache
 def required(name: str) -> frozenset[str]:
-    """Canonical names of what a distribution requires directly; nothing where it is not installed."""
+    """Return the canonical names of what a distribution requires directly; nothing if it is not installed."""
     try:
         lines = importlib.metadata.distribution(name).requires or []
     except importlib.metadata.PackageNotFoundError:
@@ -137,10 +141,10 @@ def required(name: str) -> frozenset[str]:
 
 
 def _requirement(line: str, extra: str = "") -> Requirement | None:
-    """A requirement that holds on this machine under an extra; None for another, or a line that is none."""
+    """Parse a requirement under an extra; returns None if it does not hold on this machine, or is not a requirement."""
     only = _OF_EXTRA.search(line)
     if only and canonicalize_name(only[1]) != canonicalize_name(extra):
-        return None  # nine in ten lines; parsing them all takes three times as long
+        return None  # nine in ten lines end here; parsing them all takes three times as long
     try:
         found = Requirement(line)
         return found if found.marker is None or found.marker.evaluate({"extra": extra}) else None
@@ -149,7 +153,7 @@ def _requirement(line: str, extra: str = "") -> Requirement | None:
 
 
 def version(name: str) -> str | None:
-    """Of a distribution; None where it is not installed."""
+    """Return the version of a distribution, or None if it is not installed."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -157,26 +161,26 @@ def version(name: str) -> str | None:
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on this operating system
+    except AttributeError:  # this operating system does not have it
         return os.cpu_count() or 1
 
 
 def gpus() -> list[str]:
-    """The NVIDIA GPUs that this process may use, "cuda:0", "cuda:1", ..., found without torch: CUDA stays unstarted.
+    """Return the NVIDIA GPUs that this process may use, "cuda:0", "cuda:1", ..., without torch: CUDA is not started.
 
-    Where the driver's list is hidden, as in some containers, the device files are counted.
+    If the driver's list is hidden, as in some containers, the device files are counted.
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     try:
-        there = len(list(DRIVER.iterdir()))
+        count = len(list(DRIVER.iterdir()))
     except OSError:
-        there = len(list(DEVICES.glob("nvidia[0-9]*")))
+        count = len(list(DEVICES.glob("nvidia[0-9]*")))
     if visible is not None:
-        there = min(there, sum(bool(word.strip()) and word.strip() != "-1" for word in visible.split(",")))
-    return [f"cuda:{i}" for i in range(there)]
+        count = min(count, sum(bool(word.strip()) and word.strip() != "-1" for word in visible.split(",")))
+    return [f"cuda:{i}" for i in range(count)]
 
 
 @functools.cache

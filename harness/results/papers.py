@@ -1,6 +1,6 @@
-"""The papers' files: settings, choices, printed cells and claims. `plugins/papers` says what they hold.
+"""The papers' files: settings, choices, printed cells and claims. `plugins/papers` describes their content.
 
-Plans take the settings from here, the store its rows: a file is parsed and checked in one way for both.
+Plans take the settings from here, and the store its rows, so that a file is parsed and checked in one way for both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.system.toml import parse, read_text
 
 PROVENANCES = ("paper", "code", "inferred", "ours")
 USER, SWEPT, TUNED = "user", "swept", "tuned"
-"""The provenances of a value that a user set for a run, of one of a declared sweep, and of one from `bench tune`."""
+"""The provenance of a value that a user set for a run, of one in a declared sweep, and of one from `bench tune`."""
 ALONE = "each alone"
 PLACE = ("method", "task", "protocol")
 LABELS = ("table", "row", "column")
@@ -34,21 +34,22 @@ _OURS = re.compile(r"\bours\b")
 
 
 def provenance(origin: Mapping[str, Any]) -> str:
-    """Who chose a setting, by its recorded origin; a class's default is "ours" where its source says that it is."""
+    """Return who chose a setting, by its recorded origin. A class's default is "ours" if its source says so."""
     kind = str(origin["provenance"])
     return "ours" if kind == "default" and _OURS.search(str(origin.get("source", ""))) else kind
 
 
 def settle(origins: Mapping[str, Any], choices: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Setting -> who chose it. `choices` are what the papers' files have now of the run's method, task and protocol.
+    """Return for each setting who chose it.
 
-    A value that a user set is the paper's if its file states that value, and `SWEPT` if the remaining ones are a point
-    of its declared sweep: a run has the same key whoever asked for it.
+    `choices` are those that the papers' files now have for the run's method, task and protocol. A value that a user set
+    counts as the paper's if its file states that value. The other values that a user set count as `SWEPT` if they are a
+    point of the paper's declared sweep: a run has the same key, whoever asked for it.
     """
     kinds = {name: provenance(origin) for name, origin in origins.items()}
     changed = {name: origins[name]["value"] for name, kind in kinds.items() if kind == USER and name in choices}
     for name, value in list(changed.items()):
-        if repr(value) == repr(json.loads(choices[name]["stated"])[0]):  # 1 is not true
+        if repr(value) == repr(json.loads(choices[name]["stated"])[0]):  # 1 == True
             kinds[name] = choices[name]["provenance"]
             del changed[name]
     alone = any(choices[name]["sweep"] for name in changed)
@@ -59,9 +60,9 @@ def settle(origins: Mapping[str, Any], choices: Mapping[str, Mapping[str, Any]])
 
 
 def settings_for(registry: Registry, offers: Iterable[Offer]) -> list[dict[str, Any]]:
-    """The settings of all papers, each with the distribution that has it.
+    """Return the settings of all papers, each with the distribution that provides it.
 
-    A file that cannot be read stops the runs of its own plugin's offers, not others'.
+    A file that cannot be read stops the runs of its own plugin's offers, but not those of others.
     """
     own = {offer.distribution for offer in offers}
     found: list[dict[str, Any]] = []
@@ -76,11 +77,16 @@ def settings_for(registry: Registry, offers: Iterable[Offer]) -> list[dict[str, 
 
 
 def settings(path: Path) -> list[dict[str, Any]]:
-    """The [[settings]] of a paper's file, each with the id of the paper; `PluginError` names file, table and key."""
+    """Return the [[settings]] of a paper's file, each with the id of the paper.
+
+    Raises `PluginError`, which names file, table and key.
+    """
     try:
         document = _document(path)
         return [
-            {**one, "paper": document["paper"]["id"]} for table in document.get("settings", []) for one in _each(table)
+            {**one, "paper": document["paper"]["id"]}
+            for table in document.get("settings", [])
+            for one in _combinations(table)
         ]
     except OSError as error:
         raise PluginError(f"paper file {path}: {error.strerror}") from error
@@ -90,8 +96,10 @@ def settings(path: Path) -> list[dict[str, Any]]:
 
 
 def sweeps(table: Mapping[str, Any]) -> list[dict[str, list[Any]]]:
-    """The declared sweeps of a table of settings: of the settings that have several values, "swept", every combination;
-    where the table says `sweep = "each alone"`, one setting after the other.
+    """Return the declared sweeps of a table of settings, each as the values of the settings that it varies.
+
+    One sweep takes every combination of the settings that have several values, "swept". If the table's `sweep` is "each
+    alone", each of these settings has a sweep of its own.
     """
     found = {name: entry["swept"] for name, entry in table.get("values", {}).items() if "swept" in entry}
     if table.get("sweep") == ALONE:
@@ -100,7 +108,7 @@ def sweeps(table: Mapping[str, Any]) -> list[dict[str, list[Any]]]:
 
 
 def checksum(paths: Iterable[Path]) -> str:
-    """SHA-256 of the files, together; one that cannot be read counts as empty."""
+    """Return the SHA-256 of the files together. A file that cannot be read counts as empty."""
     total = hashlib.sha256()
     for path in sorted(paths):
         content = b""
@@ -111,9 +119,9 @@ def checksum(paths: Iterable[Path]) -> str:
 
 
 def read(paths: Iterable[Path]) -> tuple[dict[str, list[Row]], list[str]]:
-    """The rows of all papers by table, and a note for each file that is not whole.
+    """Return the rows of all papers by table, and a note for each file that is left out.
 
-    A file whose [paper] has an id alone is a second one of that paper, with settings and choices.
+    A file whose [paper] has nothing but an id is a second file of that paper, with settings and choices.
     """
     paths = sorted(paths)
     digest = checksum(paths)
@@ -141,11 +149,11 @@ def _paper(document: Mapping[str, Any], digest: str) -> dict[str, list[Row]]:
     return {
         "paper": heads,
         "reported_value": [
-            row(columns_of("reported_value"), _labelled(entry), f"[[reported]]: cell {i}", paper=name, i=i)
+            row(columns_of("reported_value"), _with_text_labels(entry), f"[[reported]]: cell {i}", paper=name, i=i)
             for i, entry in enumerate(_entries(document, "reported", "cells"))
         ],
         "claim": [
-            row(columns_of("claim"), _labelled(entry), f"[[claim]]: claim {i}", paper=name, i=i, document=entry)
+            row(columns_of("claim"), _with_text_labels(entry), f"[[claim]]: claim {i}", paper=name, i=i, document=entry)
             for i, entry in enumerate(_entries(document, "claim", "claims"))
         ],
         "choice": [row(columns_of("choice"), choice, where, paper=name) for where, choice in _choices(document)],
@@ -153,9 +161,9 @@ def _paper(document: Mapping[str, Any], digest: str) -> dict[str, list[Row]]:
 
 
 def _choices(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The settings of each method, and what a protocol rests on besides, each with where it stands."""
+    """Yield the settings of each method, then the other choices behind each protocol, with their places in the file."""
     for i, table in enumerate(document.get("settings", []), 1):
-        for one, (name, entry) in itertools.product(_each(table), table.get("values", {}).items()):
+        for one, (name, entry) in itertools.product(_combinations(table), table.get("values", {}).items()):
             stated = dump([entry["value"], *entry.get("swept", [])])
             record = {**entry, **{key: one[key] for key in PLACE}, "name": name, "value": _text(entry["value"])}
             yield f"[[settings]] {i}", {**record, "stated": stated, "sweep": table.get("sweep")}
@@ -163,19 +171,22 @@ def _choices(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, An
         where = f"[[choices]] {i}"
         entries = _tables(table, "values", f"{where}: values is not a list of tables")
         _check_place(where, table, optional=("method",))
-        for one, entry in itertools.product(_each(table), entries):
+        for one, entry in itertools.product(_combinations(table), entries):
             yield where, {**entry, **{key: one.get(key) for key in PLACE}}
 
 
-def _each(table: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """What a table says, for each combination of its methods, tasks and protocols."""
+def _combinations(table: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the content of a table for each combination of its methods, tasks and protocols."""
     lists = {key: table[key] for key in PLACE if isinstance(table.get(key), list)}
     for names in itertools.product(*lists.values()):
         yield {**table, **dict(zip(lists, names, strict=True))}
 
 
 def _entries(document: Mapping[str, Any], key: str, members: str) -> Iterator[Mapping[str, Any]]:
-    """The records of [[key]]: itself, or each of its list `members` with what the table says of all of them."""
+    """Yield the records of [[key]].
+
+    A table with the list `members` gives a record for each member, to which the table's other entries are added.
+    """
     for table in _tables(document, key, f"{key} is not a list of tables, [[{key}]]"):
         if members not in table:
             yield table
@@ -196,20 +207,20 @@ def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _labelled(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Labels are text, though a file may write a table's number as one."""
+def _with_text_labels(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a record with its labels as text: a file may write a table's number as a number."""
     return {name: str(value) if name in LABELS else value for name, value in entry.items()}
 
 
 def _document(path: Path) -> Mapping[str, Any]:
-    """A file whose [paper] and [[settings]] are checked; `Malformed` names table and key."""
+    """Return a file whose [paper] and [[settings]] are checked. Raises `Malformed`, which names table and key."""
     return _parsed(read_text(path))
 
 
 @functools.lru_cache(maxsize=64)
 def _parsed(text: str) -> Mapping[str, Any]:
-    """A plan asks for it once a row, and to parse a paper's file takes 10 ms."""
-    document = _known(text)
+    """Parse and check a paper's file. A plan asks for it once per row, and parsing takes 10 ms."""
+    document = _cached_document(text)
     paper = document.get("paper")
     if not isinstance(paper, dict) or not isinstance(paper.get("id"), str):
         raise Malformed("[paper] is missing, or its id is not text")
@@ -218,12 +229,12 @@ def _parsed(text: str) -> Mapping[str, Any]:
     return document
 
 
-def _known(text: str) -> Mapping[str, Any]:
-    """The document of a text, from the cache if it was parsed before: TOML takes ten times as long as JSON."""
+def _cached_document(text: str) -> Mapping[str, Any]:
+    """Return the document in a text, from the cache if it was parsed before: TOML takes ten times as long as JSON."""
     found = cache.read("papers", text)
     if found is None:
         document = parse(text)
-        with suppress(TypeError):  # of a date
+        with suppress(TypeError):  # a date is not JSON
             cache.keep("papers", text, json.dumps(document))
         return document
     known: Mapping[str, Any] = json.loads(found)
@@ -244,7 +255,7 @@ def _check_table(where: str, table: Mapping[str, Any]) -> None:
         if not isinstance(table.get(key, ""), str):
             raise Malformed(f"{where}: {key} = {table[key]!r:.60} is not text")
     if table.get("sweep", ALONE) != ALONE:
-        raise Malformed(f"{where}: sweep = {table['sweep']!r:.60} is not {ALONE!r}, which is all that may be said")
+        raise Malformed(f"{where}: sweep = {table['sweep']!r:.60} is not {ALONE!r}, the only value allowed")
     values = table.get("values", {})
     if not isinstance(values, dict):
         raise Malformed(f"{where}: values is not a table")
@@ -256,7 +267,7 @@ def _check_table(where: str, table: Mapping[str, Any]) -> None:
                 f'{where}: "{name:.60}": provenance is not one of {", ".join(PROVENANCES)}, or source is not text'
             )
         several = entry.get("swept", [entry["value"]])
-        if not isinstance(several, list) or repr(entry["value"]) not in map(repr, several):  # 1 is not true
+        if not isinstance(several, list) or repr(entry["value"]) not in map(repr, several):  # 1 == True
             raise Malformed(f'{where}: "{name:.60}": swept is not a list with {entry["value"]!r} in it')
         if not all(isinstance(value, str | int | float | bool) for value in several):
             raise Malformed(f'{where}: "{name:.60}": swept has a value that is no text, number, true or false')

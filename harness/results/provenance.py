@@ -1,4 +1,4 @@
-"""From which commit a distribution's code comes, and whether it was changed since."""
+"""The commit that a distribution's code comes from, and whether the code was changed since."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ UNKNOWN = {"commit": None, "dirty": None}
 
 @functools.cache
 def code(distribution: str) -> dict[str, Any]:
-    """{"commit", "dirty"} of a distribution, both None where no git checkout is known.
+    """Return {"commit", "dirty"} of a distribution, both None if no git checkout is known.
 
-    The checkout is the one that its packages lie in (an editable installation, a development tree), or the one that
-    pip installed them from. `dirty` says that the source differs from the commit: changed or untracked files in the
-    checkout, or installed files that are not those of the checkout.
+    The checkout is the one that contains its packages (an editable installation, a development tree), or else the one
+    that pip installed them from. `dirty` says whether the source differs from the commit: the checkout has changed or
+    untracked files, or the installed files differ from those of the checkout.
     """
     packages = _packages(distribution)
     for package in packages:
@@ -43,13 +43,13 @@ def code(distribution: str) -> dict[str, Any]:
     root = _root(Path(unquote(address.path))) if address.scheme == "file" else None
     if root is None:
         return dict(UNKNOWN)
-    theirs = [_counterpart(Path(unquote(address.path)), package) for package in packages]
-    same = all(_equal(ours, other) for ours, other in zip(packages, theirs, strict=True))
-    return {"commit": _git(root, "rev-parse", "HEAD") or None, "dirty": not same or _changed(root, theirs)}
+    originals = [_counterpart(Path(unquote(address.path)), package) for package in packages]
+    same = all(_equal(ours, other) for ours, other in zip(packages, originals, strict=True))
+    return {"commit": _git(root, "rev-parse", "HEAD") or None, "dirty": not same or _changed(root, originals)}
 
 
 def package_hash(distribution: str) -> str:
-    """SHA-256 of the files of a distribution's packages."""
+    """Return the SHA-256 of the files of a distribution's packages."""
     total = hashlib.sha256()
     for package in _packages(distribution):
         files = package.rglob("*") if package.is_dir() else [package]
@@ -60,7 +60,7 @@ def package_hash(distribution: str) -> str:
 
 
 def _packages(distribution: str) -> list[Path]:
-    """The top-level packages (folders, or single files) of a distribution: those of its entry points."""
+    """Return the top-level packages (folders, or single files) of a distribution: those of its entry points."""
     values = [entry.value for entry in entries().found if entry.distribution == distribution]
     tops = {value.partition(":")[0].partition(".")[0].strip() for value in values}
     found = {HOME} if distribution == "sgmcmc-bench" else set()
@@ -81,13 +81,13 @@ def _changed(root: Path, packages: list[Path]) -> bool:
 
 
 def _counterpart(checkout: Path, package: Path) -> Path:
-    """Where an installed package lies in the checkout that it was installed from: at its root, or in src/."""
+    """Return where an installed package is in the checkout that it was installed from: at its root, or in src/."""
     inside = checkout / "src" / package.name
     return inside if inside.exists() else checkout / package.name
 
 
 def _equal(package: Path, other: Path) -> bool:
-    """Whether two packages have the same source."""
+    """Return whether two packages have the same source."""
     return _contents(package) == _contents(other)
 
 
@@ -97,7 +97,7 @@ def _contents(package: Path) -> dict[str, bytes]:
 
 
 def _origin(distribution: str) -> dict[str, Any]:
-    """What pip wrote down about where it installed from (PEP 610)."""
+    """Return pip's record of where it installed a distribution from (PEP 610), or {} if there is none."""
     try:
         text = importlib.metadata.distribution(distribution).read_text("direct_url.json")
         record = json.loads(text or "{}")
@@ -107,14 +107,14 @@ def _origin(distribution: str) -> dict[str, Any]:
 
 
 def _root(path: Path) -> Path | None:
-    """The root of the git checkout that holds `path`."""
+    """Return the root of the git checkout that contains `path`, or None."""
     folder = path if path.is_dir() else path.parent
     found = _git(folder, "rev-parse", "--show-toplevel") if folder.is_dir() else None
     return Path(found) if found else None
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """The output of a git command that writes nothing; None where it fails or there is no git."""
+    """Return the output of a git command that writes nothing, or None if it fails or git is missing."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The records of a results folder, and their tables: what each field means, declared once."""
+"""The records of a results folder and their tables. The meaning of each field is declared here, once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.system.columns import SchemaColumn, columns, entry
 
 
 class Status(StrEnum):
-    """Of a run or an attempt, in the order in which they are listed."""
+    """The status of a run or an attempt, in the order in which statuses are listed."""
 
     NEW = "new"
     DONE = "done"
@@ -31,31 +31,31 @@ class Status(StrEnum):
     DAMAGED = "damaged"
 
     def __repr__(self) -> str:
-        """As of any text, also within a tuple."""
+        """Return the representation of the plain text, also within a tuple."""
         return repr(self.value)
 
 
 FINAL = (Status.DONE, Status.DIVERGED)
 RESUMABLE = (Status.OUT_OF_MEMORY, Status.TIMEOUT)
-"""Failed for lack of resources; --retry resumes from the last checkpoint, in a new attempt."""
+"""Statuses of runs that failed for lack of resources; --retry resumes from the last checkpoint, in a new attempt."""
 FAILED = (Status.ERROR, *RESUMABLE)
 PAUSED = (Status.CANCELLED, Status.PREEMPTED, Status.DEVICE_LOST, Status.DISK_FULL)
 CONTINUABLE = (*PAUSED, Status.ORPHANED)
 STATUSES = tuple(status for status in Status if status not in (Status.NEW, Status.DAMAGED))
-"""Of attempts."""
+"""The statuses of attempts."""
 
 
 @dataclass(frozen=True)
 class Meta:
-    """What the database says about itself."""
+    """Facts about the database itself."""
 
     key: str = entry("schema_version")
-    value: str = entry("as text")
+    value: str = entry("the value as text")
 
 
 @dataclass(frozen=True)
 class Environment:
-    """One row a machine, with its versions and code: the environment.json of attempts."""
+    """One row per machine, with its versions and code: the environment.json of attempts."""
 
     environment: str = entry("SHA-256 of the rest of environment.json", at="")
     bench: str | None = entry("version of sgmcmc-bench")
@@ -67,7 +67,7 @@ class Environment:
     torch: str | None = entry("version of torch, with its build")
     device: str | None = entry("device that the run was on: cpu, cuda:0; cuda:0 1/2 if two processes shared it")
     threads: int | None = entry("threads of torch within one operation")
-    deterministic: bool | None = entry("whether torch was held to deterministic algorithms")
+    deterministic: bool | None = entry("whether torch was restricted to deterministic algorithms")
     document: Mapping[str, Any] = entry("all of environment.json, packages and flags included, as JSON", at="")
 
 
@@ -96,10 +96,10 @@ class TaskVersion:
 
 @dataclass(frozen=True)
 class Run:
-    """One row a run key: what was asked for. Where attempts recorded it differently, the latest attempt's record."""
+    """One row per run key: what was asked for, as the latest attempt recorded it."""
 
     run_key: str = entry("SHA-256 of all that changes the result and of nothing else", at="key")
-    group_key: str = entry("the same without the seed: runs to average over", at="group")
+    group_key: str = entry("the same without the seed; runs that share it are averaged", at="group")
     key_version: int = entry("version of the rule that makes run keys")
     engine: int = entry("raised when the arithmetic of the harness changes")
     recorded_by: str = entry("attempt whose spec.json this row is", at="")
@@ -108,19 +108,19 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Value(Metric):
-    """One row a metric of an attempt."""
+    """One row per metric of an attempt."""
 
-    attempt: str = entry("attempt that it is of", "", at="")
-    value: float | None = entry("NULL where it does not exist", None)
+    attempt: str = entry("attempt that it belongs to", "", at="")
+    value: float | None = entry("the value; NULL if it does not exist", None)
     is_primary: bool = entry("whether it is the task's primary metric", False, at="primary")
 
     def __post_init__(self) -> None:
-        """A stored value is taken as it is, also where a task may not declare its metric so."""
+        """Accept a stored value as it is, even if a task may not declare its metric so."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptResult:
-    """One row an attempt at a run. Nothing is dropped: a failed attempt is a row with its reason."""
+    """One row per attempt at a run. Nothing is dropped: a failed attempt is a row with its reason."""
 
     attempt: str = entry("time of its start and a random part; sorts by time", "")
     run_key: str = entry("run that it is an attempt at", "", at="key")
@@ -131,18 +131,22 @@ class AttemptResult:
     chain: int | None = entry("that chain, counted from 0", None)
     started: str | None = entry("start, UTC", None, type="timestamp")
     finished: str | None = entry("end, UTC; NULL while unfinished", None, type="timestamp")
-    seconds_sampling: float | None = entry("wall seconds in steps", None, at="seconds.sampling", least=0)
-    seconds_observing: float | None = entry("wall seconds in observers", None, at="seconds.observing", least=0)
-    seconds_checkpoint: float | None = entry("wall seconds in checkpoints", None, at="seconds.checkpoint", least=0)
+    seconds_sampling: float | None = entry("wall seconds spent in steps", None, at="seconds.sampling", least=0)
+    seconds_observing: float | None = entry("wall seconds spent in observers", None, at="seconds.observing", least=0)
+    seconds_checkpoint: float | None = entry(
+        "wall seconds spent on checkpoints", None, at="seconds.checkpoint", least=0
+    )
     seconds_setup: float | None = entry(
-        "wall seconds in preparation and compilation", None, at="seconds.setup", least=0
+        "wall seconds spent on preparation and compilation", None, at="seconds.setup", least=0
     )
     steps_done: int | None = entry("steps of each chain", None, least=0)
     passes: float | None = entry(
         "gradient evaluations of a chain, in passes through the data; all included", None, least=0
     )
-    passes_per_step: float | None = entry("the same for a step", None, least=0)
-    draws_kept: int | None = entry("draws of a chain after burn-in and thinning: what the metrics saw", None, least=0)
+    passes_per_step: float | None = entry("the same for one step", None, least=0)
+    draws_kept: int | None = entry(
+        "draws of a chain after burn-in and thinning, from which the metrics are computed", None, least=0
+    )
     draws_stored: int | None = entry("draws of a chain in draws.safetensors", None, least=0)
     draws_stride: int | None = entry("every draws_stride-th kept draw is stored; 0: none", None, least=0)
     environment: str | None = entry("environment that it ran in", None, at="")
@@ -155,9 +159,9 @@ class AttemptResult:
 
 @dataclass(frozen=True)
 class CurvePoints:
-    """One row a curve of an attempt. The view `curve` has a row for each point."""
+    """One row per curve of an attempt. The view `curve` has a row for each point."""
 
-    attempt: str = entry("attempt that it is of")
+    attempt: str = entry("attempt that it belongs to")
     name: str = entry("name of the curve")
     x: list[float] = entry("abscissas")
     y: list[float] = entry("ordinates of chain 0, then those of chain 1 and so on; NULL where one does not exist")
@@ -165,9 +169,9 @@ class CurvePoints:
 
 @dataclass(frozen=True)
 class Artifact:
-    """One row a file that a concluded attempt left."""
+    """One row per file that a concluded attempt left."""
 
-    attempt: str = entry("attempt that it is of", at="")
+    attempt: str = entry("attempt that it belongs to", at="")
     file: str = entry("name within the attempt's directory", at="")
     sha256: str = entry("checksum of its content when it was written", at="")
     bytes: int | None = entry("size; NULL where the file is gone", at="")
@@ -183,20 +187,23 @@ class Level(StrEnum):
     RUN_HERE = "run here"
 
     def ranks(self, protocol: str) -> bool:
-        """Whether rows of a protocol rank from here on: those that cannot be replayed, where they are rescored."""
+        """Return whether rows of a protocol are ranked from this level on.
+
+        Rows that cannot be replayed are ranked from `RESCORED` on, the others from `REPEATED` on.
+        """
         least = Level.RESCORED if protocol == ELSEWHERE else Level.REPEATED
         return [*Level].index(self) >= [*Level].index(least)
 
 
 ELSEWHERE = "elsewhere"
-"""Protocol of rows that other software made and `bench score` measured: they cannot be replayed."""
+"""The protocol of rows that other software made and `bench score` measured. They cannot be replayed."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """One row an attempt of an exported folder: what the owner of the folder did to verify it."""
+    """One row per attempt of an exported folder: what the owner of the folder did to verify it."""
 
-    attempt: str = entry("attempt that it is of")
+    attempt: str = entry("attempt that it belongs to")
     level: str = entry(f"{', '.join(Level)}: {Level.RUN_HERE} is by the owner of the folder")
     how: str = entry("what was compared, and the outcome")
     salt: str = entry("text that chose which runs `bench verify` replayed; empty where it chose none")
@@ -204,11 +211,11 @@ class Verification:
 
 @dataclass(frozen=True)
 class Event:
-    """One row a line of events.jsonl."""
+    """One row per line of events.jsonl."""
 
-    attempt: str = entry("attempt that it is of", at="")
+    attempt: str = entry("attempt that it belongs to", at="")
     i: int = entry("number of the line, counted from 0", at="")
-    time: datetime = entry("when, UTC")
+    time: datetime = entry("time of the event, UTC")
     event: str = entry(
         f"created, started, resumed, checkpoint, warning, diverged, {', '.join(PAUSED)}, took over, finished, failed"
     )
@@ -217,33 +224,33 @@ class Event:
 
 @dataclass(frozen=True)
 class Paper:
-    """One row a paper whose settings, values and claims are known."""
+    """One row per paper whose settings, values and claims are known."""
 
     paper: str = entry("identifier", at="id")
     title: str = entry("title")
     citation: str = entry("citation")
-    sha256: str = entry("checksum of the TOML file: what is read again when it changes", at="")
+    sha256: str = entry("checksum of all papers' files, which are read again when it changes", at="")
 
 
 @dataclass(frozen=True)
 class ReportedValue:
-    """One row a number printed in a paper."""
+    """One row per number printed in a paper."""
 
     paper: str = entry("paper that printed it", at="")
     i: int = entry("number within the paper's file, counted from 0", at="")
     table_label: str = entry("table, figure or section", at="table")
     row_label: str = entry("row, as printed", at="row")
     column_label: str = entry("column, as printed", at="column")
-    method: str | None = entry("method that it is of, corrected where `correction` says so")
-    task: str | None = entry("task that it is of")
+    method: str | None = entry("method that it belongs to, corrected if `correction` says so")
+    task: str | None = entry("task that it belongs to")
     protocol: str | None = entry("protocol of that task")
     chains: int | None = entry("chains of a run")
     metric: str | None = entry("metric of that task")
     direction: str | None = entry("max, min, or target: where better is")
     value: float | None = entry("the number")
     error: float | None = entry("the number after +-")
-    error_kind: str | None = entry("what that is: sd, se, unknown")
-    n: int | None = entry("repetitions behind it")
+    error_kind: str | None = entry("kind of the error: sd, se, unknown")
+    n: int | None = entry("number of repetitions")
     printed_as: str | None = entry("label that the paper printed, where it was corrected")
     correction: str | None = entry("what was corrected")
     evidence: str | None = entry("why")
@@ -256,14 +263,14 @@ class ReportedValue:
 
 @dataclass(frozen=True)
 class Claim:
-    """One row a claim of a paper: an ordering of two methods, their equality, or how often one of them succeeds."""
+    """One row per claim of a paper: an ordering of two methods, their equality, or how often one of them succeeds."""
 
     paper: str = entry("paper that makes it", at="")
     i: int = entry("number within the paper's file, counted from 0", at="")
     table_label: str | None = entry("table, figure or section: the family within which it is tested", at="table")
-    statement: str | None = entry("in words")
+    statement: str | None = entry("the claim in words")
     kind: str | None = entry("ordering (also where NULL), equality, share")
-    better: str | None = entry("method that is said to be better, or that is spoken of")
+    better: str | None = entry("method that is said to be better, or that the claim is about")
     worse: str | None = entry("method that is said to be worse, or equal")
     task: str | None = entry("task that it is about")
     protocol: str | None = entry("protocol of that task")
@@ -273,7 +280,7 @@ class Claim:
     metric: str | None = entry("metric of that task")
     direction: str | None = entry("max or min: which is better")
     share: int | None = entry("successes that were printed, of `trials`")
-    trials: int | None = entry("trials behind them")
+    trials: int | None = entry("number of trials")
     margin: float | None = entry("difference that still counts as equal, of an equality as a share of the larger")
     obstacle: str | None = entry("why it cannot be tested as published, whatever is run")
     needs: str | None = entry("what testing it needs beyond a CPU")
@@ -284,25 +291,26 @@ class Claim:
 
 @dataclass(frozen=True)
 class Choice:
-    """One row a choice behind the runs of a paper's protocol: a setting of one method, or what no setting carries."""
+    """One row per choice behind the runs of a paper's protocol: a setting of one method, or one that is no setting."""
 
     paper: str = entry("paper whose runs rest on it", at="")
-    method: str | None = entry("method that it is of; NULL: of all")
-    task: str = entry("task that it is of")
+    method: str | None = entry("method that it belongs to; NULL: all methods")
+    task: str = entry("task that it belongs to")
     protocol: str = entry("protocol of that task")
-    name: str = entry("dotted name of a setting, or what is chosen, in words")
+    name: str = entry("dotted name of a setting, or a description of what is chosen")
     value: str = entry("what was chosen")
     provenance: str = entry("paper, code (the authors'), inferred (from either), ours")
-    source: str | None = entry("where it stands, or why it is as it is")
+    source: str | None = entry("where it is stated, or the reason for it")
     stated: str | None = entry("of a setting, the value and those of its declared sweep, as JSON")
     sweep: str | None = entry("each alone: settings are swept one after the other; NULL: every combination")
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table: what a row is, its columns by name, its key, and of what its rows are.
+    """A table: what a row is, its columns by name, its key, and where its rows come from.
 
-    of   "attempt": of one; "several": of several attempts, the latest counts; "papers": of the papers' files; or ""
+    of   "attempt": each row is of one attempt; "several": several attempts share a row, and the latest one's counts;
+         "papers": the papers' files; or ""
     """
 
     comment: str
@@ -318,7 +326,10 @@ def _table(record: type, *key: str, of: str = "attempt") -> Table:
 
 
 def _run() -> Table:
-    """The run's own columns, and those of the RunSpec: of a part the name, the source and the parameters."""
+    """Return the table of runs: its own columns, and those of the RunSpec.
+
+    A part of the RunSpec has columns for its name, its source and its parameters.
+    """
     own = columns(Run)
     found = {name: own.pop(name) for name in ("run_key", "group_key", "key_version", "engine")}
     for f in fields(RunSpec):
@@ -351,10 +362,10 @@ TABLES: Mapping[str, Table] = {
 
 
 def tables(of: str) -> list[str]:
-    """The tables whose rows are of this."""
+    """Return the tables whose rows come from `of`."""
     return [name for name, table in TABLES.items() if table.of == of]
 
 
 def columns_of(table: str) -> Mapping[str, SchemaColumn]:
-    """The columns of a table by name."""
+    """Return the columns of a table by name."""
     return TABLES[table].columns

@@ -1,4 +1,4 @@
-"""RunSpec: all that decides the numbers of one run, its canonical form and its key."""
+"""RunSpec: all that determines the numbers of one run, its canonical form and its key."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ KEY_VERSION = 1
 """Version of the canonical form below."""
 
 ENGINE = 3
-"""Raised when the loop, the streams or a step's arithmetic changes numbers; a golden test fails until it is."""
+"""Raised when the loop, the streams or a step's arithmetic changes numbers; a golden test fails until it is raised."""
 
 GIVEN = "given"
-"""Provenance of knowledge that a task gives a sampler at no cost."""
+"""The provenance of knowledge that a task gives a sampler at no cost."""
 
 
 @dataclass(frozen=True)
 class Component:
-    """A sampler, schedule or task in a run: its name, the hash of its code, its resolved parameters."""
+    """A sampler, schedule or task of a run: its name, the hash of its code, and its resolved parameters."""
 
     name: str = entry("name of the {}", column="{}")
     target: str = entry("where its class is", column=None)
@@ -31,13 +31,13 @@ class Component:
     params: Mapping[str, Any] = entry("settings of the {}, as JSON", column="{}_params")
 
     def canonical(self) -> dict[str, Any]:
-        """What of it decides numbers; where the class lives does not."""
+        """Return the part of it that determines numbers; the location of the class does not."""
         return {"name": self.name, "source": self.source, "params": dict(self.params)}
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a setting came from: its value, how much to trust it, and the text of its source."""
+    """Where a setting came from: its value, how far to trust it, and the text of its source."""
 
     value: Any
     provenance: str
@@ -48,7 +48,7 @@ class Origin:
 class Execution:
     """How a run is executed. A new flag is a field here, and a line in `harness.runs.worker.set_up`.
 
-    `column=None`: it is in the column `execution`. For `when` and `setting` see `RunSpec`.
+    A field with `column=None` is stored in the column `execution`. For `when` and `setting` see `RunSpec`.
     """
 
     device: str = entry("the kind, cpu or cuda: their random generators give other numbers", "cpu", column=None)
@@ -79,10 +79,11 @@ class Execution:
 class RunSpec:
     """One run: sampler x schedule x task x seed, at a budget. A new field is one line here, and a golden key.
 
-    A field counts in the key, and so in a row's identity, unless it is a `label`. `when` limits that: "cuda" is only on
-    a GPU, "set" only where it is not the default, so that a new field leaves the keys of earlier runs alone.
-    `setting` makes it `--set run.NAME`: type, default (None: the plan's or the field's), meaning, interval, choices.
-    The fields of `execution` stand among the others in the canonical form.
+    A field is part of the key, and so of a row's identity, unless it is a `label`. `when` limits that: "cuda" means
+    only on a GPU, and "set" only if the value is not the default, so that a new field does not change the keys of
+    earlier runs. `setting` makes the field available as `--set run.NAME`; it is the type, the default (None: the plan's
+    or the field's), the meaning, the interval and the choices. The fields of `execution` are among the others in the
+    canonical form.
     """
 
     method: str = entry("method, or sampler, as asked for", "", label=True)
@@ -129,7 +130,7 @@ class RunSpec:
     origins: Mapping[str, Origin] = entry("setting -> value, provenance and source, as JSON", dict, label=True)
 
     def canonical(self) -> dict[str, Any]:
-        """The parts that the key is made of, as plain data."""
+        """Return the parts that the key is made of, as plain data."""
         record: dict[str, Any] = {"key_version": KEY_VERSION, "engine": ENGINE}
         values = {**vars(self), **vars(self.execution)}
         for f in FIELDS:
@@ -147,11 +148,11 @@ class RunSpec:
 
     @functools.cached_property
     def group(self) -> str:
-        """The key without the seed: runs that share it are replicates of one row."""
+        """The key without the seed. Runs that share it are replicates of one row."""
         return _digest({name: value for name, value in self.canonical().items() if name != "seed"})
 
     def to_json(self) -> dict[str, Any]:
-        """The record that is kept in the attempt directory."""
+        """Return the record that is stored in the attempt's directory."""
         record = self.canonical()
         for name in PARTS:
             record[name]["target"] = getattr(self, name).target
@@ -161,21 +162,21 @@ class RunSpec:
 
 
 def budget_label(text: str) -> str:
-    """The label of a budget; earlier versions, and commands written for them, call data passes gradients."""
+    """Return the label of a budget. Earlier versions, and commands written for them, call data passes gradients."""
     return f"passes={text.removeprefix('gradients=')}" if text.startswith("gradients=") else text
 
 
 PARTS = ("sampler", "schedule", "task")
 FIELDS = tuple(f for f in (*fields(RunSpec), *fields(Execution)) if f.name != "execution")
-"""The fields of a RunSpec, those of its execution among them."""
+"""The fields of a RunSpec, including those of its execution."""
 SETTINGS = tuple(
     f.name for f in FIELDS if not {"label", "at"} & f.metadata.keys() and f.name not in {*PARTS, "seed", "chains"}
 )
-"""What of a run's own fields is a setting of it, `run.NAME`; the others have places of their own in a report."""
+"""The fields of a run that are settings, `run.NAME`. The other fields have places of their own in a report."""
 
 
 def from_record(record: Mapping[str, Any]) -> RunSpec:
-    """The RunSpec that `to_json` wrote, of whichever engine; ValueError where the record is not whole."""
+    """Return the RunSpec that `to_json` wrote, of whichever engine. Raises ValueError if the record is incomplete."""
     try:
         found: dict[str, Any] = {}
         for f in FIELDS:
@@ -193,12 +194,12 @@ def from_record(record: Mapping[str, Any]) -> RunSpec:
 
 
 def recorded_key(record: Mapping[str, Any]) -> str:
-    """The key of the run that a stored record describes, computed again from its parts; "" where parts are missing."""
+    """Return the key of the run in a stored record, computed again from its parts; "" if parts are missing."""
     return _recorded(record)
 
 
 def recorded_group(record: Mapping[str, Any]) -> str:
-    """The same of its group, which has no seed."""
+    """Return the group of that run, computed in the same way: its key without the seed."""
     return _recorded(record, "seed")
 
 
@@ -221,7 +222,7 @@ def _place(f: Field[Any]) -> list[str]:
 
 
 def _counts(f: Field[Any], value: Any, device: str) -> bool:
-    """Whether a field is part of the key of a run that has this value of it."""
+    """Return whether a field with this value is part of a run's key."""
     default = f.default if f.default is not MISSING else None
     when = {"cuda": device != "cpu", "set": value != default}
     return not f.metadata.get("label") and when.get(f.metadata.get("when", ""), True)

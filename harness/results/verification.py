@@ -1,4 +1,4 @@
-"""Whether attempts are what was written, and the database what a rebuild would give: `bench ingest --verify`."""
+"""Checks that attempts are as they were written and that the database equals a rebuild: `bench ingest --verify`."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ SHOWN = 3
 
 Key = tuple[Any, ...]
 Prints = dict[str, dict[Key, Key]]
-"""Table -> key of an attempt, a run or the like -> number of its rows and the sum of their hashes."""
+"""Maps a table and the key of an attempt, a run or the like to the number of its rows and the sum of their hashes."""
 _KEYS = {**dict.fromkeys(OWN, ("attempt",)), **SHARED, **dict.fromkeys(PAPERS, ("paper",))}
 
 
 @dataclass(frozen=True)
 class Damage:
-    """What is wrong with a file, and what to do."""
+    """A problem with a file, and its remedy."""
 
     path: Path
     what: str
@@ -45,7 +45,10 @@ class Damage:
 
 
 def of_attempt(key: str, attempt: Attempt) -> Iterator[Damage]:
-    """What is wrong with an attempt at a run. Of an unfinished one only the records: its worker may be writing."""
+    """Yield what is wrong with an attempt at a run.
+
+    Of an unfinished attempt, only the records are checked: its worker may be writing.
+    """
     spec = read_json(attempt.path / "spec.json") or {}
     result, damage = attempt.read_result()
     if damage:
@@ -57,20 +60,20 @@ def of_attempt(key: str, attempt: Attempt) -> Iterator[Damage]:
     if result is not None:
         remedy = "delete its folder, give the run's command again, then `bench ingest --rebuild`"
         if result.get("key") != key:
-            found.append(("result.json", f"is of run {str(result.get('key'))[:12]}, not of the folder's"))
-        found += [*_unlike(attempt, result.get("files")), *_of_events(attempt)]
+            found.append(("result.json", f"belongs to run {str(result.get('key'))[:12]}, not to the folder's"))
+        found += [*_altered_files(attempt, result.get("files")), *_of_events(attempt)]
         found += [] if found else _of_draws(attempt, spec, result)
-    told: set[str] = set()
+    reported: set[str] = set()
     for name, what in found:
-        if name not in told:  # one line a file: the first thing found wrong with it
-            told.add(name)
+        if name not in reported:  # one line per file: the first problem found
+            reported.add(name)
             yield Damage(attempt.path / name, what, remedy)
     if result is not None:
         yield from _of_rescored(attempt)
 
 
 def spec_damage(spec: Mapping[str, Any], key: str) -> str:
-    """What is wrong with the record of a run of this key version; "" where nothing is."""
+    """Return what is wrong with the record of a run of this key version, or "" if nothing is."""
     if recorded_key(spec) != key:
         return "is altered: its parts do not match the run's key"
     return "" if recorded_group(spec) == spec.get("group") else "is altered: its parts do not match the run's group"
@@ -80,7 +83,7 @@ def _of_records(attempt: Attempt, key: str, spec: Mapping[str, Any]) -> Iterator
     if not spec:
         yield "spec.json", "cannot be read"
     elif spec.get("key") != key:
-        yield "spec.json", f"is of run {str(spec.get('key'))[:12]}, not of the folder's"
+        yield "spec.json", f"belongs to run {str(spec.get('key'))[:12]}, not to the folder's"
     elif spec.get("key_version") == KEY_VERSION and (what := spec_damage(spec, key)):
         yield "spec.json", what
     try:
@@ -91,8 +94,8 @@ def _of_records(attempt: Attempt, key: str, spec: Mapping[str, Any]) -> Iterator
         yield "environment.json", "is missing or altered: its id is not the checksum of the rest"
 
 
-def _unlike(attempt: Attempt, files: Any) -> Iterator[tuple[str, str]]:
-    """Files whose checksums are not those listed."""
+def _altered_files(attempt: Attempt, files: Any) -> Iterator[tuple[str, str]]:
+    """Yield the files whose checksums are not those listed."""
     for name, digest in files.items() if isinstance(files, dict) else ():
         try:
             if Path(name).name != name or checksum(attempt.path / name) != digest:
@@ -104,7 +107,7 @@ def _unlike(attempt: Attempt, files: Any) -> Iterator[tuple[str, str]]:
 
 
 def _of_draws(attempt: Attempt, spec: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The draws' shape against the chains of the run, and their number against the draws kept and the stride.
+    """Compare the draws' shape with the chains of the run, and their number with the draws kept and the stride.
 
     Results of earlier versions may lack these numbers; then there is nothing to compare.
     """
@@ -134,12 +137,15 @@ def _of_rescored(attempt: Attempt) -> Iterator[Damage]:
     remedy = "delete it, then `bench ingest --rebuild`; `bench rescore` writes it again"
     if damage:
         yield Damage(attempt.path / rescored.FILE, damage.removeprefix(f"{rescored.FILE} "), remedy)
-    for name, what in _unlike(attempt, record["files"]) if record else []:
+    for name, what in _altered_files(attempt, record["files"]) if record else []:
         yield Damage(attempt.path / name, what, f"{remedy}, and {rescored.FILE} too")
 
 
 def _of_events(attempt: Attempt) -> Iterator[tuple[str, str]]:
-    """A line that a crash cut off has no end and is no damage; one that has an end and cannot be read is."""
+    """Yield what is wrong with events.jsonl.
+
+    A line without an end was cut off by a crash, which is no damage; a line with an end that cannot be read is.
+    """
     try:
         lines = attempt.content("events.jsonl").splitlines()
     except OSError:
@@ -153,10 +159,11 @@ def _of_events(attempt: Attempt) -> Iterator[tuple[str, str]]:
 
 
 def of_database(store: Store, papers: Iterable[Path]) -> list[Damage]:
-    """What is wrong with a store's database. What it merely lacks so far, the next reading command adds: no problem.
+    """Return what is wrong with a store's database.
 
-    Changes nothing. Attempts that cannot be read are left out on both sides, and are problems too. The attempts on disk
-    are read a batch at a time, so that memory holds one batch and a few numbers for each attempt.
+    Rows that it lacks so far are no problem: the next reading command adds them. Nothing is changed. Attempts that
+    cannot be read are left out on both sides, and are problems too. The attempts on disk are read one batch at a time,
+    so that memory holds one batch and a few numbers for each attempt.
     """
     try:
         with connection.reading(store.path) as db:
@@ -171,30 +178,30 @@ def of_database(store: Store, papers: Iterable[Path]) -> list[Damage]:
         return [Damage(store.path, f"was not compared: {obstacle}", "end that, then verify again")]
     found = news(store.results, Known(), papers)
     wrong = [_different_rows(store.path, table, keys) for table, keys in _different(there, have, found).items() if keys]
-    return [*map(_noted, found.notes), *wrong]
+    return [*map(_damage_of_note, found.notes), *wrong]
 
 
 def _different(there: Prints, have: Known, found: News) -> dict[str, set[Key]]:
-    """By table, the keys whose rows are not those that a rebuild would give."""
+    """Return, by table, the keys whose rows differ from those of a rebuild."""
     rebuilt = _rebuilt(News(papers=found.papers))
     if {
         row["sha256"] for row in (found.papers or {}).get("paper", [])
     } != have.papers:  # the next ingest reads them again
         there |= {table: rebuilt[table] for table in PAPERS}
-    to_come: dict[str, set[Key]] = {table: set() for table in _KEYS}
-    for batch in batches(found.records):  # the attempts of a run in their order: the latest record of it counts
+    pending: dict[str, set[Key]] = {table: set() for table in _KEYS}
+    for batch in batches(found.records):  # in the order of a run's attempts, as the latest record of the run counts
         for table, prints in _rebuilt(News(batch)).items():
             rebuilt[table] |= prints
         for record in lacking(batch, have):
             for table in (*OWN, *SHARED):
                 rows = record.rows.get(table, []) if table in SHARED else [{"attempt": record.attempt}]
-                to_come[table] |= {tuple(row[name] for name in _KEYS[table]) for row in rows}
+                pending[table] |= {tuple(row[name] for name in _KEYS[table]) for row in rows}
     return {
         table: {
             key
             for key in rebuilt[table].keys() | there[table].keys()
             if rebuilt[table].get(key) != there[table].get(key)
-            and (key not in to_come[table] or (key in there[table] and table not in (*OWN, "run")))
+            and (key not in pending[table] or (key in there[table] and table not in (*OWN, "run")))
         }
         for table in _KEYS
     }
@@ -207,11 +214,11 @@ def _rebuilt(found: News) -> Prints:
 
 
 def prints(db: DuckDBPyConnection) -> Prints:
-    """What each attempt, run and the like has in each table."""
+    """Return the `Prints` of an open database."""
     found: Prints = {}
     for table, names in _KEYS.items():
         key, row = ", ".join(names), ", ".join(columns_of(table))
-        query = f"select {key}, count(*), sum(hash({row})) from {table} group by {key}"  # noqa: S608 - names of ours
+        query = f"select {key}, count(*), sum(hash({row})) from {table} group by {key}"  # noqa: S608 - own names
         rows = db.execute(query).fetchall()
         found[table] = {tuple(values[: len(names)]): tuple(values[len(names) :]) for values in rows}
     return found
@@ -223,8 +230,8 @@ def _different_rows(path: Path, table: str, keys: set[Key]) -> Damage:
     return Damage(path, f"{what}{' ...' if len(keys) > SHOWN else ''}", REBUILD)
 
 
-def _noted(note: str) -> Damage:
-    """What an ingest has to say, as a problem of the path that it begins with."""
+def _damage_of_note(note: str) -> Damage:
+    """Return a note of an ingest as a problem with the path at its beginning."""
     path, _, what = note.partition(": ")
     path, out, _ = path.partition(" is left out")
-    return Damage(Path(path), f"is left out of the database: {what}" if out else what, "see to it, then verify again")
+    return Damage(Path(path), f"is left out of the database: {what}" if out else what, "fix this, then verify again")

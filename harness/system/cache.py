@@ -1,4 +1,4 @@
-"""What was worked out before, in the user's cache folder: texts by what they depend on. It may be lost at any time."""
+"""A cache of texts in the user's cache folder, each stored under a key. An entry may disappear at any time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.system.files import SEAL, read_json, seal_holds, sealed, write_json
 
 
 def folder(kind: str) -> Path:
-    """The folder of one kind of things: in `BENCH_CACHE`, else in the user's cache."""
+    """Return the folder for one kind of entries: in `BENCH_CACHE` if that is set, else in the user's cache folder."""
     place = os.environ.get("BENCH_CACHE")
     return (Path(place) if place else of_user()) / kind
 
@@ -37,14 +37,14 @@ def temporary() -> Path:
 
 
 def read(kind: str, key: str) -> str | None:
-    """The text that was kept under a key; None if it is missing, or is not what was written."""
+    """Return the text stored under a key, or None if it is missing or does not match its checksum."""
     record = read_json(_path(kind, key)) or {}
     text = record.get("fact")
     return text if isinstance(text, str) and SEAL in record and seal_holds(record) else None
 
 
 def keep(kind: str, key: str, text: str) -> None:
-    """Keep a text; a cache that cannot be written only costs time."""
+    """Store a text under a key. An `OSError` is ignored, because a cache that cannot be written only costs time."""
     path = _path(kind, key)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,7 @@
-"""Records declared once: a dataclass whose fields say what they mean. Columns, rows, checks and DDL follow from it."""
+"""Records declared once: dataclasses whose fields state their meaning.
+
+Columns, rows, checks and DDL follow from them.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +20,22 @@ _TYPES = {
     "str": "varchar", "int": "bigint", "float": "double", "bool": "boolean", "datetime": "timestamp",
     "list[float]": "double[]",
 }  # fmt: skip
-"""Annotation of a field -> type of its column; a field of any other type is JSON in a varchar."""
+"""Maps the annotation of a field to the type of its column. A field of any other type is JSON in a varchar."""
 
 
 class Malformed(Exception):  # noqa: N818 - becomes a note, not an error
-    """A record that is not what its format says; the message says where."""
+    """A record that does not match its format; the message says where."""
 
 
 @dataclass(frozen=True)
 class SchemaColumn:
     """A column of a table.
 
-    at       where a document has the value, key by key; empty: nowhere, it is given
-    least    least value; among   the values that there are
-    json     whether the value is any JSON, kept as text
-    absent   value where a document, or a published row, has none
+    at       path of the value in a document, key by key; empty if the value is not taken from the document
+    least    the least value allowed
+    among    the values allowed; empty if all are
+    json     whether the value is any JSON, stored as text
+    absent   the value used if a document, or a published row, has none
     """
 
     name: str
@@ -45,7 +49,7 @@ class SchemaColumn:
     absent: str | None = None
 
     def ddl(self, key: bool = False) -> str:  # noqa: FBT001, FBT002 - whether it is the table's key
-        """The column in a `create table`."""
+        """Return the definition of the column for a `create table`."""
         default = "" if self.absent is None else f" default '{self.absent}'"
         number = f" check (not isnan({self.name}))" if self.type == "double" else ""
         null = " primary key" if key else "" if self.nullable else " not null"
@@ -53,14 +57,20 @@ class SchemaColumn:
 
 
 def entry(meaning: str, default: Any = MISSING, **about: Any) -> Any:
-    """A field of a record. `about` are fields of its column (`at` in dots), and what the record itself goes by."""
+    """Return a dataclass field of a record. A default that is a type is called to make the value.
+
+    `about` holds attributes of the field's column (`at` is written with dots) and further metadata of the record.
+    """
     if isinstance(default, type):
         return field(default_factory=default, metadata={"meaning": meaning, **about})
     return field(default=default, metadata={"meaning": meaning, **about})
 
 
 def document(record: Any) -> Row:
-    """A record as a JSON document, each field where it says `at`; `row` reads it."""
+    """Return a record as a JSON document, with each field at the path `at`, from which `row` reads it.
+
+    A field with an empty `at` is left out.
+    """
     found: Row = {}
     for f in fields(record):
         value, part = getattr(record, f.name), found
@@ -73,7 +83,7 @@ def document(record: Any) -> Row:
 
 
 def columns(record: type) -> dict[str, SchemaColumn]:
-    """The columns of a record's fields, by name; fields without a meaning, or with `column=None`, have none."""
+    """Return the columns of a record's fields, by name. Fields without a meaning, or with `column=None`, have none."""
     found = {}
     for f in fields(record):
         about = {name: value for name, value in f.metadata.items() if name in SchemaColumn.__annotations__}
@@ -88,9 +98,10 @@ def columns(record: type) -> dict[str, SchemaColumn]:
 
 
 def row(table: Mapping[str, SchemaColumn], document: Mapping[str, Any], where: str, /, **given: Any) -> Row:
-    """A document as a row of a table, checked and converted; `Malformed` names the first value that does not fit.
+    """Return a document as a row of a table, checked and converted.
 
-    `given` are the values that are not from the document, by column.
+    Raises `Malformed`, which names the first value that does not fit. `given` holds, by column, the values that are not
+    taken from the document.
     """
     found = {}
     for name, column in table.items():
@@ -113,7 +124,7 @@ def row(table: Mapping[str, SchemaColumn], document: Mapping[str, Any], where: s
 
 
 def pick(document: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
-    """A required member of a given type."""
+    """Return a required member of a document; raises `Malformed` if it does not have the given type."""
     value = document.get(key)
     if not isinstance(value, kind):
         raise Malformed(f"{where}: {key} is {value!r:.40}, not a {kind.__name__}")
@@ -121,7 +132,7 @@ def pick(document: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
 
 
 def dump(value: Any) -> str:
-    """JSON text for a column: sorted, so that equal values are equal text."""
+    """Return the JSON text for a column. Keys are sorted, so that equal values give equal texts."""
     return _ENCODER.encode(value)
 
 
@@ -154,4 +165,6 @@ _FITS: dict[str, Callable[[Any], bool]] = {
     "boolean": lambda value: type(value) is bool,
     "timestamp": lambda _: False,
 }
-"""SchemaColumn type -> whether a value is one for DuckDB and for JSON alike: finite numbers, whole characters."""
+"""Maps the type of a SchemaColumn to a test of whether both DuckDB and JSON can store a value: numbers must be finite,
+and text must be encodable. A time always has to be converted.
+"""

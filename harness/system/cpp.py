@@ -1,4 +1,4 @@
-"""C++ made into shared objects by the system's compiler, and kept in the cache folder."""
+"""C++ code compiled into shared objects by the system's compiler, which are kept in the cache folder."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ FLAGS = (
     "-std=c++17", "-O2", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-w", "-shared",
     "-fPIC", *(["-mprefer-vector-width=512"] if platform.machine() in {"x86_64", "AMD64"} else []),
 )  # fmt: skip
-"""Multiplications and additions stay apart, so that a step rounds as its operations do."""
+"""Multiplications and additions are not fused, so that a step rounds as its separate operations do."""
 
 PATIENCE = 300
-"""Seconds after which a compiler is ended. The longest of the built-in samplers' steps take it a few."""
+"""Seconds after which the compiler is stopped. The longest of the built-in samplers' steps takes a few seconds."""
 
 
 class CompilerError(Exception):
-    """There is no C++ compiler, or it failed, or what it made cannot be loaded."""
+    """There is no C++ compiler, or it failed, or its output cannot be loaded."""
 
 
 _FAILED: dict[tuple[str, str], str] = {}
-"""Why this process got nothing from a compiler for a source; "" stands for every source."""
+"""The reason why a compiler failed in this process, by (compiler, source); the source "" stands for every source."""
 
 
 @functools.cache
 def built(source: str) -> ctypes.CDLL:
-    """C++ as a shared object, from the cache folder if it is there; raises `CompilerError`, and no other error of the
-    compiler or the folder. What failed is not tried again in this process.
+    """Return C++ code as a loaded shared object, from the cache folder if it is there.
 
-    Its name is the hash of all that it depends on, and a SHA-256 of this and of its content stands at its end. A file
-    that does not hold it, or that another user owns or may write to, is not loaded. A folder that cannot be written to
-    only costs time.
+    Raises `CompilerError`, and no other error of the compiler or the folder. What failed is not tried again in this
+    process. The file's name is the hash of everything that it depends on, and its content ends with a SHA-256 of this
+    hash and of the rest. A file whose checksum does not match, or that another user owns or may write to, is not
+    loaded. If the cache folder cannot be written, this only costs time.
     """
     compiler = find_compiler()
     if compiler is None:
@@ -65,7 +65,7 @@ def built(source: str) -> ctypes.CDLL:
 
 
 def find_compiler() -> str | None:
-    """The C++ compiler: what CXX names, else the first of `COMPILERS` on the PATH; None if there is none."""
+    """Return the C++ compiler: the one that CXX names, else the first of `COMPILERS` on the PATH; None if there is none."""
     return next(filter(None, map(shutil.which, filter(None, (os.environ.get("CXX"), *COMPILERS)))), None)
 
 
@@ -75,7 +75,7 @@ def _loaded(compiler: str, source: str) -> ctypes.CDLL:
     key = hashlib.sha256(f"{made_by}\n{source}".encode())
     cached = folder("compiled") / f"{key.hexdigest()[:32]}.so"
     with suppress(OSError):
-        if _holds(cached, key.digest()):
+        if _is_intact(cached, key.digest()):
             return ctypes.CDLL(str(cached))
     with tempfile.TemporaryDirectory(prefix="sgmcmc-bench-", ignore_cleanup_errors=True) as place:
         made = Path(place, "block.so")
@@ -90,7 +90,7 @@ def _loaded(compiler: str, source: str) -> ctypes.CDLL:
 
 
 def _call(command: list[str], source: str) -> None:
-    """Run the compiler. It ends with all that it started if it takes too long or this process is interrupted."""
+    """Run the compiler; kill it and its children if it takes too long or this process is interrupted."""
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
     with subprocess.Popen(command, stdin=pipe, stdout=null, stderr=pipe, process_group=0) as process:
         try:
@@ -104,14 +104,14 @@ def _call(command: list[str], source: str) -> None:
 
 
 def _reason(error: subprocess.CalledProcessError) -> str:
-    """The line of a compiler's messages that says most."""
+    """Return the most informative line of a compiler's messages."""
     lines = [line.strip() for line in error.stderr.decode(errors="replace").splitlines() if line.strip()]
     said = next((line for line in lines if "error" in line), lines[-1] if lines else f"exit code {error.returncode}")
     return said[:300]
 
 
-def _holds(path: Path, key: bytes) -> bool:
-    """Whether a file is ours alone, whole, and made for this key."""
+def _is_intact(path: Path, key: bytes) -> bool:
+    """Return whether a file was made for this key, is whole, belongs to this user, and cannot be written by others."""
     about = path.stat()
     if about.st_uid != os.getuid() or about.st_mode & 0o022:
         return False
@@ -121,7 +121,7 @@ def _holds(path: Path, key: bytes) -> bool:
 
 @functools.cache
 def _processor() -> str:
-    """What tells one processor's instructions from another's."""
+    """Return a text that differs between processors with different instructions."""
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").partition("\n\n")[0].splitlines()
         return "\n".join(line for line in lines if line.startswith(("model", "flags", "Features", "cpu family")))

@@ -45,11 +45,11 @@ _REMEDIES = {
 
 
 def why(error: OSError) -> str:
-    """The operating system's message about a file, and what to do."""
+    """Return the operating system's message about a file, and what to do."""
     return f"{error.strerror or error}; {_REMEDIES.get(error.errno or 0, _ELSEWHERE)}"
 
 
-def require(right: bool, where: str, what: str) -> None:  # noqa: FBT001 - what is asked
-    """Raise `UsageError` about a plugin's declaration at `where`, unless it is right."""
+def require(right: bool, where: str, what: str) -> None:  # noqa: FBT001 - the condition
+    """Raise `UsageError` about a plugin's declaration at `where` unless it is right."""
     if not right:
         raise UsageError(f"{where}: {what}")

@@ -1,7 +1,8 @@
-"""Atomic writes: a file is written aside, synced and renamed. Also sets of files, and records with a checksum.
+"""Atomic writes: a file is written under another name, synced and renamed.
 
-All writes except the growing files of an attempt go through here. A file *aside* is named `.NAME.0123456789abcdef`
-until it is complete; only a killed process leaves such a file.
+Also sets of files, and records with a checksum. All writes except those to the growing files of an attempt go through
+this module. Until a file is complete, it is written *aside*, under the name `.NAME.0123456789abcdef`; only a killed
+process leaves such a file behind.
 """
 
 from __future__ import annotations
@@ -28,30 +29,32 @@ from harness.system.text import is_text
 
 SEAL = "sha256"
 FILES = "files"
-"""In a manifest: the SHA-256 of each file of the set, by its path below the manifest's folder."""
+"""The entry of a manifest that holds the SHA-256 of each file of the set, by its path below the manifest's folder."""
 ABANDONED_SECONDS = 3600.0
 """No write takes this long: an older file aside was left by a killed process."""
 ENDING = "([0-9a-f]{16})"
-"""Pattern of the end of a name aside: random, or the start of a checksum."""
+"""A pattern for the end of the name of a file aside: random digits, or the start of a checksum."""
 MAX_BYTES = 2**24
-"""Limit of a record or a log: the worst of this size takes 400 MB when parsed. The longest so far has 0.1 MB."""
+"""The largest record or log that is read; parsing the worst one of this size takes 400 MB. The longest so far has 0.1
+MB.
+"""
 
 MAX_MEMBER_BYTES = 2**30
-"""Of a file of a set: a shard of exported results has 50 MB at most."""
+"""The largest file of a set that is read; a shard of exported results has at most 50 MB."""
 
 
 def aside(path: Path, token: str = "") -> Path:
-    """The path aside of `path`: with a random token unless one is given."""
+    """Return the path for a file aside of `path`, with a random token unless one is given."""
     return path.with_name(f".{path.name}.{token or secrets.token_hex(8)}")
 
 
 def is_abandoned(path: Path) -> bool:
-    """Whether a file aside is older than any write takes. Process ids do not help: containers have their own."""
+    """Return whether a file aside is older than any write takes. Process ids do not help: containers have their own."""
     return time.time() - path.lstat().st_mtime > ABANDONED_SECONDS
 
 
 def sweep(path: Path) -> None:
-    """Delete files that killed processes left aside of `path`."""
+    """Delete the files aside of `path` that killed processes left."""
     for found in path.parent.glob(f".{glob.escape(path.name)}.*"):
         with suppress(OSError):
             if is_abandoned(found) and re.fullmatch(ENDING, found.name.rpartition(".")[2]):
@@ -59,10 +62,10 @@ def sweep(path: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes | Iterable[bytes], *, sync: bool = True) -> None:
-    """Write `content` to `path` atomically: readers, and a crash, see all of it or the previous content.
+    """Write `content` to `path` atomically: readers, also after a crash, see either all of it or the previous content.
 
-    An error leaves nothing behind, and an `OSError` names `path`. Without `sync` this holds for a killed process but
-    not for a power failure.
+    An error leaves nothing behind, and an `OSError` names `path`. Without `sync`, this holds if the process is killed
+    but not after a power failure.
     """
     new = aside(path)
     try:
@@ -78,16 +81,16 @@ def write_whole(path: Path, content: bytes | Iterable[bytes], *, sync: bool = Tr
 
 
 def write_json(path: Path, record: Mapping[str, Any], *, sync: bool = True) -> None:
-    """`write_whole` for a record; NaN is refused, because JSON has none."""
+    """Write a record with `write_whole`. Raises `ValueError` for NaN, which JSON does not have."""
     write_whole(path, json.dumps(record, indent=1, sort_keys=True, allow_nan=False).encode(), sync=sync)
 
 
 def write_set(folder: Path, files: Mapping[str, bytes], manifest: str = "", **about: Any) -> None:
-    """Write files that belong together, by path below `folder`: none is replaced before all are written and synced.
+    """Write files that belong together, by path below `folder`. No file is replaced before all are written and synced.
 
-    With the name of a `manifest`, a file of `about` and the checksums, a kill or an error at any point leaves the old
-    set or the new one for `read_set`: the manifest decides, and it is replaced when the new files are complete. The
-    next `write_set` finishes what was left. The caller holds `alone(folder)`.
+    `manifest` names a file in which `about` and the checksums are stored. With it, `read_set` finds either the old set
+    or the new one, even after a kill or an error at any point: the manifest decides, and it is replaced when the new
+    files are complete. The next `write_set` completes an interrupted one. The caller holds `alone(folder)`.
     """
     digests = {name: _sha256(content) for name, content in files.items()}
     if manifest:
@@ -107,7 +110,7 @@ def write_set(folder: Path, files: Mapping[str, bytes], manifest: str = "", **ab
         if manifest:
             write_json(folder / manifest, sealed({**about, FILES: digests}))
     except BaseException:
-        replaced = manifest and listed_digests(read_json(folder / manifest)) == digests  # the new set counts already
+        replaced = manifest and listed_digests(read_json(folder / manifest)) == digests  # the new set is valid already
         for written in () if replaced else new.values():
             with suppress(OSError):
                 written.unlink()
@@ -120,9 +123,9 @@ def write_set(folder: Path, files: Mapping[str, bytes], manifest: str = "", **ab
 
 
 def read_set(folder: Path, manifest: str, names: Container[str] | None = None) -> dict[str, bytes] | None:
-    """The files of a set by name, as `write_set` was given them; None where there is no manifest.
+    """Return the files of a set by name, as they were given to `write_set`, or None if there is no manifest.
 
-    With `names`, only the files with these names are read. Raises `ValueError` that says what is wrong where the
+    With `names`, only the files with these names are read. Raises `ValueError`, which says what is wrong, if the
     manifest or a file is damaged, altered or missing.
     """
     if not os.path.lexists(folder / manifest):
@@ -140,9 +143,9 @@ def read_set(folder: Path, manifest: str, names: Container[str] | None = None) -
 
 
 def check_set(folder: Path, manifest: str) -> dict[str, str] | None:
-    """The checksum of each file of a set, by name; None where there is no manifest. One file at a time is in memory.
+    """Return the checksum of each file of a set, by name, or None if there is no manifest.
 
-    Raises `ValueError` as `read_set` does, for the first file that does not match.
+    Only one file at a time is in memory. Raises `ValueError`, as `read_set` does, if a file does not match.
     """
     if read_set(folder, manifest, ()) is None:
         return None
@@ -153,16 +156,16 @@ def check_set(folder: Path, manifest: str) -> dict[str, str] | None:
 
 
 def placed_set(folder: Path, manifest: str) -> dict[str, Any]:
-    """A manifest, where each file of its set is in place as it was written; {} where one is not."""
+    """Return the manifest of a set if each of its files is in place as it was written, else {}."""
     record = read_json(folder / manifest) or {}
     digests = listed_digests(record)
     return record if digests and all(holds(folder / name, digest) for name, digest in digests.items()) else {}
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes | Iterable[bytes]]) -> None:
-    """Make a new folder with these files, by path below it: it is there as a whole or not at all.
+    """Make a new folder with these files, by path below it; the folder appears complete or not at all.
 
-    Raises `FileExistsError` where there is something of that name. The parent must exist.
+    The parent must exist. Raises `FileExistsError` if something of that name exists already.
     """
     if os.path.lexists(folder):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
@@ -187,14 +190,14 @@ def write_folder(folder: Path, files: Mapping[str, bytes | Iterable[bytes]]) -> 
 def alone(folder: Path) -> Iterator[None]:
     """Prevent other commands from writing a set into `folder`, by a kernel lock on the folder itself.
 
-    Raises `DataError` if another command holds it. On a file system without locks it has no effect.
+    Raises `DataError` if another command holds the lock. On a file system without locks this has no effect.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DataError(f"another command writes to {folder} now; give this one again when it is done") from None
+            raise DataError(f"another command writes to {folder} now; repeat this one when it is done") from None
         except OSError:
             pass
         yield
@@ -217,7 +220,7 @@ def _write(path: Path, content: bytes | Iterable[bytes], *, sync: bool = True) -
 
 
 def _sync(folder: Path) -> None:
-    """Sync the names in a folder."""
+    """Sync the entries of a folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         with _naming(folder):
@@ -228,7 +231,7 @@ def _sync(folder: Path) -> None:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Let an `OSError` name the target file, not the one aside."""
+    """Make an `OSError` name the target file instead of the file aside."""
     try:
         yield
     except OSError as error:
@@ -237,7 +240,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _finish(folder: Path, manifest: str) -> None:
-    """Put the files of a set in place if it was complete when its writer was killed."""
+    """Move the files of a set into place if the set was complete when its writer was killed."""
     for name, digest in listed_digests(read_json(folder / manifest)).items():
         path = folder / name
         written = aside(path, digest[:16])
@@ -249,7 +252,7 @@ def _finish(folder: Path, manifest: str) -> None:
 
 
 def listed_digests(record: Mapping[str, Any] | None) -> dict[str, str]:
-    """The checksums of a manifest, by name; {} if it is damaged or names a file outside its folder."""
+    """Return the checksums in a manifest, by name, or {} if it is damaged or names a file outside its folder."""
     digests = (record or {}).get(FILES)
     if record is None or not seal_holds(record) or not isinstance(digests, dict):
         return {}
@@ -258,7 +261,7 @@ def listed_digests(record: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def _member(path: Path, digest: str) -> bytes | None:
-    """The content of a file of a set, in place or still aside (its writer was killed, or is still running)."""
+    """Return the content of a file of a set, or None. It may still be aside: its writer was killed, or is running."""
     for place in (path, aside(path, digest[:16]), path):
         with suppress(OSError):
             content = read_bytes(place, MAX_MEMBER_BYTES)
@@ -268,7 +271,7 @@ def _member(path: Path, digest: str) -> bytes | None:
 
 
 def holds(path: Path, digest: str) -> bool:
-    """Whether an ordinary file has this checksum."""
+    """Return whether `path` is an ordinary file with this checksum."""
     try:
         return _sha256(read_bytes(path)) == digest
     except OSError:
@@ -280,28 +283,29 @@ def _sha256(content: bytes) -> str:
 
 
 def regular(path: Path | str) -> BufferedReader:
-    """An ordinary file, open for reading; `OSError` for a pipe (may block), a device (may never end) or a link (may
-    lead anywhere).
+    """Open an ordinary file for reading.
+
+    Raises `OSError` for a pipe (which may block), a device (which may never end) or a link (which may lead anywhere).
     """
     return os.fdopen(_opened(path)[0], "rb")
 
 
 def read_record(path: Path | str) -> bytes:
-    """`read_bytes` with a limit, for a file to be parsed: the parsed record fits into memory."""
+    """Return the content of a file that will be parsed. Its size is limited, so that the record fits into memory."""
     return read_bytes(path, MAX_BYTES)
 
 
 def read_bytes(path: Path | str, most: int | None = None) -> bytes:
-    """The content of an ordinary file; `OSError` as of `regular`, and where it has more than `most` bytes.
+    """Return the content of an ordinary file. Raises `OSError` as `regular` does, and if it has more than `most` bytes.
 
-    Without a stream: of thousands of small files, those would take most time.
+    No stream is opened: for thousands of small files, that would take most of the time.
     """
     descriptor, size = _opened(path)
     try:
         if most is not None and size > most:
             raise OSError(errno.EFBIG, f"it has {size:,} bytes, at most {most:,} are read", str(path))
         content = os.read(descriptor, size + 1)
-        while len(content) != size and (more := os.read(descriptor, 2**26)):  # it is large, or changed meanwhile
+        while len(content) != size and (more := os.read(descriptor, 2**26)):  # the file is large, or has changed
             content += more
     finally:
         os.close(descriptor)
@@ -309,7 +313,7 @@ def read_bytes(path: Path | str, most: int | None = None) -> bytes:
 
 
 def _opened(path: Path | str) -> tuple[int, int]:
-    """A descriptor of an ordinary file, and its size."""
+    """Open an ordinary file; returns its descriptor and its size."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError as error:
@@ -324,7 +328,7 @@ def _opened(path: Path | str) -> tuple[int, int]:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The record at `path`; None if it is missing, truncated or not an object."""
+    """Return the record at `path`, or None if it is missing, truncated or not an object."""
     try:
         return parse_json(read_record(path))
     except (OSError, ValueError):
@@ -332,14 +336,14 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def parse_json(content: bytes) -> dict[str, Any]:
-    """A JSON object; `ValueError` for anything else, and for NaN, infinity and lone surrogates."""
+    """Return a JSON object. Raises `ValueError` for anything else, and for NaN, infinity and lone surrogates."""
     try:
         record = _DECODER.decode(content.decode())
     except RecursionError as error:
         raise ValueError(str(error)) from None
     if not isinstance(record, dict):
-        raise ValueError("it is not a JSON object")  # noqa: TRY004 - of the content, not of an argument
-    if _HALF.search(content) and not is_text(json.dumps(record, ensure_ascii=False)):
+        raise ValueError("it is not a JSON object")  # noqa: TRY004 - the content is wrong, not an argument's type
+    if _SURROGATE.search(content) and not is_text(json.dumps(record, ensure_ascii=False)):
         raise ValueError("it contains half a character, which is not text")
     return record
 
@@ -349,17 +353,17 @@ def _refuse(name: str) -> Any:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
-"""A surrogate, half of a character, as JSON escapes it: alone it is not text."""
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+"""Matches a surrogate, which is half of a character, as JSON escapes it. A lone surrogate is not text."""
 
 
 def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record with the checksum of its other entries, under `sha256`."""
+    """Return the record with the checksum of its other entries under `sha256`."""
     return {**record, SEAL: _digest(record)}
 
 
 def seal_holds(record: Mapping[str, Any]) -> bool:
-    """Whether a record matches its checksum. A record without one, as earlier versions wrote them, passes."""
+    """Return whether a record matches its checksum. A record without one, as earlier versions wrote it, passes."""
     return SEAL not in record or record[SEAL] == _digest(record)
 
 

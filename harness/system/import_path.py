@@ -1,6 +1,7 @@
-"""Python processes that import what this one does: without it, a process looks into its current folder first.
+"""The import path of this process, for the Python processes that it starts.
 
-There a folder named `harness`, `plugins` or `tasks` may be anything; in a clone of this project it is another version.
+By default, a process first searches its current folder. A folder there that is named `harness`, `plugins` or `tasks`
+may be anything; in a clone of this project it is another version.
 """
 
 from __future__ import annotations
@@ -14,26 +15,26 @@ _FORMER = "BENCH_FORMER_"
 
 
 def import_path() -> dict[str, str]:
-    """The environment variables by which a Python process gets the import path of this one."""
+    """Return the environment variables that give a Python process the import path of this one."""
     return {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)), "PYTHONSAFEPATH": "1"}
 
 
 @contextmanager
 def passed_on() -> Iterator[None]:
-    """Processes that are started meanwhile get the import path; `restore` gives them their own variables back."""
-    given = import_path()
-    before = {name: os.environ.get(name) for name in given}
-    os.environ.update(given | {_FORMER + name: value for name, value in before.items() if value is not None})
+    """Pass the import path on to processes that are started meanwhile; there, `restore` sets the variables back."""
+    variables = import_path()
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables | {_FORMER + name: value for name, value in before.items() if value is not None})
     try:
         yield
     finally:
         _reset(before)
-        for name in given:
+        for name in variables:
             os.environ.pop(_FORMER + name, None)
 
 
 def restore() -> None:
-    """In a process started by `passed_on`: the variables as they were before, for the processes that it will start."""
+    """Set the variables back in a process started by `passed_on`, for the processes that it starts itself."""
     _reset({name: os.environ.pop(_FORMER + name, None) for name in import_path()})
 
 

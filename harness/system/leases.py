@@ -1,12 +1,13 @@
-"""Leases: files that hold a run where kernel locks do not work, as on network file systems.
+"""Leases: files that lock a run where kernel locks do not work, as on network file systems.
 
 A lease is a file with the name of its holder and a random token. A thread of the holder renews it every `BEAT_SECONDS`
-by setting its time. Another process takes it over once it has seen no change of it for `LEASE_SECONDS` on its own
-clock, so the clocks of the machines may differ. A holder that was stopped or could not reach the folder reads the token
-to learn whether it still holds the lease. Two may work for a moment, so who takes over writes to a folder of its own.
+by setting its modification time. Another process takes it over once it has seen no change of the file for
+`LEASE_SECONDS` on its own clock, so the clocks of the machines may differ. A holder that was stopped, or could not
+reach the folder, reads the token to learn whether it still holds the lease. Two processes may work for a moment, so a
+process that takes a lease over writes to a folder of its own.
 
 filelock's SoftFileLease takes over by exchanging two names (up to 4.2.11 at least). NFS and most FUSE file systems
-refuse that, and there the lease of a dead holder stays for ever. Here the file is renamed aside.
+refuse that, and the lease of a dead holder then stays for ever. Here the file is renamed aside.
 """
 
 from __future__ import annotations
@@ -27,19 +28,21 @@ from harness.system.files import aside, parse_json
 
 BEAT_SECONDS = 5.0
 LEASE_SECONDS = 45.0
-"""Without a change after which a lease is taken over. Eight renewals may fail; a minute out of reach ends it."""
+"""Seconds without a change after which a lease is taken over. Eight renewals may fail; a holder that cannot reach the
+folder for a minute loses its lease.
+"""
 SKEW_SECONDS = 300.0
-"""How far the clocks of machines may differ; for `held` only, which has no time to watch."""
+"""How far the clocks of machines may differ. Only `held` uses it, which has no time to watch."""
 RETRY_SECONDS = 0.2
 LOOK_AGAIN_SECONDS = 0.5
-"""For a contender that renamed a lease aside too late to put it back."""
+"""Seconds after which a holder looks for its lease again: a contender may have renamed it aside and put it back."""
 
 State = tuple[bytes, int]
-"""Content and time of change of a lease's file."""
+"""The content of a lease's file, and its modification time in nanoseconds."""
 
 
 class Lease:
-    """A lease that this process took; `lost` tells when it no longer has it."""
+    """A lease that this process took; `lost` says when it no longer holds it."""
 
     def __init__(self, path: Path, token: str) -> None:
         self.path = path
@@ -48,13 +51,13 @@ class Lease:
         self._renewed = _clock()
 
     def lost(self) -> bool:
-        """Whether the lease was taken over, deleted, or out of reach for so long that it may have been."""
-        if not self.reason and _clock() - self._renewed > 2 * BEAT_SECONDS:  # no other process takes it earlier
+        """Return whether the lease was deleted or taken over, or was out of reach so long that it may have been."""
+        if not self.reason and _clock() - self._renewed > 2 * BEAT_SECONDS:  # not taken over earlier
             self.renew()
         return bool(self.reason)
 
     def renew(self) -> None:
-        """Set the file's time, if it still is this lease."""
+        """Set the file's modification time if it is still this lease, or `reason` if the lease is lost."""
         ours = self.is_ours()
         if ours:
             try:
@@ -69,7 +72,7 @@ class Lease:
             self.reason = f"could not be renewed for {silent:.0f} s, as its folder was out of reach"
 
     def is_ours(self) -> bool | None:
-        """Whether the file has this lease's token; None where it cannot be read."""
+        """Return whether the file has this lease's token, or None if it cannot be read."""
         for pause in (LOOK_AGAIN_SECONDS, 0.0):
             try:
                 state = _state(self.path)
@@ -82,17 +85,18 @@ class Lease:
 
 
 def take(path: Path, patience: float) -> Lease | None:
-    """The lease at `path`; None if its holder has renewed it and keeps it for longer than `patience` seconds.
+    """Take the lease at `path`; returns None if its holder renews it and keeps it for longer than `patience` seconds.
 
-    A lease that is not renewed is waited for until it has expired, whatever the patience. Raises `RunError`.
+    A lease that is not renewed is waited for until it has expired, whatever the patience. Raises `RunError` if the file
+    cannot be written.
     """
     deadline = _clock() + patience
     first: State | None = None
     try:
         while True:
-            lease = _made(path)
+            lease = _create(path)
             if lease is not None:
-                _renewed_by_thread(lease)
+                _start_renewing(lease)
                 return lease
             state = watch(path)
             if state is None:
@@ -109,7 +113,7 @@ def take(path: Path, patience: float) -> Lease | None:
 
 
 def give_back(lease: Lease) -> None:
-    """Delete the file of a lease that this process still has."""
+    """Release a lease: delete its file if this process still holds it."""
     with _guard:
         _leases.discard(lease)
     with suppress(OSError):
@@ -118,7 +122,7 @@ def give_back(lease: Lease) -> None:
 
 
 def watch(path: Path) -> State | None:
-    """The state of a lease, None where there is none; how long it stays the same counts from the first look."""
+    """Return the state of a lease, or None if there is none. The time without a change counts from the first look."""
     state = _state(path)
     if state is None:
         _watched.pop(path, None)
@@ -128,7 +132,10 @@ def watch(path: Path) -> State | None:
 
 
 def held(path: Path) -> bool:
-    """Whether a lease is likely to be held now, by its time and, on this machine, its process; for messages."""
+    """Return whether a lease is likely to be held now, by its time and, on this machine, its process.
+
+    For messages only.
+    """
     try:
         state = _state(path)
     except OSError:
@@ -145,8 +152,8 @@ _threads: list[threading.Thread] = []
 
 
 def _forget() -> None:
-    """In a forked process: the leases are its parent's."""
-    global _guard  # noqa: PLW0603 - the parent may have held it
+    """Forget the leases in a forked process: they belong to its parent."""
+    global _guard  # noqa: PLW0603 - a thread of the parent may hold it
     _guard = threading.Lock()
     _leases.clear()
     _threads.clear()
@@ -155,7 +162,7 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-def _renewed_by_thread(lease: Lease) -> None:
+def _start_renewing(lease: Lease) -> None:
     with _guard:
         _leases.add(lease)
         if not _threads:
@@ -177,8 +184,11 @@ def _renew() -> None:
                 lease.renew()
 
 
-def _made(path: Path) -> Lease | None:
-    """A new lease; None where there is one. Creating a file exclusively is atomic on NFS too, since version 3."""
+def _create(path: Path) -> Lease | None:
+    """Make a new lease, or return None if there is one.
+
+    Exclusive creation of a file is atomic on NFS too, since version 3.
+    """
     token = token_hex(8)
     record = {
         "host": socket.gethostname(),
@@ -200,7 +210,7 @@ def _made(path: Path) -> Lease | None:
 
 
 def _remove(path: Path, state: State) -> None:
-    """Remove an expired lease. One that another process made in its place meanwhile is put back."""
+    """Remove an expired lease. A lease that another process made in its place in the meantime is put back."""
     if _state(path) != state:
         return
     place = aside(path)
@@ -215,7 +225,10 @@ def _remove(path: Path, state: State) -> None:
 
 
 def _state(path: Path) -> State | None:
-    """What a lease's file is; None where there is none. Opening it makes a network file system ask its server."""
+    """Return the state of a lease's file, or None if there is none.
+
+    Opening it makes a network file system ask its server.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -234,7 +247,7 @@ def _record(state: State) -> dict[str, object]:
 
 
 def _is_dead(state: State) -> bool:
-    """Whether the holder was a process of this machine that has ended."""
+    """Return whether the holder was a process of this machine that has ended."""
     record = _record(state)
     pid = record.get("pid")
     if not isinstance(pid, int) or pid <= 0 or not _machine() or record.get("machine") != _machine():
@@ -250,7 +263,7 @@ def _is_dead(state: State) -> bool:
 
 @cache
 def _machine() -> str:
-    """What all processes that see each other's process ids have in common, and no others; "" where it is not known."""
+    """Return a text that only processes which see each other's process ids share; "" if it is not known."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
@@ -259,5 +272,5 @@ def _machine() -> str:
 
 
 def _clock() -> float:
-    """Seconds that no one sets, with those that the machine slept."""
+    """Return the seconds of a clock that nobody can set; on Linux they include the time that the machine slept."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -1,10 +1,10 @@
-"""Kernel locks held by workers: the kernel frees them when a process ends, so nothing has to be cleaned up.
+"""Kernel locks held by workers. The kernel frees them when a process ends, so nothing has to be cleaned up.
 
-The holder deletes a lock file when it gives the lock back. Whoever locks a file that has lost its name in the meantime
-tries again, so two processes never hold the lock of one name. If a process deletes or replaces the file or folder,
-`Lock.lost` tells its holder. The next process takes over what a killed holder left.
+The holder deletes a lock file when it releases the lock. A process that has locked a file whose name is gone by then
+tries again, so two processes never hold the lock of one name. If another process deletes or replaces the file or
+folder, `Lock.lost` is true for the holder. The next process takes over what a killed holder left.
 
-In a results folder whose ledger.json says so, leases take the place of the kernel locks on lock files.
+In a results folder whose ledger.json says so, leases replace the kernel locks on lock files.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from harness.system.errors import DataError, RunError, why
 from harness.system.files import parse_json, read_json, read_record
 
 RETRY_SECONDS = 0.1
-"""Between two attempts to take a lock."""
+"""Seconds between two attempts to take a lock."""
 PARTS = 8
-"""Locks of a device, and so the most processes that can share it."""
+"""Number of locks of a device, and so the largest number of processes that can share it."""
 
 
 class HeldError(RunError):
@@ -47,13 +47,13 @@ class Lock(Protocol):
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """The path of the file or folder."""
 
     def lost(self) -> bool:
-        """Whether this process no longer holds what is at the path."""
+        """Return whether this process no longer holds the file or folder at the path."""
 
     def check(self) -> None:
-        """Raise `LostError` where it is lost."""
+        """Raise `LostError` if the lock is lost."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class _KernelLock:
     descriptor: int
 
     def lost(self) -> bool:
-        """Whether the path no longer names the locked file: it was deleted, moved or replaced."""
+        """Return whether the path no longer names the locked file, because that was deleted, moved or replaced."""
         try:
             return not os.path.samestat(os.lstat(self.path), os.fstat(self.descriptor))
         except OSError:
@@ -78,8 +78,8 @@ class _KernelLock:
 
 
 @dataclass(frozen=True)
-class _Leased:
-    """A lock file that is a lease, or the folder that it stands for, open as `descriptor`."""
+class _LeaseLock:
+    """A lock file that is a lease, or the folder that the lease stands for, open as `descriptor`."""
 
     path: Path
     lease: leases.Lease
@@ -92,7 +92,7 @@ class _Leased:
             return self.descriptor is not None and not os.path.samestat(os.lstat(self.path), os.fstat(self.descriptor))
         except FileNotFoundError:
             return True
-        except OSError:  # out of reach: the lease tells when that is for too long
+        except OSError:  # out of reach: the lease decides when that has lasted too long
             return False
 
     def check(self) -> None:
@@ -110,14 +110,14 @@ def _leased_file(path: Path, patience: float) -> Iterator[Lock]:
     if lease is None:
         raise HeldError(f"{path.stem} is held by {holder(path)}")
     try:
-        yield _Leased(path, lease)
+        yield _LeaseLock(path, lease)
     finally:
         leases.give_back(lease)
 
 
 @contextmanager
 def lock_file(path: Path, patience: float) -> Iterator[Lock]:
-    """Hold the lock file at `path`, waiting up to `patience` seconds; raises `HeldError` with the holder's name."""
+    """Hold the lock file at `path`, waiting up to `patience` seconds. Raises `HeldError`, which names the holder."""
     if leased(path.parent.parent):
         with _leased_file(path, patience) as file:
             yield file
@@ -125,7 +125,7 @@ def lock_file(path: Path, patience: float) -> Iterator[Lock]:
     lock = _locked(path, os.O_RDWR | os.O_CREAT, patience)
     if lock is None:
         raise HeldError(f"{path.stem} is held by {holder(path)}")
-    with _given_back(lock, path.unlink, lock.descriptor):
+    with _released(lock, path.unlink, lock.descriptor):
         record = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
@@ -139,27 +139,27 @@ def lock_file(path: Path, patience: float) -> Iterator[Lock]:
 
 @contextmanager
 def lock_folder(path: Path, patience: float, file: Lock | None = None) -> Iterator[Lock]:
-    """Hold a folder itself, which is made if it is missing and deleted if it ends up empty; raises `HeldError`.
+    """Hold a folder itself. It is made if it is missing, and deleted if it is empty at the end. Raises `HeldError`.
 
-    Where its lock `file` is a lease, that alone holds the folder.
+    If its lock `file` is a lease, that lease alone holds the folder.
     """
-    if isinstance(file, _Leased):
+    if isinstance(file, _LeaseLock):
         path.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        leased_folder = _Leased(path, file.lease, descriptor)
-        with _given_back(leased_folder, path.rmdir, descriptor):
+        leased_folder = _LeaseLock(path, file.lease, descriptor)
+        with _released(leased_folder, path.rmdir, descriptor):
             yield leased_folder
         return
     lock = _locked(path, os.O_DIRECTORY, patience)
     if lock is None:
         raise HeldError(f"{path} is held by another process, whose lock file was deleted; wait until it has stopped")
-    with _given_back(lock, path.rmdir, lock.descriptor):
+    with _released(lock, path.rmdir, lock.descriptor):
         yield lock
 
 
 @contextmanager
-def _given_back(lock: Lock, delete: Callable[[], None], descriptor: int) -> Iterator[None]:
-    """Delete the locked file, unless another process replaced it, and release the lock."""
+def _released(lock: Lock, delete: Callable[[], None], descriptor: int) -> Iterator[None]:
+    """Delete the locked file at the end, unless another process replaced it, and release the lock."""
     try:
         yield
     finally:
@@ -170,14 +170,14 @@ def _given_back(lock: Lock, delete: Callable[[], None], descriptor: int) -> Iter
 
 
 def _locked(path: Path, flags: int, patience: float) -> _KernelLock | None:
-    """The lock of a file or folder; None if another process holds it for longer than `patience` seconds."""
+    """Lock a file or folder; returns None if another process holds it for longer than `patience` seconds."""
     folder = path if flags & os.O_DIRECTORY else path.parent
     deadline = time.monotonic() + patience
     while True:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lock = _KernelLock(path, os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666))
-        except FileNotFoundError:  # its last holder deleted the folder just now
+        except FileNotFoundError:  # the last holder has just deleted the folder
             pass
         except OSError as error:
             raise RunError(f"{path} cannot be locked ({error.strerror}); delete it, or make it accessible") from error
@@ -196,10 +196,11 @@ def _locked(path: Path, flags: int, patience: float) -> _KernelLock | None:
 def lock_device(identity: str, device: str, patience: float, shares: int = 1) -> Iterator[None]:
     """Hold one of `shares` equal parts of a device against all processes of this machine, whatever results they write.
 
-    `identity` is what all of them call the device by (a GPU's UUID), `device` what messages call it. A device has
-    `PARTS` locks, of which the whole device needs all, and a half half of them: so nobody gets what others use. A lock
-    is a socket bound to a name in Linux's abstract namespace: no file, open to all users, freed by the kernel when the
-    process ends. Containers with a network of their own do not see each other's locks.
+    `identity` is the name of the device that all of them use (a GPU's UUID), `device` its name in messages. A device
+    has `PARTS` locks. The whole device takes all of them and half of it takes half of them, so no process gets a part
+    that another one uses. A lock is a socket bound to a name in Linux's abstract namespace: it is not a file, is open
+    to all users, and is freed by the kernel when the process ends. Containers with separate networks do not see each
+    other's locks.
     """
     names = [f"\0sgmcmc-bench/device/{identity}{f'/{part}' if part else ''}" for part in range(PARTS)]
     deadline = time.monotonic() + patience
@@ -208,7 +209,7 @@ def lock_device(identity: str, device: str, patience: float, shares: int = 1) ->
             taken: list[str] = []
             for name in names:
                 lock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-                if len(taken) < PARTS // shares and _bound(lock, name, device):
+                if len(taken) < PARTS // shares and _bind(lock, name, device):
                     taken.append(name)
             if len(taken) == PARTS // shares:
                 yield
@@ -216,11 +217,14 @@ def lock_device(identity: str, device: str, patience: float, shares: int = 1) ->
             holder = _device_holder(next(name for name in names if name not in taken))
         if time.monotonic() > deadline:
             raise HeldError(f"{device} is held by {holder}")
-        time.sleep(RETRY_SECONDS * random.Random().uniform(1, 2))  # two that each have a part must not meet again
+        time.sleep(RETRY_SECONDS * random.Random().uniform(1, 2))  # two processes with a part each must not meet again
 
 
-def _bound(lock: socket.socket, name: str, device: str) -> bool:
-    """Bind a name, and listen to tell others who did; False where another process has it."""
+def _bind(lock: socket.socket, name: str, device: str) -> bool:
+    """Bind a socket to a name and listen, so that others can see who holds it.
+
+    Returns False if another process has the name.
+    """
     try:
         lock.bind(name)
     except OSError as error:
@@ -232,19 +236,19 @@ def _bound(lock: socket.socket, name: str, device: str) -> bool:
 
 
 def _device_holder(name: str) -> str:
-    """The process that bound a name; for messages only."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-        asking.setblocking(False)
+    """Return a description of the process that bound a name; for messages only."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.setblocking(False)
         try:
-            asking.connect(name)
-            pid, user, _ = struct.unpack("3i", asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            client.connect(name)
+            pid, user, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         except OSError:
             return "another process"
     return f"process {pid} of user {user}"
 
 
 def holder(path: Path) -> str:
-    """The process that wrote the lock file last; for messages only."""
+    """Return a description of the process that wrote the lock file last; for messages only."""
     record = read_json(path) or {}
     if not {"pid", "host", "since"} <= record.keys():
         return "another process"
@@ -252,9 +256,9 @@ def holder(path: Path) -> str:
 
 
 def held(path: Path) -> bool:
-    """Whether a process holds the lock at `path` now.
+    """Return whether a process holds the lock at `path` now.
 
-    Tested with a shared lock on a read-only descriptor: two tests do not disturb each other, and nothing is changed.
+    The test is a shared lock on a read-only descriptor: two tests do not disturb each other, and nothing is changed.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -275,7 +279,10 @@ def held(path: Path) -> bool:
 
 
 def leased(results: Path) -> bool:
-    """Whether the lock files of a results folder are leases: its ledger.json says so. Raises `RunError`."""
+    """Return whether the lock files of a results folder are leases, as its ledger.json says.
+
+    Raises `RunError` if the folder is out of reach.
+    """
     try:
         return parse_json(read_record(results / "ledger.json")).get("locks") == "leases"
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -285,7 +292,7 @@ def leased(results: Path) -> bool:
 
 
 def excludes(folder: Path) -> bool:
-    """Whether a kernel lock on a folder keeps a second descriptor out."""
+    """Return whether a kernel lock on a folder prevents a second lock through another descriptor."""
     with ExitStack() as stack:
         for _ in range(2):
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

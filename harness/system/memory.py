@@ -1,4 +1,4 @@
-"""The memory of this process: its limit, and what becomes of what is freed."""
+"""The memory of this process: its limit, and the reuse of freed memory."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextlib import suppress
 
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4
 _MOST = 2**31 - 1
-"""Parameters of glibc's `mallopt`, and the most that they can be."""
+"""Parameters of glibc's `mallopt`, and their largest value."""
 
 
 def memory_limit(need: int = 0) -> str:
-    """What to do if this process's address space is limited (`ulimit -v`): libraries abort where there is too little.
+    """Return what to do about a limit of this process's address space (`ulimit -v`), beyond which libraries abort.
 
-    "" if it is not (to less than `need` GiB if that is given).
+    Returns "" if there is no limit (below `need` GiB, if that is given).
     """
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit == resource.RLIM_INFINITY or 0 < need * 2**30 <= limit:
@@ -24,9 +24,9 @@ def memory_limit(need: int = 0) -> str:
 
 
 def keep_freed() -> None:
-    """Keep up to 2 GiB of freed memory for what is allocated next, where the C library is glibc.
+    """Keep up to 2 GiB of freed memory for later allocations, if the C library is glibc.
 
-    Else the arrays of a block are mapped anew for each block, and to map a page costs more than to write to it.
+    Otherwise the arrays of a block are mapped anew for each block, and mapping a page costs more than writing to it.
     """
     with suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt

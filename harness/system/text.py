@@ -10,25 +10,28 @@ CONTROL = ("Cc", "Cf", "Cs")
 
 
 def harmless(text: str, kept: str = "") -> str:
-    """Without control characters, except those in `kept`."""
+    """Return the text without control characters, except those in `kept`."""
     if text.isprintable():
         return text
     return "".join(c for c in text if c in kept or unicodedata.category(c) not in CONTROL)
 
 
 def plain(text: str) -> str:
-    """On one line, without control characters."""
+    """Return the text on one line, without control characters."""
     return harmless(" ".join(text.split()))
 
 
 def words(values: str | Iterable[str] | None) -> list[str]:
-    """The names in "a,b,c", or in several texts of that form, without duplicates."""
+    """Return the names in "a,b,c", or in several texts of that form, without duplicates."""
     texts = [values] if isinstance(values, str) else values or []
     return list(dict.fromkeys(word.strip() for text in texts for word in text.split(",") if word.strip()))
 
 
 def is_text(value: str) -> bool:
-    """Whether it can be encoded: lone surrogates come from JSON escapes or from bytes of a command."""
+    """Return whether a text can be encoded.
+
+    Lone surrogates cannot; they come from JSON escapes or from bytes of a command.
+    """
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Pure functions on arrays: float64 NumPy in and out, no torch, no state except that of accumulators."""
+"""Pure functions on arrays: float64 NumPy in and out, no torch, and no state except in accumulators."""
 
 from __future__ import annotations
 

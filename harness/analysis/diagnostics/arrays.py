@@ -1,4 +1,4 @@
-"""The shapes that every diagnostic agrees on: blocks of draws (B, C, D) with weights (B, C)."""
+"""The shapes that all diagnostics share: blocks of draws (B, C, D) with weights (B, C)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 State = dict[str, NDArray[Any]]
-"""The state of an accumulator in a checkpoint: plain arrays, copied both ways."""
+"""The state of an accumulator in a checkpoint: plain arrays, copied when saved and when loaded."""
 
 
 def as_block(draws: ArrayLike, weights: ArrayLike, dim: int | None = None) -> tuple[Array, Array]:
-    """A block as float64: draws (B, C, D), weights (B, C). ValueError for any other shape."""
+    """Return a block as float64: draws (B, C, D), weights (B, C). Raises ValueError for any other shape."""
     x, w = np.asarray(draws, dtype=np.float64), np.asarray(weights, dtype=np.float64)
     if x.ndim != 3:
         raise ValueError(f"draws must have shape (B, C, D), got {x.shape}")
@@ -26,6 +26,6 @@ def as_block(draws: ArrayLike, weights: ArrayLike, dim: int | None = None) -> tu
 
 
 def check_chains(seen: int, now: int) -> None:
-    """ValueError if a later block has another number of chains than the blocks before it."""
+    """Raise ValueError if a later block has another number of chains than the blocks before it."""
     if seen != now:
         raise ValueError(f"this block has {now} chains, the blocks before it had {seen}")

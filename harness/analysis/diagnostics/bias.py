@@ -9,10 +9,10 @@ from harness.analysis.diagnostics.sums import DrawSums
 
 
 def pooled_errors(sums: DrawSums) -> tuple[Array, Array]:
-    """Of the draws of all chains together: (mean - true mean) / true sd, and variance / true variance, (D,) each.
+    """Return the errors of all chains together, (D,) each: (mean - true mean) / true sd, and variance / true variance.
 
-    The variance is about the draws' own mean, with the divisor W - sum w^2 / W: n - 1 where all weights are 1. NaN
-    before the second draw.
+    The variance is about the draws' own mean, with the divisor W - sum w^2 / W, which is n - 1 if all weights are 1. It
+    is NaN before the second draw.
     """
     weight, dim = sums.weight.sum(), len(sums.mean)  # the first D directions are the axes
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

@@ -13,29 +13,32 @@ Classes = NDArray[np.int64]
 
 BINS = 15
 COVERAGE = 80
-"""Percent of the inputs, the most confident, that selective accuracy is of."""
+"""Percentage of the inputs, the most confident ones, whose accuracy is the selective accuracy."""
 
 
 def error_rate(probabilities: ArrayLike, classes: ArrayLike) -> float:
-    """Share of inputs whose most probable class, the lowest of equals, is not the true one."""
+    """Return the share of inputs whose most probable class, the lowest among equals, is not the true one."""
     p, y = _checked(probabilities, classes)
     return float((p.argmax(axis=1) != y).mean())
 
 
 def nll(probabilities: ArrayLike, classes: ArrayLike) -> float:
-    """Negative log-likelihood per input in nats, -mean_i log p_i[y_i]; inf where a true class has probability 0."""
+    """Return the negative log-likelihood per input in nats, -mean_i log p_i[y_i].
+
+    It is inf if a true class has probability 0.
+    """
     p, y = _checked(probabilities, classes)
     with np.errstate(divide="ignore"):
         return float(-np.log(_of_truth(p, y)).mean())
 
 
 def lppd(probabilities: ArrayLike, classes: ArrayLike) -> float:
-    """Log pointwise predictive density, mean_i log p_i[y_i] where p is the mean over the draws: minus `nll`."""
+    """Return the log pointwise predictive density, mean_i log p_i[y_i] with p the mean over the draws: minus `nll`."""
     return -nll(probabilities, classes)
 
 
 def brier(probabilities: ArrayLike, classes: ArrayLike) -> float:
-    """Brier score in [0, 2]: mean_i sum_k (p_ik - [y_i = k])^2.
+    """Return the Brier score in [0, 2]: mean_i sum_k (p_ik - [y_i = k])^2.
 
     Source: G. W. Brier, "Verification of forecasts expressed in terms of probability", 1950.
     """
@@ -44,7 +47,7 @@ def brier(probabilities: ArrayLike, classes: ArrayLike) -> float:
 
 
 def ece(probabilities: ArrayLike, classes: ArrayLike, bins: int = BINS) -> float:
-    """Expected calibration error: sum_b n_b/n |accuracy_b - confidence_b| over `bins` bins of equal width.
+    """Return the expected calibration error: sum_b n_b/n |accuracy_b - confidence_b| over `bins` bins of equal width.
 
     The confidence of an input is its largest probability; bin b holds confidences in ((b-1)/bins, b/bins].
 
@@ -59,16 +62,17 @@ def ece(probabilities: ArrayLike, classes: ArrayLike, bins: int = BINS) -> float
 
 
 def top_accuracy(probabilities: ArrayLike, classes: ArrayLike, k: int) -> float:
-    """Share of inputs whose true class is among the k most probable; among equals, the true class is last."""
+    """Return the share of inputs whose true class is among the k most probable; among equals, the true one is last."""
     p, y = _checked(probabilities, classes)
     return float(((p >= _of_truth(p, y)[:, None]).sum(axis=1) <= k).mean())
 
 
 def aurc(probabilities: ArrayLike, classes: ArrayLike) -> float:
-    """Area under the risk-coverage curve, as a mean: error rate of the k most confident inputs against coverage k/n.
+    """Return the area under the risk-coverage curve, as a mean.
 
-    The curve runs from coverage 1/n to 1, by the trapezoidal rule, and is divided by 1 - 1/n. Inputs of equal
-    confidence count with their expectation over all orders.
+    The curve is the error rate of the k most confident inputs against coverage k/n. It runs from coverage 1/n to 1, by
+    the trapezoidal rule, and the area is divided by 1 - 1/n. Inputs of equal confidence count with their expectation
+    over all orders.
 
     Source: Y. Geifman, R. El-Yaniv, "Selective Classification for Deep Neural Networks", NeurIPS 2017.
     """
@@ -77,13 +81,16 @@ def aurc(probabilities: ArrayLike, classes: ArrayLike) -> float:
 
 
 def selective_accuracy(probabilities: ArrayLike, classes: ArrayLike, percent: int = COVERAGE) -> float:
-    """Accuracy on the most confident `percent` of the inputs, rounded up; equals as in `aurc`."""
+    """Return the accuracy on the most confident `percent` of the inputs, whose number is rounded up.
+
+    Inputs of equal confidence count as in `aurc`.
+    """
     p, y = _checked(probabilities, classes)
     return float(_selective_accuracies(p, y)[-(-percent * len(y) // 100) - 1])
 
 
 def _selective_accuracies(p: Array, y: Classes) -> Array:
-    """Accuracy of the k inputs with the largest of their probabilities, for k = 1 to n."""
+    """Return the accuracy of the k most confident inputs, for k = 1 to n."""
     _, place, counts = np.unique(-p.max(axis=1), return_inverse=True, return_counts=True)
     expected = np.bincount(place, weights=p.argmax(axis=1) == y) / counts
     return expected.repeat(counts).cumsum() / np.arange(1, len(y) + 1)

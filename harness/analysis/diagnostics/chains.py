@@ -1,4 +1,4 @@
-"""Preparing draws for the diagnostics of Vehtari et al. (2021): splitting chains and rank-normalising."""
+"""Preparation of draws for the diagnostics of Vehtari et al. (2021): splitting chains and rank-normalising."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from harness.analysis.diagnostics.arrays import Array
 
 
 def split_chains(draws: ArrayLike) -> Array:
-    """Halve each chain: (n, C, D) -> (n // 2, 2C, D). An odd n loses its middle draw.
+    """Halve each chain: (n, C, D) -> (n // 2, 2C, D). If n is odd, the middle draw is left out.
 
-    Draws that are not finite as in `finite_or_zero`. ValueError for another shape or fewer than 4 draws.
+    Draws that are not finite are treated as in `finite_or_zero`. Raises ValueError for another shape or fewer than 4
+    draws.
     """
     x = np.asarray(draws, dtype=np.float64)
     if x.ndim != 3:
@@ -24,18 +25,18 @@ def split_chains(draws: ArrayLike) -> Array:
 
 
 def finite_or_zero(draws: ArrayLike) -> Array:
-    """The draws (n, C, D); a coordinate with any draw that is not finite is 0 throughout, and so a constant.
+    """Return the draws (n, C, D), with 0 throughout a coordinate that has any draw that is not finite.
 
-    The diagnostics return NaN for a constant.
+    Such a coordinate is then a constant, for which the diagnostics return NaN.
     """
     x = np.asarray(draws, dtype=np.float64)
     return np.where(np.isfinite(x).all(axis=(0, 1)), x, 0.0)
 
 
 def rank_normalise(draws: Array) -> Array:
-    """Normal scores of the ranks among all chains: Phi^-1((rank - 3/8) / (S + 1/4)), S = n C.
+    """Return the normal scores of the ranks among all chains: Phi^-1((rank - 3/8) / (S + 1/4)), S = n C.
 
-    Ties get their average rank. Shape (n, C, D) in and out. Source: Vehtari et al. (2021), equation 14.
+    Tied values get their average rank. Shape (n, C, D) in and out. Source: Vehtari et al. (2021), equation 14.
     """
     from scipy.special import ndtri
 
@@ -45,7 +46,7 @@ def rank_normalise(draws: Array) -> Array:
 
 
 def _ranks(x: Array) -> Array:
-    """Ranks from 1 in each column, ties with their average; as scipy.stats.rankdata, whose import takes longer."""
+    """Return the ranks in each column, from 1, averaged over ties. scipy.stats.rankdata takes longer to import."""
     ranks = np.empty(x.shape)
     for column, out in zip(x.T, ranks.T, strict=True):
         order = column.argsort(kind="stable")

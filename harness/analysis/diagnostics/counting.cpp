@@ -1,4 +1,4 @@
-// What is summed and counted for every draw, eight numbers at a time.
+// Sums and counts over all draws, computed for eight numbers at a time.
 typedef double V __attribute__((vector_size(64)));
 typedef long L __attribute__((vector_size(64)));
 #if __AVX512F__
@@ -24,15 +24,16 @@ static inline V take(const double* p, L i) {
 
 static inline L take(const long* p, L i) { return (L)take((const double*)p, i); }
 
-// Which of equal bins a number is in. A greater number is never in an earlier one, and NaN is in the last.
+// Returns the bin, among bins of equal width, that contains a number. A greater number is never in an earlier bin, and
+// NaN is in the last one.
 static inline L bin(V z, double low, double scale, long bins) {
   V t = (z - low) * scale;
   t = t < bins - 1.0 ? t : V{} + (bins - 1.0);
   return __builtin_convertvector(t > 0.0 ? t : V{}, L);
 }
 
-// first (bins): the place of the first of the increasing cuts (points + 1, the last one infinite) that is in this bin or
-// in a later one. inside (bins): that cut. Returns whether there is a bin with two cuts.
+// Fills two tables for the increasing cuts (points + 1), the last of which is infinite. first (bins): the index of the
+// first cut in this bin or a later one. inside (bins): that cut. Returns whether any bin contains two cuts.
 extern "C" long tabulate(
   const double* cuts, long points, double low, double scale, long bins, long* first, double* inside
 ) {
@@ -48,17 +49,18 @@ extern "C" long tabulate(
   return crowded;
 }
 
-// Draws, chains and directions that are taken together: those of a tile in one cache, near ones in the next.
+// Numbers of draws, chains and directions that are processed together. A tile of draws fits into one cache, and NEAR
+// chains fit into the next.
 enum { TILE = 64, NEAR = 64, TOGETHER = 4 };
 
-// Of one direction, with `first` and `inside` from `tabulate`.
+// The cuts of one direction, with `first` and `inside` from `tabulate`.
 struct Cuts {
   const long* first;
   const double *inside, *all;
 };
 
-// counts (chains, apart) += the weight, in the cell of each of `size` draws of `live` chains: that of the first cut which
-// is not less than z, whose bin is `in`.
+// Adds the weight of each of `size` draws of `live` chains to counts (chains, apart), in the draw's cell: that of the
+// first cut that is not less than z. `in` is the bin of z.
 static inline __attribute__((always_inline)) void count(
   const V* z, const L* in, const V* weights, long size, long live, const Cuts& cuts, bool crowded, long apart,
   double* counts
@@ -75,8 +77,8 @@ static inline __attribute__((always_inline)) void count(
     }
 }
 
-// both (wide, padded) += the products of w[b] d (TILE, padded), at its lower triangle; what else the last columns get is
-// not read.
+// Adds w d d', summed over the draws d (TILE, padded), to the lower triangle of both (wide, padded). Other values that
+// are written to the last columns are not read.
 static void multiply(const V* d, const V* w, long size, long wide, long padded, V* both) {
   for (long i = 0; i < wide; ++i) {
     V left[TILE];
@@ -93,7 +95,7 @@ static void multiply(const V* d, const V* w, long size, long wide, long padded, 
   }
 }
 
-// z (TOGETHER, TILE): d (TILE, padded) along the next directions `a` (TOGETHER, dim).
+// Computes z (TOGETHER, TILE), the draws d (TILE, padded) along the next directions `a` (TOGETHER, dim).
 static void project(const V* d, long size, long dim, long padded, const double* a, V* z) {
   const double *a0 = a, *a1 = a0 + dim, *a2 = a1 + dim, *a3 = a2 + dim;
   for (long b = 0; b < size; b += 2) {
@@ -109,11 +111,14 @@ static void project(const V* d, long size, long dim, long padded, const double* 
   }
 }
 
-// Sums over draws x (draws, chains, dim) with weights (draws, chains), which lie `by_draw` and `by_chain` numbers apart,
-// d = x - mean, z = along (directions, dim) d: of w and w^2 (chains), of w z and w (z^2 - 1) (chains, directions); below
-// (chains, directions, points + 1), of w by the place of z among the cuts (directions, points + 1), the last of which are
-// infinite; and of w (1, d) (1, d)' (1 + dim, 1 + dim), if wanted. `along` has rows of zeros up to a multiple of TOGETHER;
-// first and inside (directions, bins) are from `tabulate`.
+// Adds up sums over draws x (draws, chains, dim) with weights (draws, chains). Successive weights of a chain are
+// `by_draw` apart, those of a draw `by_chain`. With d = x - mean and z = along (directions, dim) d, the sums are
+//   weight, weight2  (chains)                          of w and w^2
+//   sum_z, sum_z2    (chains, directions)              of w z and w (z^2 - 1)
+//   below            (chains, directions, points + 1)  of w, by the place of z among the cuts (directions, points + 1)
+//   pairs            (1 + dim, 1 + dim)                of w (1, d) (1, d)', unless `pairs` is null
+// The last cut of each direction is infinite. `along` has rows of zeros up to a multiple of TOGETHER. `first` and
+// `inside` (directions, bins) are from `tabulate`.
 extern "C" long add(
   const double* x, const double* weights, long by_draw, long by_chain, long draws, long chains, long dim,
   long directions, long points, long bins, long crowded, const double* along, const double* cuts, const double* low,
@@ -179,10 +184,14 @@ extern "C" long add(
   return 0;
 }
 
-// Of draws x (n, dim) with weights, which lie `by_draw` and `by_chain` numbers apart, made at steps (n / chains), the mode
-// with the nearest of the centres (modes, dim), the first of those with the largest <x, mu> - |mu|^2 / 2: mass and squares
-// (modes), the sums of w and w |x - mu|^2; counts and visits (modes), the number of draws within the radius and the step
-// of the first; sums (2), of w within a radius and of w. A draw or weight that is not finite only counts in the last.
+// Finds for each of the draws x (n, dim), made at steps (n / chains), the mode with the nearest of the centres (modes,
+// dim): the first with the largest <x, mu> - |mu|^2 / 2. The weights are `by_draw` and `by_chain` numbers apart, as in
+// `add`. `start` is -|mu|^2 / 2. Adds up
+//   mass, squares  (modes)  sums of w and w |x - mu|^2
+//   counts         (modes)  number of draws within the radius
+//   sums           (2)      sum of w within a radius, and sum of w
+// and sets visits (modes) to the step of the first draw within the radius, where that is still negative. A draw that is
+// not finite only counts in the last sum; a draw whose weight is not finite counts nowhere.
 extern "C" long modes(
   const double* x, const double* weights, long by_draw, long by_chain, const long* steps, long n, long chains, long dim,
   const double* centres, const double* start, long modes, double radius2, double* mass, double* squares, long* counts,
@@ -191,7 +200,7 @@ extern "C" long modes(
   enum { BESIDE = 4, MOST = 8 * BESIDE };
   V* const here = new V[dim * BESIDE];
   V total = {}, within = {};
-  long draw = 0, chain = 0;  // of the next number in w
+  long draw = 0, chain = 0;  // those of the next weight
   for (long first = 0; first < n; first += MOST) {
     V w[BESIDE] = {}, best[BESIDE];
     L which[BESIDE] = {};

@@ -1,4 +1,4 @@
-"""What is summed and counted for every draw, in C++ (`counting.cpp`)."""
+"""Sums and counts over all draws, in C++ (`counting.cpp`)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from harness.system.cpp import CompilerError, built
 
 LANES = 8
 TOGETHER = 4
-"""Directions that the code takes together."""
+"""Number of directions that the C++ code computes together."""
 
 
 @functools.cache
 def code() -> Any:
-    """The compiled functions, or None where there is no compiler, or it fails."""
+    """Return the compiled functions, or None if there is no compiler or it fails."""
     try:
         return built(Path(__file__).with_suffix(".cpp").read_text(encoding="utf-8"))
     except CompilerError:
@@ -27,12 +27,12 @@ def code() -> Any:
 
 
 def steps(array: Array) -> tuple[int, ...]:
-    """The strides of an array of float64, in numbers."""
+    """Return the strides of an array of float64, in numbers instead of bytes."""
     return tuple(stride // array.itemsize for stride in array.strides)
 
 
 def call(function: Any, *arguments: Any) -> int:
-    """Call one with arrays, whole numbers and floats; None is no array."""
+    """Call a compiled function with arrays, whole numbers and floats; None stands for no array."""
     return int(function(*map(_argument, arguments)))
 
 

@@ -1,4 +1,4 @@
-"""Which modes of a mixture were found, with their mass and spread, streamed over the chains of one run."""
+"""Which modes of a mixture were found, with their mass and spread, added up over the chains of one run."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from harness.analysis.diagnostics.arrays import Array, IntArray, State, as_block
 UNVISITED = -1
 
 CHUNK = 4096
-"""Draws processed together: this number times the modes fits into a processor's cache."""
+"""Number of draws that are processed together: this times the number of modes fits into a processor's cache."""
 
 
 class ModeCounts:
-    """Counts around M known modes, pooled over the chains of one run.
+    """Counts of draws at M known modes, pooled over the chains of one run.
 
-    means: (M, D). radius: a draw within it (<=) of a centre visits that mode. variance: the true variance of
-    a coordinate within a mode, one number or (M,). Coverage counts draws, the masses and shares weigh them.
-    Coverage alone rewards over-dispersion: read it beside `share_within_r`, `mode_mass_tv` and
-    `within_mode_variance_ratio`. A draw that is not finite (or has such a weight) is in no mode and no mass,
-    but counts in the denominator of `share_within_r`. Results are NaN where nothing was seen.
+    means: (M, D). radius: a draw within it (<=) of a centre visits that mode. variance: the true variance of a
+    coordinate within a mode, one number or (M,). Coverage counts draws; masses and shares weight them. Coverage alone
+    rewards over-dispersion: read it with `share_within_r`, `mode_mass_tv` and `within_mode_variance_ratio`. A draw that
+    is not finite belongs to no mode and no mass, but its weight counts in the denominator of `share_within_r`; a draw
+    whose weight is not finite does not count at all. Results are NaN if there were no draws to count.
     """
 
     def __init__(self, means: ArrayLike, radius: float, variance: ArrayLike) -> None:
@@ -38,13 +38,13 @@ class ModeCounts:
         gaps = np.square(self.means[:, None] - self.means).sum(axis=2)[~np.eye(modes, dtype=bool)]
         self._apart = bool((gaps > 4 * self.radius**2).all())
         self.counts: IntArray = np.zeros(modes, dtype=np.int64)
-        """Draws within the radius of each mode (M,)."""
+        """Number of draws within the radius of each mode (M,)."""
         self.mass: Array = np.zeros(modes)
-        """Weight of the draws nearest to each mode (M,)."""
+        """Weight of the draws that are nearest to each mode (M,)."""
         self.squares: Array = np.zeros(modes)
-        """Weighted sum of squared distances to the nearest mode's centre, by that mode (M,)."""
+        """Weighted sum of squared distances to the centre of the nearest mode, for each mode (M,)."""
         self.first_visit: IntArray = np.full(modes, UNVISITED, dtype=np.int64)
-        """Step of the first draw within the radius (M,), -1 if none."""
+        """Step of the first draw within the radius of each mode (M,), -1 if there is none."""
         self._within: Array = np.zeros(())
         self._total: Array = np.zeros(())
 
@@ -88,7 +88,10 @@ class ModeCounts:
             self.first_visit[found] = step[draws[new[first]]]
 
     def _visits(self, flat: Array, which: IntArray, distance2: Array) -> Iterator[tuple[IntArray, IntArray]]:
-        """(modes, draws) of the visits, draws in order; a draw visits several modes only where these lie close."""
+        """Yield the visits (modes, draws), with the draws in order.
+
+        A draw visits several modes only if these are close.
+        """
         if self._apart:
             draws = np.flatnonzero(distance2 <= self.radius**2)
             yield which[draws], draws
@@ -99,37 +102,37 @@ class ModeCounts:
             yield np.full(len(draws), mode), draws
 
     def modes_covered(self, n: int) -> int:
-        """Number of modes with *more than* n draws within the radius."""
+        """Return the number of modes with *more than* n draws within the radius."""
         return int((self.counts > n).sum())
 
     def mode_mass_tv(self, weights: ArrayLike) -> float:
-        """Total variation between the weight shares of the draws by nearest mode and the true ones (M,)."""
+        """Return the total variation between the weight shares of the draws by nearest mode and the true ones (M,)."""
         with np.errstate(invalid="ignore"):
             return float(0.5 * np.abs(self.mass / self.mass.sum() - np.asarray(weights)).sum())
 
     def within_mode_variance_ratio(self) -> float:
-        """Mean squared distance (a coordinate) to the nearest centre / true variance within the mode.
+        """Return the mean squared distance (per coordinate) to the nearest centre / true variance within the mode.
 
-        1 for exact draws of modes that do not overlap; 4.7 for the paper's csgld at step .09 on mixture25.
+        It is 1 for exact draws of modes that do not overlap; 4.7 for the paper's csgld at step size .09 on mixture25.
         """
         with np.errstate(invalid="ignore"):
             return float((self.squares / self.variance).sum() / (self.means.shape[1] * self.mass.sum()))
 
     def share_within_r(self) -> float:
-        """Weight share of the draws within the radius of a mode; .647 for exact draws of mixture25 at .25."""
+        """Return the weight share of draws within the radius of a mode; .647 for exact draws of mixture25 at .25."""
         with np.errstate(invalid="ignore"):
             return float(self._within / self._total)
 
     def last_mode_first_visit(self) -> int | None:
-        """Step at which the last of all modes was first visited; None while one was not (censored)."""
+        """Return the step at which the last of all modes was first visited; None (censored) if one was not visited."""
         return None if (self.first_visit == UNVISITED).any() else int(self.first_visit.max())
 
     def state(self) -> State:
-        """Everything that `load` needs to go on exactly, as arrays."""
+        """Return everything that `load` needs to continue exactly, as arrays."""
         return {name: np.array(getattr(self, attribute)) for name, attribute in _STATE.items()}
 
     def load(self, state: State) -> None:
-        """Go on from `state()`. ValueError if it was taken with another number of modes."""
+        """Continue from `state()`. Raises ValueError if it was taken with another number of modes."""
         if state["counts"].shape != self.counts.shape:
             raise ValueError(f"this state has {len(state['counts'])} modes, expected {len(self.means)}")
         for name, attribute in _STATE.items():

@@ -1,4 +1,4 @@
-"""The headline from the b2 curves of `low_error`: cost of the last crossing, with a bootstrap over seeds."""
+"""The headline from the b2 curves of `low_error`: the cost of the last crossing, with a bootstrap over seeds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from harness.analysis.diagnostics.arrays import Array, IntArray
 from harness.analysis.statistics import bootstrap_interval
 
 THRESHOLD = 0.01
-"""The mean b2 of 100 independent draws in one direction. In the worst direction of exact normal draws the median of
-b2 is that low after about 190 draws in 2 dimensions and 600 in 14 (both z and z^2, the directions of `directions`)."""
+"""The mean b2 of 100 independent draws in one direction. In the worst direction of exact normal draws, the median of b2
+is this low after about 190 draws in 2 dimensions and 600 in 14 (both z and z^2, the directions of `directions`).
+"""
 MINIMUM_CHAINS = 32
 RESAMPLES = 1000
 
@@ -22,10 +23,10 @@ RESAMPLES = 1000
 class LowErrorCost:
     """The headline, its interval, and what it rests on.
 
-    value: cost until low error, in the unit of the cost axis; inf if never, None (see reason) if not
-    measured. low, high: its interval by bootstrap over seeds, ends possibly inf, and the replicates that it is
-    made of; None with fewer than two seeds. share: of the rows, how many got there by the end of the budget (are
-    low at its last point).
+    value: cost until low error, in the unit of the cost axis; inf if never reached, None (see reason) if not measured.
+    low, high: its interval by bootstrap over seeds, whose ends may be inf. replicates: the bootstrap values that the
+    interval is made from. All three are None with fewer than two seeds. share: the share of the rows that got there by
+    the end of the budget (are low at its last point).
     """
 
     value: float | None
@@ -46,16 +47,16 @@ def passes_to_low_error(
     minimum_chains: int = MINIMUM_CHAINS,
     level: float = 0.95,
 ) -> LowErrorCost:
-    """Cost at which the median over rows of the b2 curves falls to the threshold for the last time.
+    """Return the cost at which the median over rows of the b2 curves falls to the threshold for the last time.
 
-    curves: (R, n_points), a row for each chain of each seed, from `LowError.curves`; cost: (n_points,),
-    increasing, sequential gradient evaluations of a chain in data passes, burn-in and adaptation included;
-    seed_of_row: (R,), the unit of replication. NaN marks points not reached: those past the end of every row
-    are cut off, and a row that ends before the others counts as not low.
+    curves: (R, n_points), a row for each chain of each seed, from `LowError.curves`. cost: (n_points,), increasing:
+    sequential gradient evaluations of a chain in data passes, burn-in and adaptation included. seed_of_row: (R,), the
+    unit of replication. NaN marks points that were not reached: points after the end of every row are cut off, and a
+    row that ends before the others counts as not low.
 
-    This is the last crossing of the *median curve*: every later point is low too, and a dip does not count.
-    The median of per-chain crossings is another number, up to 18 times smaller, and no
-    substitute. ValueError for arrays that do not fit together.
+    This is the last crossing of the *median curve*: every later point is low too, and a dip does not count. The median
+    of the crossings of single chains is another number, up to 18 times smaller, and no substitute. Raises ValueError
+    for arrays that do not fit together.
     """
     b2, axis, seeds = _checked(curves, cost, seed_of_row)
     share = float(np.mean(b2[:, -1] <= threshold))
@@ -72,16 +73,16 @@ def passes_to_low_error(
 
 
 def within(end: float, cost: ArrayLike) -> float:
-    """The end of an interval of a cost; beyond the last cost that was measured it is infinite."""
+    """Return the end of an interval of a cost, or inf if it is beyond the last cost that was measured."""
     return end if end <= np.max(cost) else np.inf
 
 
 def bootstrap_low_error(
     curves: ArrayLike, cost: ArrayLike, seed_of_row: ArrayLike, threshold: float = THRESHOLD
 ) -> Array:
-    """The headline on resampled seeds, all rows of a drawn seed together: (RESAMPLES,), inf allowed.
+    """Return the headline on resampled seeds, (RESAMPLES,), inf allowed. All rows of a chosen seed are used together.
 
-    The draws depend on the number of seeds only, so replicate i of two methods run on the same seeds uses the
+    The resampling depends only on the number of seeds, so replicate i of two methods run on the same seeds uses the
     same seeds: their difference and their ranks (`harness.analysis.statistics.rank_replicates`) are paired.
     """
     b2, axis, seeds = _checked(curves, cost, seed_of_row)
@@ -92,16 +93,16 @@ def bootstrap_low_error(
 
 
 def seed_counts(seeds: int) -> Array:
-    """How often each seed is drawn, (RESAMPLES, seeds): the same for every statistic of every method."""
+    """Return how often each seed is chosen, (RESAMPLES, seeds): the same for every statistic of every method."""
     shape = (RESAMPLES, seeds)
     cells = np.random.default_rng(0).integers(seeds, size=shape) + seeds * np.arange(RESAMPLES)[:, None]
     return np.bincount(cells.ravel(), minlength=RESAMPLES * seeds).reshape(shape).astype(np.float64)
 
 
 def _median_is_low(parts: Sequence[Array], times: Array, threshold: float) -> NDArray[np.bool_]:
-    """Whether the median is at or below the threshold, (B, P), over rows of which part s is taken times[b, s] times.
+    """Return whether the median is at or below the threshold, (B, P), over rows that take part s times[b, s] times.
 
-    Counting suffices but where just half of the rows are low: there the median is the mean of the two about it.
+    Counting suffices unless exactly half of the rows are low: then the median is the mean of the two values around it.
     """
     lows = np.stack([(part <= threshold).sum(axis=0) for part in parts])
     total, low = times @ np.array([len(part) for part in parts]), times @ lows
@@ -118,7 +119,7 @@ def _median_is_low(parts: Sequence[Array], times: Array, threshold: float) -> ND
 
 
 def last_crossing(curve: Array, cost: Array, threshold: float) -> float:
-    """Cost of the first point from which the curve is at or below the threshold to its end; inf if none."""
+    """Return the cost of the first point from which on the curve is at or below the threshold; inf if there is none."""
     above = np.flatnonzero(~(curve <= threshold))
     first = int(above[-1]) + 1 if above.size else 0
     return float(cost[first]) if first < len(cost) else np.inf

@@ -1,4 +1,4 @@
-"""The fixed directions along which a law is judged: marginal moments do not detect correlations."""
+"""The fixed directions along which a distribution is compared: marginal moments do not detect correlations."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _EQUAL = 1e-9
 
 
 def directions(covariance: ArrayLike) -> Array:
-    """Unit vectors (K, D): the D coordinate axes, the principal axes of the covariance S (D, D), and random ones.
+    """Return unit vectors (K, D): D coordinate axes, the principal axes of the covariance S (D, D), and random ones.
 
-    The random ones are S^-1/2 u, normalised, with u uniform on the sphere: where variances differ, u itself would see
-    the largest of them only. There are min(32, 4 D), the same in every run. A vector that repeats an earlier one but
-    for its sign is left out, so K = 1 where D = 1. Signs are fixed: the largest entry is positive.
+    The random ones are S^-1/2 u, normalised, with u uniform on the sphere: if variances differ, u itself would detect
+    errors only along the largest of them. There are min(32, 4 D), the same in every run. A vector that equals an
+    earlier one up to its sign is left out, so K = 1 if D = 1. Signs are fixed: the largest entry is positive.
     """
     s = np.asarray(covariance, dtype=np.float64)
     dim = len(s)

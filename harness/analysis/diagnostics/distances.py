@@ -7,10 +7,10 @@ from numpy.typing import ArrayLike
 
 
 def wasserstein2(x: ArrayLike, y: ArrayLike) -> float:
-    """W2 = sqrt(min over pairings of the mean of |x_i - y_s(i)|^2) between samples (n, D), exactly.
+    """Return W2 = sqrt(min over pairings of the mean of |x_i - y_s(i)|^2) between samples (n, D), exactly.
 
-    O(n^3) time and n^2 memory: thin to about 1,000 draws. Positive even between two exact samples of one law:
-    print that baseline beside it. ValueError unless both are finite and of one shape.
+    It takes O(n^3) time and n^2 memory: thin to about 1,000 draws. It is positive even between two exact samples of one
+    distribution: print that baseline beside it. Raises ValueError unless both samples are finite and of one shape.
     """
     from scipy.optimize import linear_sum_assignment
     from scipy.spatial.distance import cdist

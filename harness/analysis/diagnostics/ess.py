@@ -1,4 +1,4 @@
-"""Effective sample sizes: the papers' (with the truth's moments), bulk and tail."""
+"""Effective sample sizes: the one of the papers (with the truth's moments), bulk and tail."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from harness.analysis.diagnostics.chains import finite_or_zero, rank_normalise, 
 
 
 def reference_ess(draws: ArrayLike, mean: ArrayLike, sd: ArrayLike, cut: float = 0.05) -> Array:
-    """ESS of one chain with the *truth's* mean and sd, as the papers report it.
+    """Return the ESS of one chain with the *truth's* mean and sd, as the papers report it.
 
         ESS = n / (1 + 2 sum_s (1 - s/n) rho_s),
         rho_s = sum_{t > s} (x_t - mean)(x_{t-s} - mean) / (sd^2 (n - s)),
 
-    the sum over s = 1, 2, ... stopping before the first rho_s < cut. draws: (n, ...), one or more chains and
-    coordinates; mean and sd broadcast against the trailing axes; result: draws.shape[1:], in draws. It is at
-    most n: a value of n is saturation and must be compared as censored. A chain frozen at the mean scores n,
-    so rank this number only behind `joint.gate`. NaN where a draw is not finite.
+    where the sum over s = 1, 2, ... stops before the first rho_s < cut. draws: (n, ...), one or more chains and
+    coordinates; mean and sd broadcast against the trailing axes. Result: draws.shape[1:], in draws. It is at most n: a
+    value of n is saturation and must be compared as censored. A chain frozen at the mean scores n, so rank this number
+    only behind `joint.gate`. NaN if a draw is not finite. Raises ValueError for fewer than 2 draws or an sd that is not
+    positive.
 
     Source: Hoffman and Gelman (2014), whom the papers cite.
     """
@@ -37,7 +38,10 @@ def reference_ess(draws: ArrayLike, mean: ArrayLike, sd: ArrayLike, cut: float =
 
 
 def ess_of_autocorrelation(rho: ArrayLike, cut: float = 0.05) -> Array:
-    """n / (1 + 2 sum_s (1 - s/n) rho_s) of rho (n, ...), lag 0 first; stops before the first rho_s < cut."""
+    """Return n / (1 + 2 sum_s (1 - s/n) rho_s) for rho (n, ...), lag 0 first.
+
+    The sum stops before the first rho_s < cut.
+    """
     r = np.asarray(rho, dtype=np.float64)
     n = len(r)
     kept = np.logical_and.accumulate(r[1:] >= cut, axis=0)
@@ -47,19 +51,19 @@ def ess_of_autocorrelation(rho: ArrayLike, cut: float = 0.05) -> Array:
 
 
 def bulk_ess(draws: ArrayLike) -> Array:
-    """Bulk ESS of draws (n, C, D), in draws of all chains together: (D,).
+    """Return the bulk ESS of draws (n, C, D), in draws of all chains together: (D,).
 
-    Split chains, rank-normalised, Geyer's initial monotone sequence; equal to ArviZ. NaN for a coordinate that is
-    constant (where ArviZ returns the number of draws) or not finite; ValueError for fewer than 4 draws a chain.
-    Source: Vehtari et al. (2021), section 4.1.
+    It is computed from split, rank-normalised chains with Geyer's initial monotone sequence, and equals that of ArviZ.
+    NaN for a coordinate that is constant (for which ArviZ returns the number of draws) or not finite. Raises ValueError
+    for fewer than 4 draws a chain. Source: Vehtari et al. (2021), section 4.1.
     """
     return _multichain_ess(rank_normalise(split_chains(draws)))
 
 
 def tail_ess(draws: ArrayLike) -> Array:
-    """Tail ESS of draws (n, C, D): the smaller of the ESS of I(x <= q05) and I(x <= q95). Shape (D,).
+    """Return the tail ESS of draws (n, C, D): the smaller of the ESS of I(x <= q05) and I(x <= q95). Shape (D,).
 
-    The quantiles are of all draws, the middle one of an odd n included. An indicator that is constant, as that of the
+    The quantiles are those of all draws, including the middle one of an odd n. A constant indicator, as that of the
     upper quantile of most two-valued coordinates, has the ESS of independent draws. NaN, errors and ArviZ as for
     `bulk_ess`. Source: Vehtari et al. (2021), section 4.3.
     """
@@ -72,9 +76,9 @@ def tail_ess(draws: ArrayLike) -> Array:
 
 
 def _quantiles(x: Array, levels: Array) -> Array:
-    """Quantiles (K, D) of draws (n, D), n > 1, in the arithmetic of ArviZ (scipy's mquantiles, alphap = betap = 1).
+    """Return quantiles (K, D) of draws (n, D), n > 1, in ArviZ's arithmetic (scipy's mquantiles, alphap = betap = 1).
 
-    Where a quantile is a draw, `np.quantile` may round it down past that draw; `scipy.stats` is slow to import.
+    If a quantile is a draw, `np.quantile` may round it to below that draw; `scipy.stats` is slow to import.
     """
     place = len(x) * levels + (1.0 - levels)
     below = np.floor(place.clip(1, len(x) - 1)).astype(int)
@@ -84,7 +88,7 @@ def _quantiles(x: Array, levels: Array) -> Array:
 
 
 def lagged_products(x: Array) -> Array:
-    """sum_{t >= s} x_t x_{t-s} for s < n along the first axis, by FFT of x padded with n zeros or more."""
+    """Return sum_{t >= s} x_t x_{t-s} for s < n along the first axis, by FFT of x padded with n zeros or more."""
     n = len(x)
     size = 1 << (2 * n - 1).bit_length()
     spectrum = np.fft.rfft(x, size, axis=0)
@@ -92,10 +96,10 @@ def lagged_products(x: Array) -> Array:
 
 
 def autocorrelation(draws: ArrayLike) -> Array:
-    """The autocorrelation of draws (n, C, D) of all chains together at lags 0 to n - 1, (n, D).
+    """Return the autocorrelation of draws (n, C, D) of all chains together at lags 0 to n - 1, (n, D).
 
-    rho_t = 1 - (W - mean over chains of the autocovariance at lag t) / var+, with W the variance within chains and
-    var+ that of all: it does not fall to 0 where the chains disagree. NaN for a constant or a coordinate that is not
+    rho_t = 1 - (W - mean over chains of the autocovariance at lag t) / var+, with W the variance within chains and var+
+    that of all draws: it does not fall to 0 if the chains disagree. NaN for a coordinate that is constant or not
     finite. Source: Vehtari et al. (2021), equation 10.
     """
     x = finite_or_zero(draws)
@@ -111,12 +115,12 @@ def autocorrelation(draws: ArrayLike) -> Array:
 
 
 def _multichain_ess(x: Array) -> Array:
-    """The ESS of the mean over chains (n, M, D) -> (D,): Vehtari et al. (2021), equations 9 to 13."""
+    """Return the ESS of the mean over chains, (n, M, D) -> (D,): Vehtari et al. (2021), equations 9 to 13."""
     n, chains, dim = x.shape
     rho = autocorrelation(x)
     pairs = rho[: n // 2 * 2].reshape(n // 2, 2, dim).sum(axis=1)
-    # Geyer's initial positive sequence ends at the first pair that is not positive, or, as ArviZ has it, at the last
-    # pair that ends within n - 1 lags; of the pair at which it ends, the even lag counts once where it is positive.
+    # Geyer's initial positive sequence ends at the first pair that is not positive or, as in ArviZ, at the last
+    # pair that ends within n - 1 lags. Of the pair at which it ends, the even lag counts once if it is positive.
     positive = np.logical_and.accumulate(pairs[: max(0, (n - 3) // 2)] > 0, axis=0)
     stop = positive.sum(axis=0)
     even, pair = (values[index, np.arange(dim)] for values, index in ((rho, 2 * stop), (pairs, stop)))

@@ -1,4 +1,4 @@
-"""Is the sampler's law the target's, in every direction at once? Running sums of a run, and the gate over seeds.
+"""Whether a sampler's law is the target's in every direction at once: the sums of a run, and the gate over seeds.
 
 Marginal moments do not detect correlations, and moments do not detect shapes. With y the draw in units of the truth
 (centred and whitened: mean 0, covariance I under the target), the gate looks at
@@ -6,10 +6,10 @@ Marginal moments do not detect correlations, and moments do not detect shapes. W
 - |E y|, the Mahalanobis norm of the mean error: the error of the worst direction's mean, in sds of that direction;
 - the least and greatest eigenvalue of E y y', about the *true* mean: the variance of the worst directions, 1 if right
   (about the sample's own mean it would be too small by a factor 1 - 1/ESS, for exact draws too);
-- where the truth states quantiles, the distance of the distribution functions along the directions, a Cramer-von Mises
+- if the truth states quantiles, the distance of the distribution functions along the directions, a Cramer-von Mises
   distance averaged over projections (Kim, Balakrishnan and Wasserman 2020): the root mean square of F - p.
 
-Each is the extreme of many directions, and therefore too extreme in a finite sample, of exact draws too (the
+Each is the extreme of many directions. In a finite sample, even of exact draws, it is therefore too extreme (the
 Marchenko-Pastur law), by an amount that depends on how the effective size differs between directions. So each has an
 interval whose two ends err to the outside, by cross-validation over seeds: `norm_interval`, `eigenvalue_intervals`.
 """
@@ -35,10 +35,11 @@ _TINY = 1e-300
 
 
 class JointMoments:
-    """What the gate looks at, from the sums of one run: averages of y = S^-1/2 (x - mean), S the truth's covariance,
-    and distribution functions at the truth's quantiles.
+    """The quantities that the gate looks at, from the sums of one run.
 
-    The symmetric root has no arbitrary signs, so the y of runs with slightly different truths belong together.
+    They are averages of y = S^-1/2 (x - mean), with S the truth's covariance, and distribution functions at the truth's
+    quantiles. The symmetric root has no arbitrary signs, so the y of runs with slightly different truths are
+    comparable.
     """
 
     def __init__(self, sums: DrawSums) -> None:
@@ -47,22 +48,23 @@ class JointMoments:
         self.whiten = vectors / np.sqrt(values) @ vectors.T
 
     def mean_error(self) -> Array:
-        """E y (D,)."""
+        """Return E y (D,)."""
         return np.asarray(self.sums.pairs[0, 1:] @ self.whiten / self.sums.pairs[0, 0])
 
     def second_moment(self) -> Array:
-        """E y y' (D, D)."""
+        """Return E y y' (D, D)."""
         return np.asarray(self.whiten @ self.sums.pairs[1:, 1:] @ self.whiten / self.sums.pairs[0, 0])
 
     def distribution_error(self) -> Array:
-        """F - p of all chains together at the quantiles of levels p, (K m,), divided by sqrt(K m): its norm is the root
-        mean square. Empty without quantiles.
+        """Return F - p of all chains together at the quantiles of levels p, divided by sqrt(K m): (K m,).
+
+        Its norm is the root mean square. Empty without quantiles.
         """
         found = self.sums.below.sum(axis=0)[:, :-1].cumsum(axis=1) / self.sums.pairs[0, 0] - self._levels()
         return np.asarray(found.ravel() / np.sqrt(max(found.size, 1)))
 
     def chain_errors(self) -> Array:
-        """(F - p) / sqrt(p (1 - p)) of each chain, (C, K m): of the average of I(v x <= q), in sds of it."""
+        """Return (F - p) / sqrt(p (1 - p)) of each chain, (C, K m): errors of the averages of I(v x <= q), in sds."""
         p, below = self._levels(), self.sums.below
         with np.errstate(invalid="ignore", divide="ignore"):
             found = below[:, :, :-1].cumsum(axis=2) / below.sum(axis=2, keepdims=True) - p
@@ -82,11 +84,11 @@ class Bracket(NamedTuple):
 
 
 def norm_interval(errors: ArrayLike) -> Bracket:
-    """Of |E e|, from errors e_s (S, F) of seeds s: from the low end of one t interval to the high end of another.
+    """Return the interval of |E e| from errors e_s (S, F) of seeds s; its ends are those of two different t intervals.
 
-    The low one is of e_s along the mean direction of the *other* seeds. That direction is independent of e_s, so what
-    is measured is at most |E e| in expectation, and 0 where there is no error. The high one is of e_s along the mean
-    direction of all seeds, whose mean is the norm of their mean: at least |E e| in expectation.
+    The low end is that of e_s along the mean direction of the *other* seeds. That direction is independent of e_s, so
+    these values are at most |E e| in expectation, and 0 if there is no error. The high end is that of e_s along the
+    mean direction of all seeds. The mean of these values is the norm of the mean of e_s: at least |E e| in expectation.
     """
     e = np.asarray(errors, dtype=np.float64)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -99,11 +101,11 @@ def norm_interval(errors: ArrayLike) -> Bracket:
 
 
 def eigenvalue_intervals(moments: ArrayLike) -> tuple[Bracket, Bracket]:
-    """Of the least and of the greatest eigenvalue of E M, from the matrices M_s (S, D, D) of seeds s.
+    """Return the intervals of the least and the greatest eigenvalue of E M, from matrices M_s (S, D, D) of seeds s.
 
-    As `norm_interval`: u' M_s u along the extreme eigenvector u of the mean of the *other* seeds is in expectation
-    inside the range of eigenvalues; along that of the mean of all seeds its mean is the extreme eigenvalue of the mean,
-    in expectation outside (the greatest eigenvalue is convex, by Jensen).
+    As in `norm_interval`: u' M_s u along the extreme eigenvector u of the mean of the *other* seeds is in expectation
+    inside the range of eigenvalues. Along the extreme eigenvector of the mean of all seeds, the mean of u' M_s u is the
+    extreme eigenvalue of that mean, which in expectation is outside (the greatest eigenvalue is convex, by Jensen).
     """
     m = np.asarray(moments, dtype=np.float64)
     if not np.isfinite(m).all():
@@ -114,8 +116,8 @@ def eigenvalue_intervals(moments: ArrayLike) -> tuple[Bracket, Bracket]:
     common = np.linalg.eigh(total).eigenvectors
     held_out = [np.einsum("si,sij,sj->s", others[:, :, k], m, others[:, :, k]) for k in (0, -1)]
     along = [np.einsum("i,sij,j->s", common[:, k], m, common[:, k]) for k in (0, -1)]
-    upside_down = _between(-held_out[0], -along[0])
-    return Bracket(-upside_down.value, -upside_down.high, -upside_down.low), _between(held_out[1], along[1])
+    negated = _between(-held_out[0], -along[0])
+    return Bracket(-negated.value, -negated.high, -negated.low), _between(held_out[1], along[1])
 
 
 def _between(held_out: Array, along: Array) -> Bracket:
@@ -152,8 +154,10 @@ DISTANCE = Limits("distribution_error", "distance of the distribution functions"
 
 
 def gate(findings: Sequence[tuple[Limits, Bracket]]) -> Gate:
-    """ok: every interval inside its limits. biased: at least one wholly outside. Otherwise, or where an interval does
-    not exist (NaN), undetermined. The reason names the one that decides.
+    """Return the verdict on all criteria, with the reason.
+
+    ok: every interval is inside its limits. biased: at least one is wholly outside. undetermined: otherwise, and if an
+    interval does not exist (NaN). The reason names the criterion that decides.
     """
     for limits, found in findings:
         if found.low > limits.high + _ROUNDING or found.high < limits.low - _ROUNDING:

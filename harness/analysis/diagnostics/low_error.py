@@ -1,10 +1,9 @@
-"""Data passes to low error: how much work until the running averages of a typical chain are right, and stay so.
+"""Data passes to low error: the work until the running averages of a typical chain are right, and stay right.
 
     b2_f(t) = (running weighted average of f over one chain's first t kept draws - E f)^2 / Var(f)
 
-for f = z and z^2 (z = (x - mean) / sd) and f = x and x^2 beside them, contracted over the coordinates by max
-and by mean. The headline is the cost at which the median of that curve over chains x seeds falls below 0.01
-for the last time.
+for f = z and z^2 (z = (x - mean) / sd), and for f = x and x^2 beside them, contracted over the directions by max and by
+mean. The headline is the cost at which the median of that curve over chains x seeds falls below 0.01 for the last time.
 """
 
 from __future__ import annotations
@@ -20,19 +19,20 @@ from harness.analysis.diagnostics.sums import DrawSums
 
 
 class FinalErrors(NamedTuple):
-    """Signed errors of the averages over all kept draws, per chain and coordinate, in sds of z and of z^2."""
+    """Signed errors of the averages over all kept draws, per chain and direction, in sds of z and of z^2."""
 
     z: Array
     z2: Array
 
 
 class LowError:
-    """The b2 curves of the chains of one run, streamed.
+    """The b2 curves of the chains of one run, computed while the draws come in.
 
-    sums: of the draws, to which `update` adds. truth: the moments along their K directions. grid: increasing counts of
-    kept draws, at which the running averages are recorded. Sums of w, w z and w (z^2 - 1) suffice, because all four
-    averages follow: the error of x is sd times that of z (so b2_x equals b2_z), that of x^2 is 2 mean sd (error of z)
-    + sd^2 (error of z^2). ValueError for a grid that does not increase from 1 or more, and for blocks of another shape.
+    sums: sums of the draws, to which `update` adds. truth: the moments along their K directions. grid: increasing
+    counts of kept draws, at which the running averages are recorded. The sums of w, w z and w (z^2 - 1) are sufficient,
+    because all four averages follow from them: the error of x is sd times that of z (so b2_x equals b2_z), and that of
+    x^2 is 2 mean sd (error of z) + sd^2 (error of z^2). Raises ValueError for a grid that does not increase from 1 or
+    more, and for blocks of another shape.
     """
 
     def __init__(self, sums: DrawSums, truth: Moments, grid: ArrayLike) -> None:
@@ -44,7 +44,7 @@ class LowError:
         self._curves: Array = np.full((len(CURVES), 0, len(self.grid)), np.nan)
 
     def update(self, draws: ArrayLike, weights: ArrayLike) -> None:
-        """Add kept draws (B, C, D) with weights (B, C). Other cuts into blocks change rounding only."""
+        """Add kept draws (B, C, D) with weights (B, C). Cutting them into other blocks changes only rounding."""
         x, w = np.asarray(draws), np.asarray(weights)
         points = np.searchsorted(self.grid, [self._count, self._count + len(x)], side="right")
         start = 0
@@ -59,7 +59,10 @@ class LowError:
         self._count += len(x)
 
     def _b2(self) -> Array:
-        """The eight curves after the draws so far: (8, C). A value that is not finite is inf: far from low."""
+        """Return the eight curves after the draws so far: (8, C).
+
+        A value that is not finite is inf, which is never low.
+        """
         truth = self.truth
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             z, z2 = self._averages()
@@ -74,25 +77,24 @@ class LowError:
         return self.sums.z / weight, self.sums.z2 / weight
 
     def curves(self) -> dict[str, Array]:
-        """b2 by name (`CURVES`), each (C, len(grid)): NaN at counts not reached, inf after a divergence."""
+        """Return b2 by name (`CURVES`), each (C, len(grid)): NaN at counts not reached, inf after a divergence."""
         return {name: self._curves[i].copy() for i, name in enumerate(CURVES)}
 
     def final_errors(self) -> FinalErrors:
-        """Errors of the averages of z and z^2 over all draws so far, in sds of z and of z^2: (C, D) each.
+        """Return the errors of the averages of z and z^2 over all draws so far, in sds of z and of z^2: (C, K) each.
 
-        Their squares are the b2 of each coordinate.
-        Not finite where a chain diverged.
+        Their squares are the b2 of each direction. They are not finite if a chain diverged.
         """
         with np.errstate(invalid="ignore", divide="ignore"):
             z, z2 = self._averages()
         return FinalErrors(z, z2 / np.sqrt(self.truth.var_z2))
 
     def state(self) -> State:
-        """Everything that `load` needs to go on exactly, as arrays, beside the state of the sums."""
+        """Return everything that `load` needs to continue exactly, as arrays, except for the state of the sums."""
         return {"grid": self.grid.copy(), "count": np.array(self._count), "curves": self._curves.copy()}
 
     def load(self, state: State) -> None:
-        """Go on from `state()`. ValueError if it was taken with another grid."""
+        """Continue from `state()`. Raises ValueError if it was taken with another grid."""
         if not np.array_equal(state["grid"], self.grid):
             raise ValueError("this state was taken with another grid")
         self._count, self._curves = int(state["count"]), np.array(state["curves"])

@@ -14,8 +14,8 @@ from harness.analysis.diagnostics.arrays import Array
 class Moments:
     """Mean and sd of each coordinate x, and E z^3, E z^4 of z = (x - mean) / sd. Each of shape (D,).
 
-    Everything about z, z^2, x and x^2 follows from these. ValueError unless the shapes agree, all entries
-    are finite, sd > 0 and z4 > 1 (z4 = 1 means that z^2 is constant, so an error in it has no scale).
+    All that the diagnostics need of z, z^2, x and x^2 follows from these. Raises ValueError unless the shapes agree,
+    all entries are finite, sd > 0 and z4 > 1 (z4 = 1 means that z^2 is constant, so an error in it has no scale).
     """
 
     mean: Array
@@ -38,13 +38,13 @@ class Moments:
 
     @classmethod
     def gaussian(cls, mean: ArrayLike, sd: ArrayLike) -> Moments:
-        """Gaussian marginals: z3 = 0, z4 = 3."""
+        """Return the moments of Gaussian marginals: z3 = 0, z4 = 3."""
         centre = np.asarray(mean, dtype=np.float64)
         return cls(centre, np.asarray(sd, dtype=np.float64), np.zeros_like(centre), np.full_like(centre, 3.0))
 
     @classmethod
     def from_draws(cls, draws: ArrayLike) -> Moments:
-        """The moments of reference draws (n, D), all with divisor n, so that E z = 0 and E z^2 = 1."""
+        """Return the moments of reference draws (n, D), all with divisor n, so that E z = 0 and E z^2 = 1."""
         x = np.asarray(draws, dtype=np.float64)
         mean, sd = x.mean(axis=0), x.std(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -53,7 +53,7 @@ class Moments:
 
     @property
     def dim(self) -> int:
-        """D."""
+        """Number of coordinates, D."""
         return len(self.mean)
 
     @property

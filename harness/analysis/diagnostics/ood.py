@@ -1,7 +1,7 @@
-"""Can a score of uncertainty distinguish unseen inputs from seen ones?
+"""Whether a score of uncertainty distinguishes unseen inputs from seen ones.
 
 `seen` (n,) and `unseen` (m,) are scores, larger for inputs that look less like the training data: the entropy of the
-predictive distribution, or minus its largest probability. Equal scores count half, whichever way they are ordered.
+predictive distribution, or minus its largest probability. The order in which equal scores are given does not matter.
 """
 
 from __future__ import annotations
@@ -13,27 +13,30 @@ Array = NDArray[np.float64]
 
 
 def entropy(probabilities: ArrayLike) -> Array:
-    """-sum_k p_k log p_k in nats, classes last; 0 log 0 = 0. At most log K."""
+    """Return -sum_k p_k log p_k in nats, over the classes on the last axis; 0 log 0 = 0. It is at most log K."""
     p = np.asarray(probabilities, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(-np.where(p > 0, p * np.log(p), 0.0).sum(axis=-1))
 
 
 def ecdf(values: ArrayLike, at: ArrayLike) -> Array:
-    """The share of values (n,) that are no larger than each of the points `at`."""
+    """Return the share of values (n,) that are no larger than each of the points `at`."""
     x = np.sort(np.asarray(values, dtype=np.float64))
     return np.asarray(np.searchsorted(x, np.asarray(at, dtype=np.float64), side="right") / len(x))
 
 
 def auroc(seen: ArrayLike, unseen: ArrayLike) -> float:
-    """The probability that an unseen input scores higher than a seen one: area under the ROC curve."""
+    """Return the probability that an unseen input scores higher than a seen one: the area under the ROC curve.
+
+    Equal scores count half.
+    """
     from sklearn.metrics import roc_auc_score
 
     return float(roc_auc_score(*_labelled(seen, unseen)))
 
 
 def aupr(seen: ArrayLike, unseen: ArrayLike) -> float:
-    """Area under precision and recall in finding the unseen, by steps (average precision).
+    """Return the area under the precision-recall curve for finding the unseen inputs, by steps (average precision).
 
     By chance it is their share m / (n + m). Source: D. Hendrycks, K. Gimpel, "A Baseline for Detecting Misclassified
     and Out-of-Distribution Examples in Neural Networks", ICLR 2017.
@@ -44,10 +47,11 @@ def aupr(seen: ArrayLike, unseen: ArrayLike) -> float:
 
 
 def fpr95(seen: ArrayLike, unseen: ArrayLike) -> float:
-    """Share of unseen inputs that are taken for seen where at least 95 % of the seen are accepted.
+    """Return the share of unseen inputs that are accepted if at least 95 % of the seen ones are.
 
-    Accepted is what scores no more than the lowest threshold that does so. Source: S. Liang, Y. Li, R. Srikant,
-    "Enhancing the Reliability of Out-of-distribution Image Detection in Neural Networks", ICLR 2018.
+    An input is accepted if it scores no more than the lowest threshold that accepts that many of the seen ones. Source:
+    S. Liang, Y. Li, R. Srikant, "Enhancing the Reliability of Out-of-distribution Image Detection in Neural Networks",
+    ICLR 2018.
     """
     known, unknown = _finite(seen), _finite(unseen)
     threshold = np.sort(known)[int(np.ceil(0.95 * len(known))) - 1]
@@ -55,7 +59,7 @@ def fpr95(seen: ArrayLike, unseen: ArrayLike) -> float:
 
 
 def _labelled(seen: ArrayLike, unseen: ArrayLike) -> tuple[NDArray[np.bool_], Array]:
-    """1 for unseen, and the scores."""
+    """Return the labels, True for unseen, and the scores."""
     known, unknown = _finite(seen), _finite(unseen)
     return np.repeat([False, True], [len(known), len(unknown)]), np.concatenate([known, unknown])
 

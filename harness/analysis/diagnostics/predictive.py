@@ -15,13 +15,13 @@ Array = NDArray[np.float64]
 
 
 def agreement(probabilities: ArrayLike, reference: ArrayLike) -> float:
-    """Share of inputs for which both have the same most probable class, the lowest of equals."""
+    """Return the share of inputs for which both have the same most probable class, the lowest among equals."""
     p, q = _checked(probabilities, reference)
     return float((p.argmax(axis=1) == q.argmax(axis=1)).mean())
 
 
 def total_variation(probabilities: ArrayLike, reference: ArrayLike) -> float:
-    """Total variation distance in [0, 1], mean_i sum_k |p_ik - q_ik| / 2."""
+    """Return the total variation distance in [0, 1], mean_i sum_k |p_ik - q_ik| / 2."""
     p, q = _checked(probabilities, reference)
     return float(np.abs(p - q).sum(axis=1).mean() / 2)
 

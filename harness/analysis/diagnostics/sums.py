@@ -1,6 +1,7 @@
-"""Sums over the draws of a run, from which the errors of its averages follow: one pass, in C++ if it can be compiled.
+"""Sums over the draws of a run, from which the errors of its averages follow.
 
-With mean and covariance those of the truth, d = x - mean, and z = v d / sd along each of K directions v, sd^2 = v' S v.
+They take one pass over the draws, in C++ if it can be compiled. The mean and the covariance S are those of the truth.
+d = x - mean, and z = v d / sd along each of K directions v, with sd^2 = v' S v.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from harness.analysis.diagnostics import counting
 from harness.analysis.diagnostics.arrays import Array, State, as_block, check_chains
 
 BINS = 4096
-"""At most, by which the place of a number among the quantiles is found."""
+"""The largest number of bins by which the place of a number among the quantiles is found."""
 BY_LIBRARY = 64
-"""Coordinates above which a matrix product is faster for `pairs`."""
+"""Number of coordinates above which a matrix product is faster for `pairs`."""
 _BY_CHAIN = ("weight", "weight2", "z", "z2", "below")
 
 
 class DrawSums:
-    """The sums of the chains of one run.
+    """The sums of the chains of one run, for mean (D,), covariance (D, D) and directions (K, D).
 
-    mean (D,), covariance (D, D), directions (K, D), and quantiles (K, m) of v x, increasing, or None.
+    quantiles: those of v x, (K, m), increasing, or None.
 
     weight   (C,)            of w, the weights
     weight2  (C,)            of w^2
@@ -33,7 +34,7 @@ class DrawSums:
     pairs    (D + 1, D + 1)  of w (1, d) (1, d)', over all chains
     below    (C, K, m + 1)   of w, by the place of v x among the quantiles: the first cell is up to the first quantile
 
-    A draw that is not finite makes its chain's sums so, and is in the last cell where it is NaN.
+    A draw that is not finite makes its chain's sums not finite; if it is NaN, it is counted in the last cell.
     """
 
     def __init__(self, mean: Array, covariance: Array, directions: Array, quantiles: Array | None = None) -> None:
@@ -50,7 +51,7 @@ class DrawSums:
         self.below = np.zeros((chains, len(self.cuts), self.cuts.shape[1] + 1))
 
     def update(self, draws: ArrayLike, weights: ArrayLike) -> None:
-        """Add draws (B, C, D) with weights (B, C). Other cuts into blocks change rounding only."""
+        """Add draws (B, C, D) with weights (B, C). Cutting them into other blocks changes only rounding."""
         x, w = as_block(draws, weights, len(self.mean))
         if not len(x):
             return
@@ -84,28 +85,31 @@ class DrawSums:
         self.pairs += (flat * w.reshape(-1, 1)).T @ flat
 
     def _add_compiled(self, x: Array, w: Array) -> None:
-        """As `_add`. Of few chains, several draws are added side by side, as if of more chains."""
+        """Add as `_add` does.
+
+        If there are few chains, several draws are added side by side, as if they were of more chains.
+        """
         (draws, chains), few = w.shape, len(self.mean) <= BY_LIBRARY
         beside = max(1, counting.LANES // chains)
         whole = draws // beside * beside
         for part, n in ((slice(0, whole), beside), (slice(whole, draws), 1)):
             rows = np.ascontiguousarray(x[part].reshape(-1, n * chains, len(self.mean)))
-            heavy = w[part].reshape(-1, n * chains)
+            block_weights = w[part].reshape(-1, n * chains)
             sums = [getattr(self, name) for name in _BY_CHAIN]
-            into = sums if n == 1 else [np.zeros((n, *total.shape)) for total in sums]
+            targets = sums if n == 1 else [np.zeros((n, *total.shape)) for total in sums]
             counting.call(
-                counting.code().add, rows, heavy, *counting.steps(heavy), *rows.shape, *self._tables, self.mean, *into,
-                self.pairs if few else None,
+                counting.code().add, rows, block_weights, *counting.steps(block_weights), *rows.shape, *self._tables,
+                self.mean, *targets, self.pairs if few else None,
             )  # fmt: skip
             if n > 1:
-                for total, added in zip(sums, into, strict=True):
+                for total, added in zip(sums, targets, strict=True):
                     np.add(total, added.sum(axis=0), out=total)
         if not few:
             self._add_pairs(x - self.mean, w)
 
     @functools.cached_property
     def _tables(self) -> tuple[Any, ...]:
-        """What the C++ code wants to know of directions and quantiles."""
+        """The directions and quantiles in the form that the C++ code needs."""
         (count, points), along = self.cuts.shape, self.directions / self.sd[:, None]
         along = np.pad(along, ((0, -count % counting.TOGETHER), (0, 0)))
         cuts = np.pad(self.cuts, ((0, 0), (0, 1)), constant_values=np.inf)
@@ -123,11 +127,11 @@ class DrawSums:
         return count, points, bins, crowded, along, cuts, cuts[:, 0].copy(), scale, first, inside
 
     def state(self) -> State:
-        """Everything that `load` needs to go on exactly, as arrays."""
+        """Return everything that `load` needs to continue exactly, as arrays."""
         return {name: getattr(self, name).copy() for name in (*_BY_CHAIN, "pairs")}
 
     def load(self, state: State) -> None:
-        """Go on from `state()`. ValueError if it was taken with another number of directions."""
+        """Continue from `state()`. Raises ValueError if it was taken with another number of directions."""
         if state["z"].shape[1] != len(self.directions):
             raise ValueError(f"this state has {state['z'].shape[1]} directions, not {len(self.directions)}")
         for name in (*_BY_CHAIN, "pairs"):

@@ -1,4 +1,4 @@
-"""Configurational temperature: the T that the draws imply."""
+"""The configurational temperature: the T that the draws imply."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from harness.analysis.diagnostics.arrays import Array
 
 
 def configurational_temperature(draws: ArrayLike, gradients: ArrayLike, centre: ArrayLike) -> Array:
-    """T = mean over draws of (x - c) . grad U(x) / D; exact in expectation for exp(-U/T) and any c.
+    """Return T = mean over draws of (x - c) . grad U(x) / D; exact in expectation for exp(-U/T) and any c.
 
-    draws and gradients: (n, ..., D) with gradients of the full potential U at the draws; centre: (D,), the
-    mean for least noise. Result: draws.shape[1:-1], one temperature a chain. It averages over directions, so
-    hot and cold ones can cancel: see `directional_temperatures`. ValueError if the shapes differ.
+    draws and gradients: (n, ..., D), with the gradients of the full potential U at the draws. centre: (D,); the mean
+    gives the least noise. Result: draws.shape[1:-1], one temperature per chain. It averages over directions, so hot and
+    cold ones can cancel: see `directional_temperatures`. Raises ValueError if the shapes differ.
     """
     x, g = _displacements(draws, gradients, centre)
     return np.asarray((x * g).mean(axis=(0, -1)))
 
 
 def directional_temperatures(draws: ArrayLike, gradients: ArrayLike, centre: ArrayLike, directions: ArrayLike) -> Array:
-    """T_k = mean over draws of (e_k . (x - c)) (e_k . grad U(x)) for each column e_k of directions (D, K).
+    """Return T_k = mean over draws of (e_k . (x - c)) (e_k . grad U(x)) for each column e_k of directions (D, K).
 
-    The columns must be orthonormal (eigenvectors of the Hessian, usually). Result: draws.shape[1:-1] + (K,).
+    The columns must be orthonormal (usually eigenvectors of the Hessian). Result: draws.shape[1:-1] + (K,). Raises
     ValueError if the shapes differ or the columns are not orthonormal.
     """
     x, g = _displacements(draws, gradients, centre)

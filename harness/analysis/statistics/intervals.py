@@ -12,7 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 @dataclass(frozen=True)
 class Interval:
-    """kind "t": a t interval. "range": least and greatest value, no interval. "none": one value, no ends."""
+    """A mean and its interval.
+
+    kind "t": a t interval. "range": the least and greatest value, not an interval. "none": one value, without ends.
+    """
 
     mean: float
     low: float | None
@@ -21,10 +24,10 @@ class Interval:
 
 
 def mean_interval(values: ArrayLike, level: float = 0.95) -> Interval:
-    """mean +- t s / sqrt(n) of values (n,), one a seed; t is 4.30 at n = 3 and 2.78 at n = 5 for level 0.95.
+    """Return mean +- t s / sqrt(n) of values (n,), one per seed; t is 4.30 at n = 3 and 2.78 at n = 5 for level 0.95.
 
-    One value: kind "none". No variance among the seeds, or an infinite value ("never"): kind "range", because
-    no interval can be had from them. ValueError for no values or a NaN (a failed run is not a value).
+    One value gives kind "none". No variance among the seeds, or an infinite value ("never"), gives kind "range",
+    because these have no t interval. Raises ValueError for no values or a NaN (a failed run is not a value).
     """
     x = as_values(values)
     n = len(x)
@@ -42,16 +45,16 @@ def mean_interval(values: ArrayLike, level: float = 0.95) -> Interval:
 
 
 def bootstrap_interval(point: float, replicates: ArrayLike, seeds: int, level: float = 0.95) -> tuple[float, float]:
-    """Interval of a statistic that is not negative, from bootstrap replicates (B,) over n seeds.
+    """Return the interval of a statistic that is not negative, from bootstrap replicates (B,) over n seeds.
 
         from min(l, l - b) - t s to max(l, l - b) + t s
         s = sd(l*) sqrt(n / (n - 1)),  b = (mean l* - l) / (sqrt 2 - 1)
 
-    with l = log theta^, l* of the replicates and t of n - 1 degrees of freedom. The percentiles of the replicates of
-    five seeds hold 75 to 87 %, those of a maximum 35 %: t and n / (n - 1) are for the few seeds, b is for the bias. (Of
-    the bias of the largest of many equal means the bootstrap, which adds as much variance again, shows the share
-    sqrt 2 - 1.) The replicates may be infinite ("never"): they count as twice the greatest finite one, and an end
-    beyond it is infinite. ValueError for a NaN, a negative value or one seed.
+    with l = log theta^, l* those of the replicates, and t of n - 1 degrees of freedom. The percentiles of the
+    replicates of five seeds cover 75 to 87 %, those of a maximum 35 %: t and n / (n - 1) correct for the few seeds, b
+    for the bias. (Of the bias of the largest of many equal means, the bootstrap, which adds as much variance again,
+    shows the share sqrt 2 - 1.) The replicates may be infinite ("never"): they count as twice the greatest finite one,
+    and an end beyond it is infinite. Raises ValueError for a NaN, a negative value or one seed.
     """
     values = np.append(as_values(replicates), point)
     if seeds < 2 or not (values >= 0).all():
@@ -60,7 +63,7 @@ def bootstrap_interval(point: float, replicates: ArrayLike, seeds: int, level: f
         )
     logs, (least, greatest) = log_scale(values)
     estimate, found = logs[-1], logs[:-1]
-    if found.min() == found.max():  # the sd of equal numbers is not zero but for rounding
+    if found.min() == found.max():  # because of rounding, the sd of equal numbers may not be zero
         return point, point
     half = t_multiplier(seeds - 1, level) * found.std() * np.sqrt(seeds / (seeds - 1))
     corrected = estimate - (found.mean() - estimate) / (np.sqrt(2) - 1)
@@ -71,9 +74,9 @@ def bootstrap_interval(point: float, replicates: ArrayLike, seeds: int, level: f
 
 
 def log_scale(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[float, float]]:
-    """Logarithms of values that are not negative, all finite, and the least and greatest positive finite value.
+    """Return the logarithms of non-negative values, all finite, and the least and greatest positive finite value.
 
-    "Never" (inf) stands a factor 2 beyond the greatest, zero a factor 2 below the least. NaN stays.
+    "Never" (inf) is a factor 2 beyond the greatest, zero a factor 2 below the least. NaN stays NaN.
     """
     known = values[np.isfinite(values) & (values > 0)]
     least, greatest = (float(known.min()), float(known.max())) if known.size else (1.0, 1.0)
@@ -82,14 +85,14 @@ def log_scale(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[f
 
 @functools.cache
 def t_multiplier(df: float, level: float = 0.95) -> float:
-    """The two-sided t quantile: P(|t_df| <= it) = level."""
-    from scipy.special import stdtrit  # as scipy.stats.t.ppf, which takes longer to import than a report to make
+    """Return the two-sided quantile t of Student's distribution: P(|t_df| <= t) = level."""
+    from scipy.special import stdtrit  # scipy.stats.t.ppf takes longer to import
 
     return float(stdtrit(df, (1.0 + level) / 2.0))
 
 
 def as_values(values: ArrayLike) -> NDArray[np.float64]:
-    """Values as float64 (n,). ValueError for no values, another shape, or a NaN."""
+    """Return values as float64 (n,). Raises ValueError for no values, another shape, or a NaN."""
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1 or not x.size:
         raise ValueError(f"values must have shape (n,) with n >= 1, got {x.shape}")

@@ -1,13 +1,14 @@
 """Ranks of methods, their intervals, and tiers of methods that cannot be distinguished.
 
-Method i is called better than j (i ranks before j) if
+Method i, which ranks before j, is called better than j if
 
     (x_j - x_i) / max(s_ij, median over k of s_ik) > q(M, n - 1) / sqrt 2
 
-x: the methods' values, their differences in favour of i; s_ij: the standard error of the paired difference; k: the
-methods ranked behind i as far as j; q: the studentised range of M methods at `level`. Tukey's comparisons with an
-error term for each pair (Games and Howell 1976; Maxwell 1980 for repeated measures); the median keeps a pair whose
-seeds agree by chance from a false alarm. Values that cannot be negative are compared by their logarithms.
+where x are the methods' values, with the difference taken in favour of i; s_ij is the standard error of the paired
+difference; k runs over the methods ranked behind i as far as j; and q is the studentised range of M methods at `level`.
+These are Tukey's comparisons with an error term for each pair (Games and Howell 1976; Maxwell 1980 for repeated
+measures). The median prevents a false alarm for a pair whose seeds agree by chance. Values that cannot be negative are
+compared by their logarithms.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ _NAN = "values must not be NaN: leave failed runs out and count them"
 
 @dataclass(frozen=True)
 class Rank:
-    """rank 1 is best, equal values share the better rank.
+    """The rank of a method. rank: 1 is best, and equal values share the better rank.
 
-    low, high: 1 + the methods called better, M - the methods called worse; the intervals of all methods hold at once
-    with probability `level`. tier 1: the leader, and those that it is not better than; the best of the rest leads tier
-    2. So a lower tier means that each higher tier's leader is better, and says nothing about other pairs. If all
-    methods are equal, there is more than one tier with probability 1 - `level` at most.
+    low, high: 1 + the number of methods called better, and M - the number of methods called worse. The intervals of all
+    methods hold at once with probability `level`. tier: tier 1 has the leader and those that it is not better than; the
+    best of the rest leads tier 2. So the leader of each earlier tier is better than a method, and nothing is said about
+    other pairs. If all methods are equal, there is more than one tier with probability 1 - `level` at most.
     """
 
     rank: int
@@ -53,10 +54,10 @@ def rank_methods(
 ) -> dict[str, Rank | None]:
     """Rank methods by their mean over seeds: {method: {seed: value}} -> {method: Rank}.
 
-    Methods are compared on the seeds that both have, because data, order and init of a seed do not depend on the
-    sampler; without pairing where those are fewer than minimum_seeds. Values may be infinite ("never"): so is the
-    mean then, and infinite means tie. A method with fewer than minimum_seeds seeds is unranked: None. ValueError for
-    a NaN or an unknown direction.
+    Two methods are compared on the seeds that both have, because the data, order and init of a seed do not depend on
+    the sampler; if these are fewer than minimum_seeds, they are compared without pairing. Values may be infinite
+    ("never"): the mean is then infinite too, and infinite means tie. A method with fewer than minimum_seeds seeds is
+    unranked: None. Raises ValueError for a NaN or an unknown direction.
     """
     sign = _sign(direction)
     ranked = [name for name, of_seed in values.items() if len(of_seed) >= minimum_seeds]
@@ -77,12 +78,12 @@ def rank_methods(
 def rank_replicates(
     point: ArrayLike, replicates: ArrayLike, direction: Direction, level: float = 0.95, seeds: int = MINIMUM_SEEDS
 ) -> list[Rank]:
-    """Rank M methods by their values point (M,), errors from paired bootstrap replicates (M, B) over `seeds` seeds.
+    """Rank M methods by values point (M,), with errors from paired bootstrap replicates (M, B) over `seeds` seeds.
 
-    For statistics that are not means over seeds (`bootstrap_low_error` gives such replicates). The variance of a
-    difference among replicates is (n - 1)/n of what a sample variance would say: it is multiplied by n/(n - 1). Where
-    the replicates of a pair overlap, the error is at least that of a normal law with so much overlap: a cost that is
-    never reached in some replicates has no variance to speak of.
+    This is for statistics that are not means over seeds (`bootstrap_low_error` returns replicates). The variance of a
+    difference among replicates is (n - 1)/n of a sample variance, so it is multiplied by n/(n - 1). If the replicates
+    of a pair overlap, the error is at least that of a normal distribution with the same overlap: a cost that is never
+    reached in some replicates has no useful variance.
     """
     from scipy.special import ndtri
 
@@ -105,7 +106,7 @@ def rank_replicates(
 
 
 def _share_above_zero(differences: Array) -> Array:
-    """Of each row; zeros count half."""
+    """Return the share of positive differences in each row; zeros count half."""
     return np.asarray(((differences > 0).mean(axis=1) + (differences >= 0).mean(axis=1)) / 2)
 
 
@@ -116,9 +117,9 @@ def _sign(direction: str) -> float:
 
 
 def _comparable(values: Array) -> Array:
-    """Values on the scale of their differences, all finite: logarithms where none is negative. NaN stays.
+    """Return values on the scale of their differences, all finite: logarithms if none is negative. NaN stays NaN.
 
-    Where there are negative values, inf is as far beyond the others as these are apart.
+    If there are negative values, inf is as far beyond the others as these are apart.
     """
     if not (values < 0).any():
         return log_scale(values)[0]
@@ -129,7 +130,7 @@ def _comparable(values: Array) -> Array:
 
 
 def _paired(table: Array, has: NDArray[np.bool_], fewest: int) -> tuple[Array, Array, int]:
-    """Mean differences [i, j] of rows j and i, their standard errors, and the fewest seeds that one rests on."""
+    """Return mean differences [i, j] of rows j and i, their standard errors, and the fewest seeds of one of them."""
     x = np.where(has, table, 0.0)
     count = has.sum(axis=1)
     mean = x.sum(axis=1) / count
@@ -153,7 +154,7 @@ def _paired(table: Array, has: NDArray[np.bool_], fewest: int) -> tuple[Array, A
 
 
 def _ranked(point: Array, behind: Array, error: Array, seeds: int, level: float) -> list[Rank]:
-    """Ranks of points, the least first, from the differences [i, j] of j and i and their standard errors."""
+    """Return the ranks of points, the least first, from the differences [i, j] of j and i and their standard errors."""
     rank = 1 + (point[None, :] < point[:, None]).sum(axis=1)
     order = np.argsort(rank, kind="stable")
     better = np.zeros(error.shape, dtype=bool)
@@ -169,7 +170,7 @@ def _ranked(point: Array, behind: Array, error: Array, seeds: int, level: float)
 
 
 def _running_medians(values: Sequence[float]) -> list[float]:
-    """The median of the first value, of the first two, and so on."""
+    """Return the median of the first value, of the first two, and so on."""
     medians: list[float] = []
     known: list[float] = []
     for n, value in enumerate(values):
@@ -179,7 +180,7 @@ def _running_medians(values: Sequence[float]) -> list[float]:
 
 
 def _tiers(rank: NDArray[np.int64], better: NDArray[np.bool_]) -> list[int]:
-    """Methods that a leader is not better than share its tier; the best of the rest leads the next."""
+    """Return tiers: methods that a leader is not better than share its tier; the best of the rest leads the next."""
     tiers = np.zeros(len(rank), dtype=np.int64)
     tier = 0
     while (rest := np.flatnonzero(tiers == 0)).size:
@@ -191,12 +192,13 @@ def _tiers(rank: NDArray[np.int64], better: NDArray[np.bool_]) -> list[int]:
 
 @functools.cache
 def tukey_multiplier(methods: int, df: float, level: float = 0.95) -> float:
-    """q / sqrt 2: the largest of all |differences| of so many equal means, in standard errors; t for two of them.
+    """Return q / sqrt 2: the quantile of the largest |difference| among `methods` equal means, in standard errors.
 
+    For two means it is t.
     P(range of M normals <= q s) = E_s[M int phi(z) (Phi(z) - Phi(z - q s))^(M - 1) dz], s^2 ~ chi^2_df / df, by
     quadrature: to 1e-3 of the value for df >= 4.
     """
-    from scipy.special import gammaincinv, ndtr  # scipy.stats takes longer to import than a report to make
+    from scipy.special import gammaincinv, ndtr  # scipy.stats takes longer to import
 
     if methods < 2:
         return 0.0

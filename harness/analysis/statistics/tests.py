@@ -14,12 +14,12 @@ from harness.analysis.statistics.intervals import as_values
 EXACT_UP_TO = 16
 MONTE_CARLO_DRAWS = 99_999
 PERMUTATION_SEEDS = 10
-"""Fewest seeds for a permutation test of a claim: the least p is then 0.002."""
+"""The fewest seeds for a permutation test of a claim: the least p is then 0.002."""
 
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Two-sided p of "no difference" from n paired differences; method says what p assumes."""
+    """The two-sided p of "no difference" from n paired differences; method says what p assumes."""
 
     p: float
     mean: float
@@ -28,25 +28,25 @@ class PairedTest:
 
 
 def paired_test(differences: ArrayLike) -> PairedTest:
-    """The test for n differences (n,): sign flips from 10 seeds on, below that a paired t.
+    """Test n differences (n,): by sign flips from 10 seeds on, and with fewer by a paired t test.
 
-    The difference is claimed only if p < .05 after `holm` over the table's claims; else it is undecided.
+    A difference is claimed only if p < .05 after `holm` over the table's claims; otherwise it is undecided.
     """
     return sign_flip(differences) if len(_finite(differences)) >= PERMUTATION_SEEDS else paired_t(differences)
 
 
 def sign_flip(differences: ArrayLike) -> PairedTest:
-    """p = share of the 2^n sign patterns with |sum| at least that of the differences (n,), for n <= 16.
+    """Return p = the share of the 2^n sign patterns with |sum| at least that of the differences (n,), for n <= 16.
 
-    Beyond, from 99,999 random patterns with a fixed seed: (1 + hits) / (1 + patterns). Assumes only that each
-    difference is as likely as its negative. The least p is 2^(1-n): .25, .0625, .002 at 3, 5, 10. ValueError
-    for no differences or one that is not finite.
+    For more, p comes from 99,999 random patterns with a fixed seed: (1 + hits) / (1 + patterns). It assumes only that
+    each difference is as likely as its negative. The least p is 2^(1-n): .25, .0625, .002 at 3, 5, 10. Raises
+    ValueError for no differences or one that is not finite.
     """
     d = _finite(differences)
     n, observed = len(d), abs(float(d.sum()))
     exact = n <= EXACT_UP_TO
     signs = _all_signs(n) if exact else _random_signs(n)
-    # Patterns equal but for rounding are ties, and ties count.
+    # Patterns that differ only by rounding are ties, and ties count as hits.
     hits = int((np.abs(signs @ d) >= observed - 1e-12 * float(np.abs(d).sum())).sum())
     p = hits / len(signs) if exact else (1 + hits) / (1 + len(signs))
     how = "exact" if exact else f"{MONTE_CARLO_DRAWS} patterns"
@@ -54,10 +54,10 @@ def sign_flip(differences: ArrayLike) -> PairedTest:
 
 
 def paired_t(differences: ArrayLike) -> PairedTest:
-    """Paired t test of differences (n,): t = mean / (s / sqrt(n)), n - 1 degrees of freedom.
+    """Test differences (n,) by a paired t test: t = mean / (s / sqrt(n)), n - 1 degrees of freedom.
 
-    Assumes normal differences. One difference, or several without variance, have no t: p = 1, and method says
-    so. ValueError for no differences or one that is not finite.
+    It assumes normal differences. One difference, or several without variance, have no t: p is 1, and method says so.
+    Raises ValueError for no differences or one that is not finite.
     """
     from scipy.stats import t
 
@@ -72,12 +72,13 @@ def paired_t(differences: ArrayLike) -> PairedTest:
 
 
 def same_mean(a: ArrayLike, b: ArrayLike) -> float:
-    """Two-sided p of "one mean" for two samples (n,) and (m,): Student's t of pooled variance, n + m - 2 degrees.
+    """Return the two-sided p of "one mean" for two samples (n,) and (m,): Student's t of pooled variance.
 
-    t = (mean a - mean b) / (s sqrt(1/n + 1/m)), on the logarithms where all values are positive. Assumes normal values
-    of one variance, and that members of a and b that belong together are not negatively correlated: positive
-    correlation makes it reject less often. If only one of the samples varies, or neither does and they differ, there is
-    no t: p is then 1 / C(n + m, m), the least that a permutation gives. ValueError for fewer than three values in all.
+    t = (mean a - mean b) / (s sqrt(1/n + 1/m)) with n + m - 2 degrees of freedom, on the logarithms if all values are
+    positive. It assumes normal values of one variance, and that members of a and b that belong together are not
+    negatively correlated: with a positive correlation it rejects less often. If only one of the samples varies, or
+    neither does and they differ, there is no t: p is then 1 / C(n + m, m), the least that a permutation gives. Raises
+    ValueError for fewer than three values in all.
     """
     from scipy.stats import t
 
@@ -97,9 +98,9 @@ def same_mean(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p of one family, in the order given: max over j <= i of (m - j + 1) p_(j), at most 1.
+    """Return Holm's adjusted p of one family, in the order given: max over j <= i of (m - j + 1) p_(j), at most 1.
 
-    ValueError unless every p lies in [0, 1]. Source: Holm (1979).
+    Raises ValueError unless every p lies in [0, 1]. Source: Holm (1979).
     """
     p = np.asarray(p_values, dtype=np.float64)
     if not ((p >= 0) & (p <= 1)).all():

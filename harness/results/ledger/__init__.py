@@ -1,1 +1,4 @@
-"""The ledger: every attempt at every run, as a directory on disk. It is the truth; the store is an index over it."""
+"""The ledger: every attempt at every run, as a directory on disk.
+
+The ledger is the truth; the store is an index over it.
+"""

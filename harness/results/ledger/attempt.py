@@ -1,4 +1,4 @@
-"""One attempt at one run: a directory that its worker alone writes to.
+"""One attempt at one run: a directory to which only its worker writes.
 
 spec.json  environment.json  events.jsonl            from the start
 checkpoint.safetensors  checkpoint-before.safetensors  draws.part      while unfinished, or resumable
@@ -33,25 +33,25 @@ from harness.system.files import (
     write_whole,
 )
 
-if TYPE_CHECKING:  # imported where arrays are read or written: to see that there is nothing to do needs none
+if TYPE_CHECKING:  # slow to import, and not needed by a command that finds nothing to do
     import numpy as np
 
 DRAWN = "drawn"
-"""Of a checkpoint: the SHA-256 of the draws that it counts on."""
+"""The entry of a checkpoint that holds the SHA-256 of the draws on which the checkpoint relies."""
 _CHECKPOINT, _BEFORE = "checkpoint.safetensors", "checkpoint-before.safetensors"
 _DRAWS = "draws.part"
 WORK = (_DRAWS, _BEFORE, _CHECKPOINT)
-"""What a worker resumes from, in the order in which it is moved to another attempt."""
+"""The files from which a worker resumes, in the order in which they are moved to another attempt."""
 _RECORDS = ("environment.json", "spec.json")
 FILE_NAMES = (
     r"(spec|environment|result|rescored)\.json|events\.jsonl|draws\.part|"
     r"(checkpoint|checkpoint-before|last-good|draws|curves|arrays|rescored-[0-9a-f]{12})\.safetensors"
 )
-"""A pattern of all that an attempt's folder may hold."""
+"""A pattern for the names of all files that an attempt's folder may contain."""
 
 
 def now() -> str:
-    """The time, UTC, ISO 8601, to the millisecond."""
+    """Return the time in UTC, ISO 8601, to the millisecond."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -60,17 +60,17 @@ class Attempt:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._drawn = hashlib.sha256()  # of the draws on disk
+        self._drawn = hashlib.sha256()  # the hash of the draws on disk
         self._draw_bytes = 0
 
     @property
     def id(self) -> str:
-        """The name of the directory; it sorts by time."""
+        """The name of the directory; names sort by time."""
         return self.path.name
 
     @classmethod
     def create(cls, runs: Path, spec: RunSpec, environment: Mapping[str, Any]) -> Attempt:
-        """A new attempt below `runs`. spec.json comes last: a directory without it is no attempt."""
+        """Make a new attempt below `runs`. Its directory counts as an attempt once it has spec.json."""
         moment = datetime.now(UTC)
         name = f"{moment:%Y%m%dT%H%M%S}{moment.microsecond // 1000:03d}-{secrets.token_hex(3)}"
         attempt = cls(runs / spec.key[:2] / spec.key / name)
@@ -85,7 +85,7 @@ class Attempt:
         write_json(self.path / "spec.json", spec.to_json())
 
     def event(self, name: str, **fields: Any) -> None:
-        """Append one line to events.jsonl; a line that a crash cut off is ended first, so it spoils no other."""
+        """Append one line to events.jsonl. A line that a crash cut off is ended first, so that it spoils no other."""
         path = self.path / "events.jsonl"
         line = json.dumps({"time": now(), "event": name, **fields}, allow_nan=False).encode() + b"\n"
         with path.open("ab+") as stream:
@@ -95,7 +95,10 @@ class Attempt:
             stream.write(line)
 
     def save_checkpoint(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Write a checkpoint and keep the one before. Digests tell a damaged one, or damaged draws, from whole ones."""
+        """Write a checkpoint and keep the one before.
+
+        Digests distinguish a damaged checkpoint, or damaged draws, from intact ones.
+        """
         import numpy as np
         from safetensors.numpy import save
 
@@ -107,18 +110,18 @@ class Attempt:
         write_whole(self.path / _CHECKPOINT, content)
 
     def checkpoints(self) -> Iterator[dict[str, np.ndarray]]:
-        """The checkpoints that are whole, the latest first."""
+        """Yield the intact checkpoints, the latest first."""
         for name in (_CHECKPOINT, _BEFORE):
             arrays = read_checkpoint(self.path / name)
             if arrays is not None:
                 yield arrays
 
     def take_over(self, other: Attempt, *, copy: bool = False) -> None:
-        """Go on from where another attempt stopped: its checkpoints and draws become this one's.
+        """Continue from where another attempt stopped: take over its checkpoints and draws.
 
-        They are copied where its worker may still write to it. Digests tell a file that changed meanwhile.
+        They are copied if its worker may still write to it. Digests detect a file that changed in the meantime.
         """
-        for name in reversed(WORK) if copy else WORK:  # draws that come after a checkpoint are cut off
+        for name in reversed(WORK) if copy else WORK:  # draws beyond those of a checkpoint are cut off later
             with suppress(FileNotFoundError):
                 if copy:
                     shutil.copyfile(other.path / name, self.path / name)
@@ -127,9 +130,9 @@ class Attempt:
         self.event("took over", attempt_before=other.id)
 
     def append_draws(self, draws: np.ndarray) -> None:
-        """Add float32 draws (B, C, D or, with their log weights, D + 1) to those on disk.
+        """Append float32 draws (B, C, D), or (B, C, D + 1) with their log weights, to those on disk.
 
-        Raises `DataError` if those are fewer than were written.
+        Raises `DataError` if the draws on disk are not as many as were written.
         """
         import numpy as np
 
@@ -142,12 +145,12 @@ class Attempt:
         self._draw_bytes += len(content)
 
     def drop_draws(self) -> None:
-        """Begin again without draws."""
+        """Delete the draws, to start again without any."""
         self._drawn, self._draw_bytes = hashlib.sha256(), 0
         (self.path / _DRAWS).unlink(missing_ok=True)
 
     def cut_draws(self, numbers: int, digest: bytes) -> bool:
-        """Cut the draws on disk back to the first `numbers` floats; False where they are not those of `digest`."""
+        """Cut the draws on disk back to the first `numbers` floats; returns False if these do not match `digest`."""
         self._drawn, self._draw_bytes = hashlib.sha256(), 4 * numbers
         left = 4 * numbers
         try:
@@ -157,15 +160,15 @@ class Attempt:
                     left -= len(content)
                 stream.truncate(4 * numbers)
         except FileNotFoundError:
-            pass  # as good as an empty one
+            pass  # the same as an empty file
         return left == 0 and self._drawn.digest() == digest
 
     def seal_draws(self, chains: int, dim: int, steps: np.ndarray, *, weighted: bool = False) -> int:
-        """Copy draws.part into draws.safetensors with the steps that made them and, where they are weighted, their log
-        weights (n, C) up to a constant; returns how many there are.
+        """Copy draws.part into draws.safetensors, with the steps that made the draws; returns the number of draws.
 
-        draws.part stays until `conclude`: a crash before result.json must find what its checkpoint counts on.
-        Raises `DataError` if draws.part does not hold the draws that were written.
+        Weighted draws also get their log weights (n, C), up to a constant. draws.part stays until `conclude`: after a
+        crash before result.json, the checkpoint relies on it. Raises `DataError` if draws.part does not hold the draws
+        that were written.
         """
         import numpy as np
         from safetensors.numpy import save
@@ -189,7 +192,7 @@ class Attempt:
         )
 
     def save_arrays(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
-        """Write NAME.safetensors (nothing where there are no arrays)."""
+        """Write NAME.safetensors, or nothing if there are no arrays."""
         if arrays:
             import numpy as np
             from safetensors.numpy import save
@@ -198,21 +201,24 @@ class Attempt:
             write_whole(self.path / f"{name}.safetensors", save(plain))
 
     def conclude(self, result: AttemptResult) -> None:
-        """Write result.json with the checksums of the other files and its own: the attempt is final from here on."""
+        """Write result.json with the checksums of the other files and its own: the attempt is final from here on.
+
+        Raises `ValueError` if the attempt is already concluded.
+        """
         if (self.path / "result.json").exists():
             raise ValueError(f"{self.path} is already concluded")
-        files = {path.name: checksum(path) for path in sorted(self.path.iterdir()) if _lasts(path.name)}
+        files = {path.name: checksum(path) for path in sorted(self.path.iterdir()) if _is_permanent(path.name)}
         self.event("finished" if result.status in FINAL else "failed", status=result.status)
         write_json(self.path / "result.json", sealed(document(replace(result, attempt=self.id, files=files))))
         for name in () if result.status in RESUMABLE else WORK:
             (self.path / name).unlink(missing_ok=True)
 
     def result(self) -> dict[str, Any] | None:
-        """The result, once concluded; None before, and where it is damaged."""
+        """Return the result, or None if the attempt is not concluded or the result is damaged."""
         return self.read_result()[0]
 
     def read_result(self) -> tuple[dict[str, Any] | None, str]:
-        """The result, or what is wrong with it; (None, "") while there is none."""
+        """Return the result and "", or None and what is wrong with the result; (None, "") if there is none yet."""
         try:
             record = parse_json(self.content("result.json"))
         except FileNotFoundError:
@@ -223,15 +229,21 @@ class Attempt:
         return (None, f"result.json {damage}") if damage else (record, "")
 
     def content(self, name: str) -> bytes:
-        """The content of a record; `OSError` where there is none. By text: to make thousands of Paths is slow."""
+        """Return the content of a record; raises `OSError` if there is none.
+
+        The path is a text, because making thousands of Paths is slow.
+        """
         return read_record(f"{self.path}/{name}")
 
     def events(self) -> list[dict[str, Any]]:
-        """The events whose lines are whole, in order; each has at least a name and a time."""
+        """Return the events whose lines are intact, in order; each has at least a name and a time."""
         return [event for _, event in self.numbered_events()]
 
     def numbered_events(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The events with the numbers of their lines. A kill may cut a line short; a resumed worker writes the next."""
+        """Yield the events with the numbers of their lines.
+
+        A kill may cut a line short; a resumed worker writes the next one.
+        """
         try:
             lines = self.content("events.jsonl").splitlines()
         except OSError:
@@ -239,23 +251,23 @@ class Attempt:
         yield from ((i, event) for i, line in enumerate(lines) if (event := _event(line)) is not None)
 
     def last_event(self) -> str:
-        """The name of the last whole event."""
+        """Return the name of the last event whose line is intact, or ""."""
         events = self.events()
         return str(events[-1]["event"]) if events else ""
 
     def last_step(self) -> int:
-        """The step of the latest checkpoint, as the events tell it."""
+        """Return the step of the latest checkpoint, as recorded in the events; 0 if there is none."""
         steps = [event.get("position") for event in self.events() if event["event"] == "checkpoint"]
         return max((step for step in steps if isinstance(step, int)), default=0)
 
     def started(self) -> str:
-        """When the attempt began, however often it was resumed since: the time of its first event."""
+        """Return when the attempt began, however often it was resumed since: the time of its first event."""
         events = self.events()
         return str(events[0]["time"]) if events else now()
 
 
 def read_checkpoint(path: Path) -> dict[str, np.ndarray] | None:
-    """The arrays of a checkpoint; None where there is none or it is damaged."""
+    """Return the arrays of a checkpoint, or None if it is missing or damaged."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -270,7 +282,7 @@ def read_checkpoint(path: Path) -> dict[str, np.ndarray] | None:
 
 
 def _event(line: bytes) -> dict[str, Any] | None:
-    """The event of a line; None where it was cut off or damaged."""
+    """Return the event of a line, or None if the line was cut off or damaged."""
     try:
         record = parse_json(line)
         datetime.fromisoformat(record["time"])
@@ -279,23 +291,23 @@ def _event(line: bytes) -> dict[str, Any] | None:
         return None
 
 
-def _lasts(name: str) -> bool:
-    """Whether a file is part of a concluded attempt, and will not change any more."""
+def _is_permanent(name: str) -> bool:
+    """Return whether a file is part of a concluded attempt and will not change any more."""
     return name in _RECORDS or (name.endswith(".safetensors") and name not in WORK)
 
 
 def checksum(path: Path) -> str:
-    """SHA-256 of a file's content."""
+    """Return the SHA-256 of a file's content."""
     with regular(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def result_damage(record: Mapping[str, Any], attempt: str) -> str:
-    """What is wrong with the record of a result; "" where nothing is."""
+    """Return what is wrong with the record of a result, or "" if nothing is."""
     if not seal_holds(record):
         return "is altered: its checksum does not match"
     if record.get("attempt") != attempt:
-        return f"is of another attempt ({record.get('attempt')!r:.40})"
+        return f"belongs to another attempt ({record.get('attempt')!r:.40})"
     if record.get("status") not in FINAL + FAILED:
         return f"has the status {record.get('status')!r:.40}, which is unknown"
     return ""

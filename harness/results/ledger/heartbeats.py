@@ -1,7 +1,7 @@
 """Notices: how far a worker is, in one small file beside its locks, for `bench status`.
 
-It is replaced every few seconds and never synced, and errors in writing it are ignored.
-It counts only while the lock beside it is held by the process that it names.
+A notice is replaced every few seconds and never synced, and errors in writing it are ignored. It counts only while the
+process that it names holds the lock beside it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EVERY_SECONDS = 2.0
 
 
 class Notice:
-    """The notice of one worker; a context manager that takes it down."""
+    """The notice of one worker; as a context manager, it deletes its file at the end."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -38,7 +38,7 @@ class Notice:
             self.path.unlink(missing_ok=True)
 
     def update(self, changes: Mapping[str, Any]) -> None:
-        """Take note of changes; what is on disk is replaced unless it is only a moment old."""
+        """Record changes. The file is replaced unless that happened less than `EVERY_SECONDS` ago."""
         self.record |= changes
         now = time.monotonic()
         if now - self._written < EVERY_SECONDS:
@@ -48,18 +48,18 @@ class Notice:
             write_json(self.path, {**self.record, "time": time.time()}, sync=False)
 
     def hearing(self, send: Callable[[str, dict[str, Any]], None]) -> Callable[[str, dict[str, Any]], None]:
-        """`send`, which also records progress messages."""
+        """Return a function that calls `send` and also records progress messages."""
 
-        def tell(kind: str, payload: dict[str, Any]) -> None:
+        def send_and_record(kind: str, payload: dict[str, Any]) -> None:
             send(kind, payload)
             if kind == "progress":
                 self.update({name: payload.get(name) for name in ("position", "steps", "rate")})
 
-        return tell
+        return send_and_record
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Numbers in words: 0-3,7 for 0, 1, 2, 3 and 7."""
+    """Return numbers as a text of ranges: 0-3,7 for 0, 1, 2, 3 and 7."""
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
         if runs and number == runs[-1][1] + 1:
@@ -81,7 +81,7 @@ class Worker:
 
 
 def workers(locks: Path) -> list[Worker]:
-    """The workers of a results folder, by the locks that are held in `locks` now; the oldest first."""
+    """Return the workers of a results folder, from the locks in `locks` that are held now; the oldest first."""
     found: dict[tuple[Any, ...], Worker] = {}
     for path in sorted(locks.glob("*.lock")):
         if not KEY.fullmatch(path.stem) or not held(path):
@@ -90,7 +90,7 @@ def workers(locks: Path) -> list[Worker]:
         notice = read_json(path.with_suffix(".notice")) or {}
         host, pid, since = holder.get("host"), holder.get("pid"), holder.get("since")
         known = isinstance(host, str) and isinstance(pid, int) and isinstance(since, str)
-        # Where the lock has not its text, as on a full disk, each run is a worker of its own.
+        # If the lock has no text, as on a full disk, each run counts as a worker of its own.
         worker = found.setdefault((host, pid) if known else (path,), Worker(host, pid, since) if known else Worker())
         worker.keys.append(path.stem)
         if known and (notice.get("host"), notice.get("pid")) == (host, pid):

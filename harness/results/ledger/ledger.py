@@ -1,4 +1,4 @@
-"""The results folder: where the attempts of a run are, and what they amount to."""
+"""The results folder: the attempts at each run, and the status that the run has from them."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from harness.system.text import is_text
 
 LAYOUT = 1
 LEASED_LAYOUT = 2
-"""Of a folder whose lock files are leases: versions that know only kernel locks refuse it."""
+"""The layout of a folder whose lock files are leases: versions that know only kernel locks refuse it."""
 KEY = re.compile(r"[0-9a-f]{64}")
-"""A run's key, whole."""
+"""Matches a whole run key."""
 TRASH = ".trash"
-"""Where `bench gc` puts attempts before it deletes them."""
+"""The folder to which `bench gc` moves attempts before it deletes them."""
 NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "lustre", "gpfs", "fuse.sshfs", "beegfs", "ceph", "9p", "wekafs"}
 )
-"""File systems that may be mounted on several machines; their kernel locks may hold on one only."""
+"""File systems that may be mounted on several machines; their kernel locks may work on one machine only."""
 
 
 @dataclass(frozen=True)
 class RunStatus:
-    """What a run's attempts amount to: the latest attempt that decides, and its status.
+    """The status of a run, and the attempt that decides it.
 
-    status is "new", "running", or that of the attempt: done, diverged, error, ..., cancelled, preempted, orphaned;
-    "damaged" where its result.json is not what was written: the run is done again, in a new attempt.
-    thinned says that some of its kept draws were not stored.
+    `status` is "new", "running", or that of the attempt: done, diverged, error, ..., cancelled, preempted, orphaned. It
+    is "damaged" if the attempt's result.json is not as it was written; the run is then repeated in a new attempt.
+    `thinned` says whether some of the kept draws were not stored.
     """
 
     status: str
@@ -47,16 +47,16 @@ class RunStatus:
 
     @property
     def cached(self) -> bool:
-        """Nothing to do."""
+        """Whether there is nothing to do."""
         return self.status in FINAL
 
     def done(self, draws: str) -> bool:
-        """Nothing to do, where `draws` ("some" or "all") are to be stored."""
+        """Return whether there is nothing to do if `draws` ("some" or "all") are to be stored."""
         return self.cached and not (draws == "all" and self.thinned)
 
     @property
     def failed(self) -> bool:
-        """Concluded without a result; run again only on request."""
+        """Whether the run was concluded without a result; it is run again only on request."""
         return self.status in FAILED
 
     @property
@@ -71,7 +71,7 @@ class RunStatus:
 
 
 class Ledger:
-    """The folder of results: `runs/`, `locks/`, `conflicts/` of merges, and the layout's version in `ledger.json`."""
+    """A results folder: `runs/`, `locks/`, `conflicts/` of merges, and the version of the layout in `ledger.json`."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -80,7 +80,7 @@ class Ledger:
         self.conflicts = root / "conflicts"
 
     def prepare(self) -> None:
-        """Make the folders; raise `DataError` where the folder cannot hold results."""
+        """Make the folders. Raises `DataError` if the folder cannot hold results."""
         self.check_version()
         if (self.root / "manifest.json").exists() and not self.runs.exists():
             raise DataError(f"{self.root} is an exported folder, which is read-only; choose another by --results DIR")
@@ -91,14 +91,14 @@ class Ledger:
                 write_json(self.root / "ledger.json", {"layout": LAYOUT})
             if not self.leased and (filesystem(self.root) in NETWORK or not excludes(self.locks)):
                 write_json(self.root / "ledger.json", {"layout": LEASED_LAYOUT, "locks": "leases"})
-            with tempfile.TemporaryFile(dir=self.root) as probe:  # it has no name: nothing is left of it
+            with tempfile.TemporaryFile(dir=self.root) as probe:  # it has no name, so nothing of it remains
                 probe.write(b"\0" * 4096)
         except OSError as error:
             raise DataError(f"cannot write results to {self.root}: {why(error)}") from error
 
     def check_version(self) -> None:
-        """Raise `DataError` where a newer version of sgmcmc-bench wrote this folder, or it cannot be one of results."""
-        if not is_text(str(self.root)):  # DuckDB and JSON take nothing else
+        """Raise `DataError` if a newer version of sgmcmc-bench wrote this folder, or it cannot be a results folder."""
+        if not is_text(str(self.root)):  # DuckDB and JSON accept nothing else
             raise DataError(f"{self.root!s} is not UTF-8; choose another folder by --results DIR or BENCH_RESULTS")
         if self.root.exists() and not self.root.is_dir():
             raise DataError(f"{self.root} is a file; choose a folder by --results DIR or BENCH_RESULTS")
@@ -118,16 +118,16 @@ class Ledger:
             )
 
     def lock(self, key: str) -> Path:
-        """The lock file of a run or a device."""
+        """Return the path of the lock file of a run or a device."""
         return self.locks / f"{key}.lock"
 
     def folder(self, key: str) -> Path:
-        """The folder of a run, with its attempts."""
+        """Return the path of the folder of a run, which contains its attempts."""
         return self.runs / key[:2] / key
 
     @contextmanager
     def hold(self, key: str, patience: float) -> Iterator[tuple[Lock, Lock]]:
-        """Hold a run, as its only writer: its lock file and its folder. Raises `HeldError`, and `RunError` for a link.
+        """Hold a run, its lock file and its folder, as its only writer. Raises `HeldError`, and `RunError` for a link.
 
         The lock file says who holds the run. The folder's own lock keeps a second writer out if the file is deleted.
         """
@@ -143,30 +143,33 @@ class Ledger:
         return leased(self.root)
 
     def watch(self, keys: Iterable[str]) -> None:
-        """Look at the leases of runs that are to be held: those of dead holders then expire at the same time."""
+        """Look at the leases of runs that are to be held, so that those of dead holders expire at the same time."""
         if self.leased:
             for key in keys:
                 with suppress(OSError):
                     leases.watch(self.lock(key))
 
     def held(self, key: str) -> bool:
-        """Whether a process holds the run now."""
+        """Return whether a process holds the run now."""
         return held(self.lock(key)) or held(self.folder(key))
 
     def all_keys(self) -> list[str]:
-        """The runs that have a folder, in order."""
+        """Return the keys of the runs that have a folder, in order."""
         found = ((shard, key) for shard in folders(self.runs) for key in folders(self.runs / shard))
         return sorted(key for shard, key in found if KEY.fullmatch(key) and key[:2] == shard)
 
     def attempts(self, key: str) -> list[Attempt]:
-        """The attempts at a run, oldest first; a directory without spec.json is none, nor is a link to one."""
+        """Return the attempts at a run, oldest first.
+
+        A directory without spec.json is not one, nor is a link to a directory.
+        """
         folder = self.folder(key)
         if folder.is_symlink() or folder.parent.is_symlink():
             return []
         return [Attempt(folder / name) for name in folders(folder) if (folder / name / "spec.json").exists()]
 
     def standing(self, key: str) -> RunStatus:
-        """What the attempts at a run amount to: a final one decides, else the latest."""
+        """Return the status of a run: its latest final attempt decides, or else its latest attempt."""
         attempts = self.attempts(key)
         latest = RunStatus(Status.NEW)
         for attempt in reversed(attempts):
@@ -191,21 +194,21 @@ def _concluded(attempt: Attempt, result: dict[str, object]) -> RunStatus:
 
 
 def unfinished_status(last: str) -> str:
-    """The status of an attempt without a result that no worker holds, by its last event."""
+    """Return the status of an attempt that has no result and that no worker holds, from its last event."""
     return last if last in PAUSED else Status.ORPHANED
 
 
 def folders(path: Path | str) -> list[str]:
-    """The names of the folders within one, in order; links are none, nor is what is hidden."""
+    """Return the names of the folders within one, in order, without links and hidden folders."""
     try:
         with os.scandir(path) as entries:
             return sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir(follow_symlinks=False))
-    except OSError:  # not there, gone meanwhile, or not ours to read
+    except OSError:  # missing, deleted in the meantime, or not readable
         return []
 
 
 def filesystem(path: Path) -> str:
-    """The type of the file system that holds `path`, where the kernel says so; "" elsewhere."""
+    """Return the type of the file system that holds `path`, or "" if the kernel does not say."""
     try:
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     except OSError:

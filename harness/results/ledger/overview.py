@@ -1,4 +1,4 @@
-"""The state of a results folder, from its files alone: workers, interrupted runs, and the number of the others."""
+"""The state of a results folder, from its files alone: workers, interrupted runs, and the number of the other runs."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ COLUMNS = (
     "status", "method", "task", "protocol", "budget", "chains", "seeds", "runs", "position", "steps", "rate",
     "seconds_left", "checkpoint_age", "heard_age", "device", "host", "pid", "since", "job", "launcher", "why", "ended",
 )  # fmt: skip
-"""Of a row. `runs` over all rows counts every run once; ages and times left are in seconds, `rate` in steps a second;
-`heard_age` is the time since the worker's last message. Of submitted jobs only: the job and its launcher, why it waits,
-and the number of its runs that have ended. None: not known, or not applicable."""
+"""The columns of a row. Over all rows, `runs` counts every run once. Ages and remaining times are in seconds, `rate` is
+in steps per second, and `heard_age` is the time since the worker's last message. Only submitted jobs have a job, its
+launcher, the reason why it waits, and the number of its runs that have ended. None: not known, or not applicable.
+"""
 
 
 def overview(ledger: Ledger, settled: dict[str, str]) -> list[Row]:
-    """A row for each worker, then one for each group of interrupted runs that differ only in seed, then one a status.
+    """Return a row for each worker, for each group of interrupted runs, and for each status of the other runs.
 
-    `settled` keeps the statuses of finished runs from one call to the next.
+    Interrupted runs of a group differ only in seed. `settled` keeps the statuses of finished runs between calls.
     """
     at_work = workers(ledger.locks)
     busy = {key for worker in at_work for key in worker.keys}
@@ -42,34 +43,34 @@ def overview(ledger: Ledger, settled: dict[str, str]) -> list[Row]:
         elif standing.failed or standing.attempt is None:
             totals[standing.status] += 1
         else:
-            row, seed = _interrupted(standing.status, standing.attempt)
+            row, seed = _interrupted_row(standing.status, standing.attempt)
             interrupted.setdefault((standing.status, *(row[name] for name in COLUMNS[1:6]), row["steps"]), []).append(
                 (row, seed)
             )
     totals.update(status for key, status in settled.items() if key not in busy)
     totals.pop(Status.NEW, None)
     return [
-        *(_working(ledger, worker) for worker in at_work),
-        *(_together(members) for _, members in sorted(interrupted.items(), key=lambda item: str(item[0]))),
+        *(_worker_row(ledger, worker) for worker in at_work),
+        *(_merged(members) for _, members in sorted(interrupted.items(), key=lambda item: str(item[0]))),
         *({**dict.fromkeys(COLUMNS), "status": s, "runs": number} for s, number in sorted(totals.items())),
     ]
 
 
-def _working(ledger: Ledger, worker: Worker) -> Row:
-    said = worker.notice
-    position, steps, rate = _number(said, "position"), _number(said, "steps"), _number(said, "rate")
-    moment = _number(said, "time")
+def _worker_row(ledger: Ledger, worker: Worker) -> Row:
+    notice = worker.notice
+    position, steps, rate = _number(notice, "position"), _number(notice, "steps"), _number(notice, "rate")
+    moment = _number(notice, "time")
     left = max(0.0, steps - position) / rate if rate and position is not None and steps is not None else None
     return dict.fromkeys(COLUMNS) | {
-        "status": Status.RUNNING, **_labels(said), "seeds": _text(said, "seeds"), "runs": len(worker.keys),
+        "status": Status.RUNNING, **_labels(notice), "seeds": _text(notice, "seeds"), "runs": len(worker.keys),
         "position": position, "steps": steps, "rate": rate, "seconds_left": left,
-        "checkpoint_age": _checkpoint_age(ledger.root / str(said["attempt"])) if "attempt" in said else None,
+        "checkpoint_age": _checkpoint_age(ledger.root / str(notice["attempt"])) if "attempt" in notice else None,
         "heard_age": None if moment is None else max(0.0, time.time() - moment),
-        "device": _text(said, "device"), "host": worker.host, "pid": worker.pid, "since": worker.since,
+        "device": _text(notice, "device"), "host": worker.host, "pid": worker.pid, "since": worker.since,
     }  # fmt: skip
 
 
-def _interrupted(status: str, attempt: Attempt) -> tuple[Row, int]:
+def _interrupted_row(status: str, attempt: Attempt) -> tuple[Row, int]:
     spec = read_json(attempt.path / "spec.json") or {}
     task = spec.get("task")
     labels = _labels({**spec, "task": task.get("name") if isinstance(task, dict) else None})
@@ -80,8 +81,8 @@ def _interrupted(status: str, attempt: Attempt) -> tuple[Row, int]:
     return row, int(_number(spec, "seed") or 0)
 
 
-def _together(members: list[tuple[Row, int]]) -> Row:
-    """The runs of a group as one row: the position of the last of them, the age of the oldest checkpoint."""
+def _merged(members: list[tuple[Row, int]]) -> Row:
+    """Return the runs of a group as one row: the least position among them, and the age of the oldest checkpoint."""
     rows = [row for row, _ in members]
     ages = [row["checkpoint_age"] for row in rows if row["checkpoint_age"] is not None]
     return rows[0] | {

@@ -1,7 +1,8 @@
 """Metrics computed again from an attempt's kept draws: rescored.json, next to an unchanged result.json.
 
-It names the result that it belongs to, the code that measured, and a file of curves by its checksum. That file's name
-holds its checksum too, and it is written first: a crash leaves the old pair or the new one.
+The record names the result that it belongs to, the code that computed the metrics, and a file of curves with its
+checksum. The name of that file contains the checksum too, and the file is written first: a crash leaves either the old
+pair or the new one.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _CURVES = "rescored-*.safetensors"
 def write(
     attempt: Attempt, metrics: list[dict[str, Any]], curves: Mapping[str, np.ndarray], code: Mapping[str, Any]
 ) -> None:
-    """Put metrics, in the form of result.json, and curves ("NAME/x", "NAME/y") beside a concluded attempt's result."""
+    """Write metrics (as in result.json) and curves ("NAME/x", "NAME/y") beside the result of a concluded attempt."""
     from safetensors.numpy import save
 
     from harness.results.ledger.attempt import checksum, now
@@ -49,7 +50,7 @@ def write(
 
 
 def read(folder: Path) -> tuple[dict[str, Any] | None, str]:
-    """The record beside a result, or what is wrong with it; (None, "") where there is none."""
+    """Return the record beside a result and "", or None and what is wrong with it; (None, "") if there is none."""
     from harness.results.ledger.attempt import checksum
 
     try:

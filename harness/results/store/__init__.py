@@ -1,4 +1,7 @@
-"""DuckDB: an index over the ledger, for queries and reports. The ledger is the truth; this can be deleted."""
+"""The DuckDB database: an index over the ledger, for queries and reports.
+
+The ledger is the truth; the database can be deleted.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ __all__ = ["Store", "store_of"]
 
 
 def store_of(folder: Path) -> Store:
-    """The store of a results folder, or of an exported one, which is read-only. It is still to be refreshed."""
+    """Return the store of a results folder, or of an exported one, which is read-only. It still has to be refreshed."""
     from harness.results.store.published import MANIFEST, Published
 
     exported = (folder / MANIFEST).is_file() and not (folder / "runs").exists()

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Known:
-    """What the database has: the concluded attempts, the unfinished ones (status, events), and the papers' files.
+    """What the database has: concluded attempts, unfinished ones (status, number of events), and the papers' files.
 
-    `paths` are their directories. Of settled parts of the ledger only the unfinished attempts are here.
+    `paths` maps attempts to their directories. Of settled parts of the ledger, it has only unfinished attempts.
     """
 
     concluded: frozenset[str] = frozenset()
@@ -39,11 +39,11 @@ class Known:
 
 @dataclass
 class News:
-    """What the database lacks; `papers` is None where they have not changed. `troubled` are the parts of the ledger
-    that have something which is in no order: the next one who looks must look again. `gone` counts the attempts that
-    the database has and the ledger lacks.
+    """What the database lacks.
 
-    The records are read as they are taken, once; `notes` and `troubled` are complete after the last.
+    `papers` is None if they have not changed. `troubled` are the parts of the ledger in which something is wrong: they
+    must be looked at again next time. `gone` counts the attempts that the database has and the ledger lacks. The
+    records are read as they are taken, once; `notes` and `troubled` are complete after the last record.
     """
 
     records: Iterable[Record] = ()
@@ -59,19 +59,19 @@ class News:
         return first is not None or self.papers is not None
 
 
-_ASTRAY = (
+_FOREIGN_PATHS = (
     "select path from attempt where not regexp_full_match(path, 'runs/[^/.][^/]*/[0-9a-f]{64}/[^/]+') "
     "or not ends_with(path, '/' || run_key || '/' || attempt) or attempt in ('.', '..') limit 1"
 )
-"""Where an attempt would be read from that is not in the ledger."""
+"""Selects a path from which an attempt would be read that is not in the ledger."""
 
 
 def known(db: DuckDBPyConnection, settled: frozenset[str] = frozenset()) -> Known:
-    """What an open database has; where parts of the ledger are settled, what the others need.
+    """Return what an open database has. If parts of the ledger are settled, return only what the other parts need.
 
-    Raises `Foreign` where a path in it is not that of an attempt.
+    Raises `Foreign` if a path in the database is not that of an attempt.
     """
-    if db.execute(_ASTRAY).fetchall():
+    if db.execute(_FOREIGN_PATHS).fetchall():
         raise Foreign("is a database that bench did not write: it has paths that are not those of attempts")
     concluded = db.execute(
         "select attempt, path from attempt where concluded and not list_contains(?::varchar[], left(run_key, 2))",
@@ -91,11 +91,11 @@ def known(db: DuckDBPyConnection, settled: frozenset[str] = frozenset()) -> Know
 
 
 def news(results: Path, have: Known, papers: Iterable[Path]) -> News:
-    """Read what is new below `results`. An attempt that is not whole is left out, with a note that names it."""
+    """Read what is new below `results`. An attempt that is not intact is left out, with a note that names it."""
     found = News()
-    present, strange = _attempts(results, have.settled)
-    found.notes += [f"{results / path} is left out: {why}" for path, why in strange.items()]
-    found.troubled |= set(map(_part, strange))
+    present, misplaced = _attempts(results, have.settled)
+    found.notes += [f"{results / path} is left out: {why}" for path, why in misplaced.items()]
+    found.troubled |= set(map(_part, misplaced))
     present |= {name: [have.paths[name]] for name in have.unfinished if _part(have.paths[name]) in have.settled}
     found.records = _records(results, present, have, found)
     gone = have.paths.keys() - present.keys()
@@ -113,28 +113,29 @@ def news(results: Path, have: Known, papers: Iterable[Path]) -> News:
 
 
 def _attempts(results: Path, settled: frozenset[str]) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Attempt -> its directory below `results`, for everything under runs/<key[:2]>/<key>/<attempt>; and directories
-    there that are no run's, such as a copy of one, with the reason. Several of one name are copies too, but for one.
+    """Return the directories of each attempt below `results`, and misplaced directories with the reason.
 
-    Parts (`key[:2]`) that are settled are left out. Links are not followed.
-    By text, not by Path objects: of thousands of runs, making those would cost more than reading the directories.
+    Attempts are all directories runs/<key[:2]>/<key>/<attempt>; if several have one name, all but one are copies. A
+    misplaced directory is not named by a run's key, such as a copy of a run's folder. Parts (`key[:2]`) that are
+    settled are left out. Links are not followed. Paths are texts: for thousands of runs, making Path objects would cost
+    more than reading the directories.
     """
     top = f"{results}/"
     found: dict[str, list[str]] = {}
-    strange: dict[str, str] = {}
+    misplaced: dict[str, str] = {}
     for shard in ledger.folders(f"{top}runs"):
         for key in ledger.folders(f"{top}runs/{shard}") if shard not in settled else []:
             run = f"runs/{shard}/{key}"
             if not KEY.fullmatch(key) or not key.startswith(shard):
-                strange[run] = "its name is not a run's key, after the first digits that its folder is named by"
+                misplaced[run] = "its name is not a run's key that begins with the name of its folder"
                 continue
             for attempt in ledger.folders(f"{top}{run}"):
                 found.setdefault(attempt, []).append(f"{run}/{attempt}")
-    return found, strange
+    return found, misplaced
 
 
 def _records(results: Path, present: Mapping[str, list[str]], have: Known, found: News) -> Iterator[Record]:
-    """The attempts of one run after the other, as far as the database lacks them."""
+    """Yield the attempts that the database lacks, one run after the other."""
     by_run = sorted(present.items(), key=lambda item: item[1][0])
     for _, attempts in itertools.groupby(by_run, key=lambda item: item[1][0].rpartition("/")[0]):
         records: list[Record] = []
@@ -148,7 +149,10 @@ def _records(results: Path, present: Mapping[str, list[str]], have: Known, found
 
 
 def _read(results: Path, places: Iterable[str], known: str | None, found: News) -> Iterator[Record]:
-    """Read an attempt that is not known. Of folders of one name the first that reads counts, the others are copies."""
+    """Yield the record of an attempt that is not known.
+
+    Of several folders of one name, the first that can be read counts; the others are copies.
+    """
     if known is not None and known not in places:
         return
     for place in places:
@@ -167,12 +171,15 @@ def _read(results: Path, places: Iterable[str], known: str | None, found: News) 
 
 
 def lacking(records: Iterable[Record], have: Known) -> list[Record]:
-    """Those of some records that a database lacks: concluded attempts that it has not, others that have changed."""
+    """Return the records that a database lacks: concluded attempts that are new to it, and others that have changed."""
     return [record for record in records if record.attempt not in have.concluded and not _same(record, have)]
 
 
 def damaged_since(results: Path, db: DuckDBPyConnection, records: Iterable[Record]) -> list[str]:
-    """Attempts in an open database that no longer read, of runs that were done again: that is why they were."""
+    """Return the attempts in an open database that can no longer be read and whose runs have a concluded record here.
+
+    Their damage is the reason why the runs were repeated.
+    """
     keys = [record.run_key for record in records if record.concluded]
     before = db.execute(
         "select attempt, path from attempt where concluded and run_key in (select unnest(?::varchar[]))", [keys]
@@ -189,7 +196,7 @@ def _reads(results: Path, path: str) -> bool:
 
 
 def _settle(results: Path, records: list[Record]) -> None:
-    """The status of unfinished attempts: of a held run the one with the latest event is running, of a free one none."""
+    """Set the status of unfinished attempts: of a run that is held, the attempt with the latest event is running."""
     by_key: dict[str, list[Record]] = {}
     for record in records:
         if not record.concluded:
@@ -204,7 +211,7 @@ def _settle(results: Path, records: list[Record]) -> None:
 
 
 def _part(path: str) -> str:
-    """The part of the ledger that an attempt's directory is in: runs/PART/..."""
+    """Return the part of the ledger that contains an attempt's directory: runs/PART/..."""
     return path.split("/")[1]
 
 

@@ -1,8 +1,8 @@
-"""Opening the database: for writing, for reading, and in memory; one exception for each kind of failure.
+"""Connections to the database: for writing, for reading, and in memory; one exception for each kind of failure.
 
-A database may come from a stranger, so every connection of this program is made here. It is locked before DuckDB opens
-the file: it reaches no other file and no network, loads no extension, and nothing unlocks it. What is not an ordinary
-file is not opened, and of a database only the catalogue is read until it is found to be the schema's.
+A database may come from a stranger, so every connection of this program is made here. It is restricted before DuckDB
+opens the file, and nothing lifts that: it reaches no other file and no network, and loads no extension. A path that is
+not an ordinary file is not opened, and of a database only the catalogue is read until it is found to be the schema's.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 REBUILD = "`bench ingest --rebuild` moves it aside and rebuilds the database from the runs"
 LOCK_TIMEOUT_SECONDS = 2.0
-"""Seconds to wait for another process to close the database: an ingest takes a fraction of one."""
+"""Seconds to wait for another process to close the database; an ingest takes a fraction of a second."""
 
 BLANK = 3 * 4096
-"""Bytes of a database without anything in it: it need not be asked what it has, which takes as long as to fill it."""
+"""Size in bytes of an empty database. Its catalogue is not read, because that takes as long as filling it."""
 _LOCKED = {
-    "enable_external_access": "false",  # leaves the database, its log and attached databases in memory
+    "enable_external_access": "false",  # still allows the database, its log and attached databases in memory
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
     "allow_community_extensions": "false",
     "python_enable_replacements": "false",  # a query must not see variables of this program
-    # What does not fit into memory is refused, not written beside the database. DuckDB applies the settings from the
-    # last to the first, and without external access it refuses this one.
+    # A query that does not fit into memory fails; nothing is written beside the database. DuckDB applies the settings
+    # from the last to the first, and without external access it refuses this one.
     "temp_directory": "",
 }
 _WRITING = {"storage_compatibility_version": "v1.4.0"}
 _READING = {"memory_limit": "1GB"}
-"""DuckDB keeps what it has read, without a limit up to most of the machine's memory."""
+"""Without a limit, DuckDB keeps what it has read, up to most of the machine's memory."""
 _NO_LOG = {"checkpoint_threshold": "0b"}
-"""A commit goes into the file itself, not first into a log beside it."""
+"""With this setting, a commit goes directly into the file, and not first into a log beside it."""
 _NO_MERGING = {"max_vacuum_tasks": "0"}
 MAX_MERGED = 2**26
-"""Bytes of a database above which what many ingests left is not merged. It saves 256 kB for each of them, but takes
-up to four times the merged bytes of memory: 1.8 GB at 800 MB.
+"""Size in bytes of a database above which the remains of many ingests are not merged. Merging saves 256 kB for each
+ingest, but takes up to four times the merged bytes of memory: 1.8 GB at 800 MB.
 """
 _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
-"""What DuckDB opens beside a database."""
+"""Suffixes of the files that DuckDB opens beside a database."""
 _CATALOGUE = {
     kind: f"select '{kind}', {name}, {text}::varchar from duckdb_{source}() where database_name = current_database()"  # noqa: S608
     for kind, source, name, text in (
@@ -67,11 +67,11 @@ _CATALOGUE = {
         ("trigger", "triggers", "trigger_name", "sql"),  # since DuckDB 2
     )
 }
-"""Kind of what a database may define -> the query that lists it: kind, name, definition."""
-_EVERYWHERE = {"type", "schema"}
-"""Kinds of what every database has some of."""
+"""Maps each kind of object that a database may define to the query that lists these: kind, name, definition."""
+_ALWAYS_PRESENT = {"type", "schema"}
+"""Kinds of objects that every database has."""
 _FOREIGN = re.compile(r"not a valid DuckDB database|Cannot launch in-memory|external extensions is disabled")
-"""How DuckDB refuses the files of other programs; those of some it would read by an extension."""
+"""Matches how DuckDB refuses the files of other programs; it would read some of them with an extension."""
 _DAMAGE = re.compile(
     r"checksum|could not read enough bytes|corrupt|failed to deserialize|"
     r"serialization error|invalidated because of a previous fatal error|internal error|"
@@ -81,15 +81,15 @@ _DAMAGE = re.compile(
 
 
 class Busy(Exception):  # noqa: N818 - a state, not an error
-    """Another process holds the database; the message says which."""
+    """Another process holds the database; the message says which one."""
 
 
 class Damaged(Exception):  # noqa: N818 - a state, not an error
-    """The file is not a database that can be read; the message continues after its path."""
+    """The file is not a database that can be read; the message continues a sentence that begins with its path."""
 
 
 class Foreign(Damaged):
-    """What is there is not a database that bench wrote."""
+    """The file is not a database that bench wrote."""
 
 
 class Older(Damaged):
@@ -102,7 +102,10 @@ class Refused(Exception):  # noqa: N818 - a state, not an error
 
 @contextmanager
 def writing(path: Path) -> Iterator[DuckDBPyConnection]:
-    """The database at `path`, made where needed, open for writing. One of others is not opened so."""
+    """Open the database at `path` for writing, and make it if needed.
+
+    A database that bench did not write is not opened.
+    """
     if os.path.lexists(path) and _identity(path) not in _known:
         with reading(path):
             pass
@@ -116,7 +119,10 @@ def writing(path: Path) -> Iterator[DuckDBPyConnection]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[DuckDBPyConnection]:
-    """The database at `path`, which nothing done here can change, nor any other file. Empty where there is none."""
+    """Open the database at `path` for reading, or an empty one if it is missing.
+
+    It cannot change this or any other file.
+    """
     if not os.path.lexists(path):
         _check_files(path)
         with in_memory() as db:
@@ -129,16 +135,16 @@ def reading(path: Path) -> Iterator[DuckDBPyConnection]:
 
 @contextmanager
 def in_memory() -> Iterator[DuckDBPyConnection]:
-    """An empty database of this schema."""
+    """Open an empty database of this schema in memory."""
     with _connect(":memory:") as db:
         schema.create(db)
         yield db
 
 
 def is_filled(db: DuckDBPyConnection, path: Path) -> bool:
-    """Whether the open database at `path` has the tables and views of the schema; False where it has nothing.
+    """Return whether the open database at `path` has the tables and views of the schema; False if it has nothing.
 
-    Raises `Older` where it has those of another version of bench, and `Foreign` for any others.
+    Raises `Older` if it has those of another version of bench, and `Foreign` for any others.
     """
     state = _identity(path)
     if state not in _known:
@@ -152,9 +158,9 @@ def believe(path: Path) -> None:
 
 
 def interruptible(db: DuckDBPyConnection, work: Callable[[], Answer], seconds: float | None = None) -> Answer:
-    """What `work` on an open connection returns; `TimeoutError` where it takes more than `seconds`.
+    """Return what `work` on an open connection returns. Raises `TimeoutError` if it takes more than `seconds`.
 
-    Ctrl-C ends it, which DuckDB by itself notices only now and then.
+    Ctrl-C ends the work; DuckDB by itself notices that only now and then.
     """
     from concurrent.futures import ThreadPoolExecutor, wait
 
@@ -170,11 +176,11 @@ def interruptible(db: DuckDBPyConnection, work: Callable[[], Answer], seconds: f
 
 
 def told_apart(error: Exception, path: Path) -> Exception:
-    """What a DuckDB error about the file means: Busy, Damaged, Refused, a DataError, or the error itself."""
+    """Return what a DuckDB error about the file means: Busy, Damaged, Refused, a DataError, or the error itself."""
     import duckdb
 
     query = (duckdb.ProgrammingError, duckdb.DataError, duckdb.IntegrityError, duckdb.NotSupportedError)
-    if isinstance(error, query):  # its own fault, whatever words of its own the message repeats
+    if isinstance(error, query):  # an error of the query, whatever words of it the message repeats
         return error
     text = str(error)
     if "Could not set lock" in text or "Conflicting lock" in text:
@@ -191,12 +197,12 @@ def told_apart(error: Exception, path: Path) -> Exception:
 
 
 def wal(path: Path) -> Path:
-    """The log beside the database at `path`, which is there after a kill only."""
+    """Return the path of the log beside the database at `path`; the log exists only after a kill."""
     return path.with_name(path.name + ".wal")
 
 
 def set_aside(path: Path, state: Damaged) -> Path:
-    """Rename the database at `path` and its logs to an unused name; returns it. No other file is touched."""
+    """Rename the database at `path` and its logs to an unused name, which is returned. No other file is touched."""
     kind = next((name for name, of in (("foreign", Foreign), ("older", Older)) if isinstance(state, of)), "damaged")
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     aside = path.with_name(f"{path.name}.{kind}-{moment}_{secrets.token_hex(3)}")
@@ -207,18 +213,21 @@ def set_aside(path: Path, state: Damaged) -> Path:
 
 
 def _for_writing(path: Path) -> dict[str, str]:
-    """With a log that a kill left, commits go through it: else it stays, and no longer fits the file."""
+    """Return the settings for writing.
+
+    If a kill left a log, commits go through it: otherwise it stays, and no longer fits the file.
+    """
     config = _WRITING if wal(path).exists() else _WRITING | _NO_LOG
     return config | _NO_MERGING if path.exists() and path.stat().st_size > MAX_MERGED else config
 
 
 def _connect(path: str, *, read_only: bool = False, **config: str) -> DuckDBPyConnection:
-    """The one place that opens a database."""
+    """Open a database with locked settings. All databases are opened here."""
     import duckdb
 
     locked: dict[str, Any] = {**_LOCKED, **config}
     opened = duckdb.connect(path, read_only=read_only, config=locked)
-    with suppress(duckdb.InvalidInputException):  # in Jupyter without ipywidgets it is off and cannot be set
+    with suppress(duckdb.InvalidInputException):  # in Jupyter without ipywidgets, the bar is off and cannot be set
         opened.execute("set enable_progress_bar = false")
     opened.execute("set lock_configuration = true")
     return opened
@@ -250,52 +259,54 @@ def _opened(path: Path, *, read_only: bool, **config: str) -> Iterator[DuckDBPyC
 
 
 def _check_files(path: Path) -> None:
-    """Raise `Foreign` unless the database and its logs are ordinary files; to open another could last for ever."""
+    """Raise `Foreign` unless the database and its logs are ordinary files; opening others could block for ever."""
     for end in ("", *_LOGS):
         try:
             mode = path.with_name(path.name + end).lstat().st_mode
         except FileNotFoundError:
             continue
         if not stat.S_ISREG(mode):
-            raise Foreign(f"has a log, {path.name}{end}, that is no ordinary file" if end else "is no ordinary file")
+            raise Foreign(
+                f"has a log, {path.name}{end}, that is not an ordinary file" if end else "is not an ordinary file"
+            )
         if end and not os.path.lexists(path):
             raise Foreign(f"is missing, and its log {path.name}{end} is there")
 
 
 _known: dict[tuple[int, ...], bool] = {}
-"""Whether the databases that were checked have the schema's tables, by the state that their files were in."""
+"""Maps the state of a checked database's files to whether it has the schema's tables."""
 
 
 def _identity(path: Path) -> tuple[int, ...]:
-    """What tells this state of a database and its log from any other."""
+    """Return numbers that distinguish this state of a database and its log from any other."""
     found = [place.lstat() for place in (path, wal(path)) if os.path.lexists(place)]
     return tuple(x for f in found for x in (f.st_dev, f.st_ino, f.st_size, f.st_mtime_ns, f.st_ctime_ns))
 
 
 def _is_filled(db: DuckDBPyConnection) -> bool:
     foreign = Foreign("is a database that this bench did not write: it has other tables, views or functions")
-    found, whole = _catalogue(db), _own()
-    if {kind for kind, *_ in found} <= _EVERYWHERE:
+    found, expected = _catalogue(db), _schema_catalogue()
+    if {kind for kind, *_ in found} <= _ALWAYS_PRESENT:
         return False
-    if not {entry for entry in found & whole if entry[:2] == ("table", "meta")}:
+    if not {entry for entry in found & expected if entry[:2] == ("table", "meta")}:
         raise foreign
     ((text,),) = db.execute("select coalesce(max(value), '') from meta where key = 'schema_version'").fetchall()
-    if text != schema.VERSION and re.fullmatch("[0-9a-f]{1,16}", text):  # earlier versions counted: 1 to 6
+    if text != schema.VERSION and re.fullmatch("[0-9a-f]{1,16}", text):  # earlier versions were numbered 1 to 6
         raise Older("has the tables of another version of bench")
-    if text != schema.VERSION or found != whole:
+    if text != schema.VERSION or found != expected:
         raise foreign
     return True
 
 
 @functools.cache
-def _own() -> frozenset[tuple[str, str, str]]:
-    """The catalogue of a database of this schema."""
+def _schema_catalogue() -> frozenset[tuple[str, str, str]]:
+    """Return the catalogue of a database of this schema."""
     with in_memory() as db:
-        return _catalogue(db, passed_over={"macro"})  # it has none, and of all kinds they take the longest to list
+        return _catalogue(db, passed_over={"macro"})  # it has none, and they take the longest to list
 
 
 def _catalogue(db: DuckDBPyConnection, passed_over: AbstractSet[str] = frozenset()) -> frozenset[tuple[str, str, str]]:
-    """All that a database defines: kind, name, definition. Nothing of it is run."""
+    """Return all that a database defines: kind, name, definition. None of it is executed."""
     import duckdb
 
     queries = {kind: query for kind, query in _CATALOGUE.items() if kind not in passed_over}
@@ -308,9 +319,9 @@ def _catalogue(db: DuckDBPyConnection, passed_over: AbstractSet[str] = frozenset
 
 @contextmanager
 def fetching() -> Iterator[DuckDBPyConnection]:
-    """An empty database in memory that reaches web addresses by httpfs; no database is opened in it.
+    """Open an empty database in memory that reaches web addresses by httpfs; no other database is opened in it.
 
-    Raises `DataError` where the extension is not installed: nothing is installed here.
+    Raises `DataError` if the extension is not installed, because nothing is installed here.
     """
     import duckdb
 

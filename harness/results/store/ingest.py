@@ -1,4 +1,4 @@
-"""News -> the database, a transaction for each batch of attempts, idempotent by attempt."""
+"""Ingest: news is written into the database, in a transaction for each batch of attempts, idempotent by attempt."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
     from harness.system.columns import Row
 
 SHARED = {name: TABLES[name].key for name in tables("several")}
-"""Tables whose rows several attempts have in common, with their keys; the latest attempt's row counts."""
+"""Tables whose rows several attempts share, with their keys; the latest attempt's row counts."""
 _KEYS = {**SHARED, "attempt": TABLES["attempt"].key}
 OWN, PAPERS = tables("attempt"), tables("papers")
-"""Tables whose rows are each of one attempt, and those of the papers' files."""
+"""Tables whose rows each belong to one attempt, and those of the papers' files."""
 _PLAIN = "insert into {} by name select * from incoming"
 _REPLACE = {
     "run": "insert or replace into run by name select incoming.* from incoming anti join run "
     "on run.run_key = incoming.run_key and run.recorded_by > incoming.recorded_by",
     "attempt": "insert or replace into attempt by name select * from incoming",
 }
-"""What is done with rows whose key is there already; of the other tables they are the same."""
+"""Statements for rows whose key exists already. In the other tables, rows of one key are equal."""
 
 
 MAX_ATTEMPTS = 500
 MAX_NUMBERS = 2**22
-"""Of a batch, the numbers of its curves: with its other rows it takes about 100 MB."""
+"""The largest number of values in the curves of a batch; with its other rows, such a batch takes about 100 MB."""
 
 Redone = Callable[["DuckDBPyConnection", list[Record]], list[str]]
 
 
 def ingest(db: DuckDBPyConnection, found: News, redone: Redone | None = None) -> None:
-    """Put news into an open, writable database; attempts that another process concluded meanwhile are skipped.
+    """Write news into an open, writable database. Attempts that another process concluded in the meantime are skipped.
 
-    `redone` names the attempts that are to be forgotten first because of a batch of records.
+    `redone` returns the attempts to delete before a batch of records is written.
     """
     for records in batches(found.records):
         if redone is not None and (old := redone(db, records)):
@@ -57,7 +57,7 @@ def ingest(db: DuckDBPyConnection, found: News, redone: Redone | None = None) ->
 
 
 def batches(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """The records, as many at a time as memory is meant for."""
+    """Yield the records in batches of limited size, so that a batch fits into memory."""
     batch: list[Record] = []
     numbers = 0
     for record in records:
@@ -65,14 +65,14 @@ def batches(records: Iterable[Record]) -> Iterator[list[Record]]:
         numbers += sum(curve.y.size for curve in record.curves)
         if len(batch) >= MAX_ATTEMPTS or numbers >= MAX_NUMBERS:
             yield batch
-            batch.clear()  # whoever took it may still have it
+            batch.clear()  # the caller may still refer to it
             numbers = 0
     if batch:
         yield batch
 
 
 def _ingest(db: DuckDBPyConnection, batch: list[Record]) -> None:
-    """Put a batch of records into a database, in one transaction."""
+    """Write a batch of records into a database, in one transaction."""
     have = _concluded(db, batch)
     records = [record for record in batch if record.attempt not in have]
     rows: dict[str, list[Row]] = {}
@@ -91,7 +91,7 @@ def _ingest(db: DuckDBPyConnection, batch: list[Record]) -> None:
 
 
 def forget(db: DuckDBPyConnection, attempts: Iterable[str]) -> None:
-    """Take attempts out of an open, writable database, so that they are read again."""
+    """Delete attempts from an open, writable database, so that they are read again."""
     names = sorted(attempts)
     db.execute("begin")
     for table in OWN:
@@ -102,14 +102,14 @@ def forget(db: DuckDBPyConnection, attempts: Iterable[str]) -> None:
 
 
 def _concluded(db: DuckDBPyConnection, records: list[Record]) -> set[str]:
-    """The attempts among these that the database has as concluded."""
+    """Return the attempts of these records that are concluded in the database."""
     query = "select attempt from attempt where concluded and attempt in (select unnest(?::varchar[]))"
     names = [record.attempt for record in records]
     return {attempt for (attempt,) in db.execute(query, [names]).fetchall()}
 
 
 def _insert(db: DuckDBPyConnection, table: str, rows: list[Row]) -> None:
-    """Insert the rows; those that are there, which are few, in their own, slower way."""
+    """Insert the rows. The few rows whose key exists already are written by slower statements."""
     key = _KEYS.get(table, ())
     there = _keys(db, table, key, rows) if key and rows else set()
     old = [row for row in rows if tuple(row[name] for name in key) in there]
@@ -120,13 +120,13 @@ def _insert(db: DuckDBPyConnection, table: str, rows: list[Row]) -> None:
 
 
 def _keys(db: DuckDBPyConnection, table: str, key: tuple[str, ...], rows: list[Row]) -> set[tuple[Any, ...]]:
-    """The keys that the table has of these rows, and perhaps others."""
-    query = f"select {', '.join(key)} from {table} where {key[0]} in (select unnest(?::varchar[]))"  # noqa: S608 - ours
+    """Return the keys of these rows that the table has, and perhaps others."""
+    query = f"select {', '.join(key)} from {table} where {key[0]} in (select unnest(?::varchar[]))"  # noqa: S608 - own names
     return set(db.execute(query, [list({row[key[0]] for row in rows})]).fetchall())
 
 
 def _execute(db: DuckDBPyConnection, table: str, statement: str, rows: list[Row]) -> None:
-    """Execute a statement on the rows under the name `incoming`. Arrow would be faster, but imports pandas first."""
+    """Execute a statement on the rows, which it calls `incoming`. Arrow would be faster, but imports pandas first."""
     if not rows:
         return
     columns = columns_of(table)
@@ -135,7 +135,7 @@ def _execute(db: DuckDBPyConnection, table: str, statement: str, rows: list[Row]
 
 
 def _insert_curves(db: DuckDBPyConnection, curves: list[Curve]) -> None:
-    """A row for each curve, its points as lists. NaN becomes NULL."""
+    """Insert a row for each curve, with its points as lists. NaN becomes NULL."""
     if not curves:
         return
     import numpy as np
@@ -147,9 +147,9 @@ def _insert_curves(db: DuckDBPyConnection, curves: list[Curve]) -> None:
         return pa.ListArray.from_arrays(arrow(ends, pa.int32()), arrow(numbers, pa.float64()))
 
     def arrow(array: NDArray[Any], kind: Any) -> Any:
-        """As pa.array(array, from_pandas=True), which imports pandas where it is installed: a third of a second."""
-        whole = np.packbits(array == array, bitorder="little")  # noqa: PLR0124 - a NaN is not equal to itself
-        return pa.Array.from_buffers(kind, len(array), [pa.py_buffer(whole), pa.py_buffer(array)])
+        """Replace pa.array(array, from_pandas=True), which imports pandas if that is installed: 0.3 s."""
+        valid = np.packbits(array == array, bitorder="little")  # noqa: PLR0124 - a NaN is not equal to itself
+        return pa.Array.from_buffers(kind, len(array), [pa.py_buffer(valid), pa.py_buffer(array)])
 
     points = {"x": lists([curve.x for curve in curves]), "y": lists([curve.y for curve in curves])}
     of = [[curve.attempt for curve in curves], [curve.name for curve in curves]]

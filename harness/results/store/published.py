@@ -1,8 +1,8 @@
-"""Results as Parquet: what a repository keeps of runs, without their arrays, and reads back as if it were a store.
+"""Results as Parquet files: the rows of runs, without their arrays, which a repository keeps and reads back as a store.
 
-A set has one file for each table, or several: TABLE.parquet, or TABLE-SHARD.parquet with the rows of some attempts.
+A set has one file or several for each table: TABLE.parquet, or TABLE-SHARD.parquet with the rows of some attempts.
 manifest.json has their checksums, and a set that does not match them is refused. Sets that earlier versions wrote have
-no manifest, and one file for each of the tables of `_TABLES`; of those no file may be missing.
+no manifest, and one file for each table of `_TABLES`, none of which may be missing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TABLES = {
     "environment": ("select environment.* from environment semi join chosen using (environment)", "environment"),
     "plugin": ("select plugin.* from plugin semi join chosen using (environment)", "environment, distribution"),
 }
-"""Table -> what is kept of it for some attempts, and its order."""
+"""Maps a table to the query for what is kept of some attempts, and to the order of these rows."""
 ALL_TABLES = {
     **_TABLES,
     "task_version": (
@@ -50,17 +50,17 @@ ALL_TABLES = {
     "artifact": ("select artifact.* from artifact semi join chosen using (attempt)", "attempt, file"),
     "event": ("select event.* from event semi join chosen using (attempt)", "attempt, i"),
 }
-"""The same, of an exported folder."""
+"""The same for an exported folder."""
 VERIFICATION = "verification"
 FILE = re.compile(rf"({'|'.join([*ALL_TABLES, VERIFICATION])})(?:-[0-9a-f]{{16}})?\.parquet")
 MANIFEST = "manifest.json"
 MOST_BYTES = 2**33
-"""Of a table before compression: a small file can state any size."""
+"""The largest table that is read, before compression: a small file can state any size."""
 _KEYS = {
     "run": "run_key", "attempt": "attempt", "environment": "environment", "plugin": "environment, distribution",
     "task_version": "task, version, source, data",
 }  # fmt: skip
-"""Tables whose rows several sets or shards may have, with their keys."""
+"""Tables of which several sets or shards may have the same rows, with their keys."""
 _OBJECTS = {
     "run": ("sampler_params", "schedule_params", "task_params", "execution", "origins"), "environment": ("document",),
 }  # fmt: skip
@@ -68,20 +68,20 @@ _OBJECTS = {
 _REPORTED = f"""
 delete from {VERIFICATION} where level not in {tuple(map(str, Level))};
 insert into {VERIFICATION} select attempt, '{Level.REPORTED}', '', '' from attempt anti join {VERIFICATION}
-using (attempt)"""  # noqa: S608 - names of ours
+using (attempt)"""  # noqa: S608 - own names
 _FURTHEST = f"""
 delete from attempt where attempt in (
     select attempt from attempt join {VERIFICATION} using (attempt)
     qualify list_position({[*map(str, Level)]}, level)
         < max(list_position({[*map(str, Level)]}, level)) over (partition by run_key)
-)"""  # noqa: S608 - names of ours
-"""A run counts by the attempts that are verified furthest."""
+)"""  # noqa: S608 - own names
+"""Of each run, only the attempts that are verified furthest are kept."""
 
 
 class Published(Store):
-    """The Parquet files of a folder as a store, with the papers' files; `more` is a store whose runs come on top.
+    """The Parquet files of a folder as a store, with the papers' files; `more` is a store whose runs are added.
 
-    To read raises `DataError` where the files are not a whole set, or where neither they nor `more` are there.
+    Reading raises `DataError` if the files are not a complete set, or if there are neither files nor `more`.
     """
 
     def __init__(self, folder: Path, paper_files: Iterable[Path] = (), more: Store | None = None) -> None:
@@ -91,7 +91,7 @@ class Published(Store):
         self.obstacle = f"{self.results} is an exported folder, which is read-only"
 
     def refresh(self, papers: Iterable[Path] = (), *, replace: bool = True) -> list[str]:
-        """Read the files once, for all queries to come, with these papers; nothing is written."""
+        """Read the files once for all later queries, with these papers; nothing is written."""
         self.papers = list(papers)
         self._instead = self._closing.enter_context(self._filled())
         return []
@@ -114,7 +114,7 @@ class Published(Store):
             db.execute(_FURTHEST)
             if self.more is not None:
                 _add(db, self.more)
-                db.execute(f"delete from {VERIFICATION}")  # noqa: S608 - a name of ours; both are the owner's
+                db.execute(f"delete from {VERIFICATION}")  # noqa: S608 - both stores are the owner's
             rows, notes = papers.read(self.papers)
             if notes:
                 raise DataError("; ".join(notes))
@@ -122,13 +122,13 @@ class Published(Store):
             yield db
 
     def write(self, run_keys: Iterable[str], folder: Path) -> None:
-        """Write these runs, each by the attempt that counts, as Parquet files; equal runs give equal bytes.
+        """Write these runs, each with the attempt that counts, as Parquet files; equal runs give equal bytes.
 
         The caller holds `files.alone(folder)`.
         """
         keys = sorted(set(run_keys))
         with self.reading() as db:
-            found = rows_of(db, _counting(db, keys), _TABLES)
+            found = rows_of(db, _deciding_attempts(db, keys), _TABLES)
         contents = {f"{table}.parquet": parquet(rows) for table, rows in found.items()}
         try:
             write_set(folder, contents, MANIFEST)
@@ -136,12 +136,12 @@ class Published(Store):
             raise DataError(f"{error.filename or folder} cannot be written: {error.strerror or error}") from error
 
     def run_keys(self) -> set[str]:
-        """The runs in the folder itself."""
+        """Return the keys of the runs in the folder itself."""
         contents = self._files().get("run", [])
         return {key for content in contents for key in read_rows(content, ["run_key"])["run_key"].to_pylist()}
 
     def _files(self) -> dict[str, list[bytes]]:
-        """The contents of each table's files; none where the folder has no set."""
+        """Return the contents of each table's files; {} if the folder has no set."""
         names = {f"{table}.parquet": table for table in _TABLES}
         try:
             found = read_set(self.results, MANIFEST)
@@ -158,7 +158,7 @@ class Published(Store):
 
 
 def by_table(files: Mapping[str, bytes]) -> dict[str, list[bytes]]:
-    """The contents of files that are of tables, by table, in the order of their names."""
+    """Return the contents of the files that belong to tables, by table, in the order of their names."""
     tables: dict[str, list[bytes]] = {}
     for name in sorted(files):
         if match := FILE.fullmatch(name):
@@ -167,7 +167,7 @@ def by_table(files: Mapping[str, bytes]) -> dict[str, list[bytes]]:
 
 
 def rows_of(db: DuckDBPyConnection, attempts: list[str], tables: Iterable[str] = ALL_TABLES) -> dict[str, Any]:
-    """What is kept of these attempts, as Arrow tables."""
+    """Return what is kept of these attempts, as an Arrow table for each table."""
     return {
         table: db.sql(
             f"{_CHOSEN} {ALL_TABLES[table][0]} order by {ALL_TABLES[table][1]}", params=[attempts]
@@ -177,7 +177,7 @@ def rows_of(db: DuckDBPyConnection, attempts: list[str], tables: Iterable[str] =
 
 
 def parquet(rows: Any) -> bytes:
-    """An Arrow table as the content of a file; equal tables give equal bytes."""
+    """Return an Arrow table as the content of a file; equal tables give equal bytes."""
     import pyarrow.parquet
 
     in_memory = io.BytesIO()
@@ -185,8 +185,8 @@ def parquet(rows: Any) -> bytes:
     return in_memory.getvalue()
 
 
-def _counting(db: DuckDBPyConnection, keys: list[str]) -> list[str]:
-    """The attempts that count, of these runs."""
+def _deciding_attempts(db: DuckDBPyConnection, keys: list[str]) -> list[str]:
+    """Return, for these runs, the attempts that count."""
     query = "select attempt from result where run_key in (select unnest(?::varchar[])) order by attempt"
     return [attempt for (attempt,) in db.execute(query, [keys]).fetchall()]
 
@@ -199,10 +199,10 @@ def _broken(folder: Path, why: str) -> DataError:
 
 
 def read_rows(content: bytes, columns: list[str] | None = None) -> pa.Table:
-    """The rows of a Parquet file. `ValueError` where they would take more than `MOST_BYTES`.
+    """Return the rows of a Parquet file. Raises `ValueError` if they would take more than `MOST_BYTES`.
 
-    A few bytes can stand for any number of equal values, so texts are read as numbers into a list of different texts,
-    and their length is added up before they are written out.
+    A few bytes can stand for any number of equal values, so texts are first read as indices into a list of the distinct
+    texts, and their lengths are added up before the texts are expanded.
     """
     import pyarrow as pa
     from pyarrow import compute, parquet
@@ -225,7 +225,10 @@ def read_rows(content: bytes, columns: list[str] | None = None) -> pa.Table:
 
 
 def load(db: DuckDBPyConnection, table: str, contents: Iterable[bytes], folder: Path) -> None:
-    """Put the rows of a table's files into an open database; of rows with one key the latest run's record counts."""
+    """Insert the rows of a table's files into an open database.
+
+    One row of a key is inserted; of a run, that of the latest record.
+    """
     import duckdb
     import pyarrow as pa
 
@@ -251,14 +254,14 @@ def load(db: DuckDBPyConnection, table: str, contents: Iterable[bytes], folder: 
 
 
 def _add(db: DuckDBPyConnection, more: Store) -> None:
-    """The concluded runs of another store; what both have is in the newer's words."""
+    """Add the concluded runs of another store. For a run that both have, the rows of the other store are kept."""
     keys = [row["run_key"] for row in more.rows("select run_key from result order by run_key")]
     with more.reading() as other:
-        put(db, rows_of(other, _counting(other, keys), _TABLES))
+        put(db, rows_of(other, _deciding_attempts(other, keys), _TABLES))
 
 
 def put(db: DuckDBPyConnection, found: dict[str, Any]) -> None:
-    """Put the rows of attempts into an open database, in place of those that it has of them."""
+    """Insert the rows of attempts into an open database, in place of those that it has of them."""
     for table, rows in found.items():
         db.register("incoming", rows)
         key = _KEYS.get(table, "attempt")

@@ -1,4 +1,4 @@
-"""One attempt directory -> its rows in every table. Reads the ledger's files and nothing else."""
+"""One attempt directory as rows of every table, from the ledger's files alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CURVES = "curves.safetensors"
 MAX_CURVE_BYTES = 2**29
-"""Of a file of curves: its points take as much again while they are put into the database."""
+"""The largest file of curves that is read: its points take as much again while they are inserted into the database."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Curve:
 
 @dataclass
 class Record:
-    """All rows of one attempt, by table, its curves as arrays, and notes on what of it could not be used."""
+    """All rows of one attempt by table, its curves as arrays, and notes on what could not be used."""
 
     attempt: str
     run_key: str
@@ -50,18 +50,19 @@ class Record:
 
     @property
     def row(self) -> Row:
-        """Its row in `attempt`."""
+        """The attempt's row in `attempt`."""
         return self.rows["attempt"][0]
 
     def last(self) -> Row | None:
-        """Its latest event."""
+        """Return the latest event, or None."""
         return self.rows["event"][-1] if self.rows["event"] else None
 
 
 def read(results: Path, path: str, *, curves: bool = True) -> Record:
-    """The attempt in the directory `path` below `results`, with or without curves; `Malformed` where it is not whole.
+    """Read the attempt in the directory `path` below `results`, with or without curves.
 
-    The status of an unfinished attempt is left "orphaned": whether a worker has it, the lock says.
+    Raises `Malformed` if it is not intact. The status of an unfinished attempt is left "orphaned": only the lock says
+    whether a worker has it.
     """
     attempt = Attempt(results / path)
     content, spec = _document(attempt, "spec.json")
@@ -70,7 +71,7 @@ def read(results: Path, path: str, *, curves: bool = True) -> Record:
         raise Malformed(f"{damage}; the run's command repeats it")
     record = Record(attempt.id, attempt.path.parent.name, result is not None)
     if spec.get("key") != record.run_key:
-        raise Malformed(f"spec.json is of run {spec.get('key')!r:.20}, not of the folder's")
+        raise Malformed(f"spec.json belongs to run {spec.get('key')!r:.20}, not to the folder's")
     record.rows = {
         "run": [_run(record, spec)], "event": [*_events(record, attempt)], **_environment(_environment_of(attempt)),
     }  # fmt: skip
@@ -81,7 +82,7 @@ def read(results: Path, path: str, *, curves: bool = True) -> Record:
         result = {"status": str(Status.ORPHANED), "started": _first_time(record), "seconds": {}}
     else:
         if result.get("key") != record.run_key:
-            raise Malformed("result.json is of another run than the folder's")
+            raise Malformed("result.json belongs to another run than the folder")
         digest = pick(result, "files", dict, "result.json").get("spec.json")
         if digest is not None and hashlib.sha256(content).hexdigest() != digest:
             raise Malformed("spec.json is altered: its checksum does not match result.json")
@@ -95,7 +96,7 @@ def read(results: Path, path: str, *, curves: bool = True) -> Record:
 
 
 def _document(attempt: Attempt, name: str) -> tuple[bytes, dict[str, Any]]:
-    """The content of a record that must be there, and the record."""
+    """Return the content of a record that must exist, and the record."""
     try:
         content = attempt.content(name)
         return content, parse_json(content)
@@ -124,7 +125,7 @@ def _take_rescored(record: Record, folder: Path, *, curves: bool) -> None:
 
 _RUN = columns_of("run")
 _KNOWN = {"protocol", *(column.at[0] for column in _RUN.values() if column.at)}
-"""What of spec.json has a column; the rest says how the run was executed."""
+"""The entries of spec.json that have a column; the rest says how the run was executed."""
 
 
 def _run(record: Record, spec: Mapping[str, Any]) -> Row:
@@ -138,7 +139,7 @@ def _run(record: Record, spec: Mapping[str, Any]) -> Row:
 
 
 def check_origins(origins: Mapping[str, Any], where: str) -> None:
-    """Raise `Malformed` unless each origin of a setting is what reports take it to be."""
+    """Raise `Malformed` unless each origin of a setting has the form that reports expect."""
     for name, origin in origins.items():
         known = isinstance(origin, dict) and "value" in origin
         if not known or not all(isinstance(origin.get(key), str) for key in ("provenance", "source")):
@@ -148,13 +149,13 @@ def check_origins(origins: Mapping[str, Any], where: str) -> None:
 def _environment_of(attempt: Attempt) -> bytes | None:
     try:
         return attempt.content("environment.json")
-    except FileNotFoundError:  # the worker ended before it had written it
+    except FileNotFoundError:  # the worker ended before it wrote the file
         return None
 
 
 @lru_cache(maxsize=64)
 def _environment(content: bytes | None) -> dict[str, list[Row]]:
-    """Hundreds of attempts share one environment: it is parsed once."""
+    """Return the rows of an environment. It is parsed once for the hundreds of attempts that share it."""
     if content is None:
         return {"environment": [], "plugin": []}
     try:
@@ -162,7 +163,7 @@ def _environment(content: bytes | None) -> dict[str, list[Row]]:
     except ValueError as error:
         raise Malformed(f"environment.json cannot be read: {error}") from None
     rest = {name: value for name, value in document.items() if name != "id"}
-    digest = hashlib.sha256(dump(rest).encode()).hexdigest()  # the id, where that is what it should be
+    digest = hashlib.sha256(dump(rest).encode()).hexdigest()  # equal to the id, unless the file was altered
     given = {"environment": digest, "document": document}
     environment = row(columns_of("environment"), document, "environment.json", **given)
     plugins = []
@@ -190,7 +191,7 @@ def _metrics(record: Record, result: Mapping[str, Any]) -> list[Row]:
         rows.append(row(columns_of("metric"), metric, where, attempt=record.attempt))
     names = Counter(row["name"] for row in rows)
     for name in (name for name, times in names.items() if times > 1):
-        raise Malformed(f"result.json: metric {name!r:.40} stands there twice")
+        raise Malformed(f"result.json: metric {name!r:.40} appears twice")
     primary = sum(row["is_primary"] for row in rows)
     if primary > 1:
         raise Malformed(f"result.json: {primary} metrics are primary")
@@ -201,10 +202,10 @@ def _artifacts(record: Record, result: Mapping[str, Any], folder: Path) -> list[
     rows = []
     for name, digest in pick(result, "files", dict, "result.json").items():
         if name in {"", ".", ".."} or "/" in name or "\0" in name:
-            raise Malformed(f"result.json: files: {name!r:.40} is no file of the attempt's directory")
+            raise Malformed(f"result.json: files: {name!r:.40} is not a file of the attempt's directory")
         try:
             size = (folder / name).lstat().st_size
-        except OSError:  # removed since, to save space
+        except OSError:  # it was removed to save space
             size = None
         given = {"attempt": record.attempt, "file": name, "sha256": digest, "bytes": size}
         rows.append(row(columns_of("artifact"), {}, "result.json: files", **given))
@@ -220,11 +221,11 @@ def _curves(record: Record, path: Path, digest: str | None) -> list[Curve]:
         raise Malformed(f"{path.name} is missing, or not readable: {error.strerror}") from None
     if digest is not None and hashlib.sha256(content).hexdigest() != digest:
         raise Malformed(f"{path.name} is truncated or altered: its checksum does not match result.json")
-    from safetensors.numpy import load as load_arrays  # and numpy with it
+    from safetensors.numpy import load as load_arrays  # imports numpy
 
     try:
         arrays = load_arrays(content)
-    except Exception as error:  # noqa: BLE001 - the library's own error, or a header that lies
+    except Exception as error:  # noqa: BLE001 - the library's own error, or a wrong header
         raise Malformed(f"{path.name} cannot be read: {error}") from None
     names = sorted(name.removesuffix("/x") for name in arrays if name.endswith("/x"))
     return [_curve(record, name, arrays) for name in names]
@@ -234,7 +235,7 @@ def _curve(record: Record, name: str, arrays: Mapping[str, Any]) -> Curve:
     x, y = arrays[f"{name}/x"], arrays.get(f"{name}/y")
     if y is None or x.ndim != 1 or y.ndim != 2 or y.shape[1] != len(x) or not {x.dtype.kind, y.dtype.kind} <= set("fi"):
         raise Malformed(f"{CURVES}: curve {name!r:.40} is not x (n,) and y (chains, n)")
-    if not y.size:  # a header can give it any number of chains
+    if not y.size:  # the header can state any number of chains
         x, y = x[:0], y.reshape(0, 0)
     return Curve(record.attempt, name, x.astype("float64"), y.astype("float64"))
 

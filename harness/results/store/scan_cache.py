@@ -1,12 +1,11 @@
-"""Which parts of runs/ need no reading: those where nothing came or went since the database lacked nothing of them.
+"""The parts of runs/ that need not be read: nothing was added or removed since the database was complete for them.
 
 A part is the folder of the run keys with the same first two digits. Its *stamp* is a digest of the names, inodes,
-change times, links and sizes of the folders of its runs, so an attempt that comes, goes or takes another's place
-changes it, however it was copied: only the kernel sets a change time. Attempts that had no result are read again all
-the same.
+change times, links and sizes of the folders of its runs. An attempt that is added, removed or replaced changes it,
+however it was copied: only the kernel sets a change time. Attempts that had no result are read again in any case.
 
-Stamps are kept beside the database, in results.settled.json, and count only for that very file. A clock ticks, so a
-stamp of folders that changed a moment ago could stay the same through another change: it is no stamp yet.
+Stamps are kept beside the database, in results.settled.json, and count only for that very file. Clocks advance in
+ticks, so folders that changed a moment ago could change again and keep their stamp: they have no stamp yet.
 """
 
 from __future__ import annotations
@@ -24,15 +23,16 @@ from harness.results.ledger.ledger import folders
 from harness.system.files import read_json, write_json
 
 MARGIN = 2.0
-"""Seconds: no file system's time is coarser."""
+"""Seconds; no file system's times are coarser."""
 
 
 @dataclass(frozen=True)
 class Settled:
-    """The parts whose stamp is that of before, with what the stamps are now; "" is "not yet".
+    """The parts whose stamps have not changed, and the stamps of all parts now; "" stands for "not yet".
 
-    version   of the schema that the database had then, "" where it is not that very file. A sender of a folder cannot
-              know what inode and change time its files will have here: this tells a database that was checked here.
+    `version` is that of the schema which the database had then, or "" if the database is not that very file. The sender
+    of a folder cannot know which inode and change time its files will get here: a database with a version was checked
+    here.
     """
 
     parts: frozenset[str] = frozenset()
@@ -42,7 +42,7 @@ class Settled:
 
 
 def look(results: Path, database: Path) -> Settled:
-    """What is settled. To be asked before the database and the runs are read: what changes meanwhile is seen later."""
+    """Return what is settled. Call this before reading the database and the runs, so that no later change is missed."""
     identity = _identity(database)
     now = {part: _stamp(f"{results}/runs/{part}") for part in folders(f"{results}/runs")}
     kept = read_json(_file(database)) or {}
@@ -54,11 +54,11 @@ def look(results: Path, database: Path) -> Settled:
 
 
 def keep(found: Settled, database: Path, troubled: AbstractSet[str], version: str) -> None:
-    """Note that the database, as it was and is, lacks nothing of any part but the troubled ones, and its version."""
+    """Note the schema's version, and that the unchanged database lacks nothing of any part but the troubled ones."""
     parts = {part: stamp for part, stamp in found.stamps.items() if stamp and part not in troubled}
     new = parts.keys() != found.parts or version != found.version
     if found.database and new and _identity(database) == found.database:
-        with suppress(OSError):  # a folder that cannot be written to is read in full each time
+        with suppress(OSError):  # if the folder cannot be written to, it is read in full each time
             write_json(_file(database), {"database": found.database, "schema": version, "parts": parts})
 
 
@@ -67,12 +67,12 @@ def _file(database: Path) -> Path:
 
 
 def _identity(database: Path) -> list[int]:
-    """What tells this state of the database's file from any other; empty where nothing does yet."""
+    """Return numbers that distinguish this state of the database's file from any other; empty if none do yet."""
     try:
         found = database.stat()
     except OSError:
         return []
-    if database.with_name(f"{database.name}.wal").exists() or _young(found.st_ctime_ns):
+    if database.with_name(f"{database.name}.wal").exists() or _is_recent(found.st_ctime_ns):
         return []
     return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 
@@ -80,21 +80,24 @@ def _identity(database: Path) -> list[int]:
 def _stamp(folder: str) -> str:
     try:
         entries = sorted(_entries(folder))
-    except OSError:  # one went away meanwhile
+    except OSError:  # one was deleted in the meantime
         return ""
-    if _young(max((changed for _, _, changed, _, _ in entries), default=0)):
+    if _is_recent(max((changed for _, _, changed, _, _ in entries), default=0)):
         return ""
     return hashlib.sha256(repr(entries).encode()).hexdigest()
 
 
 def _entries(folder: str) -> Iterator[tuple[str, int, int, int, int]]:
-    """Name, inode, change time in ns, links and size of what is in a folder."""
+    """Yield the name, inode, change time in ns, links and size of each entry of a folder."""
     with os.scandir(folder) as entries:
         for entry in entries:
             found = entry.stat()
             yield entry.name, found.st_ino, found.st_ctime_ns, found.st_nlink, found.st_size
 
 
-def _young(changed: int) -> bool:
-    """Whether a change is so recent that another one may get the same time; or from the future, by a clock set back."""
+def _is_recent(changed: int) -> bool:
+    """Return whether a change is so recent that another one may get the same time, or lies in the future.
+
+    A change lies in the future if a clock was set back.
+    """
     return changed > time.time_ns() - int(MARGIN * 1e9)

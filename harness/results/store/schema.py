@@ -19,7 +19,7 @@ from run join attempt on attempt.run_key = run.run_key
 {{where}}
 qualify row_number() over (
     partition by run.run_key order by status in {FINAL} desc, attempt.attempt desc
-) = 1"""  # noqa: S608 - names of ours
+) = 1"""  # noqa: S608 - own names
 
 _RENAMED = {"name": "metric", "version": "metric_version"}
 _METRIC = ", ".join(
@@ -29,7 +29,7 @@ _METRIC = ", ".join(
 
 @dataclass(frozen=True)
 class View:
-    """A view: what a row is, its query, and the columns that mean something else than in the table they are from."""
+    """A view: what a row is, its query, and the columns whose meaning differs from the table that they are from."""
 
     comment: str
     query: str
@@ -38,23 +38,23 @@ class View:
 
 VIEWS = {
     "result": View(
-        "One row a run with a concluded attempt: the latest that is done or diverged, else the latest that failed. "
+        "One row per run with a concluded attempt: the latest that is done or diverged, else the latest that failed. "
         "Columns of run and attempt. Trials of `bench tune`, whose seeds are reserved, are in `run_status` only.",
         _LATEST.format(where=f"where attempt.concluded and seed < {TUNING_SEED}"),
     ),
     "run_status": View(
-        "One row a run: where it stands now, by the latest attempt that is done or diverged, else by the latest. "
+        "One row per run: its present status, by the latest attempt that is done or diverged, else by the latest. "
         "Columns of run and attempt.",
         _LATEST.format(where=""),
     ),
     "run_metric": View(
-        "One row a metric of a run, from the attempt in `result`. Columns of result, and those of metric, two of them "
-        "under other names.",
+        "One row per metric of a run, from the attempt in `result`. Columns of result, and those of metric, two of "
+        "them under other names.",
         f"select result.*, {_METRIC} from result join metric on metric.attempt = result.attempt",  # noqa: S608
         {"metric": "name of the metric", "metric_version": "raised when the meaning of the metric changes"},
     ),
     "curve": View(
-        "One row a point of a curve.",
+        "One row per point of a curve.",
         """select attempt, name, place // len(x) as chain, place % len(x) as i,
     x[place % len(x) + 1] as x, y[place + 1] as y
 from (select *, unnest(range(len(y))) as place from curve_points)""",
@@ -70,13 +70,15 @@ from (select *, unnest(range(len(y))) as place from curve_points)""",
 
 
 def objects() -> list[str]:
-    """The names of all tables and views."""
+    """Return the names of all tables and views."""
     return [*TABLES, *VIEWS]
 
 
 def _definitions() -> str:
-    """No index but the keys that inserts need, and no foreign keys: both make bulk inserts slow. Times are UTC. NULL is
-    "does not exist"; no NaN.
+    """Return the statements that make all tables and views.
+
+    There is no index except for the keys that inserts need, and there are no foreign keys: both make bulk inserts slow.
+    Times are UTC. NULL means "does not exist"; there is no NaN.
     """
     statements = []
     for name, table in TABLES.items():
@@ -88,7 +90,7 @@ def _definitions() -> str:
 
 _DEFINITIONS = _definitions()
 VERSION = hashlib.sha256(_DEFINITIONS.encode()).hexdigest()[:16]
-"""Of the schema. A database of another version is set aside, and one is made from the runs."""
+"""The version of the schema. A database of another version is set aside, and a new one is made from the runs."""
 
 
 def create(db: DuckDBPyConnection) -> None:

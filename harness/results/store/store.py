@@ -1,4 +1,4 @@
-"""The public face of the store."""
+"""The public interface of the store."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ if TYPE_CHECKING:
 
 
 READING = ("SELECT", "EXPLAIN", "PRAGMA", "MULTI")
-"""Kinds of statements that read: a pivot is several, and `pragma table_info('run')` is a question too."""
+"""Kinds of statements that read: a pivot is several statements, and `pragma table_info('run')` is a query too."""
 
 
 class Store:
     """The database of a results folder. Each call opens it, uses it and closes it.
 
-    results   folder with runs/, locks/ and, unless it is shared by machines, results.duckdb
+    results   folder with runs/, locks/ and, unless machines share it, results.duckdb
     """
 
     def __init__(self, results: Path) -> None:
         self.results = results
         self.path = index(results)
-        self._instead: DuckDBPyConnection | None = None  # what is read where the database cannot be, in memory
+        self._instead: DuckDBPyConnection | None = None  # a database in memory, which is read instead of the file
         self._closing = ExitStack()
         self.obstacle = ""
-        """Why the database could not be brought up to date; "" where it was."""
+        """Why the database could not be brought up to date; "" if it was."""
 
     def refresh(self, papers: Iterable[Path] = (), *, replace: bool = True) -> list[str]:
-        """Ingest what is new in the ledger, and the papers' files where they changed.
+        """Ingest what is new in the ledger, and the papers' files if they changed.
 
-        Returns notes for the user: what was left out and why. Where the database cannot be written or is open
-        elsewhere, this store reads the runs instead; also where it is damaged or of another version, unless it is to be
-        replaced. Raises `DataError` only where another version of DuckDB wrote it.
+        Returns notes for the user: what was left out and why. If the database cannot be written or is open elsewhere,
+        this store reads the runs instead. It also does so if the database is damaged or of another version and
+        `replace` is false. Raises `DataError` only if another version of DuckDB wrote the database.
         """
         papers = list(papers)
         notes: list[str] = []
@@ -70,7 +70,7 @@ class Store:
             return [*notes, *found.notes, f"{obstacle}; the runs were read instead"]
 
     def read_runs(self) -> list[str]:
-        """Read the runs instead of the database, which is neither asked nor changed; notes on what was left out."""
+        """Read the runs instead of the database, which is not opened; returns notes on what was left out."""
         found = news(self.results, Known(), [])
         self._read_instead(found)
         return found.notes
@@ -81,7 +81,10 @@ class Store:
         return self._instead is not None
 
     def rebuild(self, papers: Iterable[Path] = ()) -> list[str]:
-        """Rebuild the database from the ledger; the old one is replaced when the new one is complete."""
+        """Rebuild the database from the ledger; the old one is replaced when the new one is complete.
+
+        Returns notes for the user. Raises `DataError` if the database cannot be written.
+        """
         try:
             return self._rebuild(papers)
         except (Busy, Refused, OSError) as error:
@@ -93,7 +96,7 @@ class Store:
         new = aside(self.path)
         notes = []
         try:
-            state = self._strange()  # waits until no process has it open
+            state = self._damage()  # this waits until no process has the database open
             _fill(new, found)
             if state is not None:
                 notes = self._set_aside(state)
@@ -105,9 +108,9 @@ class Store:
         return [*notes, *found.notes]
 
     def forget(self, attempts: Iterable[str]) -> None:
-        """Take attempts out of the database; the next `refresh` reads them from the ledger again.
+        """Delete attempts from the database; the next `refresh` reads them from the ledger again.
 
-        Raises `DataError` where the database cannot be written now.
+        Raises `DataError` if the database cannot be written now.
         """
         try:
             if os.path.lexists(self.path):
@@ -121,9 +124,9 @@ class Store:
     def table(
         self, query: str, parameters: Sequence[Any] = (), *, most: int | None = None, seconds: float | None = None
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The columns and rows of one query; a second column of the same name is called name_1.
+        """Return the columns and rows of one query; a second column of the same name is called name_1.
 
-        Raises `UsageError` where there are more than `most` rows, or it takes more than `seconds`.
+        Raises `UsageError` if there are more than `most` rows, or if the query takes more than `seconds`.
         """
         with self._reading() as db:
             _check_query(db, query)
@@ -144,19 +147,22 @@ class Store:
         return names, rows
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """The rows of a query, each a dict by column."""
+        """Return the rows of a query, each as a dict by column."""
         names, rows = self.table(query, parameters)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def frame(self, query: str, parameters: Sequence[Any] = ()) -> pl.DataFrame:
-        """The rows of a query as a polars frame."""
+        """Return the rows of a query as a polars frame."""
         with self._reading() as db:
             return connection.interruptible(db, lambda: db.sql(query, params=list(parameters)).pl())
 
     def fingerprint(self) -> list[tuple[Any, ...]]:
-        """For each table the number of its rows and the sum of their hashes: whatever a report may read changes it."""
+        """Return the number of rows of each table and the sum of their hashes.
+
+        Any change that a report may read changes them.
+        """
         queries = [
-            f"select count(*), sum(hash({', '.join(table.columns)})) from {name}"  # noqa: S608 - names of ours
+            f"select count(*), sum(hash({', '.join(table.columns)})) from {name}"  # noqa: S608 - own names
             for name, table in TABLES.items()
             if table.of
         ]
@@ -165,7 +171,7 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[DuckDBPyConnection]:
-        """One connection for several queries, which may make temporary tables but change nothing."""
+        """Open one connection for several queries, which may make temporary tables but change nothing."""
         with self._reading() as db:
             yield db
 
@@ -182,7 +188,7 @@ class Store:
         if not self.results.is_dir():
             self._read_instead(found)
             return [*found.notes, f"there is no results folder {self.results}"]
-        if found.gone and (self.results / TRASH).is_dir():  # `bench gc` deleted them
+        if found.gone and (self.results / TRASH).is_dir():  # `bench gc` deleted the attempts
             return self._rebuild(papers)
         if not found and filled:
             keep(settled, self.path, found.troubled, schema.VERSION)
@@ -190,7 +196,7 @@ class Store:
         try:
             _fill(self.path, found, partial(damaged_since, self.results) if existed else None)
         except Refused as refusal:
-            if not existed:  # the beginning of a file that a full disk left
+            if not existed:  # a full disk left the beginning of a file
                 with suppress(OSError):
                     self.path.unlink(missing_ok=True)
                     connection.wal(self.path).unlink(missing_ok=True)
@@ -203,7 +209,7 @@ class Store:
 
         try:
             if self._instead is not None:
-                with self._instead.cursor() as db:  # a connection of its own to the same database
+                with self._instead.cursor() as db:  # a separate connection to the same database
                     yield db
             else:
                 with connection.reading(self.path) as db:
@@ -220,7 +226,7 @@ class Store:
             raise UsageError(f"the query failed: {error}") from error
 
     def _read_instead(self, found: News) -> None:
-        """Fill a database in memory; it takes as much of that as the attempts have curves."""
+        """Fill a database in memory, which takes as much memory as the attempts have curves."""
         self._instead = self._closing.enter_context(connection.in_memory())
         ingest(self._instead, found)
 
@@ -231,8 +237,8 @@ class Store:
             raise Refused(f"{self.path} {state} and cannot be moved aside: {error.strerror or error}") from error
         return [f"{self.path} {state}; it is now {aside.name}, and the database was rebuilt from the runs"]
 
-    def _strange(self) -> Damaged | None:
-        """What is wrong with the database, if anything. Waits until no process has it open."""
+    def _damage(self) -> Damaged | None:
+        """Return what is wrong with the database, or None. Waits until no process has it open."""
         try:
             with connection.reading(self.path):
                 return None
@@ -243,22 +249,24 @@ class Store:
 
 
 def index(results: Path) -> Path:
-    """Where the database of a results folder is: in it, or, where machines share it, in a cache folder of this one.
+    """Return the path of a results folder's database: inside it, or in a cache folder if several machines share it.
 
-    DuckDB relies on kernel locks. The name is of the folder's path and inode, so another folder has another database.
+    DuckDB relies on kernel locks. The cache folder is one of this machine; its name comes from the path and inode of
+    the results folder, so another results folder has another database.
     """
     if not leased(results):
         return results / "results.duckdb"
     name = hashlib.sha256(f"{results.resolve()}\0{results.stat().st_ino}".encode()).hexdigest()[:16]
     place = cache.folder("index")
-    if filesystem(place) in NETWORK:  # as home folders of clusters often are
+    if filesystem(place) in NETWORK:  # home folders of clusters often are on one
         place = cache.temporary()
     return place / name / "results.duckdb"
 
 
 def _fill(path: Path, found: News, redone: Redone | None = None) -> None:
-    """Put news into the database at `path`. It is opened for each batch: until it is closed, DuckDB keeps in memory
-    what it has written.
+    """Write news into the database at `path`.
+
+    The database is opened for each batch: until it is closed, DuckDB keeps in memory what it has written.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -268,7 +276,7 @@ def _fill(path: Path, found: News, redone: Redone | None = None) -> None:
         raise Refused(f"{path.parent} cannot be made: {error.strerror}") from error
     several = batches(found.records)
     with ThreadPoolExecutor(1) as reader:
-        first = reader.submit(lambda: next(several, []))  # while the database is opened
+        first = reader.submit(lambda: next(several, []))  # meanwhile the database is opened
         with connection.writing(path) as db:
             ingest(db, News(first.result(), found.papers), redone)
     for batch in several:
@@ -277,7 +285,7 @@ def _fill(path: Path, found: News, redone: Redone | None = None) -> None:
 
 
 def _check_query(db: DuckDBPyConnection, query: str) -> None:
-    """Raise `UsageError` unless it is one statement, and one that reads; that it can do no more is the connection's."""
+    """Raise `UsageError` unless the query is one statement that reads. The connection itself prevents anything else."""
     if not is_text(query):
         raise UsageError("the query failed: it contains bytes that are not text")
     statements = db.extract_statements(query)
@@ -285,7 +293,7 @@ def _check_query(db: DuckDBPyConnection, query: str) -> None:
         raise UsageError(f"one query at a time; there {'are' if statements else 'is'} {len(statements) or 'none'} here")
     try:
         kind = statements[0].type.name
-    except ValueError:  # a kind that DuckDB's Python side has no name for
+    except ValueError:  # DuckDB's Python module has no name for this kind
         kind = "something else"
     if kind not in READING:
         raise UsageError(

@@ -1,6 +1,6 @@
 """An exported folder on a web server: DuckDB's extension httpfs fetches it into the cache, where it is read.
 
-The names of its files contain their checksums, so what is in the cache is not fetched again.
+The names of its files contain their checksums, so files that are in the cache are not fetched again.
 """
 
 from __future__ import annotations
@@ -21,19 +21,22 @@ Fetch = Callable[[str, int], bytes]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 MOST_FILES = 10_000
 MOST_BYTES = 2**30
-"""Of a file: a shard has 50 MB at most."""
+"""The largest file that is fetched; a shard has at most 50 MB."""
 MOST_IN_ALL = 2**34
-"""Of a folder: 100,000 attempts with long curves have 10 GB."""
+"""The largest folder that is fetched; 100,000 attempts with long curves take 10 GB."""
 
 
 def address(folder: Path | str) -> str:
-    """The web address that a path is meant to be (paths have no double slashes); "" if it is none."""
+    """Return the web address that a path is meant to be (paths have no double slashes), or "" if it is none."""
     found = re.fullmatch(r"(https?):/+([^\s?#]+?)/*", str(folder))
     return f"{found[1]}://{found[2]}" if found else ""
 
 
 def fetched(url: str) -> Path:
-    """The folder in the cache that has the set at an address. `DataError` where it is not whole, or not reached."""
+    """Return the folder in the cache that has the set at an address, after fetching what it lacks.
+
+    Raises `DataError` if the set is not complete or cannot be reached.
+    """
     folder = cache.folder("web") / hashlib.sha256(url.encode()).hexdigest()[:16]
     with _httpfs() as fetch:
         manifest = fetch(f"{url}/{MANIFEST}", MAX_BYTES)
@@ -61,7 +64,7 @@ def fetched(url: str) -> Path:
 
 @contextmanager
 def _httpfs() -> Iterator[Fetch]:
-    """A function that gets the content at an address, of so many bytes at most."""
+    """Yield a function that returns the content at an address; it raises `DataError` beyond a given size."""
     import duckdb
 
     with connection.fetching() as db:

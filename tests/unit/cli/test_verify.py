@@ -180,7 +180,7 @@ def test_records_that_were_made_to_fit_are_still_not_each_others(ledger, capsys)
     capsys.readouterr()
     assert verify(ledger) == 4
     found = lines(capsys)
-    assert any(line.startswith(f"{attempt.path / 'spec.json'}: is of run {spec(1).key[:12]}") for line in found)
+    assert any(line.startswith(f"{attempt.path / 'spec.json'}: belongs to run {spec(1).key[:12]}") for line in found)
     assert any(line.startswith(f"{longer.path / 'spec.json'}: is altered: its parts do not match") for line in found)
     assert any(line.startswith(f"{few.path / 'draws.safetensors'}: holds draws [3, 2, 3]") for line in found)
 

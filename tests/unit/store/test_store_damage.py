@@ -54,7 +54,7 @@ DAMAGE = {
     "half the curves": (cut("curves.safetensors", 0.5), "truncated or altered"),
     "no curves": (lambda folder: (folder / "curves.safetensors").unlink(), "curves.safetensors is missing"),
     "spec is a list": (lambda folder: (folder / "spec.json").write_text("[]"), "not a JSON object"),
-    "other run": (edited("spec.json", set_to("0" * 64, "key")), "spec.json is of run"),
+    "other run": (edited("spec.json", set_to("0" * 64, "key")), "spec.json belongs to run"),
     "other attempt": (edited("result.json", set_to("20250101T000000-000000", "attempt")), "another attempt"),
     "seed is text": (edited("spec.json", set_to("one", "seed")), "seed = 'one' is not a bigint"),
     "seed is huge": (edited("spec.json", set_to(2**70, "seed")), "seed = 1180591620717411303424 is not a bigint"),
