@@ -24,34 +24,37 @@ from harness import (
     number,
     step_limit,
 )
-from reports.figures.parts import Array, legend_below, legend_height, record, settings_of
-from reports.figures.styles import FAINT, look
+from reports.figures.parts import Array, record, settings_of
+from reports.figures.styles import FAINT, STROKES, look
 
 if TYPE_CHECKING:
     from harness import Store
 
-OBJECTIVES = ("joint_error", "nll")
-"""What `bench tune` minimises."""
+OBJECTIVES = ("nll", "joint_error")
+"""What `bench tune` minimises: the first that a task has."""
 STEP = "schedule.step_size"
 GOOD = {"joint_error": 2.0}
 OTHERWISE = 1.1
 """A trial is good if its objective is at most so many times that of the best one; 1.1 for other metrics."""
 BIN = 3.0
 """The line goes through the best trial of each interval of step sizes whose ends differ by this factor."""
-NAMED = 8
-PANEL = 3.4
+DRAWN = 8
+"""Methods with a line: those of the best trials."""
+PANEL, ABOVE, ROW = 3.4, 2.8, 0.14
+"""Inches: the width of a panel, the height of its lines, and that of the row of a method."""
 CAPTION = (
-    "Points: trials of bench tune, by the step size (of a schedule, its first) and the mean over the tuning seeds of "
+    "Above: trials of bench tune, by the step size (of a schedule, its first) and the mean over the tuning seeds of "
     "the task's objective, at equal budgets; other settings vary too where a method has any that are tuned. Lines: "
-    "through the best trial in each interval of a factor {bin:g}. Crosses at the top: trials of which a run diverged. "
-    "Bars below: the good range, from the least to the greatest step size of a trial within {factors} of the method's "
-    "best, which is marked; an arrow where no trial beyond it is worse. {grey}"
+    "through the best trial in each interval of a factor {bin:g}{best}. Below, a row for each method: dots are its "
+    "trials, crosses those of which a run diverged, and the bar is the good range, from the least to the greatest step "
+    "size of a trial within {factors} of the method's best, which is marked and whose value is on the right; an arrow "
+    "where no trial beyond it is worse."
 )
 
 
 class Sensitivity(Report):
-    """A panel for each task (protocol, chains, budget) that `bench tune` has run: the objective, the joint error or for
-    classifiers the NLL on held-out training data, or `request.metric`, against the step size, a line a method.
+    """A panel for each task (protocol, chains, budget) that `bench tune` has run: the objective (the NLL on held-out
+    training data where the task predicts, else the joint error) or `request.metric` against the step size.
 
     The good range is from the least to the greatest step size of a trial whose joint error is at most twice that of the
     method's best trial (other metrics: 1.1 times). The trials are where the search looked, which is mostly near the
@@ -70,16 +73,13 @@ class Sensitivity(Report):
             none = ["no trials; for some: bench tune --sampler sgld,psgld --task mixture25"]
             return Result(notes=notes or none)
         records = [_record(panel, line) for panel in panels for line in panel.lines]
-        names = _named(panels)
+        methods = _order(panels)
         columns = min(len(panels), 3)
-        size = (
-            max(columns * PANEL, 6.4),
-            -(-len(panels) // columns) * 3.5 + legend_height(names, columns * PANEL) + 0.1,
-        )
+        size = (max(columns * PANEL, 6.4), -(-len(panels) // columns) * (ABOVE + ROW * len(methods) + 0.9))
         factors = " or ".join(f"a factor {f:g}" for f in sorted({_factor(panel.metric) for panel in panels}))
-        grey = f"In colour: the {NAMED} methods of the best trials." if len(names) > NAMED + 1 else ""
-        caption = CAPTION.format(bin=BIN, factors=factors, grey=grey).strip()
-        figure = Figure("sensitivity", lambda canvas: _draw(canvas, panels, columns, names), size, caption)
+        best = f", of the {DRAWN} methods with the best trials" if len(methods) > DRAWN else ""
+        caption = CAPTION.format(bin=BIN, factors=factors, best=best)
+        figure = Figure("sensitivity", lambda canvas: _draw(canvas, panels, columns, methods), size, caption)
         return Result([_table(panel, records) for panel in panels], records, [figure], notes)
 
 
@@ -241,74 +241,94 @@ def _range(own: Mapping[str, Any], suffix: str) -> str:
     return f"{ends[0]}{number(low)} to {ends[1]}{number(high)}"
 
 
-def _named(panels: Sequence[Panel]) -> dict[str, Any]:
-    """What the legend names: all methods of a few, else those with the best mean place among the panels."""
-    places: dict[str, list[int]] = {}
-    for panel in panels:
-        for place, line in enumerate(panel.lines):
-            places.setdefault(line.method, []).append(place)
-    most = max(len(own) for own in places.values())
-    order = sorted(places, key=lambda method: (sum(places[method]) + 99 * (most - len(places[method]))) / most)
-    rest = {f"{len(order) - NAMED} other methods": None} if len(order) > NAMED else {}
-    return {**dict.fromkeys(order[:NAMED]), **rest, "diverged trial": None}
+def _order(panels: Sequence[Panel]) -> list[str]:
+    """The methods of all panels, by the mean place of their best trials; a panel without the method is a last place."""
+    places = [{line.method: place for place, line in enumerate(panel.lines)} for panel in panels]
+    methods = dict.fromkeys(method for own in places for method in own)
+    return sorted(methods, key=lambda method: sum(own.get(method, len(methods)) for own in places))
 
 
-def _draw(canvas: Any, panels: Sequence[Panel], columns: int, names: Mapping[str, Any]) -> None:
-    handles = dict(names)
+def _looks(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """How to draw the methods that have a line: as everywhere, and those of one colour in different strokes."""
+    found: dict[str, dict[str, Any]] = {}
+    for method in methods:
+        own = look(method)
+        before = sum(other["color"] == own["color"] for other in found.values())
+        found[method] = {**own, "linestyle": STROKES[before % len(STROKES)]}
+    return found
+
+
+def _draw(canvas: Any, panels: Sequence[Panel], columns: int, methods: Sequence[str]) -> None:
     rows = -(-len(panels) // columns)
-    axes = canvas.subplots(2 * rows, columns, squeeze=False, height_ratios=[4, 1.1] * rows)
+    axes = canvas.subplots(2 * rows, columns, squeeze=False, height_ratios=[ABOVE, ROW * len(methods)] * rows)
+    looks = _looks(methods[:DRAWN])
     for k, panel in enumerate(panels):
         row, column = divmod(k, columns)
         above, below = axes[2 * row, column], axes[2 * row + 1, column]
         below.sharex(above)
-        _draw_panel(above, below, panel, handles)
+        _draw_lines(above, panel, looks)
+        _draw_rows(below, panel, methods, looks, named=column == 0)
         above.set_title(panel.title.replace(", ", "\n", 1), fontsize="small")
-        if column == 0:
-            below.set_ylabel("good\nrange", fontsize="small")
-        above.set_ylabel(f"{panel.metric.replace('_', ' ')} ({panel.unit})" if panel.unit != "1" else
-                         panel.metric.replace("_", " "))  # fmt: skip
     for k in range(len(panels), rows * columns):
         for ax in (axes[2 * (k // columns), k % columns], axes[2 * (k // columns) + 1, k % columns]):
             ax.set_axis_off()
-    legend_below(canvas, {label: handle for label, handle in handles.items() if handle is not None})
 
 
-def _draw_panel(above: Any, below: Any, panel: Panel, handles: dict[str, Any]) -> None:
-    from matplotlib.lines import Line2D
-    from matplotlib.ticker import NullLocator
+def _draw_lines(ax: Any, panel: Panel, looks: Mapping[str, Mapping[str, Any]]) -> None:
+    """The objective of each trial of the methods with a line."""
+    drawn = [line for line in panel.lines if line.method in looks] or panel.lines
+    finite = np.concatenate([line.values[np.isfinite(line.values)] for line in drawn])
+    least, greatest = float(finite.min()), float(finite.max())
+    top = min(greatest + abs(greatest) / 2, max(30.0, 30 * least))
+    steps = np.concatenate([line.steps for line in panel.lines])
+    ax.set(xscale="log", yscale="log" if least > 0 else "symlog")
+    ax.set(ylim=(least - 0.3 * abs(least), top), xlim=(steps.min() / 1.5, steps.max() * 1.5))
+    for line in drawn:
+        own = looks.get(line.method, {"color": FAINT})
+        ax.plot(*line.envelope(), linewidth=1.3, markersize=4, zorder=3, **own)
+        ax.plot(line.steps, line.values, ".", color=own["color"], alpha=0.4, markersize=3)
+    words = panel.metric.replace("_", " ")
+    ax.set_ylabel(f"{words} ({panel.unit})" if panel.unit != "1" else words)
+    ax.tick_params(labelbottom=False)
+    _grid(ax)
 
-    named = [line for line in panel.lines if line.method in handles]
-    finite = np.concatenate([line.values[np.isfinite(line.values)] for line in named or panel.lines])
-    top = float(min(finite.max() * 1.5, max(30.0, 30 * finite.min())))
-    tried = np.concatenate([line.steps for line in named or panel.lines])
-    above.set(
-        xscale="log", yscale="log", ylim=(0.7 * finite.min(), 2 * top), xlim=(tried.min() / 1.5, tried.max() * 1.5)
-    )
-    for line in panel.lines:
-        x, y = line.envelope()
-        if line.method not in handles:
-            above.plot(x, y, color=FAINT, linewidth=0.7, zorder=1)
-            rest = next(label for label in handles if label.endswith("other methods"))
-            handles[rest] = Line2D([], [], color=FAINT, linewidth=0.7)
-            continue
-        own = look(line.method)
-        (handles[line.method],) = above.plot(x, y, linewidth=1.3, markersize=4, zorder=3, **own)
-        above.plot(
-            line.steps, line.values, ".", color=own["color"], alpha=0.4, markersize=3, zorder=1.5, rasterized=True
-        )
-        lost = line.steps[np.isinf(line.values)]
-        above.plot(lost, np.full(len(lost), 1.55 * top), "x", color=own["color"], markersize=4, zorder=2)
-    for place, line in enumerate(named):
-        own = look(line.method)
+
+def _draw_rows(
+    ax: Any, panel: Panel, methods: Sequence[str], looks: Mapping[str, Mapping[str, Any]], *, named: bool
+) -> None:
+    """A row for each method: its trials, those that diverged, the good range, the best step size and its value."""
+    places = [methods.index(line.method) for line in panel.lines]
+    steps = np.concatenate([line.steps for line in panel.lines])
+    rows = np.repeat(places, [len(line.steps) for line in panel.lines])
+    lost = np.isinf(np.concatenate([line.values for line in panel.lines]))
+    ax.plot(steps[~lost], rows[~lost], ".", color=FAINT, markersize=2.5, zorder=2)
+    ax.plot(steps[lost], rows[lost], "x", color=FAINT, markersize=3, zorder=2)
+    for line, place in zip(panel.lines, places, strict=True):
+        own = looks.get(line.method, {"color": "#777777", "marker": "o"})
+        colour = own["color"]
         low, high, open_low, open_high = line.good(panel.factor)
-        below.plot([low, high], [place, place], color=own["color"], linewidth=2, solid_capstyle="butt")
+        ax.plot([low, high], [place, place], color=colour, linewidth=2, solid_capstyle="butt", zorder=3)
         for end, is_open, arrow in ((low, open_low, "<"), (high, open_high, ">")):
             if is_open:
-                below.plot([end], [place], marker=arrow, color=own["color"], markersize=3.5)
-        below.plot([float(line.best.settings[STEP])], [place], markersize=4, markeredgecolor="white", **own)
-    handles["diverged trial"] = Line2D([], [], color="#555555", marker="x", linestyle="", markersize=4)
-    below.set(yticks=[], ylim=(len(named) - 0.4, -0.6), xlabel="step size h")
-    above.tick_params(labelbottom=False)
-    for ax in (above, below):
-        ax.xaxis.set_minor_locator(NullLocator())  # hundreds of ticks
-        ax.grid(visible=True, color="#ededed", linewidth=0.6)
+                ax.plot([end], [place], marker=arrow, color=colour, markersize=3.5, zorder=3)
+        ax.plot(
+            [float(line.best.settings[STEP])], [place], color=colour, marker=own["marker"], markersize=4.5,
+            markeredgecolor="white", markeredgewidth=0.6, zorder=4,
+        )  # fmt: skip
+        ax.annotate(
+            number(line.least), (1, place), xytext=(3, 0), xycoords=("axes fraction", "data"),
+            textcoords="offset points", va="center", fontsize=6.5,
+        )  # fmt: skip
+    ax.set_yticks(range(len(methods)), methods if named else [], fontsize=6.5)
+    for label, method in zip(ax.get_yticklabels(), methods, strict=False):
+        label.set_color(looks.get(method, {"color": "black"})["color"])
+    ax.tick_params(axis="y", length=0)
+    ax.set(ylim=(len(methods) - 0.4, -0.6), xlabel="step size h")
+    _grid(ax)
+
+
+def _grid(ax: Any) -> None:
+    from matplotlib.ticker import NullLocator
+
+    ax.xaxis.set_minor_locator(NullLocator())  # hundreds of ticks
+    ax.grid(visible=True, color="#ededed", linewidth=0.6)

@@ -1,6 +1,7 @@
 """The trials of tuning against the step size: the good range of known objectives, in units of the stability limit."""
 
 import pytest
+import scored
 from scored import store, write_run
 
 from harness import TUNING_SEED, registry
@@ -69,6 +70,32 @@ def test_it_is_drawn_with_the_same_bytes_in_all_formats(results):
         Sensitivity().build(results, Request(metric="rhat"))
 
 
+def test_every_method_has_a_row_best_first_and_the_best_have_lines(tmp_path):
+    methods = ("sgld", "msgld", "hmc", "baoab", "sghmc", "psgld", "asgld", "sgnht", "csgld", "santa")
+    for place, method in enumerate(methods):
+        for step, factor in ((0.01, 1.0), (0.02, 3.0)):
+            write(tmp_path, method, step, factor * (place + 1))
+    write(tmp_path, "santa", 0.2, 0.0, status="diverged")
+    made = Sensitivity().build(store(tmp_path), Request())
+    above, below = figures.picture(made.figures[0]).axes
+    assert [label.get_text() for label in below.get_yticklabels()] == list(methods)
+    assert [float(text.get_text()) for text in below.texts] == list(range(1, 11))
+    lines = [line for line in above.get_lines() if line.get_linestyle() != "None"]
+    assert len(lines) == 8
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 8
+    (lost,) = [line for line in below.get_lines() if line.get_marker() == "x"]
+    assert (lost.get_xdata().tolist(), lost.get_ydata().tolist()) == ([0.2], [methods.index("santa")])
+
+
+def test_the_objective_is_that_of_the_search(tmp_path, monkeypatch):
+    monkeypatch.setitem(scored.UNITS, "nll", ("nats", "min", None))
+    for step, nll in ((0.01, 0.5), (0.02, 0.7)):
+        write_run(tmp_path, seed=TUNING_SEED, metrics={"joint_error": 1 / nll, "nll": nll},
+                  params={"step_size": step, "temperature": 1.0})  # fmt: skip
+    (made,) = Sensitivity().build(store(tmp_path), Request()).records
+    assert (made["metric"], made["best_step"]) == ("nll", 0.01)
+
+
 def test_negative_values_have_a_good_range_and_other_schedules_are_named(tmp_path):
     for k, step in enumerate((0.1, 0.2, 0.3)):
         values = {"joint_error": -1.0 - 0.9 * k}
@@ -76,4 +103,7 @@ def test_negative_values_have_a_good_range_and_other_schedules_are_named(tmp_pat
     write_run(tmp_path, method="psgld", seed=TUNING_SEED, metrics=values, params={"a": 0.1, "temperature": 1.0})
     made = Sensitivity().build(store(tmp_path), Request(registry=registry()))
     assert [(one["method"], one["good_low"], one["good_high"]) for one in made.records] == [("sgld", 0.1, 0.3)]
+    low, high = figures.picture(made.figures[0]).axes[0].get_ylim()
+    assert low < -2.8
+    assert high > -1.0
     assert made.notes == ["left out, because their schedule has no step_size: psgld on mixture25"]
