@@ -53,8 +53,8 @@ CAPTION = (
 
 
 class Sensitivity(Report):
-    """A panel for each task (protocol, chains, budget) that `bench tune` has run: the objective, the joint error or for
-    classifiers the NLL on held-out training data, or `request.metric`, against the step size, a line a method.
+    """A panel for each task (protocol, chains, budget) that `bench tune` has run: the objective (the NLL on held-out
+    training data where the task predicts, else the joint error) or `request.metric` against the step size.
 
     The good range is from the least to the greatest step size of a trial whose joint error is at most twice that of the
     method's best trial (other metrics: 1.1 times). The trials are where the search looked, which is mostly near the
