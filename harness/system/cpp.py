@@ -65,7 +65,7 @@ def built(source: str) -> ctypes.CDLL:
 
 
 def find_compiler() -> str | None:
-    """Return the C++ compiler: the one that CXX names, else the first of `COMPILERS` on the PATH; None if there is none."""
+    """Return the C++ compiler: the one that CXX names, else the first of `COMPILERS` on the PATH, or None."""
     return next(filter(None, map(shutil.which, filter(None, (os.environ.get("CXX"), *COMPILERS)))), None)
 
 
