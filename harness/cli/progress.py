@@ -92,8 +92,8 @@ class Progress:
         if kind == "progress":
             self._advance(payload)
         elif kind == "warning":
-            if payload["text"] not in self.told:  # several blocks may have one reason
-                self.told.add(payload["text"])
+            if payload["text"] not in self.printed:  # several blocks may have the same reason
+                self.printed.add(payload["text"])
                 self._print(f"warning: {payload['text']}", "yellow")
         elif kind == Status.DIVERGED:
             self.block[payload["key"]].diverged.add(payload["key"])

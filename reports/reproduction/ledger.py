@@ -194,9 +194,8 @@ def _with_sweep(entry: ClaimEntry, groups: dict[Setup, list[Group]]) -> ClaimEnt
     points = [[_ours(g, claim.metric) for g in groups.get(side, []) if of_sweep(g)] for side in claim.sides]
     both = [[ours, *tried] for ours, tried in zip(entry.ours, points, strict=True) if ours is not None]
     found = comparisons(claim, *both) if len(both) == 2 else None
-    if found is None or (
-        found.total < 2 and not entry.finding.startswith("fails")
-    ):  # a claim that holds does so at its best point
+    # A single point can qualify a claim that fails, but not one that holds.
+    if found is None or (found.total < 2 and not entry.finding.startswith("fails")):
         return entry
     finding, text, held = entry.finding, found.text, found.total - found.reversed
     if found.reversed and finding.startswith("holds"):
