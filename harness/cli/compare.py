@@ -43,9 +43,11 @@ def compare(
 ) -> Result:
     """Compare two rows on every task, protocol, budget and number of chains on which both were run.
 
-    Runs are paired by seed. Differences A - B have a t interval. The joint error, data passes to low error and ess_mse,
-    which are not means over seeds, have the ratio A / B with a bootstrap interval over seeds. p is from a permutation
-    test for 10 pairs or more, from a paired t test for 3 to 9, with Holm's correction over all comparisons printed.
+    Runs are paired by seed. A metric with a value a seed is compared by its mean difference A - B: a permutation test
+    for 10 pairs or more, a paired t test for 3 to 9. The joint error, data passes to low error and ess_mse, which are
+    not means over seeds, are compared by the ratio A / B: a t test of its logarithm, with a bootstrap over seeds.
+    The interval is all that the test does not reject at 5 %: it excludes 0 (or the ratio 1) exactly where p < .05. Its
+    level is 95 % for that comparison alone. The verdict is by Holm's p, over all comparisons printed.
 
     Examples:
         bench compare csgld sgld
@@ -192,7 +194,8 @@ def _table(score: FieldScore, rows: Sequence[Row]) -> Table:
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
-    notes = [f"{row['metric']}: {row['interval']}; p by {row['test']}" for row in rows if row["test"]]
+    notes = [f"{row['metric']}: {_interval(row)}; p by {row['test']}" for row in rows if row["test"]]
+    notes += ["an interval excludes 0 (a ratio: 1) exactly where p < .05; the verdict is by Holm's p"] if notes else []
     notes += [
         f"{row['metric']}: the difference is of the distances from {row['target']:g}"
         for row in rows
@@ -210,6 +213,10 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
+def _interval(row: Row) -> str:
+    return "no interval" if row["low"] is None else f"interval {row['interval']}"
+
+
 def _off(row: Row, name: str) -> bool:
     return row[f"{name}_gate"] not in {None, "ok"}
 
@@ -220,7 +227,7 @@ def _effect(row: Row) -> str:
         return "-"
     sign = "x " if row["scale"] == "ratio" else ""
     ends = "" if row["low"] is None else f" [{number(row['low'])}, {number(row['high'])}]"
-    return f"{sign}{number(row['effect'])}{ends}{' (range)' if row['interval'] == 'range' else ''}"
+    return f"{sign}{number(row['effect'])}{ends}"
 
 
 def _verdict(row: Row) -> str:

@@ -194,13 +194,15 @@ def _paired(claim: Claim, left: Mapping[int, float], right: Mapping[int, float])
         return Judged("undecided", "a value of ours is not finite", None, n)
     found = compare_values(left, right, claim.direction or "max")
     sign = -1.0 if claim.direction == "min" else 1.0
-    mean, low, high = (sign * (end or 0.0) for end in (found.effect, found.low, found.high))
+    differences = [sign * (left[seed] - right[seed]) for seed in found.pairs]
+    mean = sign * (found.effect or 0.0)
     if claim.kind != "equality":
-        reason = found.test if mean or low or high else "no difference in any seed"
+        reason = found.test if any(differences) else "no difference in any seed"
         return Judged("undecided", reason, mean, n, found.p)
     if claim.margin is None:
         return Judged("undecided", "the claim names no margin within which they count as equal", mean, n)
-    low, high = sorted((low, high))
+    over = statistics.mean_interval(differences)
+    low, high = over.low or 0.0, over.high or 0.0
     margin = claim.margin * max(abs(sum(values.values()) / len(values)) for values in (left, right))
     where = f"95 % interval of the difference [{low:.4g}, {high:.4g}], margin {margin:.4g}"
     if -margin <= low and high <= margin:

@@ -182,9 +182,9 @@ def _ordering(one: JudgedOrdering, fields: Sequence[TaskField]) -> dict[str, Any
         "better": ordering.better, "worse": ordering.worse, "task": ordering.task, "metric": one.metric,
         "scale": compared.scale if compared else None, "effect": compared.effect if compared else None,
         "low": compared.low if compared else None, "high": compared.high if compared else None,
-        "pairs": len(compared.pairs) if compared else 0, "p_holm": compared.adjusted if compared else None,
-        "test": compared.test if compared else None, "verdict": one.verdict, "reason": one.reason or None,
-        "notes": ordering.notes or None,
+        "pairs": len(compared.pairs) if compared else 0, "p": compared.p if compared else None,
+        "p_holm": compared.adjusted if compared else None, "test": compared.test if compared else None,
+        "verdict": one.verdict, "reason": one.reason or None, "notes": ordering.notes or None,
         "command": words if one.verdict != NOT_RUN else None,
     }  # fmt: skip
 

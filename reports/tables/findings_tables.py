@@ -105,8 +105,8 @@ def _share(record: Record) -> str:
     return f"{record['leads']} of {record['decided']} ({record['share']:.0%})"
 
 
-def _p(record: Record) -> str:
-    return "-" if record["p_holm"] is None else f"{record['p_holm']:.2g}"
+def _p(key: str) -> Callable[[Record], str]:
+    return lambda record: "-" if record[key] is None else f"{record[key]:.2g}"
 
 
 def _optional(key: str) -> Callable[[Record], str]:
@@ -116,7 +116,7 @@ def _optional(key: str) -> Callable[[Record], str]:
 _RIGHT = {
     "first tier", "its value", "sgld against it", "median row against it", "data passes", "seconds",
     "sgld, data passes", "rows that reach it", "leads on", "low error reached", "value", "against the best sampler",
-    "A / B, or A - B", "seeds", "p", "worst joint error / best",
+    "A / B, or A - B", "seeds", "p", "Holm", "worst joint error / best",
 }  # fmt: skip
 _TASKS = {
     "task": _text("task"), "tier": _text("tier"), "by": _metric, "first tier": _first_tier,
@@ -142,9 +142,9 @@ _BASELINES = {
 }  # fmt: skip
 _ORDERINGS = {
     "A better than B": _pair, "task": _text("task"), "by": _metric,
-    "A / B, or A - B": lambda r: _with_ends(r) if r["effect"] is not None else "-", "seeds": _text("pairs"), "p": _p,
-    "verdict": _text("verdict"), "published statement": _text("statement"), "source": _text("citation"),
-    "command": _text("command"), "why undecided": _optional("reason"),
+    "A / B, or A - B": lambda r: _with_ends(r) if r["effect"] is not None else "-", "seeds": _text("pairs"),
+    "p": _p("p"), "Holm": _p("p_holm"), "verdict": _text("verdict"), "published statement": _text("statement"),
+    "source": _text("citation"), "command": _text("command"), "why undecided": _optional("reason"),
 }  # fmt: skip
 _ROWS = "a task's protocol with the most methods counts; of several rows of a method the tuned one"
 _LEADERS = (
@@ -155,8 +155,9 @@ _LEADERS = (
 )
 _APART = "xN: the joint error is N times that of the best; +N: the metric is worse by N"
 _PAIRED = (
-    "paired by seed; of the joint error the ratio A / B with a bootstrap interval; p after Holm over all declared "
-    "orderings, those that were not tested counted as p = 1 (RULES.md 5)"
+    "paired by seed; of the joint error the ratio A / B; a 95 % interval excludes 1 (that of a difference 0) exactly "
+    "where p < .05; Holm: p after Holm over all declared orderings, those that were not tested counted as p = 1, which "
+    "decides the verdict (RULES.md 5)"
 )
 _OURS = (
     "at our settings: tuned ones where a study has them, and our budget; the papers have others; the statements are in "

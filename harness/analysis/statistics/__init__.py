@@ -7,6 +7,7 @@ from harness.analysis.statistics.ranks import Direction, Rank, rank_methods, ran
 from harness.analysis.statistics.tests import (
     PERMUTATION_SEEDS,
     PairedTest,
+    bootstrap_t,
     holm,
     paired_t,
     paired_test,
@@ -22,6 +23,7 @@ __all__ = [
     "Rank",
     "as_values",
     "bootstrap_interval",
+    "bootstrap_t",
     "holm",
     "mean_interval",
     "paired_t",

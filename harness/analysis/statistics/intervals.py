@@ -66,11 +66,17 @@ def bootstrap_interval(point: float, replicates: ArrayLike, seeds: int, level: f
     if found.min() == found.max():  # because of rounding, the sd of equal numbers may not be zero
         return point, point
     half = t_multiplier(seeds - 1, level) * found.std() * np.sqrt(seeds / (seeds - 1))
-    corrected = estimate - (found.mean() - estimate) / (np.sqrt(2) - 1)
+    least_estimate, greatest_estimate = bias_bounds(estimate, found)
     with np.errstate(over="ignore"):  # an end beyond the largest number is infinite
-        low, high = (float(np.exp(end)) for end in (min(estimate, corrected) - half, max(estimate, corrected) + half))
+        low, high = (float(np.exp(end)) for end in (least_estimate - half, greatest_estimate + half))
     never, zero = np.isinf(values).any(), (values == 0).any()
     return (0.0 if zero and low < least else low), (float("inf") if never and high > greatest else high)
+
+
+def bias_bounds(estimate: float, replicates: NDArray[np.float64]) -> tuple[float, float]:
+    """The estimate and the estimate less the bias that its replicates show, the smaller one first."""
+    corrected = float(estimate - (replicates.mean() - estimate) / (np.sqrt(2) - 1))
+    return min(float(estimate), corrected), max(float(estimate), corrected)
 
 
 def log_scale(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[float, float]]:

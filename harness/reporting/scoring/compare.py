@@ -6,9 +6,11 @@
 
 A and B are groups of runs: two samplers, or one sampler of two nights. A task's metric has a value a seed, and the mean
 difference is compared. The joint error, data passes to low error and ess_mse are statistics over chains x seeds: the
-ratio of the two is compared, with a bootstrap interval over seeds drawn jointly. The test is of the log ratios of the
-statistics of each seed's own chains. (Swapping labels within seeds would test the same, but medians of whole groups tie
-too often.)
+ratio of the two is compared, by a bootstrap over seeds drawn jointly. p and interval are of one test: the interval is
+all that the test does not reject at 5 %, so it excludes "no difference" exactly where p < .05, before Holm.
+
+The joint errors of each seed's own chains would be another quantity: an average over fewer chains has a larger maximum
+over directions, and how much larger depends on the sampler.
 """
 
 from __future__ import annotations
@@ -20,18 +22,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from harness.analysis.diagnostics import bootstrap_low_error
-from harness.analysis.diagnostics.crossing import MINIMUM_CHAINS, THRESHOLD, last_crossing
+from harness.analysis.diagnostics.crossing import MINIMUM_CHAINS
 from harness.analysis.statistics import (
     PERMUTATION_SEEDS,
     PairedTest,
-    bootstrap_interval,
     holm,
-    mean_interval,
     paired_test,
-    t_multiplier,
 )
 from harness.reporting.scoring.accuracy import (
     ERRORS,
@@ -41,11 +38,10 @@ from harness.reporting.scoring.accuracy import (
     LOW_ERROR,
     LOW_ERROR_CURVES,
     LOW_ERROR_VERSION,
-    median_size,
-    worst,
 )
-from harness.reporting.scoring.estimates import Curves, resampled_means
+from harness.reporting.scoring.estimates import Curves
 from harness.reporting.scoring.groups import Group, Run
+from harness.reporting.scoring.ratios import Rows, log_ratios, on_axis, ratio_test, statistic
 from harness.reporting.scoring.record import divergence
 from harness.results.records import Status
 
@@ -55,12 +51,9 @@ FEWEST = 3
 
 Better = Literal["a", "b", ""]
 Scale = Literal["difference", "ratio"]
-Rows = NDArray[np.float64]
 CURVES_OF = {JOINT: ERRORS, LOW_ERROR: LOW_ERROR_CURVES, ESS_MSE: ESS_CURVES}
 """The statistics over chains x seeds, and the curves that each is computed from."""
 _ABOUT = {JOINT: (1, "1", "min"), LOW_ERROR: (LOW_ERROR_VERSION, "data passes", "min"), ESS_MSE: (1, "draws", "max")}
-_OF_SQUARES = {JOINT: worst, ESS_MSE: median_size}
-"""How a statistic of squared errors follows from their means."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +64,9 @@ class Comparison:
     a, b       the means over them, or the statistics
     effect     a - b averaged over the pairs (where direction is "target": of the distances from it); where `scale` is
                "ratio", a / b; inf where only B gets there; None where there is nothing to compare
-    low, high  ends of its interval or range; `interval` says which: "t 95 % (x2.26)", "bootstrap 95 %", "range", "none"
+    low, high  ends of the interval that the test does not reject, and `interval` its kind (see `PairedTest`); None
+               without a test, and where the test could not reject any value. Its level is 95 % for this comparison
+               alone, whatever else is compared: it excludes "no difference" exactly where p < .05
     p, test    two-sided p of "no difference", and what it assumes; None where the seeds are too few
     unpaired   seed -> why it does not count: "A diverged at step 120, chain 2"
     withheld   why there is no verdict whatever p is; "" where nothing stands against one
@@ -127,11 +122,11 @@ def compare_values(
     scale: Scale = "difference",
     test: Callable[[Sequence[float]], PairedTest] = paired_test,
 ) -> Comparison:
-    """Values by seed, on the seeds that both have: mean difference or ratio, its interval over seeds, its p.
+    """Values by seed, on the seeds that both have: mean difference or ratio, and of one test its p and its interval.
 
     direction "max" or "min" says where better is, "target" that the distance from `target` is what is compared. A ratio
     is that of geometric means. `paired_test` is sign flips from 10 pairs on, a paired t on 3 to 9; on fewer no test is
-    made. ValueError for differences that are not finite.
+    made, and there is no interval. ValueError for differences that are not finite.
     """
     pairs = tuple(sorted(a.keys() & b.keys()))
     made = Comparison("", 1, "", direction, target, pairs, scale=scale)
@@ -141,27 +136,42 @@ def compare_values(
     made = replace(made, a=sum(x) / len(x), b=sum(y) / len(y))
     if direction == "target" and target is not None:
         x, y = ([abs(value - target) for value in side] for side in (x, y))
-    apart = _log_ratios(x, y) if scale == "ratio" else [left - right for left, right in zip(x, y, strict=True)]
-    found = mean_interval(apart)
-    ends = [_exp(end) if scale == "ratio" and end is not None else end for end in (found.mean, found.low, found.high)]
-    kind = f"t 95 % (x{t_multiplier(len(pairs) - 1):.2f})" if found.kind == "t" else found.kind
-    made = replace(made, effect=ends[0], low=ends[1], high=ends[2], interval=kind)
+    apart = [one - other for one, other in zip(x, y, strict=True)]
+    if scale == "ratio":
+        apart = log_ratios(x, y).tolist()
+    made = replace(made, effect=_effect(float(np.mean(apart)), scale))
     if len(pairs) < FEWEST:
-        noun = "pair" if len(pairs) == 1 else "pairs"
-        few = f"{len(pairs)} {noun} of seeds: a verdict needs {FEWEST}, a claim {PERMUTATION_SEEDS}"
-        return replace(made, withheld=few)
+        return _too_few(made)
     tested = test(apart)
-    method = f"{tested.method}, of log ratios by seed" if scale == "ratio" else tested.method
+    if scale == "ratio":
+        tested = replace(tested, method=f"{tested.method}, of log ratios by seed")
     aimless = "the metric has no best value" if direction == "target" and target is None else ""
-    return replace(made, p=tested.p, test=method, withheld=aimless)
+    return replace(_with_test(made, tested), withheld=aimless)
+
+
+def _with_test(made: Comparison, tested: PairedTest) -> Comparison:
+    low, high = (None if end is None else _effect(end, made.scale) for end in (tested.low, tested.high))
+    return replace(made, low=low, high=high, interval=tested.interval, p=tested.p, test=tested.method)
+
+
+def _effect(value: float, scale: Scale) -> float:
+    if scale == "ratio":
+        return math.exp(value) if value < 700 else math.inf
+    return value
+
+
+def _too_few(made: Comparison) -> Comparison:
+    noun = "pair" if len(made.pairs) == 1 else "pairs"
+    few = f"{len(made.pairs)} {noun} of seeds: a verdict needs {FEWEST}, a claim {PERMUTATION_SEEDS}"
+    return replace(made, withheld=few)
 
 
 def compare(a: Group, b: Group, metric: str, curves: Curves | None = None) -> Comparison | None:
     """A metric of two groups, paired by seed; None where neither has it.
 
     A seed that one side has not run is left out. One where a side failed or has no value cannot be averaged away: it is
-    left out too, and the verdict withheld; so for a diverged one, but in a statistic over chains x seeds its chains
-    count as chains that never get there. `curves` (`load_curves`) are needed for these statistics only.
+    left out too, and the verdict withheld; so for a diverged one, but in data passes to low error, which are a median,
+    its chains count as chains that never get there. `curves` (`load_curves`) are needed for these statistics only.
     """
     if metric in CURVES_OF:
         return _by_statistic(a, b, metric, curves or {})
@@ -230,10 +240,11 @@ def _value(run: Run, metric: str, version: int) -> float | _Lack:
     return value.value if value.value is not None else _Lack("has no value", "has no value")
 
 
-def _curves(run: Run, names: Sequence[str], curves: Curves) -> tuple[Rows, Rows] | _Lack | None:
-    """The points and the named curves (C, k, n) of a run; None where it diverged."""
+def _curves(run: Run, metric: str, curves: Curves) -> tuple[Rows, Rows] | _Lack | None:
+    """The points and the curves (C, k, n) of a run; None where it diverged and its chains count."""
+    names = CURVES_OF[metric]
     if run.status == Status.DIVERGED:
-        return None
+        return None if metric == LOW_ERROR else _Lack(divergence(run), Status.DIVERGED)
     if run.status != Status.DONE:
         return _Lack(f"failed ({run.status}); --retry runs it again", "failed")
     if not all((run.attempt, name) in curves for name in names):
@@ -245,14 +256,13 @@ def _curves(run: Run, names: Sequence[str], curves: Curves) -> tuple[Rows, Rows]
 def _by_statistic(a: Group, b: Group, metric: str, curves: Curves) -> Comparison | None:
     """A / B of a statistic over chains x seeds; None where neither group has its curves.
 
-    Withheld where chains x seeds are fewer than the statistic needs, where neither side ever gets to low error, and
-    where the seeds taken one by one speak for the other side.
+    Withheld where chains x seeds are fewer than the statistic needs, and where neither side ever gets to low error.
     """
     names = CURVES_OF[metric]
     if not any((run.attempt, name) in curves for name in names for group in (a, b) for run in group.done):
         return None
     version, unit, direction = _ABOUT[metric]
-    sides = _read(a, b, lambda run: _curves(run, names, curves))
+    sides = _read(a, b, lambda run: _curves(run, metric, curves))
     pairs = tuple(sorted(sides.a.keys() & sides.b.keys()))
     known = [own[0] for side in (sides.a, sides.b) for seed in pairs if (own := side[seed]) is not None]
     made = Comparison("", 1, "", direction, None, pairs if known else (), scale="ratio")
@@ -262,7 +272,7 @@ def _by_statistic(a: Group, b: Group, metric: str, curves: Curves) -> Comparison
     else:
         axis = np.unique(np.concatenate(known))
         rows = [
-            [_on_axis(side[seed], axis, group.chains, len(names), metric) for seed in pairs]
+            [on_axis(side[seed], axis, group.chains, len(names), metric) for seed in pairs]
             for side, group in ((sides.a, a), (sides.b, b))
         ]
         made = _of_rows(made, metric, axis, *rows)
@@ -273,74 +283,12 @@ def _of_rows(made: Comparison, metric: str, axis: Rows, a: Sequence[Rows], b: Se
     """The comparison from the curves of each seed's chains, both sides on one axis."""
     if metric == LOW_ERROR and (count := sum(map(len, a))) < MINIMUM_CHAINS:
         return replace(made, withheld=f"needs {MINIMUM_CHAINS} chains x seeds, has {count}")
-    whole = [_statistic(np.concatenate(side), axis, metric) for side in (a, b)]
+    whole = [statistic(np.concatenate(side), axis, metric) for side in (a, b)]
     made = replace(made, a=whole[0], b=whole[1])
     if not any(map(math.isfinite, whole)) or not all(end > 0 for end in whole):
         return replace(made, withheld="one of them is zero" if metric == ESS_MSE else "neither reaches low error")
-    ratio = _ratio(*whole)
-    made = replace(made, effect=ratio)
-    if len(made.pairs) > 1:
-        replicates = (_replicates(side, axis, metric).tolist() for side in (a, b))
-        ratios = [_ratio(x, y) for x, y in zip(*replicates, strict=True)]
-        low, high = bootstrap_interval(ratio, ratios, len(made.pairs))
-        made = replace(made, low=low, high=high, interval="bootstrap 95 %")
-    each = [[_statistic(rows, axis, metric) for rows in side] for side in (a, b)]
-    if FEWEST <= len(a) < PERMUTATION_SEEDS and not all(0 < x < math.inf for side in each for x in side):
-        return replace(made, withheld=f"a seed never reaches it: a test needs {PERMUTATION_SEEDS} pairs, not {len(a)}")
-    x, y = (dict(zip(made.pairs, side, strict=True)) for side in each)
-    tested = compare_values(x, y, made.direction, scale="ratio")
-    other = tested.p is not None and {tested.favours, made.favours} == {"a", "b"}
-    withheld = "the differences by seed have the other sign" if other else tested.withheld
-    return replace(made, p=tested.p, test=tested.test, withheld=withheld)
-
-
-def _log_ratios(a: Sequence[float], b: Sequence[float]) -> list[float]:
-    """log(a / b) by seed; 0 if neither value exists, and a factor 2 beyond the greatest if only one does."""
-    there = [[0 < x < math.inf for x in side] for side in (a, b)]
-    finite = [math.log(x / y) for x, y, s, t in zip(a, b, *there, strict=True) if s and t]
-    beyond = max(map(abs, finite), default=0.0) + math.log(2)
-    found = iter(finite)
-    return [
-        next(found) if s and t else 0.0 if s == t else math.copysign(beyond, x - y)
-        for x, y, s, t in zip(a, b, *there, strict=True)
-    ]
-
-
-def _exp(value: float) -> float:
-    return math.exp(min(value, 700.0))
-
-
-def _on_axis(found: tuple[Rows, Rows] | None, axis: Rows, chains: int, curves: int, metric: str) -> Rows:
-    """Curves (C, k, n) at the points of a common axis: the last value at or before each; inf before the first, and of
-    a diverged run. Errors at the end are on no axis.
-    """
-    if found is None:
-        return np.full((chains, curves, len(axis)), math.inf)
-    x, y = found
-    if metric != LOW_ERROR:
-        return y
-    last = np.searchsorted(x, axis, side="right") - 1
-    values = np.where(last >= 0, y[:, :, np.maximum(last, 0)], math.inf)
-    return np.where(np.isnan(values), math.inf, values)
-
-
-def _statistic(rows: Rows, axis: Rows, metric: str) -> float:
-    """The statistic of some chains: of low error, the worse of z and z^2."""
-    if metric == LOW_ERROR:
-        return max(last_crossing(curve, axis, THRESHOLD) for curve in np.median(rows, axis=0))
-    with np.errstate(over="ignore", invalid="ignore"):
-        return float(_OF_SQUARES[metric]((rows**2).mean(axis=0).ravel()))
-
-
-def _replicates(side: Sequence[Rows], axis: Rows, metric: str) -> Rows:
-    """The statistic on resampled seeds. The draws depend on the number of seeds only: both sides get the same."""
-    rows, seed_of_row = np.concatenate(side), np.repeat(np.arange(float(len(side))), [len(part) for part in side])
-    if metric == LOW_ERROR:
-        return np.maximum(*(bootstrap_low_error(rows[:, k], axis, seed_of_row) for k in range(2)))
-    with np.errstate(over="ignore", invalid="ignore"):
-        means = resampled_means((rows**2).reshape(len(rows), -1), seed_of_row)
-    assert means is not None
-    return _OF_SQUARES[metric](means)
+    made = replace(made, effect=_ratio(*whole))
+    return _with_test(made, ratio_test(metric, axis, a, b)) if len(a) >= FEWEST else _too_few(made)
 
 
 def _ratio(x: float, y: float) -> float:

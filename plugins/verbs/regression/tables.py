@@ -76,7 +76,7 @@ def _counts(found: Sequence[Change]) -> str:
     same, apart, unclear = (sum(c.outcome == outcome for c in found) for outcome in ("same", "not compared", "unclear"))
     return (
         f"values compared by row and metric: {same} the same, {apart} not comparable, {tested} different and tested, "
-        f"{unclear} undecided; paired by seed, 95 % t intervals, Holm over all that were tested"
+        f"{unclear} undecided; paired by seed, 95 % t intervals of each change alone, Holm over all that were tested"
     )
 
 

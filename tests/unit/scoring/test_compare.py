@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
-from scored import low_error, moments, store, write_run
+from scored import final_errors, low_error, moments, store, write_run
 
 from harness.reporting.report import Request
 from harness.reporting.scoring.compare import Comparison, compare, compare_values, judge
+from harness.reporting.scoring.ratios import ratio_test
 from harness.reporting.scoring.score import score_fields
 
 LOW_ERROR = "passes_to_low_error"
@@ -35,10 +37,10 @@ def compared(results, metric="modes_covered"):
     return score.compare(groups["csgld"], groups["sgld"], metric)
 
 
-def test_ten_pairs_are_tested_by_permutation_and_have_a_t_interval():
+def test_ten_pairs_are_tested_by_permutation_and_have_its_interval():
     found = compare_values(*rows([s + 10 + s % 3 for s in range(10)], range(10)), "max")
     assert (found.a, found.b, found.effect) == (pytest.approx(15.4), 4.5, pytest.approx(10.9))
-    assert found.interval == "t 95 % (x2.26)"
+    assert found.interval == "sign flips 95 %"
     assert found.low < 10.9 < found.high
     assert (found.p, "permutation" in found.test) == (2 / 2**10, True)
     assert judge([found])[0].better == "a"
@@ -49,7 +51,7 @@ def test_three_to_nine_pairs_have_a_paired_t_and_two_have_no_verdict():
     assert "paired t" in found.test
     assert judge([found])[0].better == "a"
     (short,) = judge([compare_values(*rows([1.0, 2.0], [0.0, 1.1]), "max")])
-    assert (short.p, short.better) == (None, "")
+    assert (short.p, short.better, short.low, short.interval) == (None, "", None, "none")
     assert "2 pairs of seeds: a verdict needs 3, a claim 10" in short.withheld
 
 
@@ -123,7 +125,7 @@ def test_low_error_is_compared_by_its_ratio(tmp_path):
     assert found.b == score.estimate(groups["sgld"], LOW_ERROR).mean
     assert found.effect == pytest.approx(found.a / found.b)
     assert found.low < found.effect < found.high < 1
-    assert (found.p, found.better) == (2 / 2**10, "a")
+    assert (found.p < 1e-4, found.better, found.interval) == (True, "a", "bootstrap t 95 % (x2.26)")
 
 
 def test_never_is_worse_than_late_and_a_diverged_seed_counts_as_never(tmp_path):
@@ -135,6 +137,19 @@ def test_never_is_worse_than_late_and_a_diverged_seed_counts_as_never(tmp_path):
     assert (found.b, found.effect) == (math.inf, 0.0)
     assert (found.favours, found.better) == ("a", "")  # four seeds of ten say the other thing
     assert found.p > 0.3
+
+
+def test_a_diverged_seed_withholds_a_verdict_on_the_joint_error_as_on_any_mean(tmp_path):
+    for method, error in (("csgld", 0.1), ("sgld", 0.4)):
+        write(
+            tmp_path, method, [1.0] * 9,
+            curves=lambda s, e=error: moments() | final_errors(np.full((4, 2), e + 0.01 * s)),
+        )  # fmt: skip
+    write(tmp_path, "csgld", [None], seeds=[9], status="diverged")
+    write(tmp_path, "sgld", [1.0], seeds=[9], curves=lambda _: moments() | final_errors(np.full((4, 2), 0.4)))
+    (found,) = judge([compared(tmp_path, "joint_error")])
+    assert (len(found.pairs), found.p < 1e-3, found.high < 1) == (9, True, True)
+    assert (found.withheld, found.better) == ("A diverged in 1 of 10 seeds", "")
 
 
 def test_a_difference_that_all_seeds_show_alike_is_found(tmp_path):
@@ -150,18 +165,71 @@ def test_a_difference_that_all_seeds_show_alike_is_found(tmp_path):
     [
         (4, 3, "needs 32 chains x seeds, has 12"),
         (16, 2, "2 pairs of seeds: a verdict needs 3, a claim 10"),
-        (4, 8, "a seed never reaches it: a test needs 10 pairs, not 8"),
     ],
 )
 def test_low_error_needs_chains_and_seeds(tmp_path, chains, seeds, reason):
-    def curves(cost):
-        return lambda seed: moments() | low_error([cost if seed < 7 else 2000.0] * chains, chains)
-
     for method, cost in (("csgld", 300.0), ("sgld", 600.0)):
-        write(tmp_path, method, [1.0] * seeds, curves=curves(cost), chains=chains)
+        own = low_error([cost] * chains, chains)
+        write(tmp_path, method, [1.0] * seeds, curves=lambda _, own=own: moments() | own, chains=chains)
     (found,) = judge([compared(tmp_path, LOW_ERROR)])
     assert found.withheld == reason
-    assert (found.p, found.better) == (None, "")
+    assert (found.p, found.low, found.better) == (None, None, "")
+
+
+@pytest.mark.parametrize(("never", "better"), [(0, "a"), (3, ""), (8, "a")])
+def test_where_one_side_never_gets_there_the_end_on_its_side_is_infinite(tmp_path, never, better):
+    """A group of which three seeds never get there, or all. Of three, so do a third of the resamples."""
+    costs = {"csgld": [300.0 + 20 * s for s in range(8)], "sgld": [2000.0] * never + [600.0] * (8 - never)}
+    for method, own in costs.items():
+        write(tmp_path, method, [1.0] * 8, curves=lambda s, own=own: moments() | low_error([own[s]] * 4))
+    score, groups = score_of(tmp_path)
+    (found,) = judge([score.compare(groups["csgld"], groups["sgld"], LOW_ERROR)])
+    turned = score.compare(groups["sgld"], groups["csgld"], LOW_ERROR)
+    assert (found.low == 0, turned.high == math.inf) == (never > 0, never > 0)
+    assert found.effect == (0.0 if never == 8 else pytest.approx(found.a / 600))
+    assert (found.better, found.high < 1) == (better, better == "a")
+    assert turned.p == pytest.approx(found.p)
+
+
+LAWS = {
+    "normal": lambda draw, n: draw.normal(0.7, 1, n),
+    "lognormal": lambda draw, n: np.exp(draw.normal(0.5, 1, n)) - 1,
+    "counts": lambda draw, n: draw.integers(-1, 4, n),
+    "nearly alike": lambda draw, n: 1 + 1e-9 * draw.normal(size=n),
+    "alike": lambda draw, n: np.full(n, draw.integers(-1, 2)),
+}
+
+
+@pytest.mark.parametrize("scale", ["difference", "ratio"])
+@pytest.mark.parametrize("law", LAWS)
+def test_p_is_below_5_per_cent_exactly_where_the_interval_excludes_no_difference(law, scale):
+    draw, found = np.random.default_rng(1), set()
+    for n in [*range(3, 15), 17, 20] * 4:
+        d = LAWS[law](draw, n)
+        a = np.exp(d) if scale == "ratio" else d
+        b = np.ones(n) if scale == "ratio" else np.zeros(n)
+        made = compare_values(*rows(a.tolist(), b.tolist()), "max", scale=scale)
+        assert (made.p < 0.05) == excludes(made, float(scale == "ratio")), (n, d)
+        found.add(made.p < 0.05)
+    assert found == {True, False} or "alike" in law
+
+
+@pytest.mark.parametrize("metric", ["joint_error", "ess_mse", LOW_ERROR])
+def test_the_same_holds_for_statistics_over_chains_and_seeds(metric):
+    draw, found = np.random.default_rng(2), set()
+    axis = np.arange(1.0, 9.0)
+    for n in [3, 4, 5, 6, 10] * 20:
+        sides = [draw.choice([0.05, 0.08, 0.2]) * draw.normal(size=(n, 4, 2, 8)) for _ in "ab"]
+        if metric == LOW_ERROR:  # b2 falls along the axis, at some seeds never
+            sides = [np.sort(side**2, axis=-1)[..., ::-1] for side in sides]
+        tested = ratio_test(metric, axis, *map(list, sides))
+        assert (tested.p < 0.05) == excludes(tested, 0.0), (n, tested)
+        found.add(tested.p < 0.05)
+    assert found == {True, False}
+
+
+def excludes(made, null):
+    return made.low is not None and not made.low <= null <= made.high
 
 
 def test_costs_on_other_grids_are_compared_on_one_axis(tmp_path):

@@ -1,0 +1,89 @@
+"""A / B of a statistic over chains x seeds: joint error, data passes to low error, ess_mse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from harness.analysis.diagnostics import bootstrap_low_error
+from harness.analysis.diagnostics.crossing import THRESHOLD, last_crossing
+from harness.analysis.statistics import PairedTest, bootstrap_t
+from harness.analysis.statistics.intervals import log_scale
+from harness.reporting.scoring.accuracy import ESS_MSE, JOINT, LOW_ERROR, median_size, worst
+from harness.reporting.scoring.estimates import resampled_means
+
+Rows = NDArray[np.float64]
+_OF_SQUARES = {JOINT: worst, ESS_MSE: median_size}
+"""How a statistic of squared errors follows from their means."""
+
+
+def ratio_test(metric: str, axis: Rows, a: Sequence[Rows], b: Sequence[Rows]) -> PairedTest:
+    """Whether log(A / B) is zero, and its interval, from the curves (C, k, n) of each seed's chains on one axis.
+
+    Both sides are resampled by the same seeds. Where A gets there in some resample and B does not, the lower end is
+    infinite if B's statistic itself is, or if the end is beyond every ratio of two values that exist; and vice versa.
+    """
+    x, y = (
+        np.append(_replicates(side, axis, metric), statistic(np.concatenate(side), axis, metric)) for side in (a, b)
+    )
+    ratios = log_ratios(x, y)
+    tested = bootstrap_t(float(ratios[-1]), ratios[:-1], len(a))
+    unlike = _exist(x) != _exist(y)
+    reach = float(np.abs(ratios[~unlike]).max(initial=0.0))
+    below, above = unlike & (x < y), unlike & (x > y)
+    low, high = tested.low, tested.high
+    if low is not None and below.any() and (below[-1] or low < -reach):
+        low = -math.inf
+    if high is not None and above.any() and (above[-1] or high > reach):
+        high = math.inf
+    return replace(tested, low=low, high=high, method=f"{tested.method}, of the log ratio")
+
+
+def log_ratios(a: ArrayLike, b: ArrayLike) -> Rows:
+    """log(a / b) of values that are not negative; infinite ones count as twice the greatest of both, zeros as half the
+    least.
+    """
+    x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    logs, _ = log_scale(np.stack([x, y]))
+    return logs[0] - logs[1]
+
+
+def _exist(values: Rows) -> NDArray[np.bool_]:
+    return (values > 0) & (values < math.inf)
+
+
+def on_axis(found: tuple[Rows, Rows] | None, axis: Rows, chains: int, curves: int, metric: str) -> Rows:
+    """Curves (C, k, n) at the points of a common axis: the last value at or before each; inf before the first, and of
+    a diverged run. Errors at the end are on no axis.
+    """
+    if found is None:
+        return np.full((chains, curves, len(axis)), math.inf)
+    x, y = found
+    if metric != LOW_ERROR:
+        return y
+    last = np.searchsorted(x, axis, side="right") - 1
+    values = np.where(last >= 0, y[:, :, np.maximum(last, 0)], math.inf)
+    return np.where(np.isnan(values), math.inf, values)
+
+
+def statistic(rows: Rows, axis: Rows, metric: str) -> float:
+    """The statistic of some chains: of low error, the worse of z and z^2."""
+    if metric == LOW_ERROR:
+        return max(last_crossing(curve, axis, THRESHOLD) for curve in np.median(rows, axis=0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(_OF_SQUARES[metric]((rows**2).mean(axis=0).ravel()))
+
+
+def _replicates(side: Sequence[Rows], axis: Rows, metric: str) -> Rows:
+    """The statistic on resampled seeds. The draws depend on the number of seeds only: both sides get the same."""
+    rows, seed_of_row = np.concatenate(side), np.repeat(np.arange(float(len(side))), [len(part) for part in side])
+    if metric == LOW_ERROR:
+        return np.maximum(*(bootstrap_low_error(rows[:, k], axis, seed_of_row) for k in range(2)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = resampled_means((rows**2).reshape(len(rows), -1), seed_of_row)
+    assert means is not None
+    return _OF_SQUARES[metric](means)
