@@ -86,8 +86,8 @@ def _outcome(task: Task, spec: RunSpec, found: Submission, declared: Declared) -
     streams = [Streams(spec.seed, 0, (name,))]
     if found.probabilities is not None:
         problem = task.build(streams, "cpu")
-        if not (task.tested if isinstance(task, DataTask) else hasattr(problem, "labels")):
-            raise UsageError(f"{name} predicts nothing: send draws")
+        if not _has_classes(task, problem):
+            raise UsageError(f"{name} predicts no classes: send draws")
         return _scores(found, problem, task, name, declared.path), Cost(0.0, declared.passes)
     assert found.draws is not None
     steps, chains, dim = found.draws.shape
@@ -106,6 +106,12 @@ def _outcome(task: Task, spec: RunSpec, found: Submission, declared: Declared) -
             _tensor(found.draws[part], task), weights[part], np.arange(start + 1, min(start + BLOCK, steps) + 1)
         )
     return observer.outcome(), cost
+
+
+def _has_classes(task: Task, problem: Any) -> bool:
+    if isinstance(task, DataTask):
+        return task.tested and "label" in problem.part("test")
+    return hasattr(problem, "labels")
 
 
 def _tensor(array: Array, task: Task) -> Tensor:

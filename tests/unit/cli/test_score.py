@@ -155,7 +155,7 @@ def frame(**columns):
         ("a.npz", {"draws": np.zeros((1, 9, 3))}, "the draws have 3 coordinates, mixture25 has 2"),
         ("a.npz", {"other": np.zeros(3)}, "must hold draws"),
         ("a.npz", {"draws": np.zeros((1, 9, 2)), "log_weights": np.zeros((9, 1))}, "log_weights has shape"),
-        ("a.npz", {"probabilities": np.full((4, 2), 0.5)}, "mixture25 predicts nothing"),
+        ("a.npz", {"probabilities": np.full((4, 2), 0.5)}, "mixture25 predicts no classes"),
         (
             "a.npz",
             {"probabilities": np.array([[0.5, 0.6]])},
@@ -293,11 +293,12 @@ def test_without_the_published_predictions_it_says_how_to_get_them(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_a_task_without_classes_predicts_nothing(bench, tmp_path):
+@pytest.mark.parametrize("task", ["ravine", pytest.param("airfoil", marks=pytest.mark.data)])
+def test_a_task_without_classes_takes_no_probabilities(bench, tmp_path, task):
     np.savez(tmp_path / "a.npz", probabilities=np.eye(3))
-    code, _, said = bench("score", "ravine", tmp_path / "a.npz", *WORDS, 0)
+    code, _, said = bench("score", task, tmp_path / "a.npz", *WORDS, 0)
     assert code == 2, said
-    assert "ravine predicts nothing: send draws" in said
+    assert f"{task} predicts no classes: send draws" in said
 
 
 @pytest.mark.data
