@@ -1,28 +1,29 @@
 """What a command says where the steps of a long run are not compiled: once and why; the mode is in the key."""
 
-import pytest
+import os
+import subprocess
 
-from harness.cli.app import run
+import pytest
+from support import bench_words
 
 RUN = ["run", "--sampler", "sgld", "--task", "mixture5", "--seeds", "0-1", "--chains", "2", "--workers", "2"]
 
 
 @pytest.fixture
-def bench(tmp_path, monkeypatch, capsys):
-    """Run a command without a compiler that works; what it printed to stderr."""
-    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+def bench(tmp_path):
+    """Run a command without a compiler that works, in a process of its own: workers have the environment of the first
+    command of a process. Returns the exit code, stdout and stderr.
+    """
 
     def bench(*words, compiler):
         script = tmp_path / compiler
         script.write_text("#!/bin/sh\nexit 3\n")
         script.chmod(0o700)
-        if compiler == "c++-that-fails":
-            monkeypatch.setenv("CXX", str(script))
-        else:
-            monkeypatch.delenv("CXX", raising=False)
-            monkeypatch.setenv("PATH", str(tmp_path))
-        code = run(["--results", str(tmp_path / "results"), *words])
-        return code, *capsys.readouterr()
+        where = {"CXX": str(script)} if compiler == "c++-that-fails" else {"CXX": "", "PATH": str(tmp_path)}
+        command = bench_words("--results", str(tmp_path / "results"), *words)
+        environment = {**os.environ, "BENCH_CACHE": str(tmp_path / "cache"), **where}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
 
     return bench
 
