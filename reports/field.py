@@ -43,8 +43,9 @@ tuned settings (`plugins/studies/tuned.json`) on small tasks. All numbers are in
 
 [RULES.md](../RULES.md) has the rules for ranks and verdicts, [tiers.md](tiers.md) those for tiers. A sampler *leads* on
 a task if it is in the first tier (not significantly worse than the best row) and is significantly better than at least
-half of the ranked rows. If the truth is known, its joint error must also be below 1, the error of a single exact draw.
-A task without a leader decides nothing: few of its differences are significant, or all rows are far from the truth.
+half of the other ranked rows. If the truth is known, its joint error must also be below 1, the error of a single exact
+draw. A task without a leader decides nothing: few of its differences are significant, or all rows are far from the
+truth.
 
 The study states the number of tuning trials of each sampler on each task; they are not all equal, so a difference
 between two rows can be a difference of the search.

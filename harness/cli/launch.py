@@ -11,7 +11,7 @@ from harness.cli import context, jobs
 from harness.cli.progress import Progress
 from harness.contracts.data import DataFile, locate
 from harness.contracts.launcher import Launcher
-from harness.engine.stepping.execution_mode import COMPILED_FROM, LARGE, lack
+from harness.engine.stepping.execution_mode import LARGE
 from harness.results.environment import gpus
 from harness.results.ledger.heartbeats import ranges
 from harness.results.ledger.ledger import Ledger
@@ -202,13 +202,6 @@ def shortened(spec: RunSpec) -> str:
     return f"{spec.task.name}@{spec.protocol}: the {spec.budget} budget is a short one, with {', '.join(changed)}"
 
 
-def _left_plain(spec: RunSpec) -> bool:
-    """Return whether a long run is plain only because this machine has no compiler."""
-    how = spec.execution
-    chosen = how.compile == "plain" and "run.compile" not in spec.origins
-    return chosen and how.device == "cpu" and spec.steps >= COMPILED_FROM and lack() is not None
-
-
 def _print_done_before(planned: Sequence[Planned], missing: Sequence[Planned], *, retry: bool) -> None:
     done = sum(p.standing.cached for p in planned)
     again = sum(p.standing.cached for p in missing)
@@ -218,8 +211,8 @@ def _print_done_before(planned: Sequence[Planned], missing: Sequence[Planned], *
     context.say(f"{context.count(len(planned), 'run')}: {done} done before{of_them}, {len(missing)} to do")
     if again:
         context.say(f"{context.count(again, 'finished run')} repeated, because not all draws were kept")
-    if any(_left_plain(p.spec) for p in missing):
-        context.say(f"long runs are not compiled and take more time: {lack()}")
+    for lacks in dict.fromkeys(p.lacks for p in missing if p.lacks):
+        context.say(f"long runs are not compiled and take more time: {lacks}")
     for line in dict.fromkeys(shortened(p.spec) for p in missing):
         if line:
             context.say(line)

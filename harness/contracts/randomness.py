@@ -107,7 +107,7 @@ class ChainNoise:
     def __init__(self, generators: Sequence[Generator], slots: Sequence[Slot]) -> None:
         self.generators = list(generators)
         self.slots = list(slots)
-        if any(_may_be_fast(slot.kind, slot.dtype, g) for slot in slots for g in self.generators[:1]):
+        if self.generators and any(_may_be_fast(slot.kind, slot.dtype, self.generators[0]) for slot in slots):
             _fast_normals()  # compiled here if necessary, before the steps are timed
 
     def block_length(self, dim: int) -> int:

@@ -14,7 +14,7 @@ from harness.contracts.data import DataFile, checksum
 from harness.contracts.parameters import suggestions
 from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.registry import Offer, Registry
-from harness.engine.stepping.execution_mode import COMPILED_FROM, LARGE, choose
+from harness.engine.stepping.execution_mode import COMPILED_FROM, LARGE, choose, slowed
 from harness.results.ledger.ledger import Ledger, RunStatus
 from harness.results.spec import Component, Execution, RunSpec, budget_label
 from harness.runs import plugin_metadata, studies, warm_start
@@ -55,13 +55,14 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class Planned:
-    """A run, its standing in the ledger, and its cost in data passes per chain."""
+    """A run, its standing in the ledger, its cost in data passes per chain, and what is missing to compile it."""
 
     spec: RunSpec
     standing: RunStatus
     passes: float
     max_block: int
     data: tuple[DataFile, ...] = ()
+    lacks: str | None = None
 
 
 def size(registry: Registry, requests: Iterable[RunRequest], most: int = MAX_RUNS) -> int:
@@ -124,7 +125,10 @@ def plan(registry: Registry, request: RunRequest, ledger: Ledger, measure: Measu
             standing, block = ledger.standing(spec.key), task["max_block"][spec.execution.device]
             if not standing.cached:
                 plugin_metadata.check_steps(pair.sampler, spec, task["steps_per_epoch"])
-            planned[spec.key] = Planned(spec, standing, passes, block, data_files(task))
+            asked = spec.execution.compile if "run.compile" in spec.origins else None
+            how = _machine(pair, spec.sampler.params, spec.task.params, spec.execution.device)
+            lacks = slowed(asked, spec.steps, **how)
+            planned[spec.key] = Planned(spec, standing, passes, block, data_files(task), lacks)
     return list(planned.values())
 
 
@@ -142,7 +146,9 @@ def make_spec(
     if share >= 1 and share != burn_in:
         raise UsageError(f"run.burn_in = {share:g} is neither a share below 1 nor a number of steps")
     how = {f.name: run.pop(f.name) for f in fields(Execution) if f.name in run}
-    how["compile"] = choose(how.get("compile"), steps, **_machine(pair, settings, device))
+    how["compile"] = choose(
+        how.get("compile"), steps, **_machine(pair, settings.sampler_params, settings.task_params, device)
+    )
     cycles = settings.schedule_params.get("cycles")
     if isinstance(cycles, int) and cycles > steps:
         raise UsageError(f"schedule.cycles = {cycles} is more than the {steps} steps; lower it or raise the budget")
@@ -275,7 +281,7 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings
         warm = _warm_passes(pair, settings.task_params, _warm(settings))
         before = warm / passes_per_step(pair, settings.sampler_params, settings.task_params)
         steps = int(amount * rate(settings) - before)
-        how = _machine(pair, settings, device)
+        how = _machine(pair, settings.sampler_params, settings.task_params, device)
         if settings.run["compile"] is None and choose(None, steps, **how) == "compiled":
             least = COMPILED_FROM if device == "cpu" and how["dim"] < LARGE else 1
             compiled = replace(settings, run={**settings.run, "compile": "compiled"})
@@ -300,10 +306,12 @@ def _amount(kind: str, text: str) -> float:
     return amount
 
 
-def _machine(pair: Pair, settings: Settings, device: str) -> dict[str, Any]:
+def _machine(
+    pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any], device: str
+) -> dict[str, Any]:
     """Return what the execution mode depends on besides the setting and the length of the run."""
-    task = plugin_metadata.task_facts(pair.task, settings.task_params)
-    never = plugin_metadata.sampler_facts(pair.sampler, settings.sampler_params)["never_compiled"]
+    task = plugin_metadata.task_facts(pair.task, task_params)
+    never = plugin_metadata.sampler_facts(pair.sampler, sampler_params)["never_compiled"]
     return {"device": device, "dim": task["dim"], "opaque": task["opaque"], "never": never}
 
 

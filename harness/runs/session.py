@@ -55,7 +55,7 @@ class Session:
         self._first_position = loop.position  # negative during a warm start
         if checkpoints:
             self._restore(checkpoints)
-        self._told_of_slow_steps = False
+        self._slow_steps_reported = False
         self._reported = {attempt.id for attempt, run in zip(self.attempts, loop.runs, strict=True) if run.divergence}
         where = {"device": job.place, **({"job": job.name} if job.name else {})}
         for attempt in self.attempts:
@@ -302,9 +302,9 @@ class Session:
 
     def _warn_of_slow_steps(self) -> None:
         why_not = self.loop.why_not
-        if why_not is None or self._told_of_slow_steps:
+        if why_not is None or self._slow_steps_reported:
             return
-        self._told_of_slow_steps = True
+        self._slow_steps_reported = True
         spec, reason = self.specs[0], format_error(why_not).removeprefix("CompilerError: ")
         self._warn(f"{spec.method} on {spec.task.name}: steps are not compiled but done one by one: {reason}")
 

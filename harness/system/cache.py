@@ -18,7 +18,7 @@ def folder(kind: str) -> Path:
 
 
 def of_user() -> Path:
-    """The user's cache; of a user without a home folder, as in some containers, a folder among the temporary files."""
+    """Return the user's cache folder, or one among the temporary files if the user has no home, as in containers."""
     import platformdirs
 
     try:
@@ -29,7 +29,7 @@ def of_user() -> Path:
 
 
 def temporary() -> Path:
-    """This user's folder among the temporary files; raises `DataError` if another user has made it."""
+    """Return this user's folder among the temporary files; raise `DataError` if another user made it."""
     place = Path(tempfile.gettempdir()) / f"sgmcmc-bench-{os.getuid()}"
     if place.exists() and place.stat().st_uid != os.getuid():
         raise DataError(f"{place} belongs to another user; name folders of your own by BENCH_CACHE and BENCH_DATA")

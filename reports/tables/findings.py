@@ -31,7 +31,7 @@ class Findings(Report):
     in units of the best. Then rows that diverged or have no rank, baselines, and published orderings of two samplers
     with the verdict of the paired comparison over seeds, Holm over all of them.
 
-    A row leads if it is in the first tier and significantly better than at least half of the ranked rows; a joint error
+    A row leads if it is in the first tier and significantly better than at least half of the others; a joint error
     must also be below that of one exact draw. So a row does not lead only because its interval is wide, and a task on
     which few differences are significant, or all rows are far from the truth, has no leader.
 
@@ -131,17 +131,17 @@ def _samplers(fields: Sequence[TaskField]) -> list[dict[str, Any]]:
 
 
 def _leaders(field: TaskField) -> list[Group]:
-    """The rows that lead, best first; `Findings` has the rule."""
+    """Return the rows that lead, best first; the docstring of `Findings` has the rule."""
     ranked = _ranked(field)
     return [
         group
         for group, tier, worse in ranked
-        if tier == 1 and 2 * worse >= len(ranked) and (field.metric != JOINT or _value(field, group) < ONE_DRAW)
+        if tier == 1 and 2 * worse >= len(ranked) - 1 and (field.metric != JOINT or _value(field, group) < ONE_DRAW)
     ]
 
 
 def _ranked(field: TaskField) -> list[tuple[Group, int, int]]:
-    """Each ranked row, best first, with its tier and the number of rows that are significantly worse."""
+    """Return each ranked row, best first, with its tier and the number of rows that are significantly worse."""
     ordered = field.score.ordered(field.metric)
     ranks = [(group, rank) for group in ordered if (rank := field.score.standing(group, field.metric).rank)]
     return [(group, rank.tier, len(ranks) - rank.high) for group, rank in ranks]

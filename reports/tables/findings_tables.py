@@ -149,7 +149,7 @@ _ORDERINGS = {
 _ROWS = "a task's protocol with the most methods counts; of several rows of a method the tuned one"
 _LEADERS = (
     "first tier: the best row and all that are not significantly worse (RULES.md 5)",
-    "leaders: rows of the first tier that are significantly better than at least half of the ranked rows",
+    "leaders: rows of the first tier that are significantly better than at least half of the other ranked rows",
     "the joint error of a leader is also below 1, that of one exact draw; none: the task decides nothing",
     "best: the row with the best value, leader or not",
 )

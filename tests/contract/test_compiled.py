@@ -189,6 +189,17 @@ def test_on_a_gpu_the_steps_of_networks_are_recorded_unless_a_setting_says_other
         execution_mode.choose("compiled", 1, "cuda")
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_what_is_missing_is_named_only_where_a_run_would_gain_by_it(monkeypatch, device):
+    monkeypatch.setattr(execution_mode, "lack", lambda device: f"nothing for {device}")
+    network = {"dim": execution_mode.LARGE, "opaque": True}
+    assert execution_mode.slowed(None, 10**7, device, **network) == f"nothing for {device}"
+    assert execution_mode.slowed("plain", 10**7, device, **network) is None
+    assert execution_mode.slowed(None, 10**7, device, **network, never="it is exempt") is None
+    if device == "cpu":
+        assert execution_mode.slowed(None, execution_mode.COMPILED_FROM, **network) is None  # too short for its size
+
+
 def test_without_the_means_nothing_is_compiled_and_asking_for_it_says_what_is_missing(monkeypatch):
     monkeypatch.setattr(cpp.shutil, "which", lambda _: None)
     assert execution_mode.choose(None, 10**7) == "plain"

@@ -131,6 +131,12 @@ def test_a_task_without_a_leader_decides_nothing(tmp_path, errors, first_tier):
     assert made.tables[2].rows[0]["leads on"] == "1 of 1 (100%)"
 
 
+def test_half_of_the_other_rows_is_enough(tmp_path):
+    errors = {"sghmc": 0.1, "baoab": 0.1, "hmc": 0.1, "sgld": 0.4, "psgld": 0.4}  # each of three beats two of four
+    task = of(found_of(tmp_path, "gaussian2d", errors).records, "task")
+    assert (task["first_tier"], set(task["leaders"])) == (3, {"sghmc", "baoab", "hmc"})
+
+
 def test_a_row_may_lead_where_the_best_is_too_wide(tmp_path):
     errors = {"sghmc": 0.05, "baoab": 0.4, "hmc": 0.4, "sgld": 0.4}
     task = of(found_of(tmp_path, "gaussian2d", errors, msgld=1e-5).records, "task")

@@ -37,17 +37,28 @@ def choose(
         raise UsageError("run.compile = network: the task has no network; ask for compiled, or leave the setting out")
     if asked in {"compiled", "network"} and never is not None:
         raise UsageError(f"run.compile = {asked}: the sampler is exempt from the law 'compiled' ({never})")
-    if asked is None and never is not None:
-        return "plain"
     if asked is None:
-        large = dim >= LARGE
-        worth = steps * dim >= LARGE_COMPILED_FROM if large else steps >= COMPILED_FROM
-        wanted = worth if device == "cpu" else large or opaque
-        return "compiled" if wanted and lack(device) is None else "plain"
+        gains = never is None and _gains(steps, device, dim, opaque=opaque)
+        return "compiled" if gains and lack(device) is None else "plain"
     missing = None if asked == "plain" else lack(device)
     if missing:
         raise UsageError(f"run.compile = {asked}: {missing}; install it, or leave the setting out")
     return asked
+
+
+def slowed(
+    asked: str | None, steps: int, device: str = "cpu", dim: int = 1, *, opaque: bool = False, never: str | None = None
+) -> str | None:
+    """Return what this machine lacks if `choose` returns "plain" for this reason alone, otherwise None."""
+    gains = asked is None and never is None and _gains(steps, device, dim, opaque=opaque)
+    return lack(device) if gains else None
+
+
+def _gains(steps: int, device: str, dim: int, *, opaque: bool) -> bool:
+    large = dim >= LARGE
+    if device != "cpu":
+        return large or opaque
+    return steps * dim >= LARGE_COMPILED_FROM if large else steps >= COMPILED_FROM
 
 
 def lack(device: str = "cpu") -> str | None:

@@ -4,13 +4,14 @@
     for comparison in judge(family):         # Holm over all that was tested
         comparison.better                    # "a", "b", or "" for undecided
 
-A and B are groups of runs: two samplers, or one sampler of two nights. A task's metric has a value a seed, and the mean
-difference is compared. The joint error, data passes to low error and ess_mse are statistics over chains x seeds: the
-ratio of the two is compared, by a bootstrap over seeds drawn jointly. p and interval are of one test: the interval is
-all that the test does not reject at 5 %, so it excludes "no difference" exactly where p < .05, before Holm.
+A and B are groups of runs: two samplers, or one sampler in two nights. A task's metric has a value for each seed, and
+the mean difference is tested. The joint error, data passes to low error and ess_mse are statistics over chains x seeds,
+and their ratio is tested, by a bootstrap that resamples the seeds of both groups together. The p-value and the interval
+come from one test: the interval holds all values that the test does not reject at 5 %, so it excludes "no difference"
+exactly if p < .05, before Holm's correction.
 
-The joint errors of each seed's own chains would be another quantity: an average over fewer chains has a larger maximum
-over directions, and how much larger depends on the sampler.
+The joint errors of each seed's own chains are not used, because they measure something else: an average over fewer
+chains has a larger maximum over directions, and how much larger depends on the sampler.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ FEWEST = 3
 Better = Literal["a", "b", ""]
 Scale = Literal["difference", "ratio"]
 CURVES_OF = {JOINT: ERRORS, LOW_ERROR: LOW_ERROR_CURVES, ESS_MSE: ESS_CURVES}
-"""The statistics over chains x seeds, and the curves that each is computed from."""
+"""The statistics over chains x seeds, each with the curves from which it is computed."""
 _ABOUT = {JOINT: (1, "1", "min"), LOW_ERROR: (LOW_ERROR_VERSION, "data passes", "min"), ESS_MSE: (1, "draws", "max")}
 
 
@@ -62,16 +63,16 @@ class Comparison:
 
     pairs      the seeds that count: both have a value
     a, b       the means over them, or the statistics
-    effect     a - b averaged over the pairs (where direction is "target": of the distances from it); where `scale` is
-               "ratio", a / b; inf where only B gets there; None where there is nothing to compare
-    low, high  ends of the interval that the test does not reject, and `interval` its kind (see `PairedTest`); None
-               without a test, and where the test could not reject any value. Its level is 95 % for this comparison
-               alone, whatever else is compared: it excludes "no difference" exactly where p < .05
-    p, test    two-sided p of "no difference", and what it assumes; None where the seeds are too few
+    effect     a - b averaged over the pairs (if direction is "target", of the distances from it); if `scale` is
+               "ratio", a / b, and inf if only B reaches low error; None if there is nothing to compare
+    low, high  ends of the interval of values that the test does not reject, and `interval` its kind (`PairedTest`);
+               None without a test, or if the test cannot reject any value. Its level is 95 % for this comparison alone,
+               whatever else is compared: it excludes "no difference" exactly if p < .05
+    p, test    two-sided p of "no difference", and what the test assumes; None if there are too few seeds
     unpaired   seed -> why it does not count: "A diverged at step 120, chain 2"
-    withheld   why there is no verdict whatever p is; "" where nothing stands against one
-    adjusted   p after Holm over the family; from `judge`
-    better     which is better, if adjusted < .05 and nothing is withheld; from `judge`
+    withheld   the reason for giving no verdict, whatever p is; "" if there is none
+    adjusted   p after Holm's correction over the family; set by `judge`
+    better     the better side, if adjusted < .05 and nothing is withheld; set by `judge`
     """
 
     metric: str
@@ -104,7 +105,7 @@ class Comparison:
 
 
 def judge(family: Sequence[Comparison], level: float = LEVEL) -> list[Comparison]:
-    """The comparisons, in their order, with p after Holm over all that were tested, and what is better."""
+    """Return the comparisons, in order, with p after Holm over all that were tested, and the better side."""
     after = iter(holm([comparison.p for comparison in family if comparison.p is not None]))
     judged = [c if c.p is None else replace(c, adjusted=next(after)) for c in family]
     return [
@@ -122,11 +123,11 @@ def compare_values(
     scale: Scale = "difference",
     test: Callable[[Sequence[float]], PairedTest] = paired_test,
 ) -> Comparison:
-    """Values by seed, on the seeds that both have: mean difference or ratio, and of one test its p and its interval.
+    """Compare values by seed, on the seeds that both sides have: a mean difference, or a ratio of geometric means.
 
-    direction "max" or "min" says where better is, "target" that the distance from `target` is what is compared. A ratio
-    is that of geometric means. `paired_test` is sign flips from 10 pairs on, a paired t on 3 to 9; on fewer no test is
-    made, and there is no interval. ValueError for differences that are not finite.
+    `direction` says whether larger ("max") or smaller ("min") values are better, or that the distances from `target`
+    are compared ("target"). The default test is sign flips from 10 pairs on, and a paired t test with 3 to 9. With
+    fewer pairs there is no test and no interval. Raises ValueError for differences that are not finite.
     """
     pairs = tuple(sorted(a.keys() & b.keys()))
     made = Comparison("", 1, "", direction, target, pairs, scale=scale)
@@ -167,11 +168,11 @@ def _too_few(made: Comparison) -> Comparison:
 
 
 def compare(a: Group, b: Group, metric: str, curves: Curves | None = None) -> Comparison | None:
-    """A metric of two groups, paired by seed; None where neither has it.
+    """Compare a metric of two groups, paired by seed. Returns None if neither group has the metric.
 
-    A seed that one side has not run is left out. One where a side failed or has no value cannot be averaged away: it is
-    left out too, and the verdict withheld; so for a diverged one, but in data passes to low error, which are a median,
-    its chains count as chains that never get there. `curves` (`load_curves`) are needed for these statistics only.
+    A seed that one side has not run is left out. A seed on which a side failed, diverged or has no value is left out
+    too, and the verdict is withheld. Data passes to low error are a median, so there the chains of a diverged run count
+    as chains that never reach low error. Only the statistics over chains x seeds need `curves` (`load_curves`).
     """
     if metric in CURVES_OF:
         return _by_statistic(a, b, metric, curves or {})
@@ -241,7 +242,7 @@ def _value(run: Run, metric: str, version: int) -> float | _Lack:
 
 
 def _curves(run: Run, metric: str, curves: Curves) -> tuple[Rows, Rows] | _Lack | None:
-    """The points and the curves (C, k, n) of a run; None where it diverged and its chains count."""
+    """Return the points and the curves (C, k, n) of a run, or None if it diverged and its chains count."""
     names = CURVES_OF[metric]
     if run.status == Status.DIVERGED:
         return None if metric == LOW_ERROR else _Lack(divergence(run), Status.DIVERGED)
@@ -254,9 +255,9 @@ def _curves(run: Run, metric: str, curves: Curves) -> tuple[Rows, Rows] | _Lack 
 
 
 def _by_statistic(a: Group, b: Group, metric: str, curves: Curves) -> Comparison | None:
-    """A / B of a statistic over chains x seeds; None where neither group has its curves.
+    """Compare a statistic over chains x seeds. Returns None if neither group has its curves.
 
-    Withheld where chains x seeds are fewer than the statistic needs, and where neither side ever gets to low error.
+    The verdict is withheld if there are too few chains x seeds, or if neither side ever reaches low error.
     """
     names = CURVES_OF[metric]
     if not any((run.attempt, name) in curves for name in names for group in (a, b) for run in group.done):
@@ -280,7 +281,7 @@ def _by_statistic(a: Group, b: Group, metric: str, curves: Curves) -> Comparison
 
 
 def _of_rows(made: Comparison, metric: str, axis: Rows, a: Sequence[Rows], b: Sequence[Rows]) -> Comparison:
-    """The comparison from the curves of each seed's chains, both sides on one axis."""
+    """Complete the comparison from the curves of each seed's chains, both sides on one axis."""
     if metric == LOW_ERROR and (count := sum(map(len, a))) < MINIMUM_CHAINS:
         return replace(made, withheld=f"needs {MINIMUM_CHAINS} chains x seeds, has {count}")
     whole = [statistic(np.concatenate(side), axis, metric) for side in (a, b)]
@@ -292,7 +293,7 @@ def _of_rows(made: Comparison, metric: str, axis: Rows, a: Sequence[Rows], b: Se
 
 
 def _ratio(x: float, y: float) -> float:
-    """x / y; where both are infinite they are equal."""
+    """Return x / y; two infinite values are equal."""
     if x == y:
         return 1.0
     return math.inf if y == 0 or math.isinf(x) else x / y

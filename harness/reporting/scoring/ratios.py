@@ -1,4 +1,4 @@
-"""A / B of a statistic over chains x seeds: joint error, data passes to low error, ess_mse."""
+"""The ratio of a statistic over chains x seeds of two groups: joint error, data passes to low error, or ess_mse."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from harness.reporting.scoring.estimates import resampled_means
 
 Rows = NDArray[np.float64]
 _OF_SQUARES = {JOINT: worst, ESS_MSE: median_size}
-"""How a statistic of squared errors follows from their means."""
+"""The function of mean squared errors that gives each statistic."""
 
 
 def ratio_test(metric: str, axis: Rows, a: Sequence[Rows], b: Sequence[Rows]) -> PairedTest:
-    """Whether log(A / B) is zero, and its interval, from the curves (C, k, n) of each seed's chains on one axis.
+    """Test whether log(A / B) is zero, from the curves (C, k, n) of each seed's chains on one axis.
 
-    Both sides are resampled by the same seeds. Where A gets there in some resample and B does not, the lower end is
-    infinite if B's statistic itself is, or if the end is beyond every ratio of two values that exist; and vice versa.
+    Both sides are resampled by the same seeds. If A reaches low error in a resample in which B does not, the lower end
+    is infinite if B itself never does, or if the end is beyond every ratio of two finite values. The same holds for the
+    upper end with A and B exchanged.
     """
     x, y = (
         np.append(_replicates(side, axis, metric), statistic(np.concatenate(side), axis, metric)) for side in (a, b)
@@ -44,8 +45,9 @@ def ratio_test(metric: str, axis: Rows, a: Sequence[Rows], b: Sequence[Rows]) ->
 
 
 def log_ratios(a: ArrayLike, b: ArrayLike) -> Rows:
-    """log(a / b) of values that are not negative; infinite ones count as twice the greatest of both, zeros as half the
-    least.
+    """Return log(a / b) of values that are not negative.
+
+    Infinite values count as twice the greatest finite one of both sides, zeros as half the least positive one.
     """
     x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     logs, _ = log_scale(np.stack([x, y]))
@@ -57,8 +59,9 @@ def _exist(values: Rows) -> NDArray[np.bool_]:
 
 
 def on_axis(found: tuple[Rows, Rows] | None, axis: Rows, chains: int, curves: int, metric: str) -> Rows:
-    """Curves (C, k, n) at the points of a common axis: the last value at or before each; inf before the first, and of
-    a diverged run. Errors at the end are on no axis.
+    """Return curves (C, k, n) at the points of a common axis: the last value at or before each point.
+
+    Before the first value, and for a diverged run (`found` is None), it is inf. Errors at the end have no axis.
     """
     if found is None:
         return np.full((chains, curves, len(axis)), math.inf)
@@ -71,7 +74,7 @@ def on_axis(found: tuple[Rows, Rows] | None, axis: Rows, chains: int, curves: in
 
 
 def statistic(rows: Rows, axis: Rows, metric: str) -> float:
-    """The statistic of some chains: of low error, the worse of z and z^2."""
+    """Return the statistic of some chains; for low error the larger one of z and z^2."""
     if metric == LOW_ERROR:
         return max(last_crossing(curve, axis, THRESHOLD) for curve in np.median(rows, axis=0))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -79,7 +82,7 @@ def statistic(rows: Rows, axis: Rows, metric: str) -> float:
 
 
 def _replicates(side: Sequence[Rows], axis: Rows, metric: str) -> Rows:
-    """The statistic on resampled seeds. The draws depend on the number of seeds only: both sides get the same."""
+    """Return the statistic on resampled seeds, which depend on the number of seeds only: both sides get the same."""
     rows, seed_of_row = np.concatenate(side), np.repeat(np.arange(float(len(side))), [len(part) for part in side])
     if metric == LOW_ERROR:
         return np.maximum(*(bootstrap_low_error(rows[:, k], axis, seed_of_row) for k in range(2)))

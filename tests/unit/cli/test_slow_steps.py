@@ -45,5 +45,6 @@ def test_no_compiler_is_said_once_where_it_matters_and_the_runs_are_plain(bench)
     code, _, said = bench(*RUN, "--budget", "steps=6000", compiler="none")
     assert (code, said.count("long runs are not compiled and take more time")) == (0, 1)
     assert modes(bench, "none") == ["plain"]
-    for words in (["--budget", "steps=600"], ["--budget", "steps=6000", "--set", "run.compile=plain"]):
-        assert "not compiled" not in bench(*RUN, *words, compiler="none")[2]
+    for words in (["--budget", "steps=600"], ["--budget", "steps=6001", "--set", "run.compile=plain"]):
+        code, _, said = bench(*RUN, *words, compiler="none")
+        assert (code, "2 to do" in said, "not compiled" in said) == (0, True, False)

@@ -89,6 +89,7 @@ def test_doctor_names_a_results_folder_that_is_a_file(tmp_path, capsys):
     assert "--results" in rows["results folder"]["what to do"]
     assert rows["torch"]["state"] == "ok"
     assert rows["duckdb"]["state"] == "ok"
+    assert "C++ compiler" in rows
 
 
 def test_doctor_names_a_version_that_is_too_old():

@@ -70,6 +70,13 @@ def test_the_first_positions_are_those_of_a_run_of_the_optimiser(optimiser):
     assert torch.equal(started.theta, run_loop(loop(optimiser, 40)).theta)
 
 
+def test_the_reason_why_a_warm_start_is_not_compiled_is_the_loops():
+    made = loop(SGLD(), 10, (Adam(), 0.01, 40))
+    assert made.why_not is None
+    made.warm.stepper.why_not = error = RuntimeError("no compiler")
+    assert made.why_not is error
+
+
 def test_minibatches_go_on_where_the_warm_start_ends():
     """An optimiser that starts from itself is one run of both lengths."""
     both = run_loop(loop(SGD(), 25, (SGD(), 0.01, 12)))
