@@ -151,14 +151,16 @@ class _Pace:
 
 @functools.cache
 def _finished(results: Path) -> list[tuple[tuple[Any, ...], dict[str, Any], _Pace | None]]:
-    """Return (method, task, seed), spec and pace of every attempt in a results folder.
+    """Return (method, task, seed), spec and pace of every attempt in a results folder that has a result.
 
     Unreadable attempts are skipped, because the result only serves to explain why a run is new and how long it takes.
     """
     found = []
     ledger = Ledger(results)
     for attempt in (attempt for key in ledger.all_keys() for attempt in ledger.attempts(key)):
-        spec, result = read_json(attempt.path / "spec.json") or {}, read_json(attempt.path / "result.json") or {}
+        spec, result = read_json(attempt.path / "spec.json"), read_json(attempt.path / "result.json")
+        if spec is None or result is None:
+            continue
         try:
             who = (spec["method"], spec["task"]["name"], spec["seed"])
             chains, params = spec["chains"] + 0, (spec["task"]["params"], spec["sampler"]["params"])

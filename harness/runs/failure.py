@@ -7,14 +7,13 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
-import torch
-
 from harness.contracts.plugin_errors import format_error
 from harness.results.ledger.attempt import Attempt, now
 from harness.results.records import AttemptResult, Status
 from harness.results.spec import RunSpec
 from harness.runs.limit import OutOfTimeError
 from harness.system.errors import FULL, BenchError, DataError, PluginError, why
+from harness.system.memory import lacks_memory
 
 Send = Callable[[str, dict[str, Any]], None]
 
@@ -49,7 +48,7 @@ def setting_up(spec: RunSpec) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, BenchError | MemoryError | torch.OutOfMemoryError) or lost_device(error):
+        if isinstance(error, BenchError) or lacks_memory(error) or lost_device(error):
             raise
         raise PluginError(f"{spec.method} on {spec.task.name} cannot begin: {format_error(error)}") from error
 
@@ -89,5 +88,4 @@ def _failure(error: BaseException) -> tuple[str, str]:
     """Return the status of a run that an error ended, and the reason as text."""
     if isinstance(error, OutOfTimeError):
         return Status.TIMEOUT, str(error)
-    lack = isinstance(error, torch.OutOfMemoryError | MemoryError)
-    return Status.OUT_OF_MEMORY if lack else Status.ERROR, format_error(error)
+    return Status.OUT_OF_MEMORY if lacks_memory(error) else Status.ERROR, format_error(error)

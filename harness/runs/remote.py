@@ -35,7 +35,8 @@ LOOK_SECONDS = 2.0
 ASK_SECONDS = 10.0
 """Time between two queries to the engine. Each is about all jobs."""
 GONE = 3
-"""Number of queries in a row after which a job that the engine does not know is over."""
+"""Number of queries in a row, without a message of its agent between them, after which a job that the engine does not know
+is over."""
 SUBMIT_SECONDS = 300.0
 FOLDER = "jobs"
 
@@ -92,7 +93,7 @@ class Submitted:
                     taken = False
         if log is None:
             return taken
-        self._seen[LOG] = version
+        self._seen[LOG], self._missed = version, 0
         found = json.loads(log)
         if found["agent"] != self.log.get("agent"):
             self._messages_read = 0

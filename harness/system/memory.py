@@ -1,4 +1,4 @@
-"""The memory of this process: its limit, and the reuse of freed memory."""
+"""The memory of this process: its limit, errors that say that it lacks, and the reuse of freed memory."""
 
 from __future__ import annotations
 
@@ -21,6 +21,15 @@ def memory_limit(need: int = 0) -> str:
         return ""
     enough = f" to {need} GiB or more" if need else ""
     return f"its address space is limited to {limit / 2**30:.1f} GiB: raise the limit (`ulimit -v`){enough}"
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Return whether an error of Python or torch says that memory is lacking, of this machine or of a GPU.
+
+    torch raises a `RuntimeError` when the CPU's memory lacks, and an `OutOfMemoryError` when a GPU's does.
+    """
+    said = "DefaultCPUAllocator" in str(error) and isinstance(error, RuntimeError)
+    return said or isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
 
 
 def keep_freed() -> None:

@@ -35,7 +35,7 @@ READERS = {"cifar10": files.cifar10, "cifar100": files.cifar100}
 
 _NARROW: Mapping[str, Mapping[str, Any]] = {
     "smoke": {"task.width": 4, "task.test_images": 250, "run.thin": 1, "run.burn_in": 0.5},
-    "quick": {"task.width": 8},
+    "quick": {"task.width": 16},
 }
 """What makes the short budgets seconds and minutes on two cores: the network as published takes a second a step."""
 

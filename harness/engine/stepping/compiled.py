@@ -15,6 +15,7 @@ from harness.engine.stepping.noise import Noise, StepNoise
 from harness.engine.stepping.plain import advance
 from harness.engine.stepping.potential import CountingPotential, Potential
 from harness.system.errors import BenchError
+from harness.system.memory import lacks_memory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,10 +55,10 @@ class Compiled:
 
         try:
             return Native(_step(sampler, potential, block), theta, state, block)
-        except (BenchError, MemoryError):
-            raise  # for example, a time limit was reached, or a step breaks the contract
-        except Exception as error:  # noqa: BLE001 - whatever a plugin raises only when it is recorded
-            self.why_not = error
+        except Exception as error:
+            if isinstance(error, BenchError) or lacks_memory(error):
+                raise  # for example, a time limit was reached, or a step breaks the contract
+            self.why_not = error  # whatever a plugin raises only when it is recorded
             return None
 
 

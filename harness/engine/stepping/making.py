@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from harness.system.errors import BenchError, PluginError
+from harness.system.memory import lacks_memory
 
 if TYPE_CHECKING:
     from harness.contracts.sampler import Sampler
@@ -22,15 +23,13 @@ def kind_of(block: Block) -> tuple[bool, ...]:
 @contextmanager
 def making(sampler: Sampler, how: str = "compiled") -> Iterator[None]:
     """Turn errors in making a sampler's code into a `PluginError` with all reasons, except lack of memory or time."""
-    import torch
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # hints from the compiler, for example about TF32
             yield
-    except (BenchError, torch.OutOfMemoryError, MemoryError):
-        raise  # for example, a time limit was reached
     except Exception as error:
+        if isinstance(error, BenchError) or lacks_memory(error):  # BenchError: for example, a time limit was reached
+            raise
         raise PluginError(
             f"{type(sampler).__name__} was not {how}; --set run.compile=plain runs it step by step. "
             f"The reason: {_reasons(error)}"

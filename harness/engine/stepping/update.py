@@ -42,11 +42,11 @@ class Update:
     """Whether every step calls the potential; a recorded one is replayed without calls."""
 
     in_place = True
-    why_not: Exception | None = None
 
     def __init__(self, backend: str = "inductor") -> None:
         self.backend = backend
         self.compiling = 0.0
+        self.why_not: Exception | None = None
         self._made: dict[tuple[bool, ...], Function] = {}
 
     def advance(
@@ -81,6 +81,8 @@ class Update:
         block: Block,
         now: tuple[Tensor, Tensor, list[Tensor]],
     ) -> None:
+        import torch
+
         potential.bind(batch)
         kind = kind_of(block)
         made = self._made.get(kind)
@@ -88,9 +90,15 @@ class Update:
             made(theta, state, *now)
             return
         began = time.perf_counter()
-        made = self._made[kind] = _compile(_update(sampler, potential, block), self.backend)
+        update = _update(sampler, potential, block)
+        made = self._made[kind] = _compile(update, self.backend)
         with making(sampler):
-            made(theta, state, *now)
+            try:
+                made(theta, state, *now)
+            except torch._dynamo.exc.BackendCompilerFailed as error:  # noqa: SLF001 - it has no public name
+                self.why_not = error
+                self._made[kind] = update
+                update(theta, state, *now)  # nothing was written yet
         self.compiling += time.perf_counter() - began
 
 

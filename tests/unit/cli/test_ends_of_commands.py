@@ -125,6 +125,26 @@ def test_a_plan_says_which_runs_have_a_checkpoint(tmp_path, capsys):
     assert "1 run: 0 done before, 1 failed before, 0 to do" in capsys.readouterr().err
 
 
+def test_a_plan_names_the_nearest_finished_run(tmp_path, capsys):
+    from harness.cli import plan as verb
+    from harness.cli.options import request
+    from harness.runs.plan import plan
+
+    ledger = Ledger(tmp_path)
+    ledger.prepare()
+    [item] = plan(context.plugins(), request(["sgld"], ["mixture5"], "0", None, "smoke", None, None, None), ledger)
+    attempt = Attempt.create(ledger.runs, item.spec, {"id": "e"})
+
+    def why():
+        verb._finished.cache_clear()
+        assert run(["--results", str(tmp_path), *PLAN, "--chains", "3", "--json"]) == 0
+        return json.loads(capsys.readouterr().out)[0]["why"]
+
+    assert why() == "never run"  # the other run is unfinished
+    attempt.conclude(AttemptResult(status="done"))
+    assert why() == "differs from a finished run in chains"
+
+
 def test_a_rate_is_measured_once_for_all_seeds(tmp_path, monkeypatch):
     from harness.cli.options import request
     from harness.runs import local

@@ -104,7 +104,11 @@ def test_draws_compared_with_another_truth_are_drawn_again(ledger):
     assert session(ledger).loop.position > 0
 
 
-@pytest.mark.parametrize("cause", [torch.OutOfMemoryError("no memory"), None])
+@pytest.mark.parametrize(
+    "cause",
+    [torch.OutOfMemoryError("no memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory"), None],
+    ids=["gpu", "cpu", "time"],
+)
 def test_what_failed_for_want_of_means_goes_on_in_a_new_attempt(ledger, tmp_path, cause):
     block = session(ledger)
     block.advance()

@@ -395,6 +395,18 @@ def test_a_job_that_the_engine_forgets_is_given_up_after_some_questions(ledger):
     assert "does not know it" in outcome.failures[0][1]
 
 
+def test_a_job_that_the_engine_forgets_goes_on_for_as_long_as_its_agent_writes(ledger):
+    (alive,) = submit(ledger, Told(), job(ledger, 0))
+    for number in range(2 * remote.GONE):
+        log = {"agent": "a", "progress": {}, "messages": [["note", {"key": "x"}]] * number}
+        alive.exchange.put(LOG, json.dumps(log).encode())
+        alive.listen(ledger, lambda *_: None)
+        assert alive.over(None, asked=True) is None
+    ends = [alive.over(None, asked=True) for _ in range(remote.GONE - 1)]
+    assert ends[:-1] == [None] * len(ends[:-1])
+    assert "does not know it" in ends[-1]
+
+
 def test_an_engine_that_does_not_answer_is_waited_for(ledger, monkeypatch):
     launcher = Told()
     (waiting,) = submit(ledger, launcher, job(ledger, 0))
