@@ -35,8 +35,7 @@ LOOK_SECONDS = 2.0
 ASK_SECONDS = 10.0
 """Time between two queries to the engine. Each is about all jobs."""
 GONE = 3
-"""Number of queries in a row, without a message of its agent between them, after which a job that the engine does not know
-is over."""
+"""Number of queries after which a job that the engine does not know is over, if its agent sends nothing between them."""
 SUBMIT_SECONDS = 300.0
 FOLDER = "jobs"
 

@@ -68,6 +68,8 @@ class Posteriors(Sampler):
             step_size, heat = (x if self.elementwise or not x.dim() else x[chain, 0] for x in (h, T))
             params = theta[chain]
             transform = self.transform(_log_posterior(name, params), step_size, heat)
+            if not hasattr(transform, "init") or not hasattr(transform, "update"):
+                raise PluginError(f"{name}: transform() returned {transform!r:.80}, which has no init and update")
             if g is None:
                 with randomness:
                     new = transform.init(params)
@@ -78,6 +80,10 @@ class Posteriors(Sampler):
                 with randomness:
                     new, _ = transform.update(type(fresh)(**{**fresh.to_dict(), **kept, "params": params}), g[chain])
             found.append({entry: leaf for entry, leaf in new.to_dict().items() if entry not in NOT_KEPT})
+        if other := [entry for entry, leaf in found[0].items() if not isinstance(leaf, torch.Tensor)]:
+            raise PluginError(
+                f"{name}: {other[0]!r} of the transform's state is no tensor, so that no checkpoint can hold it"
+            )
         if wrong := [entry for entry, leaf in found[0].items() if self.elementwise and leaf.shape != theta.shape]:
             raise PluginError(
                 f"{name}: {wrong[0]!r} of the transform's state is not of each coordinate; set elementwise = False"

@@ -120,13 +120,17 @@ class TorchOptim(Sampler):
     def made(self, parameter: Tensor, h: Tensor, T: Tensor) -> Optimizer:
         """Return the optimiser of a copy of one chain, or of all chains, before its first step.
 
-        Raise `PluginError` if torch refuses to make it, or if it has a weight decay.
+        Raise `PluginError` if torch refuses to make it, if it is something else, or if it has a weight decay.
         """
         group = {"params": [parameter.clone().requires_grad_()], "lr": float(h), "temperature": float(T)}
         try:
             optimiser = self.optimiser([group])
         except (TypeError, ValueError) as error:
             raise PluginError(f"{type(self).__name__}: torch refuses to make it: {error}") from error
+        if not isinstance(optimiser, torch.optim.Optimizer):
+            raise PluginError(
+                f"{type(self).__name__}: optimiser() returned {optimiser!r:.80}, not a torch.optim.Optimizer"
+            )
         if optimiser.param_groups[0].get("weight_decay"):
             raise PluginError(
                 f"{type(self).__name__}: {type(optimiser).__name__} has a weight_decay, and the prior belongs to the "

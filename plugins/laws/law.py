@@ -125,7 +125,7 @@ def compiled(running: Loop) -> Loop:
     """
     finish(running)
     why_not = running.stepper.why_not
-    if isinstance(why_not, Breach):
+    if isinstance(why_not, Breach) or (why_not is not None and running.stepper.in_place):
         raise Broken(f"it was not compiled: {why_not}")
     if why_not is not None:
         raise Skip(f"its steps are not compiled but done one by one: {why_not}")

@@ -41,6 +41,21 @@ def test_what_plain_steps_do_in_every_stage(name):
     assert loops[0].cost == loops[1].cost
 
 
+def test_steps_whose_compiler_fails_are_done_one_by_one(monkeypatch):
+    def fail(_graph, _inputs):
+        raise RuntimeError("no such instruction")
+
+    def compiled(made, _):
+        return torch.compile(made, fullgraph=True, dynamic=False, backend=fail)
+
+    monkeypatch.setattr("harness.engine.stepping.update._compile", compiled)
+    loops, (plain, update) = both(Heart(batch=50), SAMPLERS["sghmc"], STAGES, 12, chains=2)
+    for expected, found in zip(plain, update, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+    assert loops[0].cost == loops[1].cost
+    assert "no such instruction" in str(loops[1].why_not)
+
+
 def test_a_state_may_hold_theta_and_draws_stay_what_they_were():
     loops, (plain, update) = both(Mixture5(), SharesTheta(), STAGES, 40, chains=3)
     torch.testing.assert_close(update[0], plain[0], rtol=1e-9, atol=1e-12)

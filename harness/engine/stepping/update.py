@@ -96,7 +96,7 @@ class Update:
             try:
                 made(theta, state, *now)
             except torch._dynamo.exc.BackendCompilerFailed as error:  # noqa: SLF001 - it has no public name
-                self.why_not = error
+                self.why_not = error.inner_exception
                 self._made[kind] = update
                 update(theta, state, *now)  # nothing was written yet
         self.compiling += time.perf_counter() - began

@@ -148,6 +148,7 @@ def test_noise_comes_from_the_streams_of_the_chains(elementwise):
         (torch.optim.SparseAdam, False, "failed"),
         (lambda groups: torch.optim.AdamW(groups, weight_decay=0.1), True, "the prior belongs to the task"),
         (lambda groups: torch.optim.Adam(groups, betas=(2, 3)), True, "torch refuses to make it"),
+        (lambda _: torch.optim.Adam, True, "not a torch.optim.Optimizer"),
         (Forgetful, False, "changes its parameter group"),
         (WithText, False, "is no tensor"),
         (OfTheChain, True, "set elementwise = False"),
@@ -233,9 +234,29 @@ class Twice:
             self.log_posterior(state.params, batch)
 
 
-def test_a_second_look_at_the_gradient_is_refused():
-    with pytest.raises(PluginError, match="more than once in a step"):
-        advanced(transformed(Twice, elementwise=True), start())
+class Nested(Own):
+    def to_dict(self):
+        return {**super().to_dict(), "moments": ()}
+
+
+class KeepsATuple(Twice):
+    init = staticmethod(Nested)
+
+    def update(self, state, batch):
+        return state, None
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (Twice, "more than once in a step"),
+        (KeepsATuple, "'moments' of the transform's state is no tensor"),
+        (lambda *_: None, "returned None, which has no init and update"),
+    ],
+)
+def test_a_transform_that_it_cannot_be_is_refused(build, words):
+    with pytest.raises(PluginError, match=words):
+        advanced(transformed(build, elementwise=True), start())
 
 
 def example(name, folder):
