@@ -35,7 +35,7 @@ LOOK_SECONDS = 2.0
 ASK_SECONDS = 10.0
 """Time between two queries to the engine. Each is about all jobs."""
 GONE = 3
-"""Number of queries after which a job that the engine does not know is over, if its agent sends nothing between them."""
+"""Number of queries after which a job that the engine does not know is over if its agent sends nothing in between."""
 SUBMIT_SECONDS = 300.0
 FOLDER = "jobs"
 
