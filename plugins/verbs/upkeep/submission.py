@@ -62,8 +62,10 @@ def read(path: Path) -> Submission:
     draws, logs = known["draws"], known.get("log_weights")
     if not draws.size:
         raise DataError(f"{path}: there are no draws, of (chain, draw, coordinate) {draws.shape}")
-    if not np.isfinite(draws).all():
-        raise DataError(f"{path}: chain {np.argwhere(~np.isfinite(draws))[0][0]} has draws that are not finite")
+    storable = np.abs(draws) <= np.finfo(np.float32).max
+    if not storable.all():
+        chain = np.argwhere(~storable)[0][0]
+        raise DataError(f"{path}: chain {chain} has draws that are not finite in float32, in which draws are stored")
     if logs is not None:
         _check_weights(path, logs, draws)
     return Submission(draws.swapaxes(0, 1), None if logs is None else logs.T)
@@ -118,7 +120,8 @@ def _predictions(path: Path, known: dict[str, Array]) -> Submission:
         row = int(wrong.argmax())
         raise DataError(
             f"{path}: the probabilities of row {row} are not positive numbers that add up to 1: "
-            f"the least is {probabilities[row].min():.6g}, the sum {sums[row]:.6g}"
+            f"the least is {probabilities[row].min():.6g}, the sum {sums[row]:.6g}, which may differ from 1 by "
+            f"{ROUNDING:g} (those in float16 may differ by more: send float32)"
         )
     rows, classes = known.get("rows", np.arange(len(probabilities))), known.get("classes")
     if not np.array_equal(np.sort(rows), np.arange(len(rows))):
