@@ -165,7 +165,7 @@ def frame(**columns):
         ("a.npz", {"probabilities": np.array([[1.0, 0.0], [0.5, 0.5002]])}, "the least is 0.5, the sum 1.0002"),
         ("a.npz", {"probabilities": np.array([[1.0, 0.0], [0.5, np.nan]])}, "row 1 are not positive numbers"),
         ("a.npz", {"probabilities": np.array([[np.inf, -np.inf]])}, "row 0 are not positive numbers"),
-        ("a.npz", {"probabilities": np.array([[1.5, -0.5]])}, "the least is -0.5, the sum 1\n"),
+        ("a.npz", {"probabilities": np.array([[1.5, -0.5]])}, "the least is -0.5, the sum 1, which may"),
         ("a.npz", {"probabilities": np.eye(3)[None]}, "has shape (1, 3, 3), not (row, class)"),
         ("a.npz", {"probabilities": np.eye(3), "rows": np.arange(2)}, "rows has 2 entries, probabilities has 3"),
         ("a.npz", {"probabilities": np.eye(3), "rows": np.array([1, 2, 3])}, "rows must be the numbers 0 to 2"),
