@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from harness import MLP, TUNING_SEED, DataFile, DataProblem, DataTask, Protocol, Reference, Rows, UsageError, param
+from harness import MLP, TUNING_SEED, DataFile, DataProblem, DataTask, Reference, Rows, UsageError, param
 from tasks.datasets import uci_regression as files
+from tasks.regression.uci.bde import Bde
 from tasks.regression.uci.observer import FUNCTION_METRICS, REGRESSION_METRICS, RegressionObserver
+from tasks.regression.uci.smile import Smile, log_normal
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
     from numpy.typing import NDArray
     from torch import Tensor
@@ -26,41 +26,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-PARTS = ("train", "validation", "test")
 WIDTHS = r"[1-9]\d{0,3}(-[1-9]\d{0,3}){0,7}"
-LEAST_SIGMA = 1e-6
-
-BDE = {"variant": "bde", "hidden": "16-16-16-16", "batch": None, "data_seed": 0}
-BDE_PROTOCOLS = (
-    Protocol(
-        "bde",
-        "1,200 steps of Adam, 50,000 of warm-up and 1,000 of sampling, of two full gradients each; every tenth is kept",
-        {"smoke": 1_400, "quick": 4_000, "paper": 103_201},
-        chains=10,
-        burn_in=50 / 51,
-        thin=10,
-        settings=BDE,
-        budget_settings={"smoke": {"run.burn_in": 0.5}, "quick": {"run.burn_in": 0.5}},
-    ),
-    Protocol(
-        "bde-short",
-        "bde with 2,000 steps of warm-up, ours",
-        {"smoke": 1_400, "quick": 4_000, "paper": 7_201},
-        chains=10,
-        burn_in=2 / 3,
-        thin=10,
-        settings=BDE,
-        budget_settings={"smoke": {"run.burn_in": 0.5}, "quick": {"run.burn_in": 0.5}},
-    ),
-    Protocol(
-        "bde-ensemble",
-        "the warm start of bde alone: 1,200 full gradients",
-        {"smoke": 100, "quick": 400, "paper": 1_200},
-        chains=10,
-        settings=BDE,
-    ),
-)
-"""Of the benchmark of scikit-learn-contrib/bde, by its code."""
+VARIANTS: Mapping[str, Smile | Bde] = {"smile": Smile(), "bde": Bde()}
+"""What the settings of two sources do not share: the rows, the level of noise, and the start."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,18 +37,8 @@ class NetworkRegression(DataTask):
 
         U(theta) = sum_i [(y_i - f(x_i))^2 / (2 sigma^2) + log sigma + log(2 pi) / 2] + |theta|^2 / 2
 
-    The variant "smile" (arXiv 2602.06500): theta is the weights of f and log sigma. Rows are permuted by `data_seed`,
-    and the first 70 % are for training, the next 10 % for validation (read by `bench tune` alone), the rest for tests.
-    Features and target are standardised by their mean and sd over all rows, as in the source: so the test rows take
-    part in the scaling. The permutation is NumPy's, not that of the source, whose splits need jax. Chains start at
-    torch's initialisation of the weights and log sigma = 0.
-
-    The variant "bde" (the benchmark of scikit-learn-contrib/bde): theta is the weights of a network with two outputs, f
-    and s, and sigma(x) = log(1 + exp(s)) + 10^-6. Of the rows permuted by `data_seed` the first 20 % are for tests, the
-    rest for training; this is scikit-learn's train_test_split. All columns are standardised by their mean and sd over
-    the training rows. Chains start at weights N(0, 1 / inputs of the layer) and biases 0, and are float32.
-
-    Errors and likelihoods are in standardised units.
+    The `variant` says which rows are for training, how sigma depends on theta and x, and where chains start: that of
+    `Smile` or of `Bde`. Errors and likelihoods are in standardised units.
 
     file    the data set
     shape   rows and features of its table
@@ -99,17 +57,7 @@ class NetworkRegression(DataTask):
     prior_precision: ClassVar[float] = 1.0
     opaque: ClassVar[bool] = True
     metrics: ClassVar = (*REGRESSION_METRICS, *FUNCTION_METRICS)
-    protocols: ClassVar = (
-        Protocol(
-            "smile",
-            "50,000 steps of warm-up and 10,000 of sampling, of two gradients each; every tenth draw is kept",
-            {"smoke": 200, "quick": 2_000, "paper": 120_000},
-            chains=10,
-            burn_in=5 / 6,
-            thin=10,
-            budget_settings={"smoke": {"run.burn_in": 0.5}, "quick": {"run.burn_in": 0.5}},
-        ),
-    )
+    protocols: ClassVar = Smile.protocols
 
     batch: int | None = param(256, "[1, inf)", "n, rows in a minibatch; none: all of them", source="SMILE")  # type: ignore[misc]
     data_seed: int = param(1, "[0, 4294967295]", "of the permutation of the rows", source="SMILE: 1 to 3")
@@ -125,20 +73,24 @@ class NetworkRegression(DataTask):
 
     @property
     def dtype(self) -> str:  # type: ignore[override]
-        return "float32" if self.variant == "bde" else "float64"
+        return self.model.dtype
+
+    @property
+    def model(self) -> Smile | Bde:
+        """The rows, the level of noise, and the start."""
+        return VARIANTS[self.variant]
 
     @functools.cached_property
     def network(self) -> MLP:
         """f, and s where sigma is predicted."""
-        features = self.shape[1] if self.variant == "smile" or not self.columns else len(self.columns) - 1
-        return MLP([features, *map(int, self.hidden.split("-")), 2 if self.variant == "bde" else 1])
+        features = self.model.features(self.shape[1], self.columns)
+        return MLP([features, *map(int, self.hidden.split("-")), self.model.outputs])
 
     def dim(self) -> int:
-        return self.network.dim + (self.variant == "smile")
+        return self.network.dim + self.model.extra
 
     def terms(self) -> int:
-        n = self.shape[0]
-        return cuts(n)[0] if self.variant == "smile" else n - tests(n)
+        return self.model.training_rows(self.shape[0])
 
     def curvature(self) -> float | None:
         return self.widest if self._usual else None
@@ -152,27 +104,11 @@ class NetworkRegression(DataTask):
         return (self.hidden, self.variant) == ("16-16-16", "smile")
 
     def arrays(self, part: str) -> Mapping[str, Array]:
-        if self.variant == "smile":
-            table = standardised(self.file, self.data_seed)
-            rows = np.split(table, cuts(len(table)))[PARTS.index(part)]
-        else:
-            table = standardised_by_training(self.file, self.columns, self.data_seed)
-            rows = np.split(table, [tests(len(table))])[part == "train"]
+        rows = self.model.rows(self.file, self.columns, self.data_seed)[part]
         return {"x": rows[:, :-1], "y": rows[:, -1]}
 
     def start(self, generator: torch.Generator) -> Tensor:
-        import torch
-
-        if self.variant == "smile":
-            weights = self.network.start(generator).double()
-            return torch.cat([weights, weights.new_zeros(1)])
-        how = {"generator": generator, "dtype": torch.float64, "device": generator.device}
-        pieces = [
-            piece
-            for into, out in self.network.shapes
-            for piece in (torch.randn(into * out, **how) / math.sqrt(into), torch.zeros(out, dtype=torch.float64))
-        ]
-        return torch.cat([piece.to(generator.device) for piece in pieces])
+        return self.model.start(self.network, generator)
 
     def outputs(self, theta: Tensor, x: Tensor) -> Tensor:
         """f (C, n) at x (C, n, features)."""
@@ -180,30 +116,14 @@ class NetworkRegression(DataTask):
 
     def predicted(self, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """f (C, n) and log sigma, (C, 1) or (C, n), at x (C, n, features)."""
-        if self.variant == "smile":
-            return self.network.logits(theta[:, :-1], x)[..., 0], theta[:, -1:]
-        found = self.network.logits(theta, x)
-        return found[..., 0], softplus(found[..., 1]).log()
+        return self.model.predicted(self.network, theta, x)
 
     def log_likelihood(self, theta: Tensor, rows: Rows) -> Tensor:
         f, log_sigma = self.predicted(theta, rows["x"])
         return log_normal(rows["y"] - f, log_sigma)
 
     def value_and_grad(self, theta: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
-        import torch
-
-        present = rows["present"]
-        if self.variant == "smile":
-            f, pullback = self.network.logits_and_pullback(theta[:, :-1], rows["x"])
-            error, log_sigma = rows["y"] - f[..., 0], theta[:, -1:]
-            slope = present * error * (-2 * log_sigma).exp()
-            by_sigma = (slope * error - present).sum(1, keepdim=True)
-            return log_normal(error, log_sigma), torch.cat([pullback(slope[..., None]), by_sigma], dim=1)
-        found, pullback = self.network.logits_and_pullback(theta, rows["x"])
-        error, sigma = rows["y"] - found[..., 0], softplus(found[..., 1])
-        slope = present * error / sigma.square()
-        by_output = (slope * error - present) / sigma * found[..., 1].sigmoid()
-        return log_normal(error, sigma.log()), pullback(torch.stack([slope, by_output], dim=2))
+        return self.model.value_and_grad(self.network, theta, rows)
 
     def grad(self, theta: Tensor, rows: Rows) -> Tensor:
         return self.value_and_grad(theta, rows)[1]
@@ -231,7 +151,7 @@ class RegressionProblem(DataProblem):
     task: NetworkRegression
 
     def part(self, name: str) -> Mapping[str, Array]:
-        if self.task.variant == "bde":  # it has no validation rows
+        if "validation" not in self.task.model.parts:  # rows for training are held out
             return super().part(name)
         return self.task.arrays("validation" if name == "test" and self.tuned else name)
 
@@ -252,45 +172,6 @@ class RegressionProblem(DataProblem):
         return None if found is None or found.refused else found
 
 
-def log_normal(error: Tensor, log_sigma: Tensor) -> Tensor:
-    """log N(error; 0, sigma^2)."""
-    return -(error * (-log_sigma).exp()).square() / 2 - log_sigma - math.log(2 * math.pi) / 2
-
-
-def softplus(s: Tensor) -> Tensor:
-    """sigma = log(1 + exp(s)) + 10^-6."""
-    import torch
-
-    return torch.nn.functional.softplus(s) + LEAST_SIGMA
-
-
-def cuts(n: int) -> tuple[int, int]:
-    """Where the training and the validation part of n rows end."""
-    return int(0.7 * n), int((0.7 + 0.1) * n)
-
-
-def tests(n: int) -> int:
-    """How many of n rows are for tests under "bde": 20 %, rounded up."""
-    return -(-n // 5)
-
-
-@functools.lru_cache(maxsize=4)
-def standardised_by_training(file: DataFile, columns: tuple[int, ...] | None, data_seed: int) -> Array:
-    """The permuted table, test rows first, each column less its mean, by its sd (divisor N), of the other rows."""
-    table = files.load(file, columns)
-    table = table[np.random.RandomState(data_seed).permutation(len(table))]
-    train = table[tests(len(table)) :]
-    return np.asarray((table - train.mean(axis=0)) / train.std(axis=0))
-
-
-@functools.lru_cache(maxsize=4)
-def standardised(file: DataFile, data_seed: int) -> Array:
-    """The permuted table, each column less its mean, by its sd (divisor N)."""
-    table = files.load(file)
-    table = table[np.random.RandomState(data_seed).permutation(len(table))]
-    return np.asarray((table - table.mean(axis=0)) / table.std(axis=0))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Airfoil(NetworkRegression):
     """Airfoil Self-Noise: 1,052 rows to train on, 301 to test; 5 features, 658 parameters."""
@@ -298,7 +179,7 @@ class Airfoil(NetworkRegression):
     file: ClassVar = files.AIRFOIL
     datasets: ClassVar = (files.AIRFOIL,)
     shape: ClassVar = (1503, 5)
-    protocols: ClassVar = (*NetworkRegression.protocols, *BDE_PROTOCOLS)
+    protocols: ClassVar = (*Smile.protocols, *Bde.protocols)
     widest: ClassVar = 6e6
 
 
@@ -323,5 +204,5 @@ class Bikesharing(NetworkRegression):
     datasets: ClassVar = (files.BIKESHARING,)
     shape: ClassVar = (17_379, 11)
     columns: ClassVar = (*range(2, 14), 16)
-    protocols: ClassVar = (*NetworkRegression.protocols, *BDE_PROTOCOLS)
+    protocols: ClassVar = (*Smile.protocols, *Bde.protocols)
     widest: ClassVar = 3e6

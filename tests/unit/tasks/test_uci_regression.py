@@ -18,8 +18,10 @@ from harness.contracts.schedule import Trajectory
 from harness.contracts.task import Cost
 from plugins.laws.task_laws import law_prior_counted_once
 from tasks.datasets import uci_regression as files
+from tasks.regression.uci.bde import SETTINGS as BDE
 from tasks.regression.uci.observer import FUNCTION_METRICS, REGRESSION_METRICS, RegressionObserver
-from tasks.regression.uci.task import BDE, Airfoil, Bikesharing, Energy, cuts, standardised
+from tasks.regression.uci.smile import cuts, standardised
+from tasks.regression.uci.task import Airfoil, Bikesharing, Energy
 
 absent = [f.path for f in (files.AIRFOIL, files.ENERGY, files.BIKESHARING) if missing(f) is not None]
 needs_data = pytest.mark.skipif(bool(absent), reason=f"not under BENCH_DATA: {', '.join(absent)}")

@@ -1,0 +1,124 @@
+"""The variant "bde": rows, noise level and start of the benchmark of scikit-learn-contrib/bde, by its code."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from harness import MLP, DataFile, Protocol, Rows
+from tasks.datasets import uci_regression as files
+from tasks.regression.uci.smile import log_normal
+
+if TYPE_CHECKING:
+    import torch
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    Array = NDArray[np.float64]
+
+LEAST_SIGMA = 1e-6
+SETTINGS = {"variant": "bde", "hidden": "16-16-16-16", "batch": None, "data_seed": 0}
+
+
+class Bde:
+    """A level of noise at each input: theta is the weights of a network with two outputs, f and s.
+
+    sigma(x) = log(1 + exp(s)) + 10^-6. Of the rows permuted by `data_seed` the first 20 % are for tests, the rest for
+    training; this is scikit-learn's train_test_split. All columns are standardised by their mean and sd over the
+    training rows. Chains start at weights N(0, 1 / inputs of the layer) and biases 0, and are float32. The attributes
+    are those of `Smile`.
+    """
+
+    dtype: ClassVar[str] = "float32"
+    outputs: ClassVar[int] = 2
+    extra: ClassVar[int] = 0
+    parts: ClassVar[Sequence[str]] = ("test", "train")
+    protocols: ClassVar = (
+        Protocol(
+            "bde",
+            "1,200 steps of Adam, 50,000 of warm-up and 1,000 of sampling, of two full gradients each; every tenth is "
+            "kept",
+            {"smoke": 1_400, "quick": 4_000, "paper": 103_201},
+            chains=10,
+            burn_in=50 / 51,
+            thin=10,
+            settings=SETTINGS,
+            budget_settings={"smoke": {"run.burn_in": 0.5}, "quick": {"run.burn_in": 0.5}},
+        ),
+        Protocol(
+            "bde-short",
+            "bde with 2,000 steps of warm-up, ours",
+            {"smoke": 1_400, "quick": 4_000, "paper": 7_201},
+            chains=10,
+            burn_in=2 / 3,
+            thin=10,
+            settings=SETTINGS,
+            budget_settings={"smoke": {"run.burn_in": 0.5}, "quick": {"run.burn_in": 0.5}},
+        ),
+        Protocol(
+            "bde-ensemble",
+            "the warm start of bde alone: 1,200 full gradients",
+            {"smoke": 100, "quick": 400, "paper": 1_200},
+            chains=10,
+            settings=SETTINGS,
+        ),
+    )
+
+    def features(self, count: int, columns: Sequence[int] | None) -> int:
+        return len(columns) - 1 if columns else count
+
+    def training_rows(self, n: int) -> int:
+        return n - tests(n)
+
+    def rows(self, file: DataFile, columns: Sequence[int] | None, data_seed: int) -> Mapping[str, Array]:
+        table = standardised(file, columns, data_seed)
+        return dict(zip(self.parts, np.split(table, [tests(len(table))]), strict=True))
+
+    def start(self, network: MLP, generator: torch.Generator) -> Tensor:
+        import torch
+
+        how = {"generator": generator, "dtype": torch.float64, "device": generator.device}
+        pieces = [
+            piece
+            for into, out in network.shapes
+            for piece in (torch.randn(into * out, **how) / math.sqrt(into), torch.zeros(out, dtype=torch.float64))
+        ]
+        return torch.cat([piece.to(generator.device) for piece in pieces])
+
+    def predicted(self, network: MLP, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        found = network.logits(theta, x)
+        return found[..., 0], softplus(found[..., 1]).log()
+
+    def value_and_grad(self, network: MLP, theta: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+        import torch
+
+        found, pullback = network.logits_and_pullback(theta, rows["x"])
+        error, sigma = rows["y"] - found[..., 0], softplus(found[..., 1])
+        slope = rows["present"] * error / sigma.square()
+        by_output = (slope * error - rows["present"]) / sigma * found[..., 1].sigmoid()
+        return log_normal(error, sigma.log()), pullback(torch.stack([slope, by_output], dim=2))
+
+
+def softplus(s: Tensor) -> Tensor:
+    """Return sigma = log(1 + exp(s)) + 10^-6."""
+    import torch
+
+    return torch.nn.functional.softplus(s) + LEAST_SIGMA
+
+
+def tests(n: int) -> int:
+    """Return how many of n rows are for tests: 20 %, rounded up."""
+    return -(-n // 5)
+
+
+@functools.lru_cache(maxsize=4)
+def standardised(file: DataFile, columns: Sequence[int] | None, data_seed: int) -> Array:
+    """Return the permuted table, test rows first, each column less its mean, by its sd (divisor N), of the others."""
+    table = files.load(file, columns)
+    table = table[np.random.RandomState(data_seed).permutation(len(table))]
+    train = table[tests(len(table)) :]
+    return np.asarray((table - train.mean(axis=0)) / train.std(axis=0))

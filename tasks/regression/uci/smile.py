@@ -1,0 +1,96 @@
+"""The variant "smile": rows, noise level and start of the UCI experiments of SMILE (arXiv 2602.06500), by its code."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from harness import MLP, DataFile, Protocol, Rows
+from tasks.datasets import uci_regression as files
+
+if TYPE_CHECKING:
+    import torch
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    Array = NDArray[np.float64]
+
+
+class Smile:
+    """One level of noise: theta is the weights of f and log sigma.
+
+    Rows are permuted by `data_seed`, and the first 70 % are for training, the next 10 % for validation (read by `bench
+    tune` alone), the rest for tests. Features and target are standardised by their mean and sd over all rows, as in the
+    source: so the test rows take part in the scaling. The permutation is NumPy's, not that of the source, whose splits
+    need jax. Chains start at torch's initialisation of the weights and log sigma = 0.
+
+    outputs  of the network
+    extra    parameters beside its weights
+    parts    of the permuted rows, in their order
+    """
+
+    dtype: ClassVar[str] = "float64"
+    outputs: ClassVar[int] = 1
+    extra: ClassVar[int] = 1
+    parts: ClassVar[Sequence[str]] = ("train", "validation", "test")
+    protocols: ClassVar = (
+        Protocol(
+            "smile",
+            "50,000 steps of warm-up and 10,000 of sampling, of two gradients each; every tenth draw is kept",
+            {"smoke": 200, "quick": 2_000, "paper": 120_000},
+            chains=10,
+            burn_in=5 / 6,
+            thin=10,
+            budget_settings={"smoke": {"run.burn_in": 0.5}, "quick": {"run.burn_in": 0.5}},
+        ),
+    )
+
+    def features(self, count: int, columns: Sequence[int] | None) -> int:
+        return count
+
+    def training_rows(self, n: int) -> int:
+        return cuts(n)[0]
+
+    def rows(self, file: DataFile, columns: Sequence[int] | None, data_seed: int) -> Mapping[str, Array]:
+        table = standardised(file, data_seed)
+        return dict(zip(self.parts, np.split(table, cuts(len(table))), strict=True))
+
+    def start(self, network: MLP, generator: torch.Generator) -> Tensor:
+        import torch
+
+        weights = network.start(generator).double()
+        return torch.cat([weights, weights.new_zeros(1)])
+
+    def predicted(self, network: MLP, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        return network.logits(theta[:, :-1], x)[..., 0], theta[:, -1:]
+
+    def value_and_grad(self, network: MLP, theta: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+        import torch
+
+        f, pullback = network.logits_and_pullback(theta[:, :-1], rows["x"])
+        error, log_sigma = rows["y"] - f[..., 0], theta[:, -1:]
+        slope = rows["present"] * error * (-2 * log_sigma).exp()
+        by_sigma = (slope * error - rows["present"]).sum(1, keepdim=True)
+        return log_normal(error, log_sigma), torch.cat([pullback(slope[..., None]), by_sigma], dim=1)
+
+
+def log_normal(error: Tensor, log_sigma: Tensor) -> Tensor:
+    """Return log N(error; 0, sigma^2)."""
+    return -(error * (-log_sigma).exp()).square() / 2 - log_sigma - math.log(2 * math.pi) / 2
+
+
+def cuts(n: int) -> tuple[int, int]:
+    """Return where the training and the validation part of n rows end."""
+    return int(0.7 * n), int((0.7 + 0.1) * n)
+
+
+@functools.lru_cache(maxsize=4)
+def standardised(file: DataFile, data_seed: int) -> Array:
+    """Return the permuted table, each column less its mean, by its sd (divisor N)."""
+    table = files.load(file)
+    table = table[np.random.RandomState(data_seed).permutation(len(table))]
+    return np.asarray((table - table.mean(axis=0)) / table.std(axis=0))
