@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import chosen
 import made_up
 import planned
 
@@ -68,6 +69,7 @@ def measure(*, quick: bool = False) -> list[Record]:
             records += _smoke(folder, task, environment, 1 if quick else 3)
         records += _plans(folder, environment)
         records += _unseen(environment, quick=quick)
+        records += _modes(environment, quick=quick)
         records += _cold(environment, 1 if quick else 3)
         for count in (runs // 100, runs // 10, runs):
             records += _submitted(folder, environment, count)
@@ -246,6 +248,14 @@ def _unseen(environment: Mapping[str, str], *, quick: bool) -> list[Record]:
     off = [max(ratio, 1 / ratio) for ratio in found.values()]
     what = f"`bench plan` of {len(off)} other changes: predicted over taken, or the other way round, the worst"
     return [{**_record(what, planned.GOAL, off, "ratio"), "value": max(off), "of_each": found}] if off else []
+
+
+def _modes(environment: Mapping[str, str], *, quick: bool) -> list[Record]:
+    """Whether the mode that a run has by default is the faster one, with its compilation."""
+    found = chosen.ratios(environment, chosen.CASES[:1] if quick else chosen.CASES)
+    what = f"whole runs in the mode that is the default, over the other mode, the worst of {len(found)}"
+    values = list(found.values())
+    return [{**_record(what, chosen.GOAL, values, "ratio"), "value": max(values), "of_each": found}] if found else []
 
 
 def _sampling(results: Path) -> float:

@@ -177,6 +177,14 @@ def test_the_mode_follows_from_the_number_of_steps(monkeypatch):
     assert execution_mode.choose("compiled", 10) == "compiled"
 
 
+def test_small_networks_are_plain_and_large_ones_compiled_if_their_length_pays_for_it(monkeypatch):
+    monkeypatch.setattr(execution_mode, "lack", lambda *_: None)
+    small, large = {"dim": 5_000, "opaque": True}, {"dim": execution_mode.LARGE, "opaque": True}
+    assert execution_mode.choose(None, 10**7, **small) == "plain"
+    assert execution_mode.choose("compiled", 10, **small) == "compiled"
+    assert [execution_mode.choose(None, steps, **large) for steps in (10**4, 10**5)] == ["plain", "compiled"]
+
+
 def test_on_a_gpu_the_steps_of_networks_are_recorded_unless_a_setting_says_otherwise(monkeypatch):
     monkeypatch.setattr(execution_mode, "lack", lambda *_: None)
     assert execution_mode.choose(None, 1, "cuda", dim=5_000, opaque=True) == "compiled"

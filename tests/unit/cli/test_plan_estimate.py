@@ -16,7 +16,7 @@ def estimate(tmp_path, monkeypatch):
     """Estimate of a run from one of width 16 and batch 32 that took 2 s and 10 ms a step, over the exact one."""
 
     def planned(seeds=(0,), chains=1, budget="steps=1000", **params):
-        given = {f"task.{name}": value for name, value in {"width": 16, "batch": 32, **params}.items()}
+        given = {"task.width": 16, "task.batch": 32, **{key.replace("_", "."): value for key, value in params.items()}}
         request = RunRequest(["sghmc"], ["landsat"], list(seeds), chains, budget, given)
         return make_plan(registry(()), request, Ledger(tmp_path))
 
@@ -42,7 +42,12 @@ def test_other_steps_repeat_the_steps_and_not_the_preparation(estimate):
 
 @pytest.mark.parametrize(
     ("settings", "least", "most"),
-    [({"width": 64}, 1.2, 2), ({"batch": 512}, 1.2, 2.2), ({"width": 64, "batch": 512}, 2, 5), ({"chains": 4}, 1.1, 2)],
+    [
+        ({"task_width": 64}, 1.2, 2),
+        ({"task_batch": 512}, 1.2, 2.2),
+        ({"task_width": 64, "task_batch": 512}, 2, 5),
+        ({"chains": 4}, 1.1, 2),
+    ],
 )
 def test_the_arithmetic_of_a_step_grows_with_width_batch_and_chains_and_the_rest_does_not(
     estimate, settings, least, most
@@ -54,4 +59,7 @@ def test_the_arithmetic_of_a_step_grows_with_width_batch_and_chains_and_the_rest
 
 
 def test_plain_steps_say_how_long_compiled_ones_take_at_most(estimate):
-    assert estimate(budget="steps=10000000") == (pytest.approx(100_002.0), "at most, from steps done one by one")
+    assert estimate(budget="steps=10000000", run_compile="compiled") == (
+        pytest.approx(100_002.0),
+        "at most, from steps done one by one",
+    )

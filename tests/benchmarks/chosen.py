@@ -1,0 +1,69 @@
+"""Whether runs are compiled where it pays: seconds of a run in the mode that it has by default, over the other mode.
+
+    python tests/benchmarks/chosen.py
+
+The seconds are those of the whole run, with its compilation. Each mode has a cache folder of its own, empty at first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+GOAL = 1.2
+CASES = (
+    ("sgld", "mixture25", "steps=2000"),
+    ("sgld", "mixture25", "quick"),
+    ("sghmc", "blr-german", "quick"),
+    ("sgld", "airfoil@smile", "steps=10000"),
+    ("sghmc", "landsat", "quick"),
+    ("santa", "landsat", "quick"),
+    ("santa", "notmnist", "quick"),
+)
+
+
+def ratios(environment: Mapping[str, str], cases: Any = CASES) -> dict[str, float]:
+    """Seconds by default over those of the other mode, of each case; one whose data are not there is left out."""
+    found = {}
+    for method, task, budget in cases:
+        name = f"{method} on {task}, {budget}"
+        with tempfile.TemporaryDirectory() as place:
+            try:
+                mode, default = _run(method, task, budget, None, Path(place, "default"), environment)
+                other = "plain" if mode == "compiled" else "compiled"
+                _, seconds = _run(method, task, budget, other, Path(place, "other"), environment)
+            except subprocess.CalledProcessError as error:
+                sys.stderr.write(f"{name}: not measured: {error.stderr.strip()[-200:]}\n")
+                continue
+        found[f"{name} ({mode})"] = default / seconds
+        sys.stderr.write(f"{name}: {default:.2f} s {mode}, {seconds:.2f} s {other}\n")
+    return found
+
+
+def _run(
+    method: str, task: str, budget: str, mode: str | None, place: Path, environment: Mapping[str, str]
+) -> tuple[str, float]:
+    """The mode of a run, and its seconds."""
+    settings = [f"run.compile={mode}"] if mode else []
+    if not task.startswith(("mixture", "blr")):
+        settings.append("schedule.step_size=1e-7")
+    words = ["run", "--sampler", method, "--task", task, "--budget", budget, "--seeds", "0", "--chains", "1"]
+    command = [sys.executable, "-c", "from harness.cli import main; main()", "--results", str(place), *words]
+    caches = {"BENCH_CACHE": str(place / "cache"), "TORCHINDUCTOR_CACHE_DIR": str(place / "cache" / "inductor")}
+    subprocess.run(
+        [*command, *(["--set", *settings] if settings else [])],
+        env={**environment, **caches}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    (attempt,) = place.glob("runs/*/*/*/result.json")
+    spec = json.loads(attempt.with_name("spec.json").read_text())
+    return spec["compile"], sum(json.loads(attempt.read_text())["seconds"].values())
+
+
+if __name__ == "__main__":
+    print(json.dumps(ratios(os.environ), indent=1))  # noqa: T201 - a script
