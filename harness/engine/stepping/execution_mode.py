@@ -16,7 +16,7 @@ COMPILED_FROM = 5_000
 LARGE = 100_000
 """Number of parameters of a chain from which a compiled step is one update, without a loop over steps.
 
-A compiled step of a smaller network is one, too, but its call takes 0.2 ms and saves less: its runs are plain by default.
+A compiled step of a smaller network is one, too, but its call takes 0.2 ms and saves less; its default is plain.
 """
 
 LARGE_COMPILED_FROM = 3e9
