@@ -44,12 +44,17 @@ def writing() -> Iterator[None]:
 
 @contextmanager
 def setting_up(spec: RunSpec) -> Iterator[None]:
-    """Convert what plugins raise before the first step to a `PluginError`, except errors of memory or a lost device."""
+    """Convert what plugins raise before the first step to a `PluginError`, or to a `MemoryError` if memory lacks.
+
+    Errors of a lost device stay what they are.
+    """
     try:
         yield
     except Exception as error:
-        if isinstance(error, BenchError) or lacks_memory(error) or lost_device(error):
+        if isinstance(error, BenchError) or lost_device(error):
             raise
+        if lacks_memory(error):
+            raise MemoryError(f"{spec.method} on {spec.task.name}: {format_error(error)}") from error
         raise PluginError(f"{spec.method} on {spec.task.name} cannot begin: {format_error(error)}") from error
 
 

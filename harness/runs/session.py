@@ -31,7 +31,6 @@ from harness.runs.resume import TRUTH, Arrays, build, check_code, open_attempt
 from harness.runs.truths import checksum
 from harness.runs.worker import Job
 from harness.system.locks import Lock
-from harness.system.memory import lacks_memory
 
 Send = Callable[[str, dict[str, Any]], None]
 WRITERS = 4
@@ -85,9 +84,7 @@ class Session:
             began = time.perf_counter()
             try:
                 loop = first or build(some, job)
-            except (RuntimeError, MemoryError) as error:
-                if not lacks_memory(error):
-                    raise
+            except MemoryError as error:
                 fail_all(attempts, some, error, traceback.format_exc(), send)
                 continue
             session = cls(loop, some, attempts, [c for c in checkpoints if c is not None], job, send)

@@ -30,7 +30,7 @@ from harness.results.spec import Execution, RunSpec
 from harness.runs.limit import interrupted_after
 from harness.system.errors import BenchError, DataError, UsageError
 from harness.system.locks import HeldError, Lock, lock_device
-from harness.system.memory import keep_freed
+from harness.system.memory import keep_freed, lacks_memory
 
 CHECKPOINT_SECONDS = 300.0
 """Time between two checkpoints, unless BENCH_CHECKPOINT_SECONDS sets another."""
@@ -119,8 +119,9 @@ def serve(function: str, arguments: tuple[Any, ...], patient: bool, pipe: Connec
     except BaseException as error:  # noqa: BLE001 - the launcher must be told of any error
         from harness.runs.failure import lost_device
 
-        message, trace = lost_device(error), traceback.format_exc()
-        kind, message = ("device lost", message) if message else ("failed", f"worker failed: {format_error(error)}")
+        device, trace = lost_device(error), traceback.format_exc()
+        message = f"not enough memory: {error}" if lacks_memory(error) else f"worker failed: {format_error(error)}"
+        kind, message = ("device lost", device) if device else ("failed", message)
         send(kind, {"message": message, "exit_code": 1, "held": False, "traceback": trace})
 
 
