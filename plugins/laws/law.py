@@ -121,7 +121,8 @@ def finish(running: Loop) -> Loop:
 def compiled(running: Loop) -> Loop:
     """Run a loop in compiled mode to its end, and return it.
 
-    Raise `Broken` if a step does something that no step may do, and `Skip` if its steps are not compiled.
+    Raise `Broken` if a step does something that no step may do, or if the update of many parameters cannot be traced, and
+    `Skip` if its steps are not compiled.
     """
     finish(running)
     why_not = running.stepper.why_not

@@ -9,6 +9,8 @@ from support import SAMPLERS, both, make_loop, run_loop
 
 import harness.engine.stepping
 from harness.engine.stepping import execution_mode
+from plugins.laws.law import Broken
+from plugins.laws.task_compiled import law_compiled_is_plain
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sghmc_svrg import SGHMCSVRG
 from plugins.samplers.sgld import SGLD
@@ -41,7 +43,8 @@ def test_what_plain_steps_do_in_every_stage(name):
     assert loops[0].cost == loops[1].cost
 
 
-def test_steps_whose_compiler_fails_are_done_one_by_one(monkeypatch):
+@pytest.fixture
+def compiler_that_fails(monkeypatch):
     def fail(_graph, _inputs):
         raise RuntimeError("no such instruction")
 
@@ -49,6 +52,16 @@ def test_steps_whose_compiler_fails_are_done_one_by_one(monkeypatch):
         return torch.compile(made, fullgraph=True, dynamic=False, backend=fail)
 
     monkeypatch.setattr("harness.engine.stepping.update._compile", compiled)
+
+
+@pytest.mark.usefixtures("compiler_that_fails")
+def test_the_law_does_not_pass_where_an_update_is_not_compiled():
+    with pytest.raises(Broken, match="no such instruction"):
+        law_compiled_is_plain(Heart(batch=50))
+
+
+@pytest.mark.usefixtures("compiler_that_fails")
+def test_steps_whose_compiler_fails_are_done_one_by_one():
     loops, (plain, update) = both(Heart(batch=50), SAMPLERS["sghmc"], STAGES, 12, chains=2)
     for expected, found in zip(plain, update, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
