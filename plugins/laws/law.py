@@ -121,8 +121,8 @@ def finish(running: Loop) -> Loop:
 def compiled(running: Loop) -> Loop:
     """Run a loop in compiled mode to its end, and return it.
 
-    Raise `Broken` if a step does something that no step may do, or if the update of many parameters cannot be traced, and
-    `Skip` if its steps are not compiled.
+    Raise `Broken` if a step does something that no step may do, or if an update of many parameters is not compiled, and
+    `Skip` if other steps are not.
     """
     finish(running)
     why_not = running.stepper.why_not
