@@ -82,7 +82,7 @@ class Reproduction:
     @property
     def run_keys(self) -> set[str]:
         """The keys of all runs that the ledger uses."""
-        used = [ours for entry in self.cells for ours in (entry.ours, *entry.tried)]
+        used = [ours for entry in self.cells for ours in (entry.ours, *entry.tried, *entry.others)]
         used += [side for entry in self.claims for side in (*entry.ours, *entry.tried)]
         return {run.key for ours in used if ours is not None for run in ours.group.runs}
 
@@ -159,7 +159,8 @@ def _earlier(changed: Sequence[str]) -> str:
 def _cell(cell: Reported, groups: dict[Setup, list[Group]], registry: Registry | None) -> CellEntry:
     side = _of(cell)
     members = groups.get(side, []) if side is not None and cell.metric else []
-    others = [_ours(group, cell.metric) for group in members if group.budget != "paper" and group.done]
+    elsewhere = [_ours(group, cell.metric) for group in members if group.budget != "paper"]
+    others = [ours for ours in elsewhere if _measured(ours)]
     tried = [_ours(group, cell.metric) for group in members if of_sweep(group)]
     ours = _best(members, cell.metric)
     match = verdict(ours.group, ours.estimate, cell) if ours is not None and ours.estimate is not None else None

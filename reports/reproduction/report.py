@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -59,7 +60,7 @@ class ReproductionLedger(Report):
             tables += [_cells(f"{paper}, {label}", cells)] if cells else []
             tables += [_claims(f"{paper}, {label}: claims", claims)] if claims else []
             tables += _related_values(f"{paper}, {label}: related values", claims)
-        others = [*_tried(found), *_others(found)]
+        others = [*_tried(found), *_others(store, found)]
         return Result(tables=[*tables, *others], records=Records(lambda: _records(found)))
 
 
@@ -218,19 +219,30 @@ def _tried(found: Reproduction) -> list[Table]:
     return [_table("Declared sweeps", columns, rows, numbers, [note])]
 
 
-def _others(found: Reproduction) -> list[Table]:
+def _others(store: Store, found: Reproduction) -> list[Table]:
     rows = [(entry, ours) for entry in found.cells for ours in entry.others]
     if not rows:
         return []
+    set_by = {ours.group.key: _set_by_budget(store, ours) for _, ours in rows}
     columns: dict[str, Callable[[tuple[CellEntry, Ours]], str]] = {
         "cell": lambda r: f"{r[0].cell.paper}, {r[0].cell.table}: {r[0].cell.row}, {r[0].cell.column}",
         "budget": lambda r: r[1].group.budget,
+        "steps": lambda r: number(r[1].group.steps),
+        "settings of the budget": lambda r: set_by[r[1].group.key],
         "reported": lambda r: r[0].cell.text,
         "ours": lambda r: _value(r[1]),
         "seeds": lambda r: str(len(r[1].group.runs)),
     }
-    note = "not the published length: no verdict"
-    return [_table("At other budgets", columns, rows, {"reported", "ours", "seeds"}, [note])]
+    note = "not the published length, and perhaps a smaller network: no verdict"
+    return [_table("At other budgets", columns, rows, {"steps", "reported", "ours", "seeds"}, [note])]
+
+
+def _set_by_budget(store: Store, ours: Ours) -> str:
+    """Return the settings that the protocol gives runs of this budget alone: "task.width=16"."""
+    group = ours.group
+    ((text,),) = (row.values() for row in store.rows("select origins from run where run_key = $1", [group.runs[0].key]))
+    mark = f"protocol {group.protocol}, {group.budget}"
+    return ", ".join(f"{name}={o['value']}" for name, o in json.loads(text).items() if o["source"] == mark) or "-"
 
 
 def _table(

@@ -72,14 +72,20 @@ def test_the_sides_of_a_claim_are_of_one_version_of_the_tasks_code(tmp_path):
 
 
 def test_another_budget_stands_apart_without_a_verdict(tmp_path):
-    write_table_4(tmp_path, budget="quick", steps=15_000)
+    of_budget = {"value": 2, "provenance": "default", "source": "protocol csgmcmc, quick"}
+    origins = {"run.thin": of_budget, "task.sd": {**of_budget, "source": "protocol csgmcmc"}}
+    write_table_4(tmp_path, budget="quick", steps=15_000, origins=origins)
     found = ledger(tmp_path, paper="csgmcmc", tables=("Table 4",))
     assert set(verdicts(found).values()) == {"not run"}
     assert all(len(entry.others) == 1 for entry in found.cells)
     assert {entry.finding for entry in found.claims} == {"not run"}
-    assert found.run_keys == set()
+    used = {run.key for entry in found.cells for ours in entry.others for run in ours.group.runs}
+    assert found.run_keys == used != set()
     result = ReproductionLedger().build(store(tmp_path, bench_papers()), Request(paper="csgmcmc", tables=("4",)))
     assert result.tables[-1].title == "At other budgets"
+    assert {(row["steps"], row["settings of the budget"]) for row in result.tables[-1].rows} == {
+        ("15,000", "run.thin=2")
+    }
     quick = [record for record in result.records if record["budget"] == "quick"]
     assert len(quick) == 4
     assert {record["verdict"] for record in quick} == {None}
