@@ -230,7 +230,15 @@ def whole_commands(record: Mapping[str, Any]) -> str:
     if not record["commands"]:
         return "Not measured."
     earlier = record.get("commands_machine", record["machine"]) != record["machine"]
-    return f"{EARLIER}\n\n" * earlier + commands(record["commands"]) + imports(record["commands"])
+    shown = commands(record["commands"]) + imports(record["commands"]) + of_each(record["commands"])
+    return f"{EARLIER}\n\n" * earlier + shown
+
+
+def of_each(records: Sequence[Mapping[str, Any]]) -> str:
+    """The ratios behind a row that has the worst of several."""
+    lists = {r["name"].partition(":")[0]: "; ".join(f"{name}: {number(x)}" for name, x in r["of_each"].items())
+             for r in records if "of_each" in r}  # fmt: skip
+    return "".join(f"\n\n{name}, one by one: {text}." for name, text in lists.items())
 
 
 def imports(records: Sequence[Mapping[str, Any]]) -> str:

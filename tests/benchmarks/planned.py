@@ -55,7 +55,7 @@ def ratios(environment: Mapping[str, str], cases: Any = CASES) -> dict[str, floa
             if row["seconds"] is None:
                 sys.stderr.write(f"{name}: nothing predicted\n")
                 continue
-            found[name] = row["seconds"] / taken
+            found[f"{name} ({taken:.2g} s)"] = row["seconds"] / taken
             sys.stderr.write(f"{name}: {row['seconds']:.2f} s predicted, {taken:.2f} s taken: {found[name]:.2f}\n")
     return found
 
