@@ -18,7 +18,7 @@ from harness.cli import context, front, repeat
 from harness.cli.conversion import convert_as_needed
 from harness.contracts.entry_points import HARNESS
 from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError, why
-from harness.system.memory import memory_limit
+from harness.system.memory import lacks_memory, memory_limit
 
 COMPLETION = "_BENCH_COMPLETE"
 """The environment variable by which a shell asks for completions."""
@@ -289,7 +289,7 @@ def _message(error: BaseException) -> tuple[str, int]:
         return f"{error.format_message()}{_help_hint(error)}", 2
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {why(error)}", DataError.exit_code
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":  # of Python, of DuckDB
+    if lacks_memory(error) or type(error).__name__ == "OutOfMemoryException":  # the latter is DuckDB's
         return f"not enough memory; {memory_limit() or 'end other programs, or use a larger machine'}", 1
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return "interrupted; repeat the command to resume", INTERRUPTED

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.cli import context, options, rates
 from harness.cli.launch import check_size, devices_for
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import Ledger
-from harness.results.records import Status
+from harness.results.records import FINAL, Status
 from harness.runs.local import slots
 from harness.runs.plan import MAX_RUNS, Planned, RunRequest
 from harness.runs.plan import plan as make_plan
@@ -98,7 +98,7 @@ def _why(item: Any) -> str:
 def _difference(spec: Any) -> str:
     """Return a text about how a run differs from the nearest finished run of the same method, task and seed."""
     like = (spec.method, spec.task.name, spec.seed)
-    before = [record for who, record, _ in _finished(context.current().results) if who == like]
+    before = [run.spec for run in _ended(context.current().results) if run.who == like and run.status in FINAL]
     found: list[list[str]] = [_differing(spec.canonical(), record) for record in before]
     if not found:
         return "never run"
@@ -149,9 +149,18 @@ class _Pace:
         )
 
 
+class _Ended(NamedTuple):
+    """An attempt that has a result; `who` is its method, task and seed."""
+
+    who: tuple[Any, ...]
+    spec: dict[str, Any]
+    status: Any
+    pace: _Pace | None
+
+
 @functools.cache
-def _finished(results: Path) -> list[tuple[tuple[Any, ...], dict[str, Any], _Pace | None]]:
-    """Return (method, task, seed), spec and pace of every attempt in a results folder that has a result.
+def _ended(results: Path) -> list[_Ended]:
+    """Return every attempt in a results folder that has a result.
 
     Unreadable attempts are skipped, because the result only serves to explain why a run is new and how long it takes.
     """
@@ -168,7 +177,7 @@ def _finished(results: Path) -> list[tuple[tuple[Any, ...], dict[str, Any], _Pac
         except (KeyError, TypeError):
             continue
         whole = chains > 0 and all(isinstance(part, dict) for part in params)
-        found.append((who, spec, _Pace.of(result) if whole else None))
+        found.append(_Ended(who, spec, result.get("status"), _Pace.of(result) if whole else None))
     return found
 
 
@@ -183,7 +192,7 @@ def _estimate(item: Planned, runs: int) -> tuple[float | None, str]:
     spec, name = item.spec, item.spec.task.name
     ours, block = spec.canonical(), max(1, min(runs, item.max_block))
     found: dict[tuple[float, ...], list[tuple[dict[str, Any], _Pace]]] = {}
-    for _, record, pace in _finished(context.current().results):
+    for _, record, _, pace in _ended(context.current().results):
         alike = (record["method"], record["task"]["name"]) == (spec.method, name)
         modes = record.get("compile"), ours["compile"]
         if pace is None or not alike or record.get("device") != ours["device"]:

@@ -44,7 +44,7 @@ def writing() -> Iterator[None]:
 
 @contextmanager
 def setting_up(spec: RunSpec) -> Iterator[None]:
-    """Convert what plugins raise before the first step to a `PluginError`, or to a `MemoryError` if memory lacks.
+    """Convert what plugins raise before the first step to a `PluginError`, or to a `MemoryError` if memory is lacking.
 
     Errors of a lost device stay what they are.
     """

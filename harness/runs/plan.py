@@ -103,7 +103,7 @@ def expand(
             seeds = request.seeds if request.seeds is not None else pair.protocol["seeds"]
             chains = request.chains if request.chains is not None else pair.protocol["chains"]
             rate = partial(_rate, measure, pair, {"seeds": seeds, "chains": chains}) if measure else None
-            steps = _steps(budget, pair, settings, rate, request.device)
+            steps = _steps(budget, pair, settings, rate, request.device, chains)
             label = _label(budget, steps, pair, settings)
             specs += [(make_spec(pair, settings, steps, seed, chains, label, request.device), pair) for seed in seeds]
     return specs
@@ -126,7 +126,7 @@ def plan(registry: Registry, request: RunRequest, ledger: Ledger, measure: Measu
             if not standing.cached:
                 plugin_metadata.check_steps(pair.sampler, spec, task["steps_per_epoch"])
             asked = spec.execution.compile if "run.compile" in spec.origins else None
-            how = _machine(pair, spec.sampler.params, spec.task.params, spec.execution.device)
+            how = _machine(pair, spec.sampler.params, spec.task.params, spec.execution.device, spec.chains)
             lacks = slowed(asked, spec.steps, **how)
             planned[spec.key] = Planned(spec, standing, passes, block, data_files(task), lacks)
     return list(planned.values())
@@ -147,7 +147,7 @@ def make_spec(
         raise UsageError(f"run.burn_in = {share:g} is neither a share below 1 nor a number of steps")
     how = {f.name: run.pop(f.name) for f in fields(Execution) if f.name in run}
     how["compile"] = choose(
-        how.get("compile"), steps, **_machine(pair, settings.sampler_params, settings.task_params, device)
+        how.get("compile"), steps, **_machine(pair, settings.sampler_params, settings.task_params, device, chains)
     )
     cycles = settings.schedule_params.get("cycles")
     if isinstance(cycles, int) and cycles > steps:
@@ -259,7 +259,14 @@ def _part(offer: Offer, params: Mapping[str, Any]) -> Component:
     return Component(offer.name, offer.target, source_hash(offer.target), dict(params))
 
 
-def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings], float] | None, device: str) -> int:
+def _steps(
+    budget: str,
+    pair: Pair,
+    settings: Settings,
+    rate: Callable[[Settings], float] | None,
+    device: str,
+    chains: int,
+) -> int:
     """Return the length of a run in steps. `budget` is a name, "steps=N", "passes=N" (data passes) or "seconds=N"."""
     named = _named_passes(pair, settings)
     if budget in named:
@@ -281,9 +288,9 @@ def _steps(budget: str, pair: Pair, settings: Settings, rate: Callable[[Settings
         warm = _warm_passes(pair, settings.task_params, _warm(settings))
         before = warm / passes_per_step(pair, settings.sampler_params, settings.task_params)
         steps = int(amount * rate(settings) - before)
-        how = _machine(pair, settings.sampler_params, settings.task_params, device)
+        how = _machine(pair, settings.sampler_params, settings.task_params, device, chains)
         if settings.run["compile"] is None and choose(None, steps, **how) == "compiled":
-            least = COMPILED_FROM if device == "cpu" and how["dim"] < LARGE else 1
+            least = COMPILED_FROM if device == "cpu" and how["dim"] < LARGE and not how["opaque"] else 1
             compiled = replace(settings, run={**settings.run, "compile": "compiled"})
             steps = max(least, int(amount * rate(compiled) - before))
     if not 1 <= steps <= MAX_STEPS:
@@ -307,12 +314,12 @@ def _amount(kind: str, text: str) -> float:
 
 
 def _machine(
-    pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any], device: str
+    pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any], device: str, chains: int
 ) -> dict[str, Any]:
     """Return what the execution mode depends on besides the setting and the length of the run."""
     task = plugin_metadata.task_facts(pair.task, task_params)
     never = plugin_metadata.sampler_facts(pair.sampler, sampler_params)["never_compiled"]
-    return {"device": device, "dim": task["dim"], "opaque": task["opaque"], "never": never}
+    return {"device": device, "dim": task["dim"], "chains": chains, "opaque": task["opaque"], "never": never}
 
 
 def _rate(measure: Measure, pair: Pair, how: Mapping[str, Any], settings: Settings) -> float:

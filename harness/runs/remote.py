@@ -87,7 +87,7 @@ class Submitted:
             if named and named[0] in self.record["keys"] and self._seen.get(name) != state:
                 content = self.exchange.get(name)
                 if content is not None and self._take(ledger, named, content, listen):
-                    self._seen[name] = state
+                    self._seen[name], self._missed = state, 0
                 else:
                     taken = False
         if log is None:

@@ -306,7 +306,7 @@ class Session:
             return
         self._slow_steps_reported = True
         spec, reason = self.specs[0], format_error(why_not).removeprefix("CompilerError: ")
-        self._warn(f"{spec.method} on {spec.task.name}: steps are not compiled but done one by one: {reason}")
+        self._warn(f"{spec.method} on {spec.task.name}: steps are not compiled: {reason}")
 
     def _warn(self, text: str) -> None:
         for attempt in self.attempts:

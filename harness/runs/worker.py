@@ -120,7 +120,8 @@ def serve(function: str, arguments: tuple[Any, ...], patient: bool, pipe: Connec
         from harness.runs.failure import lost_device
 
         device, trace = lost_device(error), traceback.format_exc()
-        message = f"not enough memory: {error}" if lacks_memory(error) else f"worker failed: {format_error(error)}"
+        what = "not enough memory" if lacks_memory(error) else "worker failed"
+        message = f"{what}: {format_error(error).removeprefix('MemoryError: ')}"
         kind, message = ("device lost", device) if device else ("failed", message)
         send(kind, {"message": message, "exit_code": 1, "held": False, "traceback": trace})
 

@@ -57,7 +57,8 @@ def built(source: str) -> ctypes.CDLL:
     except subprocess.TimeoutExpired:
         place, why = (compiler, ""), f"{compiler} did not end within {PATIENCE} s"
     except subprocess.CalledProcessError as error:
-        place, why = (compiler, source), f"{compiler} failed: {_reason(error)}"
+        said = error_line(error.stderr.decode(errors="replace")) or f"exit code {error.returncode}"
+        place, why = (compiler, source), f"{compiler} failed: {said}"
     except OSError as error:
         place, why = (compiler, source), f"{compiler}: {error}"
     _FAILED[place] = f"{why}; CXX can name another C++ compiler"
@@ -103,11 +104,10 @@ def _call(command: list[str], source: str) -> None:
         raise subprocess.CalledProcessError(process.returncode, command, stderr=said)
 
 
-def _reason(error: subprocess.CalledProcessError) -> str:
-    """Return the most informative line of a compiler's messages."""
-    lines = [line.strip() for line in error.stderr.decode(errors="replace").splitlines() if line.strip()]
-    said = next((line for line in lines if "error" in line), lines[-1] if lines else f"exit code {error.returncode}")
-    return said[:300]
+def error_line(messages: str) -> str:
+    """Return the most informative line of a compiler's messages, or "" if there are none."""
+    lines = [line.strip() for line in messages.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line), lines[-1] if lines else "")[:300]
 
 
 def _is_intact(path: Path, key: bytes) -> bool:

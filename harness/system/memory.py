@@ -1,4 +1,4 @@
-"""The memory of this process: its limit, errors that say that it lacks, and the reuse of freed memory."""
+"""The memory of this process: its limit, errors that say that it is lacking, and the reuse of freed memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def memory_limit(need: int = 0) -> str:
 def lacks_memory(error: BaseException) -> bool:
     """Return whether an error of Python or torch says that memory is lacking, of this machine or of a GPU.
 
-    torch raises a `RuntimeError` when the CPU's memory lacks, and an `OutOfMemoryError` when a GPU's does.
+    torch raises a `RuntimeError` if the CPU's memory is lacking, and an `OutOfMemoryError` if a GPU's is.
     """
     said = "DefaultCPUAllocator" in str(error) and isinstance(error, RuntimeError)
     return said or isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"

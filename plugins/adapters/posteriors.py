@@ -82,7 +82,7 @@ class Posteriors(Sampler):
             found.append({entry: leaf for entry, leaf in new.to_dict().items() if entry not in NOT_KEPT})
         if other := [entry for entry, leaf in found[0].items() if not isinstance(leaf, torch.Tensor)]:
             raise PluginError(
-                f"{name}: {other[0]!r} of the transform's state is no tensor, so that no checkpoint can hold it"
+                f"{name}: {other[0]!r} of the transform's state is not a tensor, so that no checkpoint can hold it"
             )
         if wrong := [entry for entry, leaf in found[0].items() if self.elementwise and leaf.shape != theta.shape]:
             raise PluginError(

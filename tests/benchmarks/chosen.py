@@ -25,21 +25,23 @@ CASES = (
     ("sghmc", "landsat", "quick"),
     ("santa", "landsat", "quick"),
     ("santa", "notmnist", "quick"),
+    ("sghmc", "notmnist", "quick", 8),
+    ("sghmc", "mnist-sparse", "steps=600"),
 )
 
 
 def ratios(environment: Mapping[str, str], cases: Any = CASES) -> dict[str, float]:
     """Seconds by default over those of the other mode, of each case; one whose data are not there is left out."""
     found = {}
-    for method, task, budget in cases:
-        name = f"{method} on {task}, {budget}"
+    for method, task, budget, *chains in cases:
+        name = f"{method} on {task}, {budget}" + "".join(f", {n} chains" for n in chains)
         with tempfile.TemporaryDirectory() as place:
             try:
-                mode, default = _run(method, task, budget, None, Path(place, "default"), environment)
+                mode, default = _run(method, task, budget, None, Path(place, "default"), environment, *chains)
                 other = "plain" if mode == "compiled" else "compiled"
-                _, seconds = _run(method, task, budget, other, Path(place, "other"), environment)
+                _, seconds = _run(method, task, budget, other, Path(place, "other"), environment, *chains)
             except subprocess.CalledProcessError as error:
-                sys.stderr.write(f"{name}: not measured: {error.stderr.strip()[-200:]}\n")
+                sys.stderr.write(f"{name}: not measured: {error.stderr.strip()[:300]}\n")
                 continue
         found[f"{name} ({mode})"] = default / seconds
         sys.stderr.write(f"{name}: {default:.2f} s {mode}, {seconds:.2f} s {other}\n")
@@ -47,14 +49,23 @@ def ratios(environment: Mapping[str, str], cases: Any = CASES) -> dict[str, floa
 
 
 def _run(
-    method: str, task: str, budget: str, mode: str | None, place: Path, environment: Mapping[str, str]
+    method: str, task: str, budget: str, mode: str | None, place: Path, environment: Mapping[str, str], chains: int = 1
 ) -> tuple[str, float]:
     """The mode of a run, and its seconds."""
     settings = [f"run.compile={mode}"] if mode else []
     if not task.startswith(("mixture", "blr")):
         settings.append("schedule.step_size=1e-7")
-    words = ["run", "--sampler", method, "--task", task, "--budget", budget, "--seeds", "0", "--chains", "1"]
-    command = [sys.executable, "-c", "from harness.cli import main; main()", "--results", str(place), *words]
+    words = ["run", "--sampler", method, "--task", task, "--budget", budget, "--seeds", "0"]
+    command = [
+        sys.executable,
+        "-c",
+        "from harness.cli import main; main()",
+        "--results",
+        str(place),
+        *words,
+        "--chains",
+        f"{chains}",
+    ]
     caches = {"BENCH_CACHE": str(place / "cache"), "TORCHINDUCTOR_CACHE_DIR": str(place / "cache" / "inductor")}
     subprocess.run(
         [*command, *(["--set", *settings] if settings else [])],

@@ -127,6 +127,21 @@ def test_what_cannot_be_compiled_is_done_one_by_one_and_says_so(sampler, reason)
     assert torch.equal(loop.theta, run_loop(plain).theta)
 
 
+class Hungry(SGLD):
+    """Its code takes more memory than there is."""
+
+    def step(self, theta, state, potential, h, T, noise):
+        if torch.compiler.is_compiling():
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+        return super().step(theta, state, potential, h, T, noise)
+
+
+@compiled
+def test_a_lack_of_memory_is_no_reason_to_go_on_one_by_one():
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        run_loop(make_loop(Mixture5(), Hungry(), Constant(step_size=0.05), 10, mode="compiled"))
+
+
 # Keeps its step count in Python: compiled, it is written into the code once.
 Forgetful = made("Forgetful", SGLD,
     before="count = self.__dict__['count'] = self.__dict__.get('count', 0) + 1; h = h / count")  # fmt: skip
@@ -179,10 +194,11 @@ def test_the_mode_follows_from_the_number_of_steps(monkeypatch):
 
 def test_small_networks_are_plain_and_large_ones_compiled_if_their_length_pays_for_it(monkeypatch):
     monkeypatch.setattr(execution_mode, "lack", lambda *_: None)
-    small, large = {"dim": 5_000, "opaque": True}, {"dim": execution_mode.LARGE, "opaque": True}
-    assert execution_mode.choose(None, 10**7, **small) == "plain"
+    small, large = {"dim": execution_mode.NETWORK - 1, "opaque": True}, {"dim": execution_mode.NETWORK, "opaque": True}
+    assert execution_mode.choose(None, 10**7, **small, chains=100) == "plain"
     assert execution_mode.choose("compiled", 10, **small) == "compiled"
     assert [execution_mode.choose(None, steps, **large) for steps in (10**4, 10**5)] == ["plain", "compiled"]
+    assert execution_mode.choose(None, 10**4, **large, chains=10) == "compiled"
 
 
 def test_on_a_gpu_the_steps_of_networks_are_recorded_unless_a_setting_says_otherwise(monkeypatch):

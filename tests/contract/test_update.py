@@ -6,6 +6,7 @@ import pytest
 import torch
 from planted import maker
 from support import SAMPLERS, both, make_loop, run_loop
+from torch._inductor.exc import CppCompileError
 
 import harness.engine.stepping
 from harness.engine.stepping import execution_mode
@@ -44,9 +45,13 @@ def test_what_plain_steps_do_in_every_stage(name):
 
 
 @pytest.fixture
-def compiler_that_fails(monkeypatch):
+def compiler_that_fails(monkeypatch, request):
+    error = getattr(
+        request, "param", CppCompileError(["g++", "-W"], "in file x:\n x.cpp:7: error: no such instruction")
+    )
+
     def fail(_graph, _inputs):
-        raise RuntimeError("no such instruction")
+        raise error
 
     def compiled(made, _):
         return torch.compile(made, fullgraph=True, dynamic=False, backend=fail)
@@ -66,7 +71,17 @@ def test_steps_whose_compiler_fails_are_done_one_by_one():
     for expected, found in zip(plain, update, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
     assert loops[0].cost == loops[1].cost
-    assert "no such instruction" in str(loops[1].why_not)
+    assert str(loops[1].why_not) == "the C++ compiler failed: x.cpp:7: error: no such instruction"
+
+
+LACK = [RuntimeError("DefaultCPUAllocator: can't allocate memory"), torch.OutOfMemoryError("can't allocate memory")]
+
+
+@pytest.mark.usefixtures("compiler_that_fails")
+@pytest.mark.parametrize("compiler_that_fails", [*LACK, MemoryError("can't allocate memory")], indirect=True)
+def test_a_compiler_that_lacks_memory_ends_the_run():
+    with pytest.raises((RuntimeError, MemoryError), match="can't allocate memory"):
+        run_loop(make_loop(Heart(batch=50), SAMPLERS["sghmc"], STAGES, 12, mode="compiled"))
 
 
 def test_a_state_may_hold_theta_and_draws_stay_what_they_were():

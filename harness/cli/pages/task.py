@@ -27,7 +27,7 @@ def task(offer: Offer) -> dict[str, Any]:
     tier         truth, reference (in function space) or none, and why
     """
     cls = loaded(offer)
-    record = {**head(offer), "task_version": cls.version, "description": text(offer), "dtype": cls.dtype}
+    record = {**head(offer), "task_version": cls.version, "description": text(offer), "dtype": None}
     record |= {
         "settings": hyperparameters(offer),
         "protocols": [_protocol(p) for p in cls.protocols],
@@ -51,6 +51,7 @@ def task(offer: Offer) -> dict[str, Any]:
         return record | {"note": f"it cannot be created from its defaults: {type(error).__name__}: {error}"}
     notes: list[str] = []
     record |= {
+        "dtype": made.dtype,
         "dimension": _value_or_note(made.dim, notes),
         "terms": _value_or_note(made.terms, notes),
         "batch_terms": _value_or_note(made.batch_terms, notes),

@@ -11,37 +11,46 @@ from harness.system.errors import UsageError
 
 COMPILED_FROM = 5_000
 """Number of steps from which a run is compiled unless a setting says otherwise: making the code takes as long as about
-2,000 to 5,000 plain steps."""
+2,000 to 5,000 plain steps. `LARGE_COMPILED_FROM` is for steps that are one update."""
 
 LARGE = 100_000
-"""Number of parameters of a chain from which a compiled step is one update, without a loop over steps.
+"""Number of parameters of a chain from which a compiled step is one update, without a loop over steps."""
 
-A compiled step of a smaller network is one, too, but its call takes 0.2 ms and saves less; its default is plain.
-"""
+NETWORK = 50_000
+"""Number of parameters of a network from which its steps may be compiled by default. They are one update at any size; a
+call of it takes 0.2 ms and saves less if the network is smaller."""
 
-LARGE_COMPILED_FROM = 3e9
-"""Parameters times steps from which such a run is compiled: a plain update costs about 10 ns a parameter more."""
+LARGE_COMPILED_FROM = 2.5e9
+"""Parameters times chains times steps from which such a run is compiled: for each, a plain update takes 2 to 10 ns more
+than a compiled one, and the compilation takes ten seconds."""
 
 GPU_COMPILERS = ("gcc", "clang")
 """Compilers with which Triton builds the launch code of its kernels."""
 
 
 def choose(
-    asked: str | None, steps: int, device: str = "cpu", dim: int = 1, *, opaque: bool = False, never: str | None = None
+    asked: str | None,
+    steps: int,
+    device: str = "cpu",
+    dim: int = 1,
+    chains: int = 1,
+    *,
+    opaque: bool = False,
+    never: str | None = None,
 ) -> str:
     """Return the mode of a run of `steps` steps; raise `UsageError` if the requested one is impossible on this machine.
 
-    Unless a setting says otherwise, long runs on a CPU are compiled, but for networks (`opaque` tasks) with fewer than
-    `LARGE` parameters. On a GPU the steps of networks and of any task with `LARGE` parameters are recorded, whatever
-    the length of the run, because otherwise the GPU waits for Python. `never` is the reason why the sampler is never
-    compiled. "network" is used only if a setting asks for it.
+    Unless a setting says otherwise, long runs on a CPU are compiled, except those of networks (`opaque` tasks) with
+    fewer than `NETWORK` parameters. On a GPU the steps of networks and of any task with `LARGE` parameters are
+    recorded, whatever the length of the run, because otherwise the GPU waits for Python. `never` is the reason why the
+    sampler is never compiled. "network" is used only if a setting asks for it.
     """
     if asked == "network" and not opaque:
         raise UsageError("run.compile = network: the task has no network; ask for compiled, or leave the setting out")
     if asked in {"compiled", "network"} and never is not None:
         raise UsageError(f"run.compile = {asked}: the sampler is exempt from the law 'compiled' ({never})")
     if asked is None:
-        gains = never is None and _gains(steps, device, dim, opaque=opaque)
+        gains = never is None and _gains(steps, device, dim, chains, opaque=opaque)
         return "compiled" if gains and lack(device) is None else "plain"
     missing = None if asked == "plain" else lack(device)
     if missing:
@@ -50,18 +59,25 @@ def choose(
 
 
 def slowed(
-    asked: str | None, steps: int, device: str = "cpu", dim: int = 1, *, opaque: bool = False, never: str | None = None
+    asked: str | None,
+    steps: int,
+    device: str = "cpu",
+    dim: int = 1,
+    chains: int = 1,
+    *,
+    opaque: bool = False,
+    never: str | None = None,
 ) -> str | None:
     """Return what this machine lacks if `choose` returns "plain" for this reason alone, otherwise None."""
-    gains = asked is None and never is None and _gains(steps, device, dim, opaque=opaque)
+    gains = asked is None and never is None and _gains(steps, device, dim, chains, opaque=opaque)
     return lack(device) if gains else None
 
 
-def _gains(steps: int, device: str, dim: int, *, opaque: bool) -> bool:
-    large = dim >= LARGE
-    if device != "cpu":
-        return large or opaque
-    return steps * dim >= LARGE_COMPILED_FROM if large else steps >= COMPILED_FROM and not opaque
+def _gains(steps: int, device: str, dim: int, chains: int, *, opaque: bool) -> bool:
+    by_update = opaque or dim >= LARGE
+    if device != "cpu" or not by_update:
+        return by_update or (device == "cpu" and steps >= COMPILED_FROM)
+    return dim >= NETWORK and dim * chains * steps >= LARGE_COMPILED_FROM
 
 
 def lack(device: str = "cpu") -> str | None:

@@ -21,6 +21,9 @@ from harness.engine.stepping.block import Advanced, Block, check_calls, check_re
 from harness.engine.stepping.making import kind_of, making, tell_compiler
 from harness.engine.stepping.noise import Noise, StepNoise
 from harness.engine.stepping.potential import Potential
+from harness.system.cpp import CompilerError, error_line
+from harness.system.errors import BenchError
+from harness.system.memory import lacks_memory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -96,7 +99,7 @@ class Update:
             try:
                 made(theta, state, *now)
             except torch._dynamo.exc.BackendCompilerFailed as error:  # noqa: SLF001 - it has no public name
-                self.why_not = error.inner_exception
+                self.why_not = _of_compiler(error.inner_exception)
                 self._made[kind] = update
                 update(theta, state, *now)  # nothing was written yet
         self.compiling += time.perf_counter() - began
@@ -226,6 +229,14 @@ def _separate_copy(value: Tensor, before: Sequence[Tensor]) -> Tensor:
     is_old = any(value is leaf for leaf in before)
     copy: Tensor = torch.ops.sgmcmc_bench.copy(value) if is_old else value.clone()
     return copy
+
+
+def _of_compiler(error: Exception) -> Exception:
+    """Return an error of torch's compiler, with the C++ compiler's own message; raise a lack of memory or time."""
+    if isinstance(error, BenchError) or lacks_memory(error):
+        raise error
+    output = getattr(error, "output", None)  # of a CppCompileError, whose text begins with the command
+    return CompilerError(f"the C++ compiler failed: {error_line(output)}") if isinstance(output, str) else error
 
 
 def _compile(update: Function, backend: str) -> Function:

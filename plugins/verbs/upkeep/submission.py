@@ -121,7 +121,7 @@ def _predictions(path: Path, known: dict[str, Array]) -> Submission:
         raise DataError(
             f"{path}: the probabilities of row {row} are not positive numbers that add up to 1: "
             f"the least is {probabilities[row].min():.6g}, the sum {sums[row]:.6g}, which may differ from 1 by "
-            f"{ROUNDING:g} (those in float16 may differ by more: send float32)"
+            f"{ROUNDING:g} (float16 is too coarse for that)"
         )
     rows, classes = known.get("rows", np.arange(len(probabilities))), known.get("classes")
     if not np.array_equal(np.sort(rows), np.arange(len(rows))):

@@ -136,12 +136,14 @@ def test_a_plan_names_the_nearest_finished_run(tmp_path, capsys):
     attempt = Attempt.create(ledger.runs, item.spec, {"id": "e"})
 
     def why():
-        verb._finished.cache_clear()
+        verb._ended.cache_clear()
         assert run(["--results", str(tmp_path), *PLAN, "--chains", "3", "--json"]) == 0
         return json.loads(capsys.readouterr().out)[0]["why"]
 
     assert why() == "never run"  # the other run is unfinished
-    attempt.conclude(AttemptResult(status="done"))
+    attempt.conclude(AttemptResult(status="error", reason="boom"))
+    assert why() == "never run"
+    Attempt.create(ledger.runs, item.spec, {"id": "e"}).conclude(AttemptResult(status="done"))
     assert why() == "differs from a finished run in chains"
 
 

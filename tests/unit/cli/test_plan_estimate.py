@@ -28,7 +28,7 @@ def estimate(tmp_path, monkeypatch):
         1, 1000, plan._kept_at_most(item.spec.canonical()), item.passes / 1000, 2.0, 9e-3, 1e-3 * item.spec.thin
     )
     record = {**item.spec.canonical(), "method": "sghmc"}
-    monkeypatch.setattr(plan, "_finished", lambda _: [(("sghmc", "landsat", 9), record, pace)])
+    monkeypatch.setattr(plan, "_ended", lambda _: [plan._Ended(("sghmc", "landsat", 9), record, "done", pace)])
     return told
 
 

@@ -139,7 +139,7 @@ def frame(**columns):
         ("a.npz", {"draws": np.full((1, 9, 2), "1")}, "is of type <U1, not of numbers"),
         ("a.npz", {"draws": np.full((1, 9, 2), 1j)}, "is of type complex128, not of numbers"),
         ("a.npz", {"draws": np.full((2, 9, 2), np.nan)}, "chain 0 has draws that are not finite"),
-        ("a.npz", {"draws": np.full((2, 9, 2), 1e39)}, "chain 0 has draws that are not finite in float32"),
+        ("a.npz", {"draws": np.full((2, 9, 2), -1e39)}, "chain 0 has draws that are not finite in float32"),
         ("a.npz", {"draws": np.zeros((1, 0, 2))}, "there are no draws"),
         ("a.npz", {"draws": np.zeros((1, 9, 2)), "log_weights": np.full((1, 9), -np.inf)}, "log_weights must be"),
         ("a.npz", {"draws": np.zeros((1, 9, 2)), "log_weights": np.full((1, 9), np.nan)}, "log_weights must be"),

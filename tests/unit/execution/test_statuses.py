@@ -17,6 +17,7 @@ from harness.cli.options import duration
 from harness.contracts.registry import registry
 from harness.results.store import Store
 from harness.runs import limit
+from harness.runs import session as module
 from harness.runs.plan import RunRequest, plan
 from harness.runs.session import Session
 from harness.runs.worker import Job, Stop, _advance, _run
@@ -59,6 +60,16 @@ def out_of_memory(ledger):
     block = session(ledger)
     block.advance = raising(torch.OutOfMemoryError("no memory"))
     _advance(block, Stop(), print)
+
+
+def test_runs_that_memory_does_not_hold_together_have_that_status(ledger, monkeypatch):
+    build = module.build
+    lacking = raising(MemoryError("4000 bytes"))
+    monkeypatch.setattr(module, "build", lambda specs, job: build(specs, job) if len(specs) == 1 else lacking())
+    asked = RunRequest(["sgld"], ["mixture5"], seeds=[0, 1], chains=2, budget="steps=3000")
+    specs = [planned.spec for planned in plan(registry(), asked, ledger)]
+    assert not list(Session.open_all(ledger, specs, Job(specs, ledger.root, "cpu", "cpu-0"), lambda *_: None))
+    assert {ledger.standing(spec.key).status for spec in specs} == {"out_of_memory"}
 
 
 def error(ledger):

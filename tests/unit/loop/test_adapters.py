@@ -7,6 +7,7 @@ import sys
 import warnings
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -250,8 +251,9 @@ class KeepsATuple(Twice):
     ("build", "words"),
     [
         (Twice, "more than once in a step"),
-        (KeepsATuple, "'moments' of the transform's state is no tensor"),
+        (KeepsATuple, "'moments' of the transform's state is not a tensor"),
         (lambda *_: None, "returned None, which has no init and update"),
+        (lambda *_: SimpleNamespace(init=Own), "which has no init and update"),
     ],
 )
 def test_a_transform_that_it_cannot_be_is_refused(build, words):
