@@ -56,7 +56,7 @@ def ratios(environment: Mapping[str, str], cases: Any = CASES) -> dict[str, floa
                 sys.stderr.write(f"{name}: nothing predicted\n")
                 continue
             found[f"{name} ({taken:.2g} s)"] = row["seconds"] / taken
-            sys.stderr.write(f"{name}: {row['seconds']:.2f} s predicted, {taken:.2f} s taken: {found[name]:.2f}\n")
+            sys.stderr.write(f"{name}: {row['seconds']:.2f} s predicted, {taken:.2f} s taken\n")
     return found
 
 
