@@ -28,7 +28,8 @@ def lacks_memory(error: BaseException) -> bool:
 
     torch raises a `RuntimeError` if the CPU's memory is lacking, and an `OutOfMemoryError` if a GPU's is.
     """
-    said = "DefaultCPUAllocator" in str(error) and isinstance(error, RuntimeError)
+    texts = error.args if type(error) is RuntimeError else ()  # a plugin's own error may not even have a text
+    said = any(isinstance(text, str) and "DefaultCPUAllocator" in text for text in texts)
     return said or isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
 
 
