@@ -98,6 +98,7 @@ from harness.reporting.scoring.record import typical as typical
 from harness.reporting.scoring.score import FieldScore as FieldScore
 from harness.reporting.scoring.score import check_metric as check_metric
 from harness.reporting.scoring.score import score_fields as score_fields
+from harness.results.papers import source_of_budget as source_of_budget
 from harness.results.records import Level as Level
 from harness.results.store import Store as Store
 from harness.results.store.published import Published as Published

@@ -33,6 +33,11 @@ LABELS = ("table", "row", "column")
 _OURS = re.compile(r"\bours\b")
 
 
+def source_of_budget(protocol: str, budget: str) -> str:
+    """Return the source of a setting that a protocol gives only to the runs of one budget."""
+    return f"protocol {protocol}, {budget}"
+
+
 def provenance(origin: Mapping[str, Any]) -> str:
     """Return who chose a setting, by its recorded origin. A class's default is "ours" if its source says so."""
     kind = str(origin["provenance"])

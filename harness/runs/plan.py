@@ -14,7 +14,7 @@ from harness.contracts.data import DataFile, checksum
 from harness.contracts.parameters import suggestions
 from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.registry import Offer, Registry
-from harness.engine.stepping.execution_mode import COMPILED_FROM, LARGE, choose, slowed
+from harness.engine.stepping.execution_mode import Work, choose, slowed
 from harness.results.ledger.ledger import Ledger, RunStatus
 from harness.results.spec import Component, Execution, RunSpec, budget_label
 from harness.runs import plugin_metadata, studies, warm_start
@@ -126,8 +126,8 @@ def plan(registry: Registry, request: RunRequest, ledger: Ledger, measure: Measu
             if not standing.cached:
                 plugin_metadata.check_steps(pair.sampler, spec, task["steps_per_epoch"])
             asked = spec.execution.compile if "run.compile" in spec.origins else None
-            how = _machine(pair, spec.sampler.params, spec.task.params, spec.execution.device, spec.chains)
-            lacks = slowed(asked, spec.steps, **how)
+            work = _work(pair, spec.sampler.params, spec.task.params, spec.execution.device, spec.chains)
+            lacks = slowed(asked, spec.steps, work)
             planned[spec.key] = Planned(spec, standing, passes, block, data_files(task), lacks)
     return list(planned.values())
 
@@ -146,9 +146,8 @@ def make_spec(
     if share >= 1 and share != burn_in:
         raise UsageError(f"run.burn_in = {share:g} is neither a share below 1 nor a number of steps")
     how = {f.name: run.pop(f.name) for f in fields(Execution) if f.name in run}
-    how["compile"] = choose(
-        how.get("compile"), steps, **_machine(pair, settings.sampler_params, settings.task_params, device, chains)
-    )
+    work = _work(pair, settings.sampler_params, settings.task_params, device, chains)
+    how["compile"] = choose(how.get("compile"), steps, work)
     cycles = settings.schedule_params.get("cycles")
     if isinstance(cycles, int) and cycles > steps:
         raise UsageError(f"schedule.cycles = {cycles} is more than the {steps} steps; lower it or raise the budget")
@@ -288,11 +287,10 @@ def _steps(
         warm = _warm_passes(pair, settings.task_params, _warm(settings))
         before = warm / passes_per_step(pair, settings.sampler_params, settings.task_params)
         steps = int(amount * rate(settings) - before)
-        how = _machine(pair, settings.sampler_params, settings.task_params, device, chains)
-        if settings.run["compile"] is None and choose(None, steps, **how) == "compiled":
-            least = COMPILED_FROM if device == "cpu" and how["dim"] < LARGE and not how["opaque"] else 1
+        work = _work(pair, settings.sampler_params, settings.task_params, device, chains)
+        if settings.run["compile"] is None and choose(None, steps, work) == "compiled":
             compiled = replace(settings, run={**settings.run, "compile": "compiled"})
-            steps = max(least, int(amount * rate(compiled) - before))
+            steps = max(math.ceil(work.compiled_from), int(amount * rate(compiled) - before))
     if not 1 <= steps <= MAX_STEPS:
         size = "less than one step" if steps < 1 else f"more than {MAX_STEPS:,} steps"
         at_start = _full_at_start(pair, settings.sampler_params)
@@ -313,13 +311,13 @@ def _amount(kind: str, text: str) -> float:
     return amount
 
 
-def _machine(
+def _work(
     pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any], device: str, chains: int
-) -> dict[str, Any]:
+) -> Work:
     """Return what the execution mode depends on besides the setting and the length of the run."""
     task = plugin_metadata.task_facts(pair.task, task_params)
     never = plugin_metadata.sampler_facts(pair.sampler, sampler_params)["never_compiled"]
-    return {"device": device, "dim": task["dim"], "chains": chains, "opaque": task["opaque"], "never": never}
+    return Work(device=device, dim=task["dim"], chains=chains, opaque=task["opaque"], never=never)
 
 
 def _rate(measure: Measure, pair: Pair, how: Mapping[str, Any], settings: Settings) -> float:

@@ -155,7 +155,10 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
         {name: Origin(value, "user", "command line") for name, value in given.items()},
         dict(pair.tuned),
         authors if outside else {},
-        {name: Origin(value, "default", f"protocol {protocol['name']}, {budget}") for name, value in short.items()},
+        {
+            name: Origin(value, "default", papers.source_of_budget(protocol["name"], budget))
+            for name, value in short.items()
+        },
         {
             name: Origin(entry["value"], entry["provenance"], f"{paper}: {entry.get('source', '')}")
             for name, entry in values.items()

@@ -158,7 +158,7 @@ class TorchOptim(Sampler):
         for name, value in found.items():
             where = f"{type(self).__name__}: {name!r} in the state of {type(optimiser).__name__}"
             if not isinstance(value, torch.Tensor):
-                raise PluginError(f"{where} is no tensor, so that no checkpoint can hold it")
+                raise PluginError(f"{where} is not a tensor, so that no checkpoint can hold it")
             if self.elementwise and value.shape not in {torch.Size(()), parameter.shape}:
                 raise PluginError(
                     f"{where} has the shape {tuple(value.shape)}, not that of the parameter: coordinates do not move "

@@ -17,6 +17,7 @@ from harness import (
     metric_estimate,
     number,
     settings_from,
+    source_of_budget,
     with_interval,
 )
 from reports.reproduction.claims import Ours
@@ -241,8 +242,8 @@ def _set_by_budget(store: Store, ours: Ours) -> str:
     """Return the settings that the protocol gives runs of this budget alone: "task.width=16"."""
     group = ours.group
     ((text,),) = (row.values() for row in store.rows("select origins from run where run_key = $1", [group.runs[0].key]))
-    mark = f"protocol {group.protocol}, {group.budget}"
-    return ", ".join(f"{name}={o['value']}" for name, o in json.loads(text).items() if o["source"] == mark) or "-"
+    source = source_of_budget(group.protocol, group.budget)
+    return ", ".join(f"{name}={o['value']}" for name, o in json.loads(text).items() if o["source"] == source) or "-"
 
 
 def _table(

@@ -55,20 +55,11 @@ def _run(
     settings = [f"run.compile={mode}"] if mode else []
     if not task.startswith(("mixture", "blr")):
         settings.append("schedule.step_size=1e-7")
-    words = ["run", "--sampler", method, "--task", task, "--budget", budget, "--seeds", "0"]
-    command = [
-        sys.executable,
-        "-c",
-        "from harness.cli import main; main()",
-        "--results",
-        str(place),
-        *words,
-        "--chains",
-        f"{chains}",
-    ]
+    program = [sys.executable, "-c", "from harness.cli import main; main()", "--results", str(place)]
+    words = f"run --sampler {method} --task {task} --budget {budget} --seeds 0 --chains {chains}".split()
     caches = {"BENCH_CACHE": str(place / "cache"), "TORCHINDUCTOR_CACHE_DIR": str(place / "cache" / "inductor")}
     subprocess.run(
-        [*command, *(["--set", *settings] if settings else [])],
+        [*program, *words, *(["--set", *settings] if settings else [])],
         env={**environment, **caches}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     (attempt,) = place.glob("runs/*/*/*/result.json")

@@ -50,7 +50,7 @@ def looped(sampler: str, asked: Mapping[str, Any], device: str) -> Any:
     from harness.contracts.randomness import Streams
     from harness.contracts.registry import load, registry
     from harness.engine.loop import Loop
-    from harness.engine.stepping.execution_mode import choose
+    from harness.engine.stepping.execution_mode import Work, choose
     from plugins.schedules.constant import Constant
     from tasks.vision.cifar import Cifar10
 
@@ -69,7 +69,7 @@ def looped(sampler: str, asked: Mapping[str, Any], device: str) -> Any:
     )
     made = load(registry().find("samplers", sampler).info.target)()
     trajectory = Constant(step_size=1e-7, temperature=2e-5).trajectory(STEPS, task.steps_per_epoch())
-    mode = asked.get("mode") or choose(None, 156_400, device, task.dim())
+    mode = asked.get("mode") or choose(None, 156_400, Work(device=device, dim=task.dim(), opaque=True))
     return Loop(task, made, trajectory.with_burn_in(STEPS - 1), [Streams(0, 0)], 1, mode=mode, device=device), mode
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -12,6 +12,7 @@ from support import SAMPLERS, both, make_loop, run_loop
 from harness import Sampler
 from harness.contracts.registry import load
 from harness.engine.stepping import execution_mode
+from harness.engine.stepping.execution_mode import Work
 from harness.system import cpp
 from harness.system.errors import UsageError
 from plugins.laws.samplers import compiled as compiled_law
@@ -194,34 +195,37 @@ def test_the_mode_follows_from_the_number_of_steps(monkeypatch):
 
 def test_small_networks_are_plain_and_large_ones_compiled_if_their_length_pays_for_it(monkeypatch):
     monkeypatch.setattr(execution_mode, "lack", lambda *_: None)
-    small, large = {"dim": execution_mode.NETWORK - 1, "opaque": True}, {"dim": execution_mode.NETWORK, "opaque": True}
-    assert execution_mode.choose(None, 10**7, **small, chains=100) == "plain"
-    assert execution_mode.choose("compiled", 10, **small) == "compiled"
-    assert [execution_mode.choose(None, steps, **large) for steps in (10**4, 10**5)] == ["plain", "compiled"]
-    assert execution_mode.choose(None, 10**4, **large, chains=10) == "compiled"
+    small, large = (
+        Work(dim=execution_mode.NETWORK - 1, chains=100, opaque=True),
+        Work(dim=execution_mode.NETWORK, opaque=True),
+    )
+    assert execution_mode.choose(None, 10**7, small) == "plain"
+    assert execution_mode.choose("compiled", 10, small) == "compiled"
+    assert [execution_mode.choose(None, steps, large) for steps in (10**4, 10**5)] == ["plain", "compiled"]
+    assert execution_mode.choose(None, 10**4, replace(large, chains=10)) == "compiled"
 
 
 def test_on_a_gpu_the_steps_of_networks_are_recorded_unless_a_setting_says_otherwise(monkeypatch):
     monkeypatch.setattr(execution_mode, "lack", lambda *_: None)
-    assert execution_mode.choose(None, 1, "cuda", dim=5_000, opaque=True) == "compiled"
-    assert execution_mode.choose(None, 1, "cuda", dim=execution_mode.LARGE) == "compiled"
-    assert execution_mode.choose(None, 10**7, "cuda", dim=2) == "plain"
-    assert execution_mode.choose("plain", 1, "cuda", dim=5_000, opaque=True) == "plain"
+    assert execution_mode.choose(None, 1, Work(device="cuda", dim=5_000, opaque=True)) == "compiled"
+    assert execution_mode.choose(None, 1, Work(device="cuda", dim=execution_mode.LARGE)) == "compiled"
+    assert execution_mode.choose(None, 10**7, Work(device="cuda", dim=2)) == "plain"
+    assert execution_mode.choose("plain", 1, Work(device="cuda", dim=5_000, opaque=True)) == "plain"
     monkeypatch.setattr(execution_mode, "lack", lambda *device: "no triton" if device == ("cuda",) else None)
-    assert execution_mode.choose(None, 1, "cuda", dim=5_000, opaque=True) == "plain"
+    assert execution_mode.choose(None, 1, Work(device="cuda", dim=5_000, opaque=True)) == "plain"
     with pytest.raises(UsageError, match="no triton"):
-        execution_mode.choose("compiled", 1, "cuda")
+        execution_mode.choose("compiled", 1, Work(device="cuda"))
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_what_is_missing_is_named_only_where_a_run_would_gain_by_it(monkeypatch, device):
     monkeypatch.setattr(execution_mode, "lack", lambda device: f"nothing for {device}")
-    network = {"dim": execution_mode.LARGE, "opaque": True}
-    assert execution_mode.slowed(None, 10**7, device, **network) == f"nothing for {device}"
-    assert execution_mode.slowed("plain", 10**7, device, **network) is None
-    assert execution_mode.slowed(None, 10**7, device, **network, never="it is exempt") is None
+    network = Work(device=device, dim=execution_mode.LARGE, opaque=True)
+    assert execution_mode.slowed(None, 10**7, network) == f"nothing for {device}"
+    assert execution_mode.slowed("plain", 10**7, network) is None
+    assert execution_mode.slowed(None, 10**7, replace(network, never="it is exempt")) is None
     if device == "cpu":
-        assert execution_mode.slowed(None, execution_mode.COMPILED_FROM, **network) is None  # too short for its size
+        assert execution_mode.slowed(None, execution_mode.COMPILED_FROM, network) is None  # too short for its size
 
 
 def test_without_the_means_nothing_is_compiled_and_asking_for_it_says_what_is_missing(monkeypatch):

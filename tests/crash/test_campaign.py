@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import random
 import shutil
@@ -45,7 +46,7 @@ def test_the_same_command_makes_everything_right(fault, references, tmp_path):
         pytest.skip("no strace here")
     for seed in range(1, 6):  # a moment by the clock may come when all is done
         record = play(fault, SHORT[0], references, tmp_path / f"round-{seed}", seed)
-        assert record["right"], record
+        assert record["right"], json.dumps(record, indent=1)
         if record["strikes"]:
             return
         if OUT_OF_REACH in record["notes"]:

@@ -9,6 +9,7 @@ import duckdb
 import pytest
 from scored import store, write_run
 
+from harness import source_of_budget
 from harness.cli.app import run
 from harness.reporting.rendering import render
 from harness.reporting.report import Request
@@ -72,7 +73,7 @@ def test_the_sides_of_a_claim_are_of_one_version_of_the_tasks_code(tmp_path):
 
 
 def test_another_budget_stands_apart_without_a_verdict(tmp_path):
-    of_budget = {"value": 2, "provenance": "default", "source": "protocol csgmcmc, quick"}
+    of_budget = {"value": 2, "provenance": "default", "source": source_of_budget("csgmcmc", "quick")}
     origins = {"run.thin": of_budget, "task.sd": {**of_budget, "source": "protocol csgmcmc"}}
     write_table_4(tmp_path, budget="quick", steps=15_000, origins=origins)
     found = ledger(tmp_path, paper="csgmcmc", tables=("Table 4",))

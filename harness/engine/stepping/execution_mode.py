@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 from harness.system.cpp import COMPILERS, find_compiler
@@ -28,56 +30,59 @@ GPU_COMPILERS = ("gcc", "clang")
 """Compilers with which Triton builds the launch code of its kernels."""
 
 
-def choose(
-    asked: str | None,
-    steps: int,
-    device: str = "cpu",
-    dim: int = 1,
-    chains: int = 1,
-    *,
-    opaque: bool = False,
-    never: str | None = None,
-) -> str:
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What the gain by compiled steps depends on: the device, the chains, their parameters, the kind of task.
+
+    dim     parameters of a chain
+    opaque  whether the task is a network
+    never   the reason why the sampler is never compiled
+    """
+
+    device: str = "cpu"
+    dim: int = 1
+    chains: int = 1
+    opaque: bool = False
+    never: str | None = None
+
+    @property
+    def compiled_from(self) -> float:
+        """The least number of steps of a run that is compiled by default; infinite if none is.
+
+        On a GPU the steps of networks and of any task with `LARGE` parameters are recorded, whatever the length of the
+        run, because otherwise the GPU waits for Python.
+        """
+        by_update = self.opaque or self.dim >= LARGE
+        if self.never is not None:
+            return math.inf
+        if self.device != "cpu":
+            return 1 if by_update else math.inf
+        if not by_update:
+            return COMPILED_FROM
+        return LARGE_COMPILED_FROM / (self.dim * self.chains) if self.dim >= NETWORK else math.inf
+
+
+def choose(asked: str | None, steps: int, work: Work = Work()) -> str:
     """Return the mode of a run of `steps` steps; raise `UsageError` if the requested one is impossible on this machine.
 
-    Unless a setting says otherwise, long runs on a CPU are compiled, except those of networks (`opaque` tasks) with
-    fewer than `NETWORK` parameters. On a GPU the steps of networks and of any task with `LARGE` parameters are
-    recorded, whatever the length of the run, because otherwise the GPU waits for Python. `never` is the reason why the
-    sampler is never compiled. "network" is used only if a setting asks for it.
+    Unless a setting says otherwise, runs of `work.compiled_from` steps or more are compiled. "network" is used only if
+    a setting asks for it.
     """
-    if asked == "network" and not opaque:
+    if asked == "network" and not work.opaque:
         raise UsageError("run.compile = network: the task has no network; ask for compiled, or leave the setting out")
-    if asked in {"compiled", "network"} and never is not None:
-        raise UsageError(f"run.compile = {asked}: the sampler is exempt from the law 'compiled' ({never})")
+    if asked in {"compiled", "network"} and work.never is not None:
+        raise UsageError(f"run.compile = {asked}: the sampler is exempt from the law 'compiled' ({work.never})")
     if asked is None:
-        gains = never is None and _gains(steps, device, dim, chains, opaque=opaque)
-        return "compiled" if gains and lack(device) is None else "plain"
-    missing = None if asked == "plain" else lack(device)
+        return "compiled" if steps >= work.compiled_from and lack(work.device) is None else "plain"
+    missing = None if asked == "plain" else lack(work.device)
     if missing:
         raise UsageError(f"run.compile = {asked}: {missing}; install it, or leave the setting out")
     return asked
 
 
-def slowed(
-    asked: str | None,
-    steps: int,
-    device: str = "cpu",
-    dim: int = 1,
-    chains: int = 1,
-    *,
-    opaque: bool = False,
-    never: str | None = None,
-) -> str | None:
+def slowed(asked: str | None, steps: int, work: Work = Work()) -> str | None:
     """Return what this machine lacks if `choose` returns "plain" for this reason alone, otherwise None."""
-    gains = asked is None and never is None and _gains(steps, device, dim, chains, opaque=opaque)
-    return lack(device) if gains else None
-
-
-def _gains(steps: int, device: str, dim: int, chains: int, *, opaque: bool) -> bool:
-    by_update = opaque or dim >= LARGE
-    if device != "cpu" or not by_update:
-        return by_update or (device == "cpu" and steps >= COMPILED_FROM)
-    return dim >= NETWORK and dim * chains * steps >= LARGE_COMPILED_FROM
+    return lack(work.device) if asked is None and steps >= work.compiled_from else None
 
 
 def lack(device: str = "cpu") -> str | None:

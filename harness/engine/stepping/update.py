@@ -84,14 +84,14 @@ class Update:
         block: Block,
         now: tuple[Tensor, Tensor, list[Tensor]],
     ) -> None:
-        import torch
-
         potential.bind(batch)
         kind = kind_of(block)
         made = self._made.get(kind)
         if made is not None:
             made(theta, state, *now)
             return
+        import torch
+
         began = time.perf_counter()
         update = _update(sampler, potential, block)
         made = self._made[kind] = _compile(update, self.backend)

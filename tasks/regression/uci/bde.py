@@ -11,7 +11,7 @@ import numpy as np
 
 from harness import MLP, DataFile, Protocol, Rows
 from tasks.datasets import uci_regression as files
-from tasks.regression.uci.smile import log_normal
+from tasks.regression.uci.smile import SHORT, log_normal
 
 if TYPE_CHECKING:
     import torch
@@ -47,7 +47,7 @@ class Bde:
             burn_in=50 / 51,
             thin=10,
             settings=SETTINGS,
-            budget_settings={"smoke": {"run.burn_in": 0.5}, "quick": {"run.burn_in": 0.5}},
+            budget_settings=SHORT,
         ),
         Protocol(
             "bde-short",
@@ -57,7 +57,7 @@ class Bde:
             burn_in=2 / 3,
             thin=10,
             settings=SETTINGS,
-            budget_settings={"smoke": {"run.burn_in": 0.5}, "quick": {"run.burn_in": 0.5}},
+            budget_settings=SHORT,
         ),
         Protocol(
             "bde-ensemble",

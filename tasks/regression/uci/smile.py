@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+SHORT: Mapping[str, Mapping[str, object]] = {"smoke": {"run.burn_in": 0.5}, "quick": {"run.burn_in": 0.5}}
+"""What the short budgets change."""
+
 
 class Smile:
     """One level of noise: theta is the weights of f and log sigma.
@@ -45,7 +48,7 @@ class Smile:
             chains=10,
             burn_in=5 / 6,
             thin=10,
-            budget_settings={"smoke": {"run.burn_in": 0.5}, "quick": {"run.burn_in": 0.5}},
+            budget_settings=SHORT,
         ),
     )
 

@@ -407,6 +407,18 @@ def test_a_job_that_the_engine_forgets_goes_on_for_as_long_as_its_agent_writes(l
     assert "does not know it" in ends[-1]
 
 
+def test_an_attempt_that_arrives_keeps_such_a_job_too(ledger, tmp_path):
+    there = Ledger(tmp_path / "there")
+    there.prepare()
+    attempt, key = concluded(there), spec(0).key
+    (alive,) = submit(ledger, Told(), job(ledger, 0))
+    for _ in range(remote.GONE - 1):
+        assert alive.over(None, asked=True) is None
+    alive.exchange.put(parcel.attempt_name(key, attempt), parcel.pack(parcel.attempt_files(attempt)))
+    alive.listen(ledger, lambda *_: None)
+    assert alive.over(None, asked=True) is None
+
+
 def test_an_engine_that_does_not_answer_is_waited_for(ledger, monkeypatch):
     launcher = Told()
     (waiting,) = submit(ledger, launcher, job(ledger, 0))

@@ -151,7 +151,7 @@ def test_noise_comes_from_the_streams_of_the_chains(elementwise):
         (lambda groups: torch.optim.Adam(groups, betas=(2, 3)), True, "torch refuses to make it"),
         (lambda _: torch.optim.Adam, True, "not a torch.optim.Optimizer"),
         (Forgetful, False, "changes its parameter group"),
-        (WithText, False, "is no tensor"),
+        (WithText, False, "is not a tensor"),
         (OfTheChain, True, "set elementwise = False"),
         (Dice, True, "calls torch's bernoulli"),
     ],
