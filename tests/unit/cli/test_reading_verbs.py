@@ -138,6 +138,10 @@ def test_notes_go_to_stderr(bench, results):
     assert len(json.loads(out)) == 4
 
 
+def test_show_has_the_number_format_of_a_task_whose_settings_decide_on_it(answer):
+    assert answer("show", "airfoil")[0]["dtype"] == "float64"
+
+
 def test_show_run_has_settings_with_their_source(answer):
     (record,) = answer("show", KEY[:10])
     settings = {row["setting"]: row for row in record["settings"]}

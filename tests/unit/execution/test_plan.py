@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from harness.contracts.registry import registry
+from harness.engine.stepping import execution_mode
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
@@ -84,6 +85,14 @@ def test_a_step_size_without_a_unit_is_not_divided_by_the_curvature(tmp_path, sa
 )
 def test_budgets_become_steps(tmp_path, budget, steps):
     assert spec(tmp_path, budget=budget, measure=lambda *_: 2_500.0).steps == steps
+
+
+def test_a_budget_in_seconds_keeps_the_mode_whose_speed_it_counts_with(tmp_path):
+    def measure(_pair, settings, _how):
+        return 100.0 if settings.run["compile"] == "compiled" else 2_500.0
+
+    made = spec(tmp_path, budget="seconds=10", measure=measure)
+    assert (made.execution.compile, made.steps) == ("compiled", execution_mode.COMPILED_FROM)
 
 
 def test_a_budget_in_gradients_counts_data_passes(tmp_path):
