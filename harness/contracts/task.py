@@ -73,9 +73,9 @@ class Protocol:
     budgets  name ("smoke", "quick", "paper") -> gradients of a chain on the task's batch; a sampler that needs several
              gradients a step, or full ones, makes fewer steps
     burn_in  share of the steps, in [0, 1)
-    settings task settings of this protocol, by field name
-    budget_settings  name of a budget -> settings by dotted name ("task.width", "run.thin") that make it as long as its
-                     name says, seconds or minutes; they take precedence over those of a paper
+    settings  by dotted name ("task.width", "run.warm_start")
+    budget_settings  name of a budget -> settings by dotted name that make it as long as its name says, seconds or
+                     minutes; they take precedence over those of a paper
     """
 
     name: str
@@ -87,6 +87,11 @@ class Protocol:
     thin: int = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
     budget_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def task_settings(self) -> dict[str, Any]:
+        """Return the settings of the task by field name."""
+        prefix = "task."
+        return {name.removeprefix(prefix): v for name, v in self.settings.items() if name.startswith(prefix)}
 
     def __post_init__(self) -> None:
         here = f"protocol {self.name!r:.80}"

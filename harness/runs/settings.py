@@ -103,7 +103,8 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
     origins: dict[str, Origin] = {}
     usual: Layer = {}
     for layer in reversed(layers):
-        usual = dict(origins)
+        usual = _without_other_start(origins, layer)
+        origins = dict(usual)
         fits = "schedule" not in layer or layer["schedule"].value == chosen
         origins.update(layer if fits else _without_schedule(layer))
     origins.pop("schedule", None)
@@ -141,8 +142,7 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
     """
     protocol = pair.protocol
     short = protocol["budget_settings"].get(budget, {})
-    run = {"run.burn_in": protocol["burn_in"], "run.thin": protocol["thin"]}
-    task = {f"task.{name}": value for name, value in protocol["settings"].items()}
+    stated = {"run.burn_in": protocol["burn_in"], "run.thin": protocol["thin"], **protocol["settings"]}
     own = plugin_metadata.own_settings(pair.sampler, pair.task.name)
     paper = pair.paper.get("paper", "")
     values = dict(pair.paper.get("values", {}))
@@ -165,7 +165,7 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
         },
         {} if outside else authors,
         {name: Origin(value, "default", f"method {pair.method.name}") for name, value in method.items()},
-        {name: Origin(value, "default", f"protocol {protocol['name']}") for name, value in {**run, **task}.items()},
+        {name: Origin(value, "default", f"protocol {protocol['name']}") for name, value in stated.items()},
     ]
 
 
@@ -184,6 +184,14 @@ def _dotted(part: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _without_schedule(layer: Layer) -> Layer:
     return {name: origin for name, origin in layer.items() if not name.startswith("schedule.")}
+
+
+def _without_other_start(origins: dict[str, Origin], layer: Layer) -> dict[str, Origin]:
+    """Return weaker origins without the length and step size of a warm start, if the layer names another optimiser."""
+    start = "run.warm_start"
+    if start not in layer or start not in origins or origins[start].value == layer[start].value:
+        return origins
+    return {name: origin for name, origin in origins.items() if not name.startswith("run.warm_")}
 
 
 def _component(offer: Offer, part: str, origins: dict[str, Origin]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Laplace(Sampler):
 
     decay: float = param(0.99, "[0, 1)", "weight of the mean of the steps before", source="ours")
     delta: float = param(1e-3, "(0, inf)", "distance over which gradients are compared", source="ours")
-    least: float = param(1e-6, "(0, inf)", "least entry of the Hessian", unit=1, source="ours")
+    least: float = param(1e-6, "(0, inf)", "least entry of the Hessian", unit=1, source="ours", tune="[1e-6, 1e3]")
 
     def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
         import torch

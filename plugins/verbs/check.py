@@ -159,13 +159,13 @@ def _made(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
 
 
 def _protocol(offer: Offer, name: str | None) -> dict[str, Any]:
-    """Return the settings of a task's protocol; {} if no protocol is named."""
+    """Return what a protocol sets of a task; {} if no protocol is named."""
     if name is None:
         return {}
     known = {protocol.name: protocol for protocol in loaded(offer).protocols}
     if name not in known:
         raise UsageError(f"task {offer.name} has no protocol {name!r:.80}{suggestions(name, known)}")
-    return dict(known[name].settings)
+    return dict(known[name].task_settings())
 
 
 def _of(settings: Mapping[str, Any], kind: str) -> dict[str, Any]:

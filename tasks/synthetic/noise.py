@@ -49,7 +49,7 @@ class NoisyDensityTask(DensityTask):
                 f"{kind} noise of sd 16, as in SMILE's analytic suite, whose chains are up to ten times as long",
                 {"smoke": 1_500, "quick": 20_000, "paper": 100_000},
                 seeds=tuple(range(10)),
-                settings={"gradient_noise": 16.0, "noise": kind},
+                settings={"task.gradient_noise": 16.0, "task.noise": kind},
             )
             for kind in KINDS
         ),

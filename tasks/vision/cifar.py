@@ -74,7 +74,7 @@ class Cifar(NetworkTask):
             {"smoke": 80, "quick": 4 * EPOCH_64, "paper": 200 * EPOCH_64},
             seeds=(0, 1, 2),
             thin=EPOCH_64,
-            settings={"batch": 64, "prior_precision": 25.0},
+            settings={"task.batch": 64, "task.prior_precision": 25.0},
             budget_settings=_NARROW,
         ),
         Protocol(
@@ -84,7 +84,7 @@ class Cifar(NetworkTask):
             seeds=(0, 1, 2),
             chains=4,
             thin=EPOCH_64,
-            settings={"batch": 64, "prior_precision": 25.0},
+            settings={"task.batch": 64, "task.prior_precision": 25.0},
             budget_settings=_NARROW,
         ),
         Protocol(
@@ -93,7 +93,7 @@ class Cifar(NetworkTask):
             {"smoke": 80, "quick": 5 * 500, "paper": 250 * 500},
             burn_in=0.98,
             thin=500,
-            settings={"batch": 100, "prior_precision": 25.0, "train_accuracy": True},
+            settings={"task.batch": 100, "task.prior_precision": 25.0, "task.train_accuracy": True},
             budget_settings={
                 "smoke": {**_NARROW["smoke"], "task.train_accuracy": False},
                 "quick": {**_NARROW["quick"], "task.train_accuracy": False, "run.burn_in": 0.4},
@@ -223,8 +223,9 @@ class Cifar10(Cifar):
             burn_in=0.1,
             thin=10 * EPOCH_80,
             settings={
-                "model": "resnet20", "normalisation": "filter-response", "width": 16, "batch": 80,
-                "prior_precision": 5.0, "augment": False, "train_images": 40_960, "reference": "hmc",
+                "task.model": "resnet20", "task.normalisation": "filter-response", "task.width": 16, "task.batch": 80,
+                "task.prior_precision": 5.0, "task.augment": False, "task.train_images": 40_960,
+                "task.reference": "hmc",
             },
             budget_settings={
                 "smoke": {**_NARROW["smoke"], "run.thin": 20},

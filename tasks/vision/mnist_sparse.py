@@ -63,7 +63,7 @@ class MnistSparse(DenseTask):
             {"smoke": EPOCH // 2, "quick": 5 * EPOCH, "paper": 250 * EPOCH},
             seeds=(0, 1, 2),
             thin=EPOCH,
-            settings={"dense_steps": 100 * EPOCH},
+            settings={"task.dense_steps": 100 * EPOCH},
             budget_settings={
                 "smoke": {"task.dense_steps": round(SHARE * EPOCH / 2), "task.width": 40, "run.thin": 60},
                 "quick": {"task.dense_steps": 2 * EPOCH},

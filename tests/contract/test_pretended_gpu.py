@@ -176,7 +176,7 @@ NETWORKS = {
     "cifar10-bfloat16": Generated(**EVEN, precision="bfloat16"),
     "cifar100": Exact100(**EVEN),
     **{
-        f"{cls.__name__}-{protocol.name}": made(cls)(**{**protocol.settings, "width": 4, "batch": 25})
+        f"{cls.__name__}-{protocol.name}": made(cls)(**{**protocol.task_settings(), "width": 4, "batch": 25})
         for cls in (NotMNIST, MnistSparse, Landsat) for protocol in cls.protocols
     },
     "MnistSparse-both-priors": made(MnistSparse)(width=4, batch=25, dense_steps=6),

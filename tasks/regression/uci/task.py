@@ -14,7 +14,7 @@ from harness import MLP, TUNING_SEED, DataFile, DataProblem, DataTask, Reference
 from tasks.datasets import uci_regression as files
 from tasks.regression.uci.bde import Bde
 from tasks.regression.uci.observer import FUNCTION_METRICS, REGRESSION_METRICS, RegressionObserver
-from tasks.regression.uci.smile import Smile, log_normal
+from tasks.regression.uci.smile import BATCH, Smile, log_normal, protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,9 +57,7 @@ class NetworkRegression(DataTask):
     prior_precision: ClassVar[float] = 1.0
     opaque: ClassVar[bool] = True
     metrics: ClassVar = (*REGRESSION_METRICS, *FUNCTION_METRICS)
-    protocols: ClassVar = Smile.protocols
-
-    batch: int | None = param(256, "[1, inf)", "n, rows in a minibatch; none: all of them", source="SMILE")  # type: ignore[misc]
+    batch: int | None = param(BATCH, "[1, inf)", "n, rows in a minibatch; none: all of them", source="SMILE")  # type: ignore[misc]
     data_seed: int = param(1, "[0, 4294967295]", "of the permutation of the rows", source="SMILE: 1 to 3")
     hidden: str = param("16-16-16", meaning="units of the hidden layers", source="SMILE", later=True)
     variant: str = param(
@@ -179,7 +177,7 @@ class Airfoil(NetworkRegression):
     file: ClassVar = files.AIRFOIL
     datasets: ClassVar = (files.AIRFOIL,)
     shape: ClassVar = (1503, 5)
-    protocols: ClassVar = (*Smile.protocols, *Bde.protocols)
+    protocols: ClassVar = (protocol(shape[0]), *Bde.protocols)
     widest: ClassVar = 6e6
 
 
@@ -190,6 +188,7 @@ class Energy(NetworkRegression):
     file: ClassVar = files.ENERGY
     datasets: ClassVar = (files.ENERGY,)
     shape: ClassVar = (768, 8)
+    protocols: ClassVar = (protocol(shape[0]),)
     widest: ClassVar = 8e6
 
 
@@ -204,5 +203,5 @@ class Bikesharing(NetworkRegression):
     datasets: ClassVar = (files.BIKESHARING,)
     shape: ClassVar = (17_379, 11)
     columns: ClassVar = (*range(2, 14), 16)
-    protocols: ClassVar = (*Smile.protocols, *Bde.protocols)
+    protocols: ClassVar = (protocol(shape[0]), *Bde.protocols)
     widest: ClassVar = 3e6

@@ -204,6 +204,22 @@ def test_a_warm_start_that_cannot_be_is_refused(tmp_path, given, message):
     assert message in str(refused.value)
 
 
+def test_a_command_may_leave_out_or_replace_the_warm_start_of_a_protocol(tmp_path):
+    def start(**given):
+        spec = planned(tmp_path, task="energy", budget="quick", **given).spec
+        return spec.warm_start, spec.warm_passes, spec.warm_step_size, spec.steps
+
+    assert start() == ("adam", 200, 0.01, 1581)
+    assert start(**{"run.warm_passes": "100"}) == ("adam", 100, 0.01, 1791)
+    assert start(**{"run.warm_start": "adam"}) == start()
+    assert start(**{"run.warm_start": "none"}) == (None, None, None, 2000)
+    # the length and the step size of one optimiser are not those of another
+    sgd = {"run.warm_start": "sgd", "run.warm_passes": "100"}
+    assert start(**sgd) == ("sgd", 100, pytest.approx(0.2 * 2 / 8e6), 1791)
+    with pytest.raises(UsageError, match=r"sgd needs its length; give it by --set run\.warm_passes=20"):
+        start(**{"run.warm_start": "sgd"})
+
+
 def test_an_optimiser_without_a_known_step_size_asks_for_one(tmp_path):
     with pytest.raises(UsageError, match=r"no step size of sgd is known .* run\.warm_step_size=H"):
         planned(tmp_path, task="landsat", budget="smoke", **{"run.warm_start": "sgd", "run.warm_passes": "1"})

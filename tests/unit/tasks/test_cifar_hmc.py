@@ -93,15 +93,15 @@ def test_images_come_in_the_order_of_tensorflow_datasets(monkeypatch):
     assert sorted(train) == list(range(50_000))
     numbered = np.arange(50_000).reshape(-1, 1, 1, 1) % 251 * np.ones((1, 2, 2, 3)), np.arange(50_000)
     monkeypatch.setitem(cifar.READERS, "cifar10", lambda _: numbered)
-    images, labels = Cifar10(**HMC.settings).images("train")
+    images, labels = Cifar10(**HMC.task_settings()).images("train")
     assert labels.tolist() == train[:40_960].tolist()
     assert (images[:, 1, 1, 2] == labels % 251).all()
-    assert Cifar10(**HMC.settings, test_images=7).images("test")[1].tolist() == list(range(7))
+    assert Cifar10(**HMC.task_settings(), test_images=7).images("test")[1].tolist() == list(range(7))
     assert Cifar10(train_images=70).images("train")[1].tolist() == list(range(70))
 
 
 def test_images_are_scaled_as_in_the_papers_code():
-    task = Cifar10(**HMC.settings)
+    task = Cifar10(**HMC.task_settings())
     x = task.inputs(torch.full((1, 1, 1, 3), 255, dtype=torch.uint8)).flatten()
     assert x.tolist() == pytest.approx([0.51 / 0.2, 0.52 / 0.2, 0.56 / 0.2])
 
@@ -109,7 +109,7 @@ def test_images_are_scaled_as_in_the_papers_code():
 def test_the_reference_brings_its_file_and_metrics():
     names = {metric.name for metric in REFERENCE_METRICS}
     assert names == {"agreement", "total_variation"}
-    with_reference = Cifar10(**HMC.settings)
+    with_reference = Cifar10(**HMC.task_settings())
     assert with_reference.datasets == (*CIFAR10, HMC_PREDICTIONS)
     assert names <= {metric.name for metric in with_reference.metrics}
     assert with_reference.metrics[0].name == "test_error"
@@ -198,7 +198,7 @@ def test_the_published_predictions_score_as_published():
 
 @pytest.mark.data
 def test_a_narrow_network_runs_on_the_real_images():
-    task = Cifar10(**{**HMC.settings, "width": 2, "train_images": 240, "test_images": 60})
+    task = Cifar10(**{**HMC.task_settings(), "width": 2, "train_images": 240, "test_images": 60})
     values = (
         run_loop(make_loop(task, SGLD(), Constant(step_size=1e-6), 6, chains=1, burn_in=3))
         .runs[0]

@@ -52,6 +52,16 @@ def test_parts_are_cut_from_permuted_rows_that_are_scaled_together(task, sizes, 
     assert np.sort(table[:, -1]) == pytest.approx(np.sort(other[:, -1]))
 
 
+@pytest.mark.parametrize(("task", "passes"), [(Airfoil, (24, 200)), (Energy, (47, 200)), (Bikesharing, (2, 21))])
+def test_smile_starts_from_200_passes_of_adam_or_half_a_short_budget(task, passes):
+    protocol = task.protocols[0]
+    per_pass = task().terms() / task().batch
+    assert protocol.settings == {"run.warm_start": "adam", "run.warm_passes": 200, "run.warm_step_size": 0.01}
+    assert tuple(protocol.budget_settings[name]["run.warm_passes"] for name in ("smoke", "quick")) == passes
+    assert all(passes[i] * per_pass <= protocol.budgets[name] / 2 for i, name in enumerate(("smoke", "quick")))
+    assert protocol.budgets["paper"] == 120_000 + int(200 * per_pass)
+
+
 @needs_data
 def test_bikesharing_has_eleven_features_without_the_parts_of_the_target():
     table = files.load(files.BIKESHARING)
