@@ -21,6 +21,7 @@ def bench_tasks() -> list[Info]:
         Info("blr-heart", f"{blr}:Heart", "Bayesian logistic regression, Statlog heart disease, 270 x 14"),
         Info("cifar10", "tasks.vision.cifar:Cifar10", "CIFAR-10 by ResNet-18 (both papers), or ResNet-20 against HMC"),
         Info("cifar100", "tasks.vision.cifar:Cifar100", "CIFAR-100 by ResNet-18, 11.2 M weights (both papers)"),
+        Info("concrete", f"{uci}:Concrete", "the same on Concrete Compressive Strength, 721 x 8, 706 parameters"),
         Info("energy", f"{uci}:Energy", "the same on Energy Efficiency, 537 x 8, 706 parameters"),
         Info("funnel", "tasks.synthetic.funnel:Funnel", "Neal's funnel, D = 10 (Neal 2003)"),
         Info("gaussian", "tasks.synthetic.gaussian:IllConditionedGaussian", "an ill-conditioned Gaussian, D = 10"),
@@ -32,6 +33,10 @@ def bench_tasks() -> list[Info]:
         Info("mixture5", "tasks.synthetic.mixture5:Mixture5", "5 wide Gaussian modes (Kim et al. 2022)"),
         Info("mnist-sparse", "tasks.vision.mnist_sparse:MnistSparse", "MNIST by a sparse network (Kim et al. 2022)"),
         Info("notmnist", "tasks.vision.notmnist:NotMNIST", "an MLP of MNIST meets other images (Zhang et al. 2020)"),
+        Info("power-plant", f"{uci}:PowerPlant", "the same on Combined Cycle Power Plant, 6,697 x 4, 642 parameters"),
+        Info("protein", f"{uci}:Protein", "the same on Protein Tertiary Structure, 32,010 x 9, 722 parameters"),
         Info("ravine", "tasks.regression.ravine:Ravine", "a regression with narrow ravines (Kim et al. 2022)"),
         Info("rosenbrock", "tasks.synthetic.curved:Rosenbrock", "a narrow curved valley in two dimensions"),
+        Info("wine-quality-red", f"{uci}:Wine", "the same on Wine Quality, red, 1,119 x 11, 754 parameters"),
+        Info("yacht", f"{uci}:Yacht", "the same on Yacht Hydrodynamics, 215 x 6, 674 parameters"),
     ]  # fmt: skip

@@ -26,10 +26,10 @@ SHORT: Mapping[str, Mapping[str, object]] = {"smoke": {"run.burn_in": 0.5}, "qui
 """What the short budgets change."""
 
 
-def protocol(rows: int) -> Protocol:
+def protocol(rows: int, batch: int = BATCH) -> Protocol:
     """Return the protocol `smile` of a set of so many rows: chains start where 200 data passes of Adam end."""
     n = cuts(rows)[0]
-    budgets = {"smoke": 200, "quick": 2_000, "paper": 120_000 + ADAM_PASSES * n // BATCH}
+    budgets = {"smoke": 200, "quick": 2_000, "paper": 120_000 + ADAM_PASSES * n // batch}
     return Protocol(
         "smile",
         "200 data passes of Adam, 50,000 steps of warm-up and 10,000 of sampling, of two gradients each; every tenth "
@@ -40,7 +40,7 @@ def protocol(rows: int) -> Protocol:
         thin=10,
         settings={"run.warm_start": "adam", "run.warm_passes": ADAM_PASSES, "run.warm_step_size": 0.01},
         budget_settings={
-            name: {**short, "run.warm_passes": min(ADAM_PASSES, budgets[name] * BATCH // (2 * n))}
+            name: {**short, "run.warm_passes": min(ADAM_PASSES, round(budgets[name] / 2 * batch / n, 1))}
             for name, short in SHORT.items()
         },
     )

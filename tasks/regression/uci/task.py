@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from harness import MLP, TUNING_SEED, DataFile, DataProblem, DataTask, Reference, Rows, UsageError, param
+from harness import MLP, TUNING_SEED, Block, DataFile, DataProblem, DataTask, Layout, Reference, Rows, UsageError, param
 from tasks.datasets import uci_regression as files
 from tasks.regression.uci.bde import Bde
 from tasks.regression.uci.observer import FUNCTION_METRICS, REGRESSION_METRICS, RegressionObserver
@@ -55,6 +55,7 @@ class NetworkRegression(DataTask):
     widest: ClassVar[float]
     record: ClassVar[Path | None] = None
     prior_precision: ClassVar[float] = 1.0
+    provides: ClassVar = frozenset({"terms", "layout"})
     opaque: ClassVar[bool] = True
     metrics: ClassVar = (*REGRESSION_METRICS, *FUNCTION_METRICS)
     batch: int | None = param(BATCH, "[1, inf)", "n, rows in a minibatch; none: all of them", source="SMILE")  # type: ignore[misc]
@@ -86,6 +87,10 @@ class NetworkRegression(DataTask):
 
     def dim(self) -> int:
         return self.network.dim + self.model.extra
+
+    def layout(self) -> Layout:
+        noise = (Block("log_sigma", (self.model.extra,)),) if self.model.extra else ()
+        return Layout((*self.network.layout.blocks, *noise))
 
     def terms(self) -> int:
         return self.model.training_rows(self.shape[0])
@@ -205,3 +210,60 @@ class Bikesharing(NetworkRegression):
     columns: ClassVar = (*range(2, 14), 16)
     protocols: ClassVar = (protocol(shape[0]), *Bde.protocols)
     widest: ClassVar = 3e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Concrete(NetworkRegression):
+    """Concrete Compressive Strength: 721 rows to train on, 207 to test; 8 features, 706 parameters."""
+
+    file: ClassVar = files.CONCRETE
+    datasets: ClassVar = (files.CONCRETE,)
+    shape: ClassVar = (1030, 8)
+    protocols: ClassVar = (protocol(shape[0]),)
+    widest: ClassVar = 2e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerPlant(NetworkRegression):
+    """Combined Cycle Power Plant: 6,697 rows to train on, 1,914 to test; 4 features, 642 parameters."""
+
+    file: ClassVar = files.POWER_PLANT
+    datasets: ClassVar = (files.POWER_PLANT,)
+    shape: ClassVar = (9568, 4)
+    protocols: ClassVar = (protocol(shape[0]),)
+    widest: ClassVar = 2e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protein(NetworkRegression):
+    """Protein Tertiary Structure: 32,010 rows to train on, 9,146 to test; 9 features, 722 parameters."""
+
+    file: ClassVar = files.PROTEIN
+    datasets: ClassVar = (files.PROTEIN,)
+    shape: ClassVar = (45_730, 9)
+    protocols: ClassVar = (protocol(shape[0]),)
+    widest: ClassVar = 2e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wine(NetworkRegression):
+    """Wine Quality, the red ones: 1,119 rows to train on, 320 to test; 11 features, 754 parameters."""
+
+    file: ClassVar = files.WINE
+    datasets: ClassVar = (files.WINE,)
+    shape: ClassVar = (1599, 11)
+    protocols: ClassVar = (protocol(shape[0]),)
+    widest: ClassVar = 5e5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Yacht(NetworkRegression):
+    """Yacht Hydrodynamics: 215 rows to train on, 62 to test; 6 features, 674 parameters."""
+
+    file: ClassVar = files.YACHT
+    datasets: ClassVar = (files.YACHT,)
+    shape: ClassVar = (308, 6)
+    protocols: ClassVar = (protocol(shape[0], batch=64),)
+    widest: ClassVar = 5e6
+
+    batch: int | None = param(64, "[1, inf)", "n, rows in a minibatch; none: all of them", source="ours")  # type: ignore[misc]
