@@ -58,7 +58,9 @@ def test_parts_are_cut_from_permuted_rows_that_are_scaled_together(task, sizes, 
     assert np.sort(table[:, -1]) == pytest.approx(np.sort(other[:, -1]))
 
 
-@pytest.mark.parametrize(("task", "passes"), [(Airfoil, (24.3, 200)), (Energy, (47.7, 200)), (Protein, (0.8, 8)), (Yacht, (29.8, 200))])
+@pytest.mark.parametrize(
+    ("task", "passes"), [(Airfoil, (24.3, 200)), (Energy, (47.7, 200)), (Protein, (0.8, 8)), (Yacht, (29.8, 200))]
+)
 def test_smile_starts_from_200_passes_of_adam_or_half_a_short_budget(task, passes):
     protocol = task.protocols[0]
     per_pass = task().terms() / task().batch
