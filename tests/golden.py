@@ -38,8 +38,10 @@ TASKS = (
     "ravine",
 )
 """Those whose steps are quick."""
-ON_DATA = {"mc-dropout": "landsat", "sgfs": "blr-heart", "sgrld": "blr-heart"}
+ON_DATA = {"last-layer-laplace": "landsat", "mc-dropout": "landsat", "sgfs": "blr-heart", "sgrld": "blr-heart"}
 """They need what a density does not have."""
+LAST = {"last-layer-laplace"}
+"""Its first weights are those of SGD, so the last ones are taken."""
 STEP = {"landsat": 1e-6, "blr-a9a": 1e-6, "energy": 1e-7, "ravine": 1e-7}
 
 
@@ -52,7 +54,8 @@ def numbers(sampler, task, step):
     made = load(INFOS["samplers"][sampler].target)(), load(INFOS["tasks"][task].target)()
     schedule = Cyclical(step_size=step, cycles=2, beta=0.2, explore_with_noise=True)
     loop = make_loop(made[1], made[0], schedule, 40, seeds=(7,), burn_in=5)
-    return [float(x) for x in run_loop(loop).theta[:, :4].flatten()]
+    part = slice(-4, None) if sampler in LAST else slice(4)
+    return [float(x) for x in run_loop(loop).theta[:, part].flatten()]
 
 
 def of_sampler(name):

@@ -53,14 +53,19 @@ class Laplace(Sampler):
         self, theta: Tensor, state: dict[str, Tensor], potential: Potential, h: Tensor, T: Tensor, noise: Noise
     ) -> tuple[Tensor, dict[str, Tensor]]:
         w, steps = theta - state["offset"], state["steps"] + 1
-        sign = 2 * (noise.uniform(theta.shape) < 0.5).to(theta.dtype) - 1
+        random = self.random(theta, potential)
+        sign = random * (2 * (noise.uniform(theta.shape) < 0.5).to(theta.dtype) - 1)
         g = potential.grad(w)
         curvature = sign * (potential.grad(w + self.delta * sign) - g) / self.delta
         H = self.decay * state["H"] + (1 - self.decay) * curvature
         seen = 1 - self.decay ** steps.to(theta.dtype)
         w = w - h * g
-        offset = (T / (H / seen).clamp(min=self.least)).sqrt() * noise.normal(theta)
+        offset = random * (T / (H / seen).clamp(min=self.least)).sqrt() * noise.normal(theta)
         return w + offset, {"offset": offset.expand_as(theta), "H": H, "steps": steps}
+
+    def random(self, theta: Tensor, potential: Potential) -> Tensor | float:
+        """1 for coordinates of theta that are drawn, 0 for those that are w."""
+        return 1.0
 
     def limit_bias(self) -> None:
         return None

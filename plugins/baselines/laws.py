@@ -45,6 +45,7 @@ class LaplaceLaw(SamplerLaw):
         "On a Gaussian with a diagonal Hessian the variance is T / lambda, at two temperatures; noisy gradients of "
         "variance V add (h V / (2 lambda)) / (1 - x/2)."
     )
+    p_values: ClassVar[int] = 3
 
     def check(self, sampler: Any) -> None:
         """The second moment of the draws, with exact and with noisy gradients."""
@@ -55,7 +56,69 @@ class LaplaceLaw(SamplerLaw):
             found = snapshots(sampler, Target("gaussian", T, 20, V), x, steps=steps)
             variance = T + (x * V / 2) / (1 - x / 2)
             name = f"theta^2 over its variance at T = {T:g}, V = {V:g}"
-            mean_is_one(name, found, lambda one, variance=variance: one.theta.square() / variance, among=3)
+            mean_is_one(name, found, lambda one, variance=variance: one.theta.square() / variance, among=self.p_values)
+
+
+class LastLayerLaplaceLaw(LaplaceLaw):
+    """Without a weight matrix it is laplace, with its law. Of two layers, the first is SGD and the last is drawn."""
+
+    shows: ClassVar[str] = (
+        f"Without a weight matrix it is laplace: {LaplaceLaw.shows[0].lower()}{LaplaceLaw.shows[1:]} With two layers, "
+        "on a quadratic potential whose Hessian is diagonal within the last layer and has entries between the layers, "
+        "the last layer's variance is T / H_ii about the minimum, at two temperatures, and the weights before it are "
+        "those of SGD."
+    )
+    p_values: ClassVar[int] = LaplaceLaw.p_values + 2
+
+    def check(self, sampler: Any) -> None:
+        """Two layers, then the law of laplace."""
+        for T in (0.5, 3.0):
+            two_layers(replace(sampler, decay=0.9), T, among=self.p_values)
+        super().check(sampler)
+
+
+def two_layers(sampler: Any, T: float, *, among: int) -> None:
+    """The law of LastLayerLaplaceLaw with two layers. Probes before the last one would be seen as noise in 1 / H_ii."""
+    import torch
+
+    from harness.contracts.layout import Block, Layout
+    from plugins.laws.forms import mean_is_one
+
+    H = torch.ones((6, 6), dtype=torch.float64)
+    H[:2, :2] = 10 * torch.eye(2)
+    H[2:, 2:] = torch.diag(torch.tensor([0.5, 1.0, 2.0, 4.0]))
+
+    class Potential:
+        layout = Layout((Block("w1", (1, 1)), Block("b1", (1,)), Block("w2", (2, 1)), Block("b2", (2,))))
+
+        def grad(self, x: Any) -> Any:
+            return x @ H
+
+    h, chains, steps = 0.1, 64, 2000
+    w = torch.ones((chains, 6), dtype=torch.float64)
+    found = walk(sampler, Potential(), w, h, T, steps)
+    for one in found:
+        w = w - h * w @ H
+        assert (one.theta - w)[:, :2].abs().max() < 1e-9, f"step {one.steps} is not SGD before the last layer"
+    name = f"theta^2 over T / H_ii in the last layer at T = {T:g}"
+    mean_is_one(name, found, lambda one: (one.theta.square() * H.diag() / T)[:, 2:], burn_in=0.5, among=among)
+
+
+def walk(sampler: Any, potential: Any, theta: Any, h: float, T: float, steps: int) -> list[Any]:
+    """Position and state of all chains after each step from theta."""
+    import torch
+
+    from harness.engine.stepping.noise import DirectNoise
+    from plugins.laws.forms import Snapshot
+    from plugins.laws.law import streams
+
+    noise = DirectNoise([one.torch("noise") for one in streams(len(theta))], theta.dtype)
+    given = potential, *torch.tensor([h, T], dtype=theta.dtype), noise
+    state, found = sampler.init(theta, *given), []
+    for k in range(steps):
+        theta, state = sampler.step(theta, dict(state), *given)
+        found.append(Snapshot(k + 1, theta, state))
+    return found
 
 
 class MCDropoutLaw(SamplerLaw):
@@ -80,9 +143,7 @@ def ridge(sampler: Any) -> None:
     from scipy.stats import t
 
     from harness.contracts.layout import Block, Layout
-    from harness.engine.stepping.noise import DirectNoise
     from plugins.laws.forms import OWN_LEVEL
-    from plugins.laws.law import streams
 
     chains, steps, burn_in, hidden, p = 64, 3000, 500, 6, sampler.rate
     rng = np.random.default_rng(0)
@@ -97,14 +158,9 @@ def ridge(sampler: Any) -> None:
             front, behind, bias = x.split([hidden, hidden, 1], dim=1)
             return torch.cat([front - 1, behind @ H - slope, bias - 1], dim=1)
 
-    noise = DirectNoise([one.torch("noise") for one in streams(chains)], torch.float64)
-    h, T = torch.tensor([0.02, 1.0], dtype=torch.float64)
     theta = torch.zeros((chains, 2 * hidden + 1), dtype=torch.float64)
-    state, found = sampler.init(theta, Potential(), h, T, noise), []
-    for _ in range(steps):
-        theta, state = sampler.step(theta, dict(state), Potential(), h, T, noise)
-        found.append(theta)
-    draws = torch.stack(found[burn_in:]).numpy()
+    found = walk(sampler, Potential(), theta, 0.02, 1.0, steps)
+    draws = torch.stack([one.theta for one in found[burn_in:]]).numpy()
     assert np.abs(draws[..., [*range(hidden), -1]] - 1).max() < 0.01, (
         "a weight before the hidden units, or a bias, is masked"
     )

@@ -54,6 +54,13 @@ def bench_samplers() -> list[Info]:
             baseline=True,
         ),
         Info(
+            "last-layer-laplace",
+            "plugins.baselines.last_layer_laplace:LastLayerLaplace",
+            "Laplace approximation of a network's last layer alone, a baseline",
+            law="plugins.baselines.laws:LastLayerLaplaceLaw",
+            baseline=True,
+        ),
+        Info(
             "mc-dropout",
             "plugins.baselines.mc_dropout:MCDropout",
             "SGD with dropped units, in the draws too (Gal, Ghahramani 2016), a baseline",

@@ -51,6 +51,7 @@ OTHERWISE = {
     "ggmc": NOT_LINEAR | NO_OPTIMISER,
     "hmc": NOT_LINEAR | NO_OPTIMISER,
     "laplace": NO_LAW | {"potential": "exempt"},
+    "last-layer-laplace": NO_LAW | {"potential": "exempt"},
     "mc-dropout": OPTIMISER,
     "mclmc": NO_LAW | NO_OPTIMISER,
     "ngvi": NO_LAW | NO_OPTIMISER,
@@ -86,6 +87,7 @@ def test_every_built_in_sampler_keeps_the_quick_laws(names):
 LONG_OTHERWISE = {
     "adadelta-sgld": {"whole-law": "exempt", "time-homogeneity": "exempt"},
     "laplace": {"time-homogeneity": "skipped"},
+    "last-layer-laplace": {"time-homogeneity": "skipped"},
     "ngvi": {"time-homogeneity": "skipped"},
     "psmile": {"time-homogeneity": "skipped"},
     "santa": {"time-homogeneity": "exempt"},

@@ -15,12 +15,14 @@ from harness.contracts.layout import Block, Layout
 from harness.contracts.registry import registry
 from harness.contracts.schedule import Trajectory
 from harness.engine.gaussian import GaussianTask
+from harness.engine.stepping.noise import DirectNoise
 from harness.runs.plan import RunRequest, plan
 from plugins.baselines.laplace import Laplace
-from plugins.baselines.laws import MCDropoutLaw
+from plugins.baselines.last_layer_laplace import LastLayerLaplace
+from plugins.baselines.laws import LastLayerLaplaceLaw, MCDropoutLaw
 from plugins.baselines.mc_dropout import MCDropout
 from plugins.baselines.swag import SWAG
-from plugins.laws.law import loop, trajectory
+from plugins.laws.law import Broken, loop, streams, trajectory
 
 
 def end(sampler, h, steps, *, T=1.0, variance=0.0, chains=400):
@@ -63,6 +65,65 @@ def test_laplace_is_too_narrow_where_it_is_not():
         theta, state = sampler.step(theta, state, Correlated(), 0.1 * one, one, noise)
     assert theta.var().item() == pytest.approx(1, rel=0.2)
     assert torch.linalg.inv(H)[0, 0] > 5
+
+
+class TwoLayers:
+    """A quadratic potential with these blocks, whose Hessian is 1 between the layers and diagonal within the last."""
+
+    def __init__(self, blocks, last):
+        self.layout = Layout(tuple(Block(*one) for one in blocks))
+        self.H = torch.ones((self.layout.dim, self.layout.dim), dtype=torch.float64)
+        self.H[-last:, -last:] = torch.diag(torch.arange(1.0, last + 1))
+
+    def grad(self, x):
+        return x @ self.H
+
+
+BIASES = [("w1", (3, 2)), ("b1", (3,)), ("w2", (2, 3)), ("b2", (2,)), ("noise", (1,))]
+KERNELS = [("k1", (4, 3, 2, 2)), ("scale", (4,)), ("k2", (2, 4, 1, 1))]
+
+
+@pytest.mark.parametrize(("blocks", "last"), [(BIASES, 9), (KERNELS, 8), ([("b", (5,)), ("c", (2,))], 7)])
+def test_last_layer_laplace_draws_the_last_matrix_and_all_after_it(blocks, last):
+    """Before them theta is SGD and H is 0; there one step finds H, whatever it is between the layers."""
+    potential, one = TwoLayers(blocks, last), torch.ones((), dtype=torch.float64)
+    noise = DirectNoise([s.torch("noise") for s in streams(3)], torch.float64)
+    sampler, w = LastLayerLaplace(decay=0.9), torch.ones((3, potential.layout.dim), dtype=torch.float64)
+    theta, state = sampler.step(w, sampler.init(w, potential, one, one, noise), potential, 0.1 * one, one, noise)
+    drawn = torch.arange(potential.layout.dim) >= potential.layout.dim - last
+    assert torch.equal(theta != w - 0.1 * potential.grad(w), drawn.expand(3, -1))
+    assert torch.allclose(state["H"] / (1 - sampler.decay), drawn * potential.H.diag(), atol=1e-9)
+
+
+class AllDrawn(LastLayerLaplace):
+    """Planted: every layer is drawn, as by laplace."""
+
+    def random(self, theta, potential):
+        return torch.ones_like(theta)
+
+
+class BiasLeft(LastLayerLaplace):
+    """Planted: the last bias is not drawn."""
+
+    def random(self, theta, potential):
+        return super().random(theta, potential) * (torch.arange(theta.shape[1]) < theta.shape[1] - 2)
+
+
+class AllProbed(LastLayerLaplace):
+    """Planted: the gradients are compared along all layers."""
+
+    def step(self, theta, state, potential, h, T, noise):
+        theta, found = Laplace.step(Laplace(decay=self.decay), theta, state, potential, h, T, noise)
+        offset = found["offset"] * self.random(theta, potential)
+        return theta - found["offset"] + offset, {**found, "offset": offset}
+
+
+@pytest.mark.parametrize(
+    ("planted", "said"), [(AllDrawn, "is not SGD"), (BiasLeft, "T / H_ii"), (AllProbed, "T / H_ii")]
+)
+def test_the_law_of_last_layer_laplace_finds_planted_bugs(planted, said):
+    with pytest.raises((AssertionError, Broken), match=said):
+        LastLayerLaplaceLaw().check(planted())
 
 
 def test_swag_fits_the_snapshots():
