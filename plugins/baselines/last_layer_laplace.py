@@ -21,8 +21,8 @@ class LastLayerLaplace(Laplace):
         H     <- the mean of c, each step decay times as heavy as the next
         theta  = w + sqrt(T / max(H, least)) xi in the last layer, w before it
 
-    The last layer is the last weight matrix or kernel and all vectors after it, such as its bias. On potentials without
-    a matrix everything is the last layer, and this is laplace.
+    The last layer is the last weight matrix or kernel and all vectors after it: its bias, and a level of noise. On
+    potentials without a matrix everything is the last layer, and this is laplace.
 
     On a quadratic potential whose Hessian is diagonal within the last layer c is exact there, whatever the rest of the
     Hessian, and theta has the variance T / H_ii about w. At the minimum this is the law of the last layer under
