@@ -214,10 +214,23 @@ def test_the_page_shows_what_was_published(folder, tmp_path, monkeypatch):
     assert all(mean == "inf" or isinstance(mean, float | None) for mean in (r["mean"] for r in found["leaderboard"]))
 
 
-def test_the_page_names_the_methods_without_a_run():
-    pairs = (("gaussian", "sgld"), ("gaussian", "hmc"), ("airfoil", "sgld"))
-    records = [{"task": task, "method": method} for task, method in pairs]
-    assert page_of._absent(records).cells() == [["gaussian", "-"], ["airfoil", "hmc"]]
+def test_the_page_names_the_methods_without_a_run_and_why():
+    pairs = (
+        ("gaussian", "sgld"),
+        ("gaussian", "csgld"),
+        ("gaussian", "mclmc"),
+        ("bimodal1d", "hmc"),
+        ("airfoil", "sgfs"),
+    )
+    left_out = page_of.left_out([{"task": task, "method": method} for task, method in pairs])
+    assert page_of._absent({"left_out": left_out}).cells() == [
+        ["gaussian", "hmc", "no tuned settings"],
+        ["gaussian", "sgfs", "needs scores"],
+        ["bimodal1d", "csgld, sgld", "no tuned settings"],
+        ["bimodal1d", "mclmc", "needs 2 dimensions"],
+        ["bimodal1d", "sgfs", "needs scores"],
+        ["airfoil", "csgld, hmc, mclmc, sgld", "no tuned settings"],
+    ]
 
 
 def test_the_tables_follow_from_the_records(folder):
