@@ -1,0 +1,33 @@
+"""Protocols that are refused where they are declared."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness import Protocol, UsageError
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"budgets": {}}, "it has no budget"),
+        ({"budgets": {"paper": 0}}, "budget paper: 0 is not a number of gradients"),
+        ({"seeds": (10**9,)}, "are not numbers from 0"),
+        ({"chains": 0}, "chains = 0 is not a number of chains"),
+        ({"burn_in": 1.0}, "burn_in = 1.0 is not a share"),
+        ({"thin": 0}, "thin = 0 is not a whole number"),
+        ({"settings": {"width": 4}}, "the setting 'width' has no dotted name, such as task.width"),
+        ({"settings": {5: 4}}, "the setting 5 has no dotted name"),
+        ({"budget_settings": {"paper": {"width": 4}}}, "the setting 'width' has no dotted name"),
+        ({"budget_settings": {"quick": {}}}, "settings for 'quick', which is not one of its budgets"),
+    ],
+)
+def test_a_protocol_that_cannot_be_is_refused(changed, message):
+    given = {"name": "p", "summary": "", "budgets": {"paper": 5}} | changed
+    with pytest.raises(UsageError, match=message):
+        Protocol(**given)
+
+
+def test_what_a_protocol_sets_of_its_task():
+    protocol = Protocol("p", "", {"paper": 5}, settings={"task.width": 4, "run.warm_start": "adam"})
+    assert protocol.task_settings() == {"width": 4}
