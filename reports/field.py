@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 FILE = Path("docs/field/field.json")
 PAGE = Path("docs/field.md")
+STUDY = Path("plugins/studies/tuned.json")
 LEFT_OUT = ("group", "steps", "measured", "remark", "verified", "untuned", "given", "set_by_user", "run_keys")
 """Fields of a leaderboard's record that are not published."""
 QUERIES = {
@@ -104,13 +105,15 @@ def left_out(records: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 
 
 def _why_not(method: str, task: str) -> str:
+    """Return what the task lacks, or else whether the study has settings."""
     sampler = load_plugin("samplers", registry().method(method).info.sampler)
     target = load_plugin("tasks", task)
     if lacks := sorted(sampler.needs - target.provides):
         return f"needs {', '.join(lacks)}"
     if target().dim() < sampler.least_dimension:
         return f"needs {sampler.least_dimension} dimensions"
-    return "no tuned settings"
+    tuned = json.loads(STUDY.read_text(encoding="utf-8"))["tuned"]
+    return "not run" if (method, task) in {(one["method"], one["task"]) for one in tuned} else "no tuned settings"
 
 
 def page(found: Mapping[str, Any], figures: Sequence[str] = ()) -> str:
@@ -159,7 +162,7 @@ def _absent(found: Mapping[str, Any]) -> Table:
         by.setdefault((record["task"], record["why"]), []).append(record["method"])
     rows = [{"task": task, "why": why, "methods": ", ".join(methods)} for (task, why), methods in by.items()]
     columns = [Column(name, name) for name in ("task", "methods", "why")]
-    notes = ["needs: what the task does not provide", "no tuned settings: none in the study"]
+    notes = ["needs: what the task does not provide", "no tuned settings: the study has none"]
     return Table("Methods that were not run", columns, rows, notes)
 
 

@@ -105,6 +105,8 @@ class Protocol:
         for name in [name for settings in (self.settings, *self.budget_settings.values()) for name in settings]:
             dotted = isinstance(name, str) and "." in name
             require(dotted, here, f"the setting {name!r:.40} has no dotted name, such as task.width or run.thin")
+        for name in {"run.burn_in", "run.thin"} & self.settings.keys():
+            require(False, here, f"the setting {name} is its field {name.removeprefix('run.')}")
         usual = all(_is_whole(seed, 0) and seed < TUNING_SEED for seed in self.seeds)
         require(usual, here, f"seeds {self.seeds!r:.40} are not numbers from 0, below {TUNING_SEED:,}")
         require(_is_whole(self.chains, 1), here, f"chains = {self.chains!r:.40} is not a number of chains")

@@ -293,10 +293,20 @@ def _steps(
             steps = max(math.ceil(work.compiled_from), int(amount * rate(compiled) - before))
     if not 1 <= steps <= MAX_STEPS:
         size = "less than one step" if steps < 1 else f"more than {MAX_STEPS:,} steps"
-        at_start = _full_at_start(pair, settings.sampler_params)
-        spent = f" after the {at_start} data passes that {pair.sampler.name} spends at the start" if at_start else ""
-        raise UsageError(f"--budget {budget!r} is {size}{spent}")
+        raise UsageError(f"--budget {budget!r} is {size}{_spent(pair, settings)}")
     return steps
+
+
+def _spent(pair: Pair, settings: Settings) -> str:
+    """Return what of a budget is spent before the first step, for a message; "" if nothing is."""
+    full = _full_at_start(pair, settings.sampler_params)
+    warm = _warm_passes(pair, settings.task_params, _warm(settings))
+    before = {
+        f"the {full} data passes that {pair.sampler.name} spends at the start": full,
+        f"the {warm:g} data passes of the warm start": warm,
+    }
+    spent = " and ".join(text for text, passes in before.items() if passes)
+    return f" after {spent}" if spent else ""
 
 
 def _amount(kind: str, text: str) -> float:
@@ -364,7 +374,7 @@ def _affordable(passes: float, pair: Pair, settings: Settings) -> int:
     if settings.warm_start and warm >= passes:
         raise UsageError(
             f"run.warm_passes = {settings.run['warm_passes']:g}: the warm start takes {warm:g} data passes and the "
-            f"whole budget is {passes:g}; lower run.warm_passes or raise the budget"
+            f"whole budget is {passes:g}; lower run.warm_passes or raise the budget; run.warm_start=none leaves it out"
         )
     return int(
         (passes - _full_at_start(pair, settings.sampler_params) - warm)

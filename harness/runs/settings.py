@@ -22,6 +22,8 @@ from harness.runs import plugin_metadata, warm_start
 from harness.runs.studies import Study
 from harness.system.errors import UsageError
 
+START, WARM = "run.warm_start", "run.warm_"
+"""The setting that names the optimiser of a warm start, and the beginning of it and of those that belong to it."""
 UNTUNED = 0.2
 """Step size of a run for which no source states one, as a share of the stability limit."""
 
@@ -106,7 +108,7 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
         usual = _without_other_start(origins, layer)
         origins = dict(usual)
         fits = "schedule" not in layer or layer["schedule"].value == chosen
-        origins.update(layer if fits else _without_schedule(layer))
+        origins.update(layer if fits else _without(layer, "schedule."))
     origins.pop("schedule", None)
     _refuse_unknown(pair, schedule, origins)
 
@@ -151,6 +153,9 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
     method = {**pair.method.settings, **({"schedule": pair.method.schedule} if pair.method.schedule else {})}
     authors = {name: Origin(value, "plugin", pair.sampler.distribution) for name, value in own.items()}
     outside = pair.paper.get("distribution") != pair.sampler.distribution
+    start = stated.get(START)
+    if {method.get(START, start), own.get(START, start), values.get(START, {"value": start})["value"]} != {start}:
+        short = _without(short, WARM)  # its lengths are those of the protocol's own warm start
     return [
         {name: Origin(value, "user", "command line") for name, value in given.items()},
         dict(pair.tuned),
@@ -182,16 +187,18 @@ def _dotted(part: str, params: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{part}.{name}": value for name, value in params.items()}
 
 
-def _without_schedule(layer: Layer) -> Layer:
-    return {name: origin for name, origin in layer.items() if not name.startswith("schedule.")}
+def _without(settings: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if not name.startswith(prefix)}
 
 
 def _without_other_start(origins: dict[str, Origin], layer: Layer) -> dict[str, Origin]:
     """Return weaker origins without the length and step size of a warm start, if the layer names another optimiser."""
-    start = "run.warm_start"
-    if start not in layer or start not in origins or origins[start].value == layer[start].value:
+    if START not in layer or START not in origins:
         return origins
-    return {name: origin for name, origin in origins.items() if not name.startswith("run.warm_")}
+    before, now = (str(names[START].value).rpartition(":")[2] for names in (origins, layer))  # DISTRIBUTION:NAME
+    if before == now:
+        return origins
+    return _without(origins, WARM)
 
 
 def _component(offer: Offer, part: str, origins: dict[str, Origin]) -> dict[str, Any]:
@@ -258,7 +265,7 @@ def _warm_start(
     if size is None:
         own = find_pair(registry, name, f"{pair.task.name}@{pair.protocol['name']}")
         try:
-            found = resolve(registry, own, {f"task.{key}": value for key, value in task_params.items()})
+            found = resolve(registry, own, {**_dotted("task", task_params), "run.warm_start": None})
             size, origin = found.schedule_params["step_size"], found.origins["schedule.step_size"]
         except (UsageError, KeyError):
             raise UsageError(

@@ -24,7 +24,7 @@ class Laplace(Sampler):
     The mean of c over z is the diagonal of the Hessian of U, prior included, and both gradients are on one minibatch.
     On a quadratic potential with a diagonal Hessian c is exact, and the variance of theta is T / lambda about w, which
     noisy gradients move as they move SGD; with another Hessian it is T / H_ii, which is too narrow. Stable for
-    x = h lambda < 2. A warm start (`run.warm_start`) brings w to the mode.
+    x = h lambda < 2. A warm start (`run.warm_start`) brings w near a mode.
 
     A network's Hessian has negative entries where w is no minimum: set `least` to the precision of the prior, the least
     that the Gauss-Newton approximation has. State: theta - w, the sum behind H, and a count of steps (C, 1). Two

@@ -28,10 +28,10 @@ class LastLayerLaplace(Laplace):
     Hessian, and theta has the variance T / H_ii about w. At the minimum this is the law of the last layer under
     exp(-U/T) given the other weights, whose own variance is left out. If the Hessian is not diagonal within the last
     layer, T / H_ii is too narrow for that law too. Stable for x = h lambda < 2. A warm start (`run.warm_start`) brings
-    w to the mode.
+    w near a mode.
 
-    With cross-entropy U is convex in the last layer, and H_ii is no less than the precision of the prior. Its estimate
-    may be less: set `least` to that precision.
+    With cross-entropy, and with a normal likelihood whose mean is the output, U is convex in each weight of the last
+    layer, and H_ii is no less than the precision of the prior. Its estimate may be less: set `least` to that precision.
 
     Only for tasks that state the layout of their weights: the networks. State: theta - w, the sum behind H, and a count
     of steps (C, 1). Two gradients a step, both of the whole network.

@@ -35,3 +35,8 @@ def test_tasks_give_the_numbers_of_this_engine(name):
 
 def test_the_engine_is_that_of_the_numbers():
     assert GOLDEN["engine"] == ENGINE, "ENGINE was raised: python tests/golden.py new"
+
+
+def test_a_new_plugin_in_a_file_with_others_has_their_hash(monkeypatch):
+    monkeypatch.setattr(golden, "contents", lambda: {"a:A": "now", "a:B": "now", "c:C": "other"})
+    assert golden.kept({"a:A": "before"}) == {"a:A": "before", "a:B": "before", "c:C": "other"}

@@ -58,7 +58,7 @@ ELSEWHERE = {"cifar10", "cifar100", "imagenet", "landsat", "mnist-sparse", "notm
 """Networks: on made-up images, in unit/tasks/test_convolutional.py, test_imagenet.py and test_dense.py."""
 
 SAME = {"concrete", "power-plant", "protein", "wine-quality-red"}
-"""They differ from airfoil by their rows alone; unit/tasks/test_uci_regression.py reads these."""
+"""The class of airfoil with other data, which unit/tasks/test_uci_regression.py reads."""
 
 DENSITIES = {
     "banana",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 LEAST_SIGMA = 1e-6
-SETTINGS = {"variant": "bde", "hidden": "16-16-16-16", "batch": None, "data_seed": 0}
+SETTINGS = {"task.variant": "bde", "task.hidden": "16-16-16-16", "task.batch": None, "task.data_seed": 0}
 
 
 class Bde:
@@ -46,7 +46,7 @@ class Bde:
             chains=10,
             burn_in=50 / 51,
             thin=10,
-            settings={f"task.{name}": value for name, value in SETTINGS.items()},
+            settings=SETTINGS,
             budget_settings=SHORT,
         ),
         Protocol(
@@ -56,7 +56,7 @@ class Bde:
             chains=10,
             burn_in=2 / 3,
             thin=10,
-            settings={f"task.{name}": value for name, value in SETTINGS.items()},
+            settings=SETTINGS,
             budget_settings=SHORT,
         ),
         Protocol(
@@ -64,7 +64,7 @@ class Bde:
             "the warm start of bde alone: 1,200 full gradients",
             {"smoke": 100, "quick": 400, "paper": 1_200},
             chains=10,
-            settings={f"task.{name}": value for name, value in SETTINGS.items()},
+            settings=SETTINGS,
         ),
     )
 

@@ -23,17 +23,21 @@ BATCH = 256
 ADAM_PASSES = 200
 """Data passes of the warm start; a short budget has fewer, if they were more than half of it."""
 SHORT: Mapping[str, Mapping[str, object]] = {"smoke": {"run.burn_in": 0.5}, "quick": {"run.burn_in": 0.5}}
-"""What the short budgets change."""
+"""What the short budgets change besides the warm start."""
 
 
 def protocol(rows: int, batch: int = BATCH) -> Protocol:
-    """Return the protocol `smile` of a set of so many rows: chains start where 200 data passes of Adam end."""
+    """Return the protocol `smile` of a set of so many rows: chains start where `ADAM_PASSES` of Adam end.
+
+    In the source these are of AdamW, with weight decay 0.005 and batches of 64, up to 200, and fewer if the rows for
+    validation say so. Here Adam descends U on the task's minibatches.
+    """
     n = cuts(rows)[0]
     budgets = {"smoke": 200, "quick": 2_000, "paper": 120_000 + ADAM_PASSES * n // batch}
     return Protocol(
         "smile",
-        "200 data passes of Adam, 50,000 steps of warm-up and 10,000 of sampling, of two gradients each; every tenth "
-        "draw is kept",
+        f"{ADAM_PASSES} data passes of Adam, 50,000 steps of warm-up and 10,000 of sampling, of two gradients each; "
+        "every tenth draw is kept",
         budgets,
         chains=10,
         burn_in=5 / 6,
@@ -52,9 +56,7 @@ class Smile:
     Rows are permuted by `data_seed`, and the first 70 % are for training, the next 10 % for validation (read by `bench
     tune` alone), the rest for tests. Features and target are standardised by their mean and sd over all rows, as in the
     source: so the test rows take part in the scaling. The permutation is NumPy's, not that of the source, whose splits
-    need jax. Chains start at torch's initialisation of the weights and log sigma = 0. The warm start of the protocol
-    descends U by Adam on the task's minibatches; in the source it is AdamW with batches of 64 and weight decay 0.005,
-    and it ends early if the validation rows say so.
+    need jax. Chains start at torch's initialisation of the weights and log sigma = 0.
 
     outputs  of the network
     extra    parameters beside its weights

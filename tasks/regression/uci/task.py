@@ -46,7 +46,8 @@ class NetworkRegression(DataTask):
     widest  about the largest eigenvalue of the Gauss-Newton matrix of U at optima that Adam finds
     record  the file of its reference, where there is one: of f at the test rows, at the default settings
 
-    Source: the UCI experiments of SMILE and of bde, by their code.
+    Source: the UCI experiments of SMILE (airfoil, energy, bikesharing) and of bde (airfoil, bikesharing), by their
+    code. The other sets under SMILE's protocol are ours.
     """
 
     file: ClassVar[DataFile]

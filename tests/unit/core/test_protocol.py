@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness import Protocol, UsageError
+from harness import Protocol, UsageError, registry
+from plugins.verbs.check import _made
 
 
 @pytest.mark.parametrize(
@@ -17,6 +18,7 @@ from harness import Protocol, UsageError
         ({"burn_in": 1.0}, "burn_in = 1.0 is not a share"),
         ({"thin": 0}, "thin = 0 is not a whole number"),
         ({"settings": {"width": 4}}, "the setting 'width' has no dotted name, such as task.width"),
+        ({"settings": {"run.thin": 4}}, "the setting run.thin is its field thin"),
         ({"settings": {5: 4}}, "the setting 5 has no dotted name"),
         ({"budget_settings": {"paper": {"width": 4}}}, "the setting 'width' has no dotted name"),
         ({"budget_settings": {"quick": {}}}, "settings for 'quick', which is not one of its budgets"),
@@ -31,3 +33,10 @@ def test_a_protocol_that_cannot_be_is_refused(changed, message):
 def test_what_a_protocol_sets_of_its_task():
     protocol = Protocol("p", "", {"paper": 5}, settings={"task.width": 4, "run.warm_start": "adam"})
     assert protocol.task_settings() == {"width": 4}
+
+
+def test_a_task_is_checked_with_the_settings_of_its_protocol():
+    ((_, task),) = _made(registry(), "gaussian@smile-skewed", {})
+    assert (task.noise, task.gradient_noise) == ("skewed", 16.0)
+    ((_, task),) = _made(registry(), "gaussian@smile-skewed", {"task.noise": "isotropic"})
+    assert (task.noise, task.gradient_noise) == ("isotropic", 16.0)

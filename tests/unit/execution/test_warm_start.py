@@ -16,8 +16,10 @@ from harness.contracts.randomness import Streams
 from harness.contracts.registry import registry
 from harness.engine.loop import Loop
 from harness.results.ledger.ledger import Ledger
+from harness.runs import plugin_metadata
 from harness.runs.plan import RunRequest, plan
 from harness.runs.session import Session
+from harness.runs.settings import find_pair, resolve
 from harness.runs.worker import Job
 from harness.system.errors import UsageError
 from plugins.samplers.adam import Adam
@@ -190,6 +192,7 @@ def test_the_budget_pays_and_the_key_has_it(tmp_path):
     ("given", "message"),
     [
         ({**WARM, "run.warm_passes": "1000"}, "takes 1000 data passes and the whole budget is 1000"),
+        ({**WARM, "run.warm_passes": "1000"}, "run.warm_start=none leaves it out"),
         ({**WARM, "run.warm_passes": "0.5"}, "less than the 1 data passes of one step"),
         ({**WARM, "run.warm_start": "hmc"}, "run.warm_start = hmc is not an optimiser; choose one of adam"),
         ({**WARM, "run.warm_start": "adma"}, "did you mean adam"),
@@ -212,12 +215,44 @@ def test_a_command_may_leave_out_or_replace_the_warm_start_of_a_protocol(tmp_pat
     assert start() == ("adam", 200, 0.01, 1581)
     assert start(**{"run.warm_passes": "100"}) == ("adam", 100, 0.01, 1791)
     assert start(**{"run.warm_start": "adam"}) == start()
+    assert start(**{"run.warm_start": "sgmcmc-bench:adam"})[1:] == start()[1:]
     assert start(**{"run.warm_start": "none"}) == (None, None, None, 2000)
     # the length and the step size of one optimiser are not those of another
     sgd = {"run.warm_start": "sgd", "run.warm_passes": "100"}
     assert start(**sgd) == ("sgd", 100, pytest.approx(0.2 * 2 / 8e6), 1791)
     with pytest.raises(UsageError, match=r"sgd needs its length; give it by --set run\.warm_passes=20"):
         start(**{"run.warm_start": "sgd"})
+
+
+def test_a_budget_that_the_warm_start_nearly_takes_says_what_is_spent(tmp_path):
+    with pytest.raises(UsageError, match=r"less than one step after the 199\.\S+ data passes of the warm start"):
+        planned(tmp_path, "hmc", "airfoil", "passes=200")
+
+
+def test_a_protocol_need_not_state_the_step_size_of_its_warm_start(tmp_path, monkeypatch):
+    stated, own = plugin_metadata.protocols, {"run.warm_start": "adam", "run.warm_passes": 20}
+    monkeypatch.setattr(plugin_metadata, "protocols", lambda task: [{**p, "settings": own} for p in stated(task)])
+    spec = planned(tmp_path).spec
+    assert (spec.warm_start, spec.warm_passes, spec.warm_step_size) == ("adam", 20, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("paper", "started"),
+    [
+        ({}, ("adam", 10, 1e-3)),
+        ({"run.warm_start": None}, (None, None, None)),
+        ({"run.warm_start": "sgd", "run.warm_passes": 30, "run.warm_step_size": 0.1}, ("sgd", 30, 0.1)),
+        ({"run.warm_start": "adam", "run.warm_passes": 30}, ("adam", 10, 1e-3)),
+    ],
+)
+def test_the_short_budgets_of_a_protocol_shorten_its_own_warm_start_alone(paper, started):
+    own = {"run.warm_start": "adam", "run.warm_passes": 20, "run.warm_step_size": 1e-3}
+    protocol = {"settings": own, "budget_settings": {"quick": {"run.warm_passes": 10}}}
+    values = {name: {"value": value, "provenance": "paper"} for name, value in paper.items()}
+    pair = find_pair(registry(), "sgld", "mixture5")
+    pair = replace(pair, protocol={**pair.protocol, **protocol}, paper={"paper": "p", "values": values})
+    run = resolve(registry(), pair, {}, "quick").run
+    assert (run["warm_start"], run["warm_passes"], run["warm_step_size"]) == started
 
 
 def test_an_optimiser_without_a_known_step_size_asks_for_one(tmp_path):

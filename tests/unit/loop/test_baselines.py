@@ -40,6 +40,12 @@ def test_laplace_is_exact_where_the_hessian_is_diagonal(T):
     assert torch.allclose(precision, made.problem.curvature.expand_as(precision), rtol=1e-6)
 
 
+def test_the_hessian_of_laplace_is_not_below_its_least_entry():
+    """lambda = 1: with least = 4 the variance is T / 4 about w."""
+    made = end(Laplace(least=4.0), 0.1, 400)
+    assert made.theta.var() == pytest.approx(0.25, rel=0.2)
+
+
 def test_laplace_is_too_narrow_where_it_is_not():
     """Variance T / H_ii, where the target has (H^-1)_ii."""
     rho = 0.9
