@@ -11,9 +11,9 @@ def bench_tasks() -> list[Info]:
     blr = "tasks.regression.blr"
     uci = "tasks.regression.uci.task"
     return [
-        Info("airfoil", f"{uci}:Airfoil", "regression by a small network, Airfoil Self-Noise, 1,052 x 5, D = 658"),
+        Info("airfoil", f"{uci}:Airfoil", "Airfoil Self-Noise by a small network, 1,052 x 5, D = 658"),
         Info("banana", "tasks.synthetic.curved:Banana", "a crescent in two dimensions (Haario et al. 1999)"),
-        Info("bikesharing", f"{uci}:Bikesharing", "regression by a small network, Bike Sharing, 12,165 x 11, D = 754"),
+        Info("bikesharing", f"{uci}:Bikesharing", "Bike Sharing by a small network, 12,165 x 11, D = 754"),
         Info("bimodal1d", "tasks.synthetic.bimodal1d:Bimodal1D", "a quartic with two modes, in one dimension"),
         Info("blr-a9a", "tasks.regression.a9a.task:A9a", "Bayesian logistic regression, a9a, 32,561 x 124"),
         Info("blr-australian", f"{blr}:Australian", "Bayesian logistic regression, Australian credit, 690 x 15"),
@@ -21,8 +21,8 @@ def bench_tasks() -> list[Info]:
         Info("blr-heart", f"{blr}:Heart", "Bayesian logistic regression, Statlog heart disease, 270 x 14"),
         Info("cifar10", "tasks.vision.cifar:Cifar10", "CIFAR-10 by ResNet-18 (both papers), or ResNet-20 against HMC"),
         Info("cifar100", "tasks.vision.cifar:Cifar100", "CIFAR-100 by ResNet-18, 11.2 M weights (both papers)"),
-        Info("concrete", f"{uci}:Concrete", "regression by a small network, Concrete Compressive Strength, 721 x 8, D = 706"),
-        Info("energy", f"{uci}:Energy", "regression by a small network, Energy Efficiency, 537 x 8, D = 706"),
+        Info("concrete", f"{uci}:Concrete", "Concrete Compressive Strength by a small network, 721 x 8, D = 706"),
+        Info("energy", f"{uci}:Energy", "Energy Efficiency by a small network, 537 x 8, D = 706"),
         Info("funnel", "tasks.synthetic.funnel:Funnel", "Neal's funnel, D = 10 (Neal 2003)"),
         Info("gaussian", "tasks.synthetic.gaussian:IllConditionedGaussian", "an ill-conditioned Gaussian, D = 10"),
         Info("gaussian2d", "tasks.synthetic.gaussian2d:Gaussian2D", "a correlated Gaussian in two dimensions"),
@@ -33,10 +33,10 @@ def bench_tasks() -> list[Info]:
         Info("mixture5", "tasks.synthetic.mixture5:Mixture5", "5 wide Gaussian modes (Kim et al. 2022)"),
         Info("mnist-sparse", "tasks.vision.mnist_sparse:MnistSparse", "MNIST by a sparse network (Kim et al. 2022)"),
         Info("notmnist", "tasks.vision.notmnist:NotMNIST", "an MLP of MNIST meets other images (Zhang et al. 2020)"),
-        Info("power-plant", f"{uci}:PowerPlant", "regression by a small network, Combined Cycle Power Plant, 6,697 x 4, D = 642"),
-        Info("protein", f"{uci}:Protein", "regression by a small network, Protein Tertiary Structure, 32,010 x 9, D = 722"),
+        Info("power-plant", f"{uci}:PowerPlant", "Combined Cycle Power Plant by a small network, 6,697 x 4, D = 642"),
+        Info("protein", f"{uci}:Protein", "Protein Tertiary Structure by a small network, 32,010 x 9, D = 722"),
         Info("ravine", "tasks.regression.ravine:Ravine", "a regression with narrow ravines (Kim et al. 2022)"),
         Info("rosenbrock", "tasks.synthetic.curved:Rosenbrock", "a narrow curved valley in two dimensions"),
-        Info("wine-quality-red", f"{uci}:Wine", "regression by a small network, Wine Quality, red, 1,119 x 11, D = 754"),
-        Info("yacht", f"{uci}:Yacht", "regression by a small network, Yacht Hydrodynamics, 215 x 6, D = 674"),
+        Info("wine-quality-red", f"{uci}:Wine", "Wine Quality, red by a small network, 1,119 x 11, D = 754"),
+        Info("yacht", f"{uci}:Yacht", "Yacht Hydrodynamics by a small network, 215 x 6, D = 674"),
     ]  # fmt: skip
