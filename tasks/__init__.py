@@ -37,6 +37,6 @@ def bench_tasks() -> list[Info]:
         Info("protein", f"{uci}:Protein", "Protein Tertiary Structure by a small network, 32,010 x 9, D = 722"),
         Info("ravine", "tasks.regression.ravine:Ravine", "a regression with narrow ravines (Kim et al. 2022)"),
         Info("rosenbrock", "tasks.synthetic.curved:Rosenbrock", "a narrow curved valley in two dimensions"),
-        Info("wine-quality-red", f"{uci}:Wine", "Wine Quality, red by a small network, 1,119 x 11, D = 754"),
+        Info("wine-quality-red", f"{uci}:Wine", "Red Wine Quality by a small network, 1,119 x 11, D = 754"),
         Info("yacht", f"{uci}:Yacht", "Yacht Hydrodynamics by a small network, 215 x 6, D = 674"),
     ]  # fmt: skip

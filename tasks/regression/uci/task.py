@@ -248,7 +248,7 @@ class Protein(NetworkRegression):
 
 @dataclass(frozen=True, kw_only=True)
 class Wine(NetworkRegression):
-    """Wine Quality, the red ones: 1,119 rows to train on, 320 to test; 11 features, 754 parameters."""
+    """Wine Quality, red wines: 1,119 rows to train on, 320 to test; 11 features, 754 parameters."""
 
     file: ClassVar = files.WINE
     datasets: ClassVar = (files.WINE,)
