@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 FILE = Path("docs/field/field.json")
 PAGE = Path("docs/field.md")
-STUDY = Path("plugins/studies/tuned.json")
+STUDY = Path(__file__).parents[1] / "plugins/studies/tuned.json"
 LEFT_OUT = ("group", "steps", "measured", "remark", "verified", "untuned", "given", "set_by_user", "run_keys")
 """Fields of a leaderboard's record that are not published."""
 QUERIES = {

@@ -211,6 +211,12 @@ def _inside(value: float, interval: str) -> bool:
     return above and below
 
 
+def of_part(settings: typing.Mapping[str, Any], part: str) -> dict[str, Any]:
+    """Return the settings of one part, such as "task", by field name; all are by dotted name, such as "task.width"."""
+    prefix = f"{part}."
+    return {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
+
+
 def check_known(kind: str, names: typing.Iterable[str], known: typing.Collection[str]) -> None:
     """Raise `UsageError` with near matches for an unknown name."""
     for name in names:

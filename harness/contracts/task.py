@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.contracts.data import DataFile
-from harness.contracts.parameters import Configurable
+from harness.contracts.parameters import Configurable, of_part
 from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.reference import Reference
 from harness.contracts.truth import Truth
@@ -90,8 +90,7 @@ class Protocol:
 
     def task_settings(self) -> dict[str, Any]:
         """Return the settings of the task by field name."""
-        prefix = "task."
-        return {name.removeprefix(prefix): v for name, v in self.settings.items() if name.startswith(prefix)}
+        return of_part(self.settings, "task")
 
     def __post_init__(self) -> None:
         here = f"protocol {self.name!r:.80}"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.contracts.data import DataFile
 from harness.contracts.entry_points import HARNESS
-from harness.contracts.parameters import Field, check, schema, suggestions
+from harness.contracts.parameters import Field, check, of_part, schema, suggestions
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Offer, Registry, load
 from harness.contracts.sampler import Sampler
@@ -303,7 +303,8 @@ def lacking(registry: Registry, method: str, task: str, protocol: str, metric: s
         found = next((each for each in protocols(offer) if each["name"] == protocol), None)
         if found is None:
             return f"{task} has no protocol {protocol}"
-        metrics = {each["name"] for each in task_facts(offer, resolve(offer, found["settings"]))["metrics"]}
+        settings = resolve(offer, of_part(found["settings"], "task"))
+        metrics = {each["name"] for each in task_facts(offer, settings)["metrics"]}
     except BenchError as error:
         return str(error)
     return f"{task} has no metric {metric}" if metric and metric not in metrics else ""

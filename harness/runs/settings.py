@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.contracts.hookspecs import Method
-from harness.contracts.parameters import Field, check, suggestions
+from harness.contracts.parameters import Field, check, of_part, suggestions
 from harness.contracts.registry import Offer, Registry
 from harness.results import papers
 from harness.results.spec import FIELDS, GIVEN, Origin
@@ -203,7 +203,7 @@ def _without_other_start(origins: dict[str, Origin], layer: Layer) -> dict[str, 
 
 def _component(offer: Offer, part: str, origins: dict[str, Origin]) -> dict[str, Any]:
     """Return the resolved parameters of one component. The class's defaults are added to `origins`."""
-    given = {name.partition(".")[2]: o.value for name, o in origins.items() if name.startswith(f"{part}.")}
+    given = {name: origin.value for name, origin in of_part(origins, part).items()}
     params = plugin_metadata.resolve(offer, given)
     sources = {spec.name: spec.source for spec in plugin_metadata.fields(offer)}
     for name, value in params.items():

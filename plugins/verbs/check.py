@@ -15,7 +15,7 @@ from harness.cli import context
 from harness.cli.classes import loaded
 from harness.cli.options import Set, completes
 from harness.contracts.hookspecs import Method
-from harness.contracts.parameters import schema, suggestions
+from harness.contracts.parameters import of_part, schema, suggestions
 from harness.contracts.registry import Offer, Registry
 from harness.reporting.report import Result, table
 from harness.results.environment import cores
@@ -141,14 +141,15 @@ def _made(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
             if at and kind != "tasks":
                 raise UsageError(f"{name}@{protocol:.80}: only a task has protocols, and {name} is no task")
             if not isinstance(offer.info, Method):
-                return [(kind, _at_defaults(offer, {**_protocol(offer, protocol if at else None), **_of(given, kind)}))]
+                own = _protocol(offer, protocol) if at else {}
+                return [(kind, _at_defaults(offer, {**own, **of_part(given, kind[:-1])}))]
             parts = [("samplers", offer.info.sampler), ("schedules", offer.info.schedule)]
             return [
                 (
                     kind,
                     _at_defaults(
                         registry.find(kind, part, prefer=offer.distribution),
-                        _of({**offer.info.settings, **given}, kind),
+                        of_part({**offer.info.settings, **given}, kind[:-1]),
                     ),
                 )
                 for kind, part in parts
@@ -158,19 +159,12 @@ def _made(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
     raise UsageError(f"unknown sampler, schedule, method or task {name!r:.80}{suggestions(bare, known)}")
 
 
-def _protocol(offer: Offer, name: str | None) -> dict[str, Any]:
-    """Return what a protocol sets of a task; {} if no protocol is named."""
-    if name is None:
-        return {}
+def _protocol(offer: Offer, name: str) -> dict[str, Any]:
+    """Return what a protocol sets of a task."""
     known = {protocol.name: protocol for protocol in loaded(offer).protocols}
     if name not in known:
         raise UsageError(f"task {offer.name} has no protocol {name!r:.80}{suggestions(name, known)}")
     return dict(known[name].task_settings())
-
-
-def _of(settings: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    prefix = f"{kind[:-1]}."
-    return {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
 
 
 def _at_defaults(offer: Offer, settings: dict[str, Any]) -> Any:
