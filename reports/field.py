@@ -156,12 +156,15 @@ def _machines(found: Mapping[str, Any]) -> Table:
 
 
 def _absent(found: Mapping[str, Any]) -> Table:
-    """Return a table of methods without a run on a task, by reason."""
-    by: dict[tuple[str, str], list[str]] = {}
+    """Return a table of methods without a run on some tasks; those with the same tasks and reason share a row."""
+    tasks: dict[tuple[str, str], list[str]] = {}
     for record in found["left_out"]:
-        by.setdefault((record["task"], record["why"]), []).append(record["method"])
-    rows = [{"task": task, "why": why, "methods": ", ".join(methods)} for (task, why), methods in by.items()]
-    columns = [Column(name, name) for name in ("task", "methods", "why")]
+        tasks.setdefault((record["method"], record["why"]), []).append(record["task"])
+    methods: dict[tuple[str, str], list[str]] = {}
+    for (method, why), on in tasks.items():
+        methods.setdefault((why, ", ".join(on)), []).append(method)
+    rows = [{"methods": ", ".join(own), "why": why, "tasks": on} for (why, on), own in sorted(methods.items())]
+    columns = [Column(name, name) for name in ("methods", "why", "tasks")]
     notes = ["needs: what the task does not provide", "no tuned settings: the study has none"]
     return Table("Methods that were not run", columns, rows, notes)
 
