@@ -30,11 +30,11 @@ def bench(results, *words):
     return run(["--results", str(results), "--json", *map(str, words)])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     sampler = re.search(r"```python\n(# my_sampler.py.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
-    sampler = sampler.replace("my_sampler", "sent_sampler")  # this process knows the module from now on
+    sampler = sampler.replace("my_sampler", "sent_sampler")  # this process knows the module from now on: once a session
     (folder / "sent_sampler.py").write_text(f"open({str(folder / 'ran')!r}, 'a').close()\n{sampler}")
     words = ["run", "--sampler", "sgld,leimkuhler-matthews", *TASK]
     assert run(["--results", str(folder / "r"), "--plugin", str(folder / "sent_sampler.py"), *words]) == 0
