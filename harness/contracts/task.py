@@ -6,6 +6,7 @@ chains of a block as tensors. The harness wraps a Problem into the `Potential` t
 
 from __future__ import annotations
 
+import itertools
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -101,11 +102,11 @@ class Protocol:
             require(_is_whole(gradients, 1), here, f"budget {name}: {gradients!r:.40} is not a number of gradients")
         for name in self.budget_settings:
             require(name in self.budgets, here, f"it has settings for {name!r:.40}, which is not one of its budgets")
-        for name in [name for settings in (self.settings, *self.budget_settings.values()) for name in settings]:
+        for name in itertools.chain(self.settings, *self.budget_settings.values()):
             dotted = isinstance(name, str) and "." in name
             require(dotted, here, f"the setting {name!r:.40} has no dotted name, such as task.width or run.thin")
-        for name in {"run.burn_in", "run.thin"} & self.settings.keys():
-            require(False, here, f"the setting {name} is its field {name.removeprefix('run.')}")
+        for name in ("burn_in", "thin"):
+            require(f"run.{name}" not in self.settings, here, f"the setting run.{name} is its field {name}")
         usual = all(_is_whole(seed, 0) and seed < TUNING_SEED for seed in self.seeds)
         require(usual, here, f"seeds {self.seeds!r:.40} are not numbers from 0, below {TUNING_SEED:,}")
         require(_is_whole(self.chains, 1), here, f"chains = {self.chains!r:.40} is not a number of chains")

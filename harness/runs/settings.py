@@ -154,7 +154,8 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
     authors = {name: Origin(value, "plugin", pair.sampler.distribution) for name, value in own.items()}
     outside = pair.paper.get("distribution") != pair.sampler.distribution
     start = stated.get(START)
-    if {method.get(START, start), own.get(START, start), values.get(START, {"value": start})["value"]} != {start}:
+    named = method.get(START, start), own.get(START, start), values.get(START, {"value": start})["value"]
+    if any(name != start for name in named):
         short = _without(short, WARM)  # its lengths are those of the protocol's own warm start
     return [
         {name: Origin(value, "user", "command line") for name, value in given.items()},

@@ -37,7 +37,7 @@ _NARROW: Mapping[str, Mapping[str, Any]] = {
     "smoke": {"task.width": 4, "task.test_images": 250, "run.thin": 1, "run.burn_in": 0.5},
     "quick": {"task.width": 16},
 }
-"""What makes the short budgets seconds and minutes on two cores: the network as published takes a second a step."""
+"""What makes the short budgets seconds and ten minutes on two cores: the network as published takes a second a step."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,6 +59,7 @@ class NetworkRegression(DataTask):
     provides: ClassVar = frozenset({"terms", "layout"})
     opaque: ClassVar[bool] = True
     metrics: ClassVar = (*REGRESSION_METRICS, *FUNCTION_METRICS)
+
     batch: int | None = param(BATCH, "[1, inf)", "n, rows in a minibatch; none: all of them", source="SMILE")  # type: ignore[misc]
     data_seed: int = param(1, "[0, 4294967295]", "of the permutation of the rows", source="SMILE: 1 to 3")
     hidden: str = param("16-16-16", meaning="units of the hidden layers", source="SMILE", later=True)
