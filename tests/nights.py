@@ -6,6 +6,7 @@ import fabricated
 
 from harness.contracts.registry import registry
 from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Value
 from harness.runs.plan import plan
@@ -39,7 +40,7 @@ def fabricate(results, suite, values, status="done", only=lambda spec: True):  #
             if planned.standing.cached or not only(planned.spec):
                 continue
             attempt = Attempt.create(ledger.runs, planned.spec, fabricated.environment())
-            attempt.conclude(_result(planned.spec, values(planned.spec), status))
+            conclude(attempt, _result(planned.spec, values(planned.spec), status))
 
 
 def _result(spec, values, status):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.commit import conclude
 from harness.results.records import AttemptResult
 from harness.results.spec import Component, Execution, Origin, RunSpec
 
@@ -26,5 +27,5 @@ def concluded(ledger, seed=0, **result):
     """An attempt that is done."""
     ledger.prepare()
     attempt = Attempt.create(ledger.runs, made(seed), {"id": "0" * 64})
-    attempt.conclude(AttemptResult(run_key=made(seed).key, status="done", **result))
+    conclude(attempt, AttemptResult(run_key=made(seed).key, status="done", **result))
     return attempt

@@ -15,11 +15,10 @@ from packaging.version import Version
 from harness.cli import context, data, plugins
 from harness.contracts import data as files
 from harness.reporting.report import Result, table
-from harness.results.ledger.ledger import NETWORK, Ledger, filesystem
+from harness.results.ledger.ledger import Ledger, filesystem
 from harness.results.store import Store
 from harness.system.cpp import COMPILERS, find_compiler
 from harness.system.errors import BenchError
-from harness.system.locks import excludes, leased
 
 IMPORTED = ("torch", "torchvision", "duckdb", "polars", "pyarrow", "scipy", "matplotlib", "safetensors")
 ENOUGH = 2 * 2**30
@@ -84,9 +83,13 @@ def _results() -> Iterator[Answer]:
     if not place.is_dir():
         return
     yield _space(place)
-    kind = filesystem(place)
-    shared = kind in NETWORK or leased(results) or not excludes(place)
-    yield "file system", "ok", f"{kind or 'unknown'}, runs are held by {'leases' if shared else 'kernel locks'}", ""
+    kind = filesystem(place) or "unknown"
+    if Ledger(place).locks_reach():
+        yield "file system", "ok", kind, ""
+    else:
+        twice = "commands on two machines may do a run twice, and one result counts"
+        remedy = "use a launcher (docs/clusters.md), or a results folder for each machine and `bench merge`"
+        yield "file system", "warning", f"{kind}, whose locks may not reach other machines: {twice}", remedy
     yield from _database(results)
 
 

@@ -39,6 +39,8 @@ FINAL = (Status.DONE, Status.DIVERGED)
 RESUMABLE = (Status.OUT_OF_MEMORY, Status.TIMEOUT)
 """Statuses of runs that failed for lack of resources; --retry resumes from the last checkpoint, in a new attempt."""
 FAILED = (Status.ERROR, *RESUMABLE)
+COPIED = "copied"
+"""The last event of an attempt whose result `bench merge` copied from another results folder."""
 PAUSED = (Status.CANCELLED, Status.PREEMPTED, Status.DEVICE_LOST, Status.DISK_FULL)
 CONTINUABLE = (*PAUSED, Status.ORPHANED)
 STATUSES = tuple(status for status in Status if status not in (Status.NEW, Status.DAMAGED))
@@ -122,10 +124,11 @@ class Value(Metric):
 class AttemptResult:
     """One row per attempt at a run. Nothing is dropped: a failed attempt is a row with its reason."""
 
-    attempt: str = entry("time of its start and a random part; sorts by time", "")
+    attempt: str = entry("number among the attempts at its run, time of its start, random part; sorts by number", "")
     run_key: str = entry("run that it is an attempt at", "", at="key")
     status: str = entry(f"{', '.join((*FINAL, *FAILED))}; unfinished: running, {', '.join(CONTINUABLE)}")
     concluded: bool = entry("whether there is a result.json: its status will not change any more", True, at="")
+    copied: bool = entry("whether the result was copied from another results folder; otherwise made here", False, at="")
     reason: str | None = entry("why it failed, or the last error or warning", None)
     step: int | None = entry("step, counted from 1, where a chain became non-finite", None)
     chain: int | None = entry("that chain, counted from 0", None)
@@ -217,7 +220,8 @@ class Event:
     i: int = entry("number of the line, counted from 0", at="")
     time: datetime = entry("time of the event, UTC")
     event: str = entry(
-        f"created, started, resumed, checkpoint, warning, diverged, {', '.join(PAUSED)}, took over, finished, failed"
+        "created, started, resumed, checkpoint, warning, diverged, took over, scored, finished, failed, "
+        f"{', '.join((*PAUSED, COPIED))}"
     )
     detail: Mapping[str, Any] = entry("the other fields, as JSON", at="")
 

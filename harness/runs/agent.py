@@ -64,6 +64,7 @@ def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) ->
 
     files: dict[str, bytes] = {}
     records = []
+    last: dict[str, str] = {}
     for job in jobs:
         records.append(
             {
@@ -74,6 +75,7 @@ def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) ->
             }
         )
         for spec in job.specs:
+            last |= {spec.key: attempts[-1].id} if (attempts := ledger.attempts(spec.key)) else {}
             standing = ledger.standing(spec.key)
             if attempt := standing.unfinished or standing.resumable:
                 content = parcel.pack(parcel.attempt_files(attempt))
@@ -83,7 +85,7 @@ def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) ->
             files[f"truths/{truth.name}"] = truth.read_bytes()
     for path in jobs[0].plugins:
         files[f"plugins/{Path(path).name}"] = Path(path).read_bytes()
-    record = {"format": FORMAT, "versions": versions(), "launcher": dict(launcher), "jobs": records}
+    record = {"format": FORMAT, "versions": versions(), "launcher": dict(launcher), "jobs": records, "last": last}
     return parcel.pack({"job.json": json.dumps(record).encode(), **files})
 
 
@@ -151,6 +153,8 @@ def _open(exchange: Exchange, ledger: Ledger, scratch: Path, name: str) -> tuple
         raise DataError(f"this job is of a newer version (format {record['format']}, this one knows {FORMAT}); upgrade")
     _check_versions(record["versions"])
     ledger.prepare()
+    for key, attempt in record["last"].items():  # new attempts get numbers above those of earlier ones
+        (ledger.folder(key) / attempt).mkdir(parents=True)
     for name_there in exchange.names():
         content = exchange.get(name_there) if parcel.named_attempt(name_there) else None
         files |= {name_there: content} if content is not None else {}

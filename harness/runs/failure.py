@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.contracts.plugin_errors import format_error
 from harness.results.ledger.attempt import Attempt, now
+from harness.results.ledger.commit import conclude
 from harness.results.records import AttemptResult, Status
 from harness.results.spec import RunSpec
 from harness.runs.limit import OutOfTimeError
@@ -80,11 +81,12 @@ def fail_all(
             continue
         with writing():
             attempt.event("traceback", text=trace)
-            attempt.conclude(
+            conclude(
+                attempt,
                 AttemptResult(
                     run_key=spec.key, status=status, reason=reason, step=position, started=attempt.started(),
                     finished=now(), steps_done=position, **seconds,
-                )
+                ),
             )  # fmt: skip
         send("finished", {"key": spec.key, "status": status, "reason": reason, "traceback": trace})
 

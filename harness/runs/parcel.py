@@ -5,21 +5,21 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-import shutil
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from harness.results.ledger.attempt import FILE_NAMES, WORK, Attempt, result_damage
+from harness.results.ledger.attempt import FILE_NAMES, NAME, WORK, Attempt, result_damage
+from harness.results.ledger.commit import publish
 from harness.results.ledger.ledger import KEY, Ledger
 from harness.system.errors import DataError
-from harness.system.files import aside, parse_json, write_whole
+from harness.system.files import parse_json
 
 HOLD_SECONDS = 1.0
 """How long to wait for a worker that holds the run. It may hold it for days."""
 BLOCK = 2**20
-_ATTEMPT = re.compile(rf"attempt-({KEY.pattern})-([0-9]{{8}}T[0-9]{{9}}-[0-9a-f]{{6}})\.tar")
+_ATTEMPT = re.compile(rf"attempt-({KEY.pattern})-({NAME.pattern})\.tar")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
 
 
@@ -91,52 +91,18 @@ def attempt_files(attempt: Attempt) -> dict[str, bytes]:
     return found
 
 
-def place(ledger: Ledger, key: str, attempt_id: str, files: Mapping[str, bytes]) -> bool:
-    """Put an attempt into a results folder, or update the unfinished one that is there.
+def place(ledger: Ledger, key: str, attempt_id: str, files: Mapping[str, bytes]) -> Attempt:
+    """Put an attempt that an agent sent into a results folder, or update the unfinished one that is there.
 
-    Returns False if the attempt is already final there. `DataError` if its result does not match its files, `HeldError`
-    if a worker writes to the run.
+    Returns the attempt that counts for the run if this one is final. `DataError` if its result does not match its
+    files, `HeldError` if a worker writes to the run.
     """
-    attempt = Attempt(ledger.folder(key) / attempt_id)
-    if (attempt.path / "result.json").exists():
-        return False
     wrong = [name for name in files if not re.fullmatch(FILE_NAMES, name)]
     if wrong or "spec.json" not in files:
         found = f"unknown files {wrong}" if wrong else "no spec.json"
         raise DataError(f"attempt {attempt_id} of run {key[:12]} was not sent correctly: {found}")
     _check(attempt_id, files)
-    with ledger.hold(key, HOLD_SECONDS):
-        for left in attempt.path.parent.glob(f".{attempt_id}.*"):  # of a killed command: nobody else writes here
-            shutil.rmtree(left, ignore_errors=True)
-        new = aside(attempt.path)
-        new.mkdir()
-        try:
-            for name, content in files.items():
-                write_whole(new / name, content)
-            _move(new, attempt.path, list(files))
-        finally:
-            if new.exists():
-                for path in new.iterdir():
-                    path.unlink()
-                new.rmdir()
-    return True
-
-
-def _move(new: Path, path: Path, names: Sequence[str]) -> None:
-    """Rename a complete attempt into place, or move its files into the attempt that is there."""
-    if not path.exists():
-        new.rename(path)
-        return
-    for name in sorted(names, key=_order):
-        (new / name).replace(path / name)
-    for name in WORK:
-        if (path / "result.json").exists() and name not in names:
-            (path / name).unlink(missing_ok=True)
-
-
-def _order(name: str) -> tuple[bool, bool, str]:
-    """Sort checkpoints after the draws that they refer to, and the result last."""
-    return name == "result.json", name in WORK[1:], name
+    return publish(Attempt(ledger.folder(key) / attempt_id), files, patience=HOLD_SECONDS)
 
 
 def _check(attempt_id: str, files: Mapping[str, bytes]) -> None:

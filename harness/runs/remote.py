@@ -20,6 +20,7 @@ from typing import Any
 
 from harness.contracts.launcher import LOG, PARCEL, STOP, Exchange, JobState, Launcher
 from harness.results.ledger.attempt import now
+from harness.results.ledger.commit import second
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import FINAL
 from harness.runs import parcel as parcels
@@ -28,7 +29,7 @@ from harness.runs.local import LaunchSummary, Listener
 from harness.runs.worker import Job
 from harness.system.errors import BenchError, DataError, RunError
 from harness.system.files import read_json, write_json
-from harness.system.locks import HeldError, Lock, LostError, lock_file
+from harness.system.locks import HeldError, lock_file
 
 LOOK_SECONDS = 2.0
 """Time between two checks of the exchanges."""
@@ -106,7 +107,9 @@ class Submitted:
 
     def _take(self, ledger: Ledger, named: tuple[str, str], content: bytes, listen: Listener) -> bool:
         try:
-            parcels.place(ledger, *named, parcels.unpack(content))
+            counting = parcels.place(ledger, *named, parcels.unpack(content))
+            if counting.id != named[1]:
+                listen("warning", {"text": f"{self.label}: run {named[0][:12]}: {second(counting)}"})
         except HeldError:
             return False  # a worker of this machine holds the run; try again at the next call
         except DataError as error:
@@ -155,20 +158,13 @@ def submitted(ledger: Ledger, make: Make, *, named: bool = True) -> list[Submitt
 
 
 def submit(name: str, launcher: Launcher, jobs: Sequence[Job], ledger: Ledger, make: Make) -> list[Submitted]:
-    """Submit the runs of `jobs` that are not under way. Returns all submitted jobs with these runs, the new ones last.
-
-    If another command took over the lock, for example because this one was stopped for a minute, that command may have
-    submitted the same runs. This one then withdraws its jobs and starts again.
-    """
+    """Submit the runs of `jobs` that are not under way. Returns all jobs with these runs, the new ones last."""
     (ledger.root / FOLDER).mkdir(parents=True, exist_ok=True)
-    while True:
-        with lock_file(ledger.locks / "submit.lock", SUBMIT_SECONDS) as lock, suppress(LostError):
-            return _submit(name, launcher, jobs, ledger, make, lock)
+    with lock_file(ledger.locks / "submit.lock", SUBMIT_SECONDS):
+        return _submit(name, launcher, jobs, ledger, make)
 
 
-def _submit(
-    name: str, launcher: Launcher, jobs: Sequence[Job], ledger: Ledger, make: Make, lock: Lock
-) -> list[Submitted]:
+def _submit(name: str, launcher: Launcher, jobs: Sequence[Job], ledger: Ledger, make: Make) -> list[Submitted]:
     wanted = {spec.key for job in jobs for spec in job.specs}
     _settle(ledger, make)
     before = [job for job in submitted(ledger, make) if wanted & set(job.keys)]
@@ -185,7 +181,6 @@ def _submit(
             write_json(_path(ledger, folder.name), records[folder])
             parcel = make_parcel(part, {**settings, "devices": launcher.devices}, ledger)
             _hand_over(launcher.exchange(folder), parcel)
-        lock.check()
     except BaseException:
         for folder in records:
             with suppress(OSError, BenchError):
@@ -197,10 +192,6 @@ def _submit(
     except BaseException:
         _settle(ledger, make)
         raise
-    for (folder, record), engine_name in zip(records.items(), names, strict=True):
-        if lock.lost() and not (read_json(_path(ledger, folder.name)) or {}).get("name"):
-            Submitted(folder.name, {**record, "name": engine_name}, launcher, launcher.exchange(folder)).forget(ledger)
-    lock.check()
     for (folder, record), engine_name in zip(records.items(), names, strict=True):
         write_json(_path(ledger, folder.name), {**record, "name": engine_name})
     mine = {folder.name for folder in records}

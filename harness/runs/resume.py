@@ -13,7 +13,7 @@ from harness.engine.stepping.execution_mode import LARGE
 from harness.results.environment import is_whole
 from harness.results.ledger.attempt import DRAWN, Attempt
 from harness.results.ledger.ledger import Ledger
-from harness.results.records import PAUSED, RESUMABLE
+from harness.results.records import RESUMABLE
 from harness.results.spec import RunSpec, recorded_key
 from harness.runs import truths, warm_start
 from harness.runs.failure import setting_up
@@ -98,10 +98,10 @@ def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tupl
     before = standing.unfinished or standing.resumable
     if before is None or not _is_ours(before, spec, here):
         return Attempt.create(ledger.runs, spec, here), None
-    lapsed = ledger.leased and not standing.resumable and before.last_event() not in PAUSED  # its worker may still run
-    if standing.resumable or lapsed:
+    elsewhere = not standing.resumable and before.is_at_work_elsewhere()
+    if standing.resumable or elsewhere:
         attempt = Attempt.create(ledger.runs, spec, here)
-        attempt.take_over(before, copy=lapsed)
+        attempt.take_over(before, copy=elsewhere)
     else:
         attempt = before
         failed = _interrupted_take_over(ledger, attempt, spec, here)

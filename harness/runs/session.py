@@ -22,6 +22,7 @@ from harness.engine.loop import Loop
 from harness.engine.run_state import RunState
 from harness.results import environment
 from harness.results.ledger.attempt import Attempt, now
+from harness.results.ledger.commit import conclude, second
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult, Status, Value
 from harness.results.spec import RunSpec
@@ -30,7 +31,7 @@ from harness.runs.limit import OutOfTimeError
 from harness.runs.resume import TRUTH, Arrays, build, check_code, open_attempt
 from harness.runs.truths import checksum
 from harness.runs.worker import Job
-from harness.system.locks import Lock
+from harness.system.locks import Lock, kernel
 
 Send = Callable[[str, dict[str, Any]], None]
 WRITERS = 4
@@ -57,7 +58,7 @@ class Session:
             self._restore(checkpoints)
         self._slow_steps_reported = False
         self._reported = {attempt.id for attempt, run in zip(self.attempts, loop.runs, strict=True) if run.divergence}
-        where = {"device": job.place, **({"job": job.name} if job.name else {})}
+        where = {"kernel": kernel(), "device": job.place, **({"job": job.name} if job.name else {})}
         for attempt in self.attempts:
             with writing():
                 attempt.event("resumed" if checkpoints else "started", position=self.loop.position, **where)
@@ -250,8 +251,9 @@ class Session:
                 truth=checksum(self.loop.task) or None,
                 metrics=metric_values(self.loop.task, outcome.metrics if outcome is not None else {}),
             )
-            self.check_folders()
-            attempt.conclude(result)
+            counting = conclude(attempt, result)
+        if counting is not attempt:
+            self.send("warning", {"text": f"{spec.method} on {spec.task.name}, seed {spec.seed}: {second(counting)}"})
         self.send("finished", {"key": spec.key, "status": result.status, "reason": reason or ""})
 
     def check_time(self, limit: float | None) -> None:

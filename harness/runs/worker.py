@@ -23,6 +23,7 @@ from typing import Any
 
 from harness.contracts import plugin_process
 from harness.contracts.plugin_errors import format_error
+from harness.results.ledger.commit import settle
 from harness.results.ledger.heartbeats import Notice, ranges
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
@@ -163,7 +164,6 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
     stack.enter_context(device_held(job.device, job.shares))
     specs: list[RunSpec] = []
     locks: dict[str, tuple[Lock, Lock]] = {}
-    ledger.watch(spec.key for spec in job.specs)
     deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
     for spec in sorted(job.specs, key=lambda spec: spec.key):  # in one order, to avoid deadlocks
         try:
@@ -172,6 +172,7 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
         except HeldError as error:
             send("held", {"key": spec.key, "message": str(error)})
             continue
+        settle(ledger.folder(spec.key))
         standing = ledger.standing(spec.key)
         done = standing.done(job.draws)
         if done or (standing.failed and not job.retry):  # another launcher finished it while this one waited

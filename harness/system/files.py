@@ -70,7 +70,7 @@ def write_whole(path: Path, content: bytes | Iterable[bytes], *, sync: bool = Tr
     new = aside(path)
     try:
         with _naming(path):
-            _write(new, content, sync=sync)
+            write_new(new, content, sync=sync)
             new.replace(path)
     except BaseException:
         with suppress(OSError):
@@ -82,7 +82,31 @@ def write_whole(path: Path, content: bytes | Iterable[bytes], *, sync: bool = Tr
 
 def write_json(path: Path, record: Mapping[str, Any], *, sync: bool = True) -> None:
     """Write a record with `write_whole`. Raises `ValueError` for NaN, which JSON does not have."""
-    write_whole(path, json.dumps(record, indent=1, sort_keys=True, allow_nan=False).encode(), sync=sync)
+    write_whole(path, json_bytes(record), sync=sync)
+
+
+def json_bytes(record: Mapping[str, Any]) -> bytes:
+    """Return a record as the content of a file. Raises `ValueError` for NaN, which JSON does not have."""
+    return json.dumps(record, indent=1, sort_keys=True, allow_nan=False).encode()
+
+
+def create(path: Path, content: bytes) -> bool:
+    """Write a small file that must not exist yet; returns False if it does. Of several processes only one succeeds."""
+    new = aside(path)
+    try:
+        with _naming(path):
+            write_new(new, content, sync=False)
+            try:
+                os.link(new, path)
+            except FileExistsError:
+                return False
+            except OSError:  # a file system without hard links
+                write_new(path, content, sync=False)
+    except FileExistsError:
+        return False
+    finally:
+        new.unlink(missing_ok=True)
+    return True
 
 
 def write_set(folder: Path, files: Mapping[str, bytes], manifest: str = "", **about: Any) -> None:
@@ -104,7 +128,7 @@ def write_set(folder: Path, files: Mapping[str, bytes], manifest: str = "", **ab
                 if not holds(path, digests[name]):
                     new[path] = aside(path, digests[name][:16] if manifest else "")
                     new[path].unlink(missing_ok=True)
-                    _write(new[path], content)
+                    write_new(new[path], content)
         for parent in {path.parent for path in new}:
             _sync(parent)
         if manifest:
@@ -175,7 +199,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes | Iterable[bytes]]) -> 
         for name, content in files.items():
             with _naming(folder / name):
                 (new / name).parent.mkdir(parents=True, exist_ok=True)
-                _write(new / name, content)
+                write_new(new / name, content)
         for inner, _, _ in os.walk(new):
             _sync(Path(inner))
         with _naming(folder):
@@ -205,7 +229,7 @@ def alone(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _write(path: Path, content: bytes | Iterable[bytes], *, sync: bool = True) -> None:
+def write_new(path: Path, content: bytes | Iterable[bytes], *, sync: bool = True) -> None:
     """Write a file that must not exist yet, not even as a link."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:

@@ -4,13 +4,15 @@ The holder deletes a lock file when it releases the lock. A process that has loc
 tries again, so two processes never hold the lock of one name. If another process deletes or replaces the file or
 folder, `Lock.lost` is true for the holder. The next process takes over what a killed holder left.
 
-In a results folder whose ledger.json says so, leases replace the kernel locks on lock files.
+On some network file systems a kernel lock does not reach other machines. Locks only save work: what counts as the
+result of a run is decided when it is published (`harness.results.ledger.commit`).
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import functools
 import json
 import os
 import random
@@ -22,11 +24,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
-from harness.system import leases
-from harness.system.errors import DataError, RunError, why
-from harness.system.files import parse_json, read_json, read_record
+from harness.system.errors import DataError, RunError
+from harness.system.files import read_json
 
 RETRY_SECONDS = 0.1
 """Seconds between two attempts to take a lock."""
@@ -42,22 +42,10 @@ class LostError(DataError):
     """The folder that a worker writes to is no longer the one that it locked."""
 
 
-class Lock(Protocol):
+@dataclass(frozen=True)
+class Lock:
     """A file or folder that this process holds."""
 
-    @property
-    def path(self) -> Path:
-        """The path of the file or folder."""
-
-    def lost(self) -> bool:
-        """Return whether this process no longer holds the file or folder at the path."""
-
-    def check(self) -> None:
-        """Raise `LostError` if the lock is lost."""
-
-
-@dataclass(frozen=True)
-class _KernelLock:
     path: Path
     descriptor: int
 
@@ -77,55 +65,13 @@ class _KernelLock:
             )
 
 
-@dataclass(frozen=True)
-class _LeaseLock:
-    """A lock file that is a lease, or the folder that the lease stands for, open as `descriptor`."""
-
-    path: Path
-    lease: leases.Lease
-    descriptor: int | None = None
-
-    def lost(self) -> bool:
-        if self.lease.lost():
-            return True
-        try:
-            return self.descriptor is not None and not os.path.samestat(os.lstat(self.path), os.fstat(self.descriptor))
-        except FileNotFoundError:
-            return True
-        except OSError:  # out of reach: the lease decides when that has lasted too long
-            return False
-
-    def check(self) -> None:
-        if self.lost():
-            reason = self.lease.reason
-            lost = f"the lease {self.lease.path} {reason}" if reason else f"{self.path} was deleted or replaced"
-            raise LostError(
-                f"{lost}; the worker stopped and wrote no more. Repeat the command to resume from the latest checkpoint"
-            )
-
-
-@contextmanager
-def _leased_file(path: Path, patience: float) -> Iterator[Lock]:
-    lease = leases.take(path, patience)
-    if lease is None:
-        raise HeldError(f"{path.stem} is held by {holder(path)}")
-    try:
-        yield _LeaseLock(path, lease)
-    finally:
-        leases.give_back(lease)
-
-
 @contextmanager
 def lock_file(path: Path, patience: float) -> Iterator[Lock]:
     """Hold the lock file at `path`, waiting up to `patience` seconds. Raises `HeldError`, which names the holder."""
-    if leased(path.parent.parent):
-        with _leased_file(path, patience) as file:
-            yield file
-        return
     lock = _locked(path, os.O_RDWR | os.O_CREAT, patience)
     if lock is None:
         raise HeldError(f"{path.stem} is held by {holder(path)}")
-    with _released(lock, path.unlink, lock.descriptor):
+    with _released(lock, path.unlink):
         record = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
@@ -138,27 +84,17 @@ def lock_file(path: Path, patience: float) -> Iterator[Lock]:
 
 
 @contextmanager
-def lock_folder(path: Path, patience: float, file: Lock | None = None) -> Iterator[Lock]:
-    """Hold a folder itself. It is made if it is missing, and deleted if it is empty at the end. Raises `HeldError`.
-
-    If its lock `file` is a lease, that lease alone holds the folder.
-    """
-    if isinstance(file, _LeaseLock):
-        path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        leased_folder = _LeaseLock(path, file.lease, descriptor)
-        with _released(leased_folder, path.rmdir, descriptor):
-            yield leased_folder
-        return
+def lock_folder(path: Path, patience: float) -> Iterator[Lock]:
+    """Hold a folder itself. It is made if it is missing, and deleted if it is empty at the end. Raises `HeldError`."""
     lock = _locked(path, os.O_DIRECTORY, patience)
     if lock is None:
         raise HeldError(f"{path} is held by another process, whose lock file was deleted; wait until it has stopped")
-    with _released(lock, path.rmdir, lock.descriptor):
+    with _released(lock, path.rmdir):
         yield lock
 
 
 @contextmanager
-def _released(lock: Lock, delete: Callable[[], None], descriptor: int) -> Iterator[None]:
+def _released(lock: Lock, delete: Callable[[], None]) -> Iterator[None]:
     """Delete the locked file at the end, unless another process replaced it, and release the lock."""
     try:
         yield
@@ -166,17 +102,17 @@ def _released(lock: Lock, delete: Callable[[], None], descriptor: int) -> Iterat
         with suppress(OSError):
             if not lock.lost():
                 delete()
-        os.close(descriptor)
+        os.close(lock.descriptor)
 
 
-def _locked(path: Path, flags: int, patience: float) -> _KernelLock | None:
+def _locked(path: Path, flags: int, patience: float) -> Lock | None:
     """Lock a file or folder; returns None if another process holds it for longer than `patience` seconds."""
     folder = path if flags & os.O_DIRECTORY else path.parent
     deadline = time.monotonic() + patience
     while True:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            lock = _KernelLock(path, os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666))
+            lock = Lock(path, os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666))
         except FileNotFoundError:  # the last holder has just deleted the folder
             pass
         except OSError as error:
@@ -264,9 +200,6 @@ def held(path: Path) -> bool:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
-    if path.suffix == ".lock" and leased(path.parent.parent):
-        os.close(descriptor)
-        return leases.held(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -278,17 +211,13 @@ def held(path: Path) -> bool:
     return False
 
 
-def leased(results: Path) -> bool:
-    """Return whether the lock files of a results folder are leases, as its ledger.json says.
-
-    Raises `RunError` if the folder is out of reach.
-    """
+@functools.cache
+def kernel() -> str:
+    """Return a text that differs between kernels, whose locks may not reach each other, and each time one starts."""
     try:
-        return parse_json(read_record(results / "ledger.json")).get("locks") == "leases"
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return False
-    except OSError as error:
-        raise RunError(f"{results} is out of reach ({why(error)}); repeat the command once it can be read") from error
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return socket.gethostname()
 
 
 def excludes(folder: Path) -> bool:

@@ -83,10 +83,6 @@ def score(
     )
     ledger = Ledger(here.results)
     ledger.check_version()
-    if ledger.standing(spec.key).cached:
-        raise UsageError(
-            f"seed {seed} of {name} on {plain.task.name} is there already; another --seed, --name or --about"
-        )
     ledger.prepare()
     names = tuple(sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged}))
     data = data_files(task_facts(pair.task, spec.task.params))

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from harness.contracts.registry import registry
 from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import FAILED, FINAL
 from harness.results.store import Store, connection, schema
@@ -56,7 +57,7 @@ def healthy(tmp_path_factory):
     fabricated.unfinished(results, 3)
     for planned in plan(registry(), RunRequest(["sgld"], ["mixture5"], range(2), budget="steps=20"), ledger):
         attempt = Attempt.create(ledger.runs, planned.spec, fabricated.environment())
-        attempt.conclude(nights._result(planned.spec, {"wasserstein2": 1.0}, "done"))
+        conclude(attempt, nights._result(planned.spec, {"wasserstein2": 1.0}, "done"))
     assert Store(results).refresh() == []
     return results
 

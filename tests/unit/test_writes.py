@@ -20,8 +20,6 @@ DECLARED = {
     "harness/contracts/plugin_process.py: serve: fdopen": "to the pipe of a process",
     "harness/contracts/plugin_process.py: serve: dump": "to the pipe of a process",
     "harness/system/locks.py: lock_file: pwrite": "the lock is on the file itself; the text is for messages only",
-    "harness/system/leases.py: _create: open": "the lease is the file itself; the text is its name",
-    "harness/system/leases.py: _remove: link": "a whole file gets its name back",
     "harness/results/ledger/attempt.py: Attempt.take_over: copyfile": "digests tell a part of a file from the whole",
     "plugins/launchers/local.py: Local.submit: open": "the output of a process, into the exchange of its job",
     "plugins/laws/samplers/restore.py: Resumption.__init__: write_text": "to its own process, in a temporary folder",

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results.records import FAILED, FINAL, RESUMABLE, AttemptResult
+from harness.results.records import COPIED, FAILED, FINAL, PAUSED
 from harness.results.spec import RunSpec
-from harness.system.columns import document
 from harness.system.errors import DataError
 from harness.system.files import (
     parse_json,
@@ -28,10 +27,10 @@ from harness.system.files import (
     read_record,
     regular,
     seal_holds,
-    sealed,
     write_json,
     write_whole,
 )
+from harness.system.locks import kernel
 
 if TYPE_CHECKING:  # slow to import, and not needed by a command that finds nothing to do
     import numpy as np
@@ -40,6 +39,7 @@ DRAWN = "drawn"
 """The entry of a checkpoint that holds the SHA-256 of the draws on which the checkpoint relies."""
 _CHECKPOINT, _BEFORE = "checkpoint.safetensors", "checkpoint-before.safetensors"
 _DRAWS = "draws.part"
+RESULT = "result.json"
 WORK = (_DRAWS, _BEFORE, _CHECKPOINT)
 """The files from which a worker resumes, in the order in which they are moved to another attempt."""
 _RECORDS = ("environment.json", "spec.json")
@@ -48,6 +48,8 @@ FILE_NAMES = (
     r"(checkpoint|checkpoint-before|last-good|draws|curves|arrays|rescored-[0-9a-f]{12})\.safetensors"
 )
 """A pattern for the names of all files that an attempt's folder may contain."""
+NAME = re.compile(r"(a[0-9]{6}-)?[0-9]{8}T[0-9]{6,12}-[0-9a-f]{6}")
+"""Matches an attempt's name. Earlier versions gave it no number; such a name sorts before those that have one."""
 
 
 def now() -> str:
@@ -65,16 +67,27 @@ class Attempt:
 
     @property
     def id(self) -> str:
-        """The name of the directory; names sort by time."""
+        """The name of the directory. Names of one run sort in the order in which its attempts were made."""
         return self.path.name
+
+    @property
+    def copied(self) -> bool:
+        """Whether the result was copied from another results folder; otherwise it was made here."""
+        return self.last_event() == COPIED
 
     @classmethod
     def create(cls, runs: Path, spec: RunSpec, environment: Mapping[str, Any]) -> Attempt:
-        """Make a new attempt below `runs`. Its directory counts as an attempt once it has spec.json."""
+        """Make a new attempt below `runs`, as the holder of the run. It counts as one once it has spec.json.
+
+        Its number is above those of all earlier attempts; the time in its name is information only.
+        """
+        run = runs / spec.key[:2] / spec.key
+        run.mkdir(parents=True, exist_ok=True)
+        numbers = [int(path.name[1:7]) for path in run.glob("a*") if NAME.fullmatch(path.name)]
         moment = datetime.now(UTC)
-        name = f"{moment:%Y%m%dT%H%M%S}{moment.microsecond // 1000:03d}-{secrets.token_hex(3)}"
-        attempt = cls(runs / spec.key[:2] / spec.key / name)
-        attempt.path.mkdir(parents=True)
+        time = f"{moment:%Y%m%dT%H%M%S}{moment.microsecond // 1000:03d}"
+        attempt = cls(run / f"a{max(numbers, default=0) + 1:06d}-{time}-{secrets.token_hex(3)}")
+        attempt.path.mkdir()
         write_json(attempt.path / "environment.json", environment)
         attempt.describe(spec)
         attempt.event("created")
@@ -87,7 +100,7 @@ class Attempt:
     def event(self, name: str, **fields: Any) -> None:
         """Append one line to events.jsonl. A line that a crash cut off is ended first, so that it spoils no other."""
         path = self.path / "events.jsonl"
-        line = json.dumps({"time": now(), "event": name, **fields}, allow_nan=False).encode() + b"\n"
+        line = event_line(name, **fields)
         with path.open("ab+") as stream:
             if stream.tell():
                 stream.seek(-1, 2)
@@ -200,19 +213,6 @@ class Attempt:
             plain = {key: np.asarray(array, order="C") for key, array in arrays.items()}
             write_whole(self.path / f"{name}.safetensors", save(plain))
 
-    def conclude(self, result: AttemptResult) -> None:
-        """Write result.json with the checksums of the other files and its own: the attempt is final from here on.
-
-        Raises `ValueError` if the attempt is already concluded.
-        """
-        if (self.path / "result.json").exists():
-            raise ValueError(f"{self.path} is already concluded")
-        files = {path.name: checksum(path) for path in sorted(self.path.iterdir()) if _is_permanent(path.name)}
-        self.event("finished" if result.status in FINAL else "failed", status=result.status)
-        write_json(self.path / "result.json", sealed(document(replace(result, attempt=self.id, files=files))))
-        for name in () if result.status in RESUMABLE else WORK:
-            (self.path / name).unlink(missing_ok=True)
-
     def result(self) -> dict[str, Any] | None:
         """Return the result, or None if the attempt is not concluded or the result is damaged."""
         return self.read_result()[0]
@@ -220,7 +220,7 @@ class Attempt:
     def read_result(self) -> tuple[dict[str, Any] | None, str]:
         """Return the result and "", or None and what is wrong with the result; (None, "") if there is none yet."""
         try:
-            record = parse_json(self.content("result.json"))
+            record = parse_json(self.content(RESULT))
         except FileNotFoundError:
             return None, ""
         except (OSError, ValueError) as error:
@@ -255,6 +255,12 @@ class Attempt:
         events = self.events()
         return str(events[-1]["event"]) if events else ""
 
+    def is_at_work_elsewhere(self) -> bool:
+        """Return whether a worker may write to this attempt whom the locks of this kernel do not reach."""
+        events = self.events()
+        kernels = [event.get("kernel") for event in events if event["event"] in ("started", "resumed")]
+        return bool(kernels) and kernels[-1] != kernel() and events[-1]["event"] not in PAUSED
+
     def last_step(self) -> int:
         """Return the step of the latest checkpoint, as recorded in the events; 0 if there is none."""
         steps = [event.get("position") for event in self.events() if event["event"] == "checkpoint"]
@@ -281,6 +287,11 @@ def read_checkpoint(path: Path) -> dict[str, np.ndarray] | None:
     return arrays if digest == _digest(arrays) else None
 
 
+def event_line(name: str, **fields: Any) -> bytes:
+    """Return an event of this moment as a line of events.jsonl."""
+    return json.dumps({"time": now(), "event": name, **fields}, allow_nan=False).encode() + b"\n"
+
+
 def _event(line: bytes) -> dict[str, Any] | None:
     """Return the event of a line, or None if the line was cut off or damaged."""
     try:
@@ -291,7 +302,12 @@ def _event(line: bytes) -> dict[str, Any] | None:
         return None
 
 
-def _is_permanent(name: str) -> bool:
+def is_thinned(result: Mapping[str, Any]) -> bool:
+    """Return whether some of the draws that a result counts as kept were not stored."""
+    return bool(result.get("draws_stored") != result.get("draws_kept"))
+
+
+def is_permanent(name: str) -> bool:
     """Return whether a file is part of a concluded attempt and will not change any more."""
     return name in _RECORDS or (name.endswith(".safetensors") and name not in WORK)
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.attempt import Attempt, is_thinned
 from harness.results.records import CONTINUABLE, FAILED, FINAL, PAUSED, RESUMABLE, Status
-from harness.system import leases
 from harness.system.errors import DataError, RunError, why
 from harness.system.files import read_json, write_json
-from harness.system.locks import Lock, excludes, held, leased, lock_file, lock_folder
+from harness.system.locks import Lock, excludes, held, lock_file, lock_folder
 from harness.system.text import is_text
 
-LAYOUT = 1
-LEASED_LAYOUT = 2
-"""The layout of a folder whose lock files are leases: versions that know only kernel locks refuse it."""
+LAYOUT = 3
+"""Version of the layout of a results folder: attempts have numbers, and results are claimed (`ledger.commit`)."""
 KEY = re.compile(r"[0-9a-f]{64}")
 """Matches a whole run key."""
+CONFLICTS = "conflicts"
+"""The folder of results that do not count, because the run or the attempt has another one. No command reads it."""
 TRASH = ".trash"
 """The folder to which `bench gc` moves attempts before it deletes them."""
 NETWORK = frozenset(
@@ -70,6 +70,12 @@ class RunStatus:
         return self.attempt if self.status in RESUMABLE else None
 
 
+Hold = tuple[Lock, Lock]
+_HELD: dict[Path, Hold] = {}
+"""The runs that this process holds, by their folders."""
+os.register_at_fork(after_in_child=_HELD.clear)
+
+
 class Ledger:
     """A results folder: `runs/`, `locks/`, `conflicts/` of merges, and the version of the layout in `ledger.json`."""
 
@@ -77,7 +83,7 @@ class Ledger:
         self.root = root
         self.runs = root / "runs"
         self.locks = root / "locks"
-        self.conflicts = root / "conflicts"
+        self.conflicts = root / CONFLICTS
 
     def prepare(self) -> None:
         """Make the folders. Raises `DataError` if the folder cannot hold results."""
@@ -87,10 +93,8 @@ class Ledger:
         try:
             self.runs.mkdir(parents=True, exist_ok=True)
             self.locks.mkdir(exist_ok=True)
-            if not (self.root / "ledger.json").exists():
+            if (read_json(self.root / "ledger.json") or {}).get("layout") != LAYOUT:
                 write_json(self.root / "ledger.json", {"layout": LAYOUT})
-            if not self.leased and (filesystem(self.root) in NETWORK or not excludes(self.locks)):
-                write_json(self.root / "ledger.json", {"layout": LEASED_LAYOUT, "locks": "leases"})
             with tempfile.TemporaryFile(dir=self.root) as probe:  # it has no name, so nothing of it remains
                 probe.write(b"\0" * 4096)
         except OSError as error:
@@ -111,9 +115,9 @@ class Ledger:
                 )
         record = read_json(self.root / "ledger.json")
         layout = record.get("layout") if record else LAYOUT
-        if not isinstance(layout, int) or layout > LEASED_LAYOUT:
+        if not isinstance(layout, int) or layout > LAYOUT:
             raise DataError(
-                f"{self.root} was written by a newer version (layout {layout}, this one knows {LEASED_LAYOUT}); "
+                f"{self.root} was written by a newer version (layout {layout}, this one knows {LAYOUT}); "
                 "upgrade sgmcmc-bench, or choose another folder by --results DIR"
             )
 
@@ -126,28 +130,29 @@ class Ledger:
         return self.runs / key[:2] / key
 
     @contextmanager
-    def hold(self, key: str, patience: float) -> Iterator[tuple[Lock, Lock]]:
+    def hold(self, key: str, patience: float) -> Iterator[Hold]:
         """Hold a run, its lock file and its folder, as its only writer. Raises `HeldError`, and `RunError` for a link.
 
         The lock file says who holds the run. The folder's own lock keeps a second writer out if the file is deleted.
+        Within a process that holds the run already, this gives the same locks.
         """
+        place = self.folder(key).resolve()
+        if place in _HELD:
+            yield _HELD[place]
+            return
         part = self.folder(key).parent
         if part.is_symlink():
             raise RunError(f"{part} is a link, which is not followed; put the folder itself there, or delete the link")
-        with lock_file(self.lock(key), patience) as file, lock_folder(self.folder(key), patience, file) as folder:
-            yield file, folder
+        with lock_file(self.lock(key), patience) as file, lock_folder(self.folder(key), patience) as folder:
+            _HELD[place] = file, folder
+            try:
+                yield file, folder
+            finally:
+                del _HELD[place]
 
-    @property
-    def leased(self) -> bool:
-        """Whether runs are held by leases, as on a network file system, and not by kernel locks."""
-        return leased(self.root)
-
-    def watch(self, keys: Iterable[str]) -> None:
-        """Look at the leases of runs that are to be held, so that those of dead holders expire at the same time."""
-        if self.leased:
-            for key in keys:
-                with suppress(OSError):
-                    leases.watch(self.lock(key))
+    def locks_reach(self) -> bool:
+        """Return whether kernel locks here exclude all other processes; on network file systems they may not."""
+        return filesystem(self.root) not in NETWORK and (not self.locks.is_dir() or excludes(self.locks))
 
     def held(self, key: str) -> bool:
         """Return whether a process holds the run now."""
@@ -159,7 +164,7 @@ class Ledger:
         return sorted(key for shard, key in found if KEY.fullmatch(key) and key[:2] == shard)
 
     def attempts(self, key: str) -> list[Attempt]:
-        """Return the attempts at a run, oldest first.
+        """Return the attempts at a run, in the order in which they were made.
 
         A directory without spec.json is not one, nor is a link to a directory.
         """
@@ -169,16 +174,23 @@ class Ledger:
         return [Attempt(folder / name) for name in folders(folder) if (folder / name / "spec.json").exists()]
 
     def standing(self, key: str) -> RunStatus:
-        """Return the status of a run: its latest final attempt decides, or else its latest attempt."""
-        attempts = self.attempts(key)
+        """Return the status of a run: the final attempt that counts decides, or else the latest attempt.
+
+        A result that was made here counts before a copied one, then one with all its draws, then the first.
+        """
+        finals: list[RunStatus] = []
         latest = RunStatus(Status.NEW)
-        for attempt in reversed(attempts):
+        for attempt in self.attempts(key):
             result, damage = attempt.read_result()
             if result is not None and result["status"] in FINAL:
-                return _concluded(attempt, result)
-            if latest.status == Status.NEW:
-                latest = self._unconcluded(key, attempt, damage) if result is None else _concluded(attempt, result)
-        return latest
+                finals.append(_concluded(attempt, result))
+            elif result is not None:
+                latest = _concluded(attempt, result)
+            else:
+                latest = self._unconcluded(key, attempt, damage)
+        if len(finals) > 1:
+            finals.sort(key=lambda final: (final.attempt is not None and final.attempt.copied, final.thinned))
+        return finals[0] if finals else latest
 
     def _unconcluded(self, key: str, attempt: Attempt, damage: str) -> RunStatus:
         if damage:
@@ -189,8 +201,7 @@ class Ledger:
 
 
 def _concluded(attempt: Attempt, result: dict[str, object]) -> RunStatus:
-    thinned = result.get("draws_stored") != result.get("draws_kept")
-    return RunStatus(str(result["status"]), attempt, str(result.get("reason") or ""), thinned)
+    return RunStatus(str(result["status"]), attempt, str(result.get("reason") or ""), is_thinned(result))
 
 
 def unfinished_status(last: str) -> str:

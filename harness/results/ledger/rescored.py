@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.system.files import parse_json, read_record, seal_holds, sealed, write_json, write_whole
+from harness.system.files import json_bytes, parse_json, read_record, seal_holds, sealed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,32 +20,33 @@ if TYPE_CHECKING:
     from harness.results.ledger.attempt import Attempt
 
 FILE = "rescored.json"
-_CURVES = "rescored-*.safetensors"
 
 
 def write(
     attempt: Attempt, metrics: list[dict[str, Any]], curves: Mapping[str, np.ndarray], code: Mapping[str, Any]
 ) -> None:
-    """Write metrics (as in result.json) and curves ("NAME/x", "NAME/y") beside the result of a concluded attempt."""
+    """Write metrics (as in result.json) and curves ("NAME/x", "NAME/y") beside the result of a concluded attempt.
+
+    Who derives the metrics from those that the attempt has must hold the run meanwhile. Files of earlier curves stay,
+    because somebody may be reading them; `bench gc` lists them.
+    """
     from safetensors.numpy import save
 
     from harness.results.ledger.attempt import checksum, now
+    from harness.results.ledger.commit import publish
 
-    files = {}
+    files: dict[str, str] = {}
+    contents: dict[str, bytes] = {}
     if curves:
         content = save({name: array.copy(order="C") for name, array in curves.items()})
         digest = hashlib.sha256(content).hexdigest()
         files[f"rescored-{digest[:12]}.safetensors"] = digest
-        write_whole(attempt.path / next(iter(files)), content)
+        contents[f"rescored-{digest[:12]}.safetensors"] = content
     record = {
         "attempt": attempt.id, "result": checksum(attempt.path / "result.json"), "time": now(), "code": dict(code),
         "metrics": metrics, "files": files,
     }  # fmt: skip
-    write_json(attempt.path / FILE, sealed(record))
-    for path in attempt.path.glob(_CURVES):
-        if path.name not in files:
-            with suppress(OSError):
-                path.unlink()
+    publish(attempt, {**contents, FILE: json_bytes(sealed(record))})
 
 
 def read(folder: Path) -> tuple[dict[str, Any] | None, str]:

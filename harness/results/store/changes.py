@@ -196,7 +196,7 @@ def _reads(results: Path, path: str) -> bool:
 
 
 def _settle(results: Path, records: list[Record]) -> None:
-    """Set the status of unfinished attempts: of a run that is held, the attempt with the latest event is running."""
+    """Set the status of unfinished attempts: of a run that is held, the latest attempt is running."""
     by_key: dict[str, list[Record]] = {}
     for record in records:
         if not record.concluded:
@@ -207,17 +207,12 @@ def _settle(results: Path, records: list[Record]) -> None:
             if last is not None:
                 record.row["status"] = ledger.unfinished_status(last["event"])
         if Ledger(results).held(key):
-            max(members, key=_recency).row["status"] = Status.RUNNING
+            max(members, key=lambda record: record.attempt).row["status"] = Status.RUNNING
 
 
 def _part(path: str) -> str:
     """Return the part of the ledger that contains an attempt's directory: runs/PART/..."""
     return path.split("/")[1]
-
-
-def _recency(record: Record) -> tuple[str, str]:
-    last = record.last()
-    return (last["time"].isoformat() if last else "", record.attempt)
 
 
 def _same(record: Record, have: Known) -> bool:

@@ -18,7 +18,11 @@ select run.*, attempt.* exclude (run_key)
 from run join attempt on attempt.run_key = run.run_key
 {{where}}
 qualify row_number() over (
-    partition by run.run_key order by status in {FINAL} desc, attempt.attempt desc
+    partition by run.run_key order by status in {FINAL} desc,
+    case when status in {FINAL} then coalesce(copied, false) end,
+    case when status in {FINAL} then draws_stored is distinct from draws_kept end,
+    case when status in {FINAL} then attempt.attempt end,
+    attempt.attempt desc
 ) = 1"""  # noqa: S608 - own names
 
 _RENAMED = {"name": "metric", "version": "metric_version"}
@@ -38,12 +42,13 @@ class View:
 
 VIEWS = {
     "result": View(
-        "One row per run with a concluded attempt: the latest that is done or diverged, else the latest that failed. "
+        "One row per run with a concluded attempt: of those that are done or diverged, one made here before a copied "
+        "one, then one whose draws are all stored, then the first; else the latest that failed. "
         "Columns of run and attempt. Trials of `bench tune`, whose seeds are reserved, are in `run_status` only.",
         _LATEST.format(where=f"where attempt.concluded and seed < {TUNING_SEED}"),
     ),
     "run_status": View(
-        "One row per run: its present status, by the latest attempt that is done or diverged, else by the latest. "
+        "One row per run: its present status, by its attempt in `result` if that is done or diverged, else its latest. "
         "Columns of run and attempt.",
         _LATEST.format(where=""),
     ),

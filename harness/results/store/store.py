@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results.ledger.ledger import NETWORK, TRASH, filesystem
+from harness.results.ledger.ledger import NETWORK, TRASH, Ledger, filesystem
 from harness.results.records import TABLES
 from harness.results.store import connection, schema
 from harness.results.store.changes import Known, News, damaged_since, known, news
@@ -20,7 +20,6 @@ from harness.results.store.scan_cache import keep, look
 from harness.system import cache
 from harness.system.errors import DataError, UsageError
 from harness.system.files import aside
-from harness.system.locks import leased
 from harness.system.text import is_text
 
 if TYPE_CHECKING:
@@ -249,12 +248,12 @@ class Store:
 
 
 def index(results: Path) -> Path:
-    """Return the path of a results folder's database: inside it, or in a cache folder if several machines share it.
+    """Return the path of a results folder's database: inside it, or in a cache folder if kernel locks may not work.
 
     DuckDB relies on kernel locks. The cache folder is one of this machine; its name comes from the path and inode of
     the results folder, so another results folder has another database.
     """
-    if not leased(results):
+    if not results.is_dir() or Ledger(results).locks_reach():
         return results / "results.duckdb"
     name = hashlib.sha256(f"{results.resolve()}\0{results.stat().st_ino}".encode()).hexdigest()[:16]
     place = cache.folder("index")

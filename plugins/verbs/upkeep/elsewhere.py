@@ -13,7 +13,8 @@ import torch
 from harness import Cost, DataError, DataTask, Outcome, RunError, Sampler, Streams, Task, Trajectory, UsageError, param
 from harness.contracts.predictions import averaged_scores, reference_of
 from harness.results import environment
-from harness.results.ledger.attempt import Attempt, now
+from harness.results.ledger.attempt import Attempt, checksum, now
+from harness.results.ledger.commit import PATIENCE, conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult, Status
 from harness.runs import truths
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 BLOCK = 1024
 """Draws passed to an observer at once."""
-HOLD_SECONDS = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +59,13 @@ def measure(job: Job, declared: Declared, _send: Send) -> str:
     found, ledger, task = read(declared.path), Ledger(job.results), truths.task_with_truth(job.results, spec)
     outcome, cost = _outcome(task, spec, found, declared)
     draws = found.draws
-    with ledger.hold(spec.key, HOLD_SECONDS), writing():
+    with ledger.hold(spec.key, PATIENCE), writing():
+        standing, about = ledger.standing(spec.key), {"sha256": checksum(declared.path), "warmup": declared.warmup}
+        if standing.cached and standing.attempt is not None:
+            _check_same(standing.attempt, spec, declared, about)
+            return standing.attempt.id
         attempt = Attempt.create(ledger.runs, spec, environment.collect("cpu", job.distributions))
+        attempt.event("scored", **about)
         steps = 0 if draws is None else len(draws)
         if draws is not None:
             parts = [draws] if found.log_weights is None else [draws, found.log_weights[:, :, None]]
@@ -69,16 +74,28 @@ def measure(job: Job, declared: Declared, _send: Send) -> str:
             attempt.seal_draws(spec.chains, draws.shape[2], np.arange(1, steps + 1), weighted=weighted)
         attempt.save_arrays("curves", curve_arrays(outcome))
         attempt.save_arrays("arrays", outcome.arrays)
-        attempt.conclude(
+        attempt = conclude(
+            attempt,
             AttemptResult(
                 run_key=spec.key, status=Status.DONE, started=attempt.started(), finished=now(),
                 seconds_observing=time.perf_counter() - began, block_runs=1, steps_done=spec.steps,
                 passes_per_step=cost.per_step, passes=declared.passes, draws_kept=steps, draws_stored=steps,
                 draws_stride=int(steps > 0), truth=truths.checksum(task) or None,
                 metrics=metric_values(task, outcome.metrics),
-            )
+            ),
         )  # fmt: skip
     return attempt.id
+
+
+def _check_same(attempt: Attempt, spec: RunSpec, declared: Declared, about: dict[str, Any]) -> None:
+    """Raise `UsageError` unless an attempt was made of this file, with the same cost."""
+    scored = next((event for event in attempt.events() if event["event"] == "scored"), {})
+    passes = (attempt.result() or {}).get("passes")
+    if {name: scored.get(name) for name in about} != about or passes != declared.passes:
+        raise UsageError(
+            f"seed {spec.seed} of {spec.method} on {spec.task.name} is there already, from another file or at "
+            "another cost; another --seed, --name or --about"
+        )
 
 
 def _outcome(task: Task, spec: RunSpec, found: Submission, declared: Declared) -> tuple[Outcome, Cost]:

@@ -116,12 +116,11 @@ def _put(folder: Path, name: str, content: bytes) -> str:
 
 
 def _verified(db: DuckDBPyConnection, attempts: list[str], *, exported: bool) -> dict[str, Verification]:
-    """Return the levels of attempts in an export: those of a results folder were run here, or scored here."""
-    if exported:
-        return {attempt: Verification(attempt, Level.REPORTED, "", "") for attempt in attempts}
-    query = "select attempt from attempt join run using (run_key) where protocol = $1"
-    scored = {attempt for (attempt,) in db.execute(query, [ELSEWHERE]).fetchall()}
-    return {a: Verification(a, Level.RESCORED if a in scored else Level.RUN_HERE, "", "") for a in attempts}
+    """Return the levels of attempts in an export: those of a results folder were run or scored here, or copied."""
+    query = f"""select attempt, case when $1 or copied then '{Level.REPORTED}'
+    when protocol = '{ELSEWHERE}' then '{Level.RESCORED}' else '{Level.RUN_HERE}' end
+    from attempt join run using (run_key) where attempt in (select unnest($2::varchar[]))"""  # noqa: S608 - own names
+    return {a: Verification(a, Level(level), "", "") for a, level in db.execute(query, [exported, attempts]).fetchall()}
 
 
 def _better(had: Mapping[str, Verification], verified: Mapping[str, Verification]) -> dict[str, Verification]:

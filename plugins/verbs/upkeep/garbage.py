@@ -15,37 +15,30 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.reporting.scoring.cache import FOLDER as FIGURES
-from harness.results.ledger.attempt import FILE_NAMES, WORK
+from harness.results.ledger import rescored
+from harness.results.ledger.attempt import FILE_NAMES, NAME, WORK
+from harness.results.ledger.commit import settle
 from harness.results.ledger.ledger import KEY, TRASH, Ledger
+from harness.results.ledger.temporary import TEMPORARY
 from harness.results.records import FINAL, RESUMABLE, Status
 from harness.system.errors import RunError
 from harness.system.files import ENDING, is_abandoned
 from harness.system.locks import held, lock_file
-from plugins.verbs.upkeep.lookup import NAME
 
 LOCK_TIMEOUT_SECONDS = 1.0
-_ASIDE = rf"\.({FILE_NAMES})\.{ENDING}"
-_IN_ATTEMPT = re.compile(f"{FILE_NAMES}|{_ASIDE}")
-_LEFT_IN_ATTEMPT = re.compile(_ASIDE)
+_IN_ATTEMPT = re.compile(rf"{FILE_NAMES}|\.({FILE_NAMES})\.{ENDING}")
 _KEY = KEY.pattern
-_LEFT = {
-    "": re.compile(rf"\.(ledger\.json|results\.settled\.json|results\.duckdb)\.{ENDING}(\.wal)?"),
-    "locks": re.compile(rf"\.{_KEY}\.(notice|lock)\.{ENDING}"),
-    "truths": re.compile(rf"\.[\w-]+\.json\.{ENDING}"),
-    FIGURES: re.compile(rf"\.[\w-]+\.{_KEY}\.json\.{ENDING}"),
-    "rates": re.compile(rf"\.{_KEY}-[\w-]+\.json\.{ENDING}"),
-}
-"""Names of files that interrupted writes leave, by folder."""
-_DAMAGED = re.compile(r"results\.duckdb\.(damaged|older)-\d{8}T\d{6}(_[0-9a-f]{6})?(\.wal(\.\w+)?)?")
 _FIGURE = re.compile(rf"[\w-]+\.({_KEY})\.json")
-_LOCK = re.compile(rf"({_KEY}|gc)\.lock")
+_LOCK = re.compile(rf"({_KEY}|gc|submit)\.lock")
 _NOTICE = re.compile(rf"{_KEY}\.notice")
+_EXCHANGE = re.compile("[0-9a-f]{16}")
 
 
 @dataclass(frozen=True)
@@ -66,7 +59,7 @@ def find(ledger: Ledger, *, failed: bool = False) -> list[Garbage]:
         if not ledger.held(key)
         for item in _of_run(ledger, key, failed=failed)
     ]  # fmt: skip
-    return [*of_runs, *_of_locks(ledger), *_of_figures(ledger), *_of_root(ledger.root)]
+    return [*of_runs, *_of_locks(ledger), *_of_figures(ledger), *_of_jobs(ledger), *_of_root(ledger.root)]
 
 
 def remove(ledger: Ledger, found: Sequence[Garbage], *, failed: bool = False) -> tuple[list[Garbage], list[str]]:
@@ -80,10 +73,10 @@ def remove(ledger: Ledger, found: Sequence[Garbage], *, failed: bool = False) ->
     for item in found:
         if item.run:
             by_run.setdefault(item.run, set()).add(item.path)
-    ledger.watch(by_run)
     for key, paths in by_run.items():
         try:
             with ledger.hold(key, LOCK_TIMEOUT_SECONDS):
+                settle(ledger.folder(key))
                 now = [item for item in _of_run(ledger, key, failed=failed) if item.path in paths]
                 _delete(ledger.root, now, gone, notes)
         except RunError as error:
@@ -100,6 +93,7 @@ def remove(ledger: Ledger, found: Sequence[Garbage], *, failed: bool = False) ->
 
 def _of_run(ledger: Ledger, key: str, *, failed: bool) -> Iterator[Garbage]:
     place = ("runs", key[:2], key)
+    yield from _temporary(ledger.root, place, key)
     folders = {
         name: _files(ledger.root, *place, name)
         for name, found in _entries(ledger.root, *place).items()
@@ -119,12 +113,29 @@ def _of_run(ledger: Ledger, key: str, *, failed: bool) -> Iterator[Garbage]:
         if final and name not in final and (failed or result is None):
             yield Garbage(path, sum(files.values()), f"{status}; {final[-1]} finished the run", key)
             continue
+        yield from _temporary(ledger.root, (*place, name), key)
         concluded = result is not None and (bool(final) or status not in RESUMABLE)
+        newer, damaged = rescored.read(path)
         for file, size in files.items():
             if concluded and file in WORK:
                 yield Garbage(path / file, size, "for going on, and there is a result", key)
-            elif _LEFT_IN_ATTEMPT.fullmatch(file):
-                yield Garbage(path / file, size, "left by an interrupted write", key)
+            elif file.startswith("rescored-") and not damaged and file not in (newer or {}).get("files", ()):
+                yield Garbage(path / file, size, "curves that were computed again since", key)
+
+
+def _temporary(root: Path, place: tuple[str, ...], run: str = "") -> Iterator[Garbage]:
+    """Yield what has a temporary name in a folder, and is stale."""
+    rows = [row for row in TEMPORARY if re.fullmatch(row.place, "/".join(place))]
+    for name, about in _entries(root, *place).items() if rows else ():
+        row = next((row for row in rows if re.fullmatch(row.name, name)), None)
+        if row is None or time.time() - about.st_mtime < row.seconds:
+            continue
+        if row.folder and stat.S_ISDIR(about.st_mode):
+            sizes = _files(root, *place, name)
+        else:
+            sizes = {name: about.st_size} if not row.folder and stat.S_ISREG(about.st_mode) else None
+        if sizes is not None:
+            yield Garbage(root.joinpath(*place, name), sum(sizes.values()), row.why, run)
 
 
 def _of_locks(ledger: Ledger) -> Iterator[Garbage]:
@@ -146,44 +157,59 @@ def _of_figures(ledger: Ledger) -> Iterator[Garbage]:
             yield Garbage(ledger.root / FIGURES / name, size, "kept by a report for a run that is gone")
 
 
+def _of_jobs(ledger: Ledger) -> Iterator[Garbage]:
+    """Yield the files that agents left in exchanges of jobs that are over."""
+    for name in _folders(ledger.root, "jobs"):
+        if not _EXCHANGE.fullmatch(name) or (ledger.root / f"jobs/{name}.json").exists():
+            continue
+        for file, size in _ordinary(ledger.root, "jobs", name):
+            path = ledger.root / "jobs" / name / file
+            if is_abandoned(path):
+                yield Garbage(path, size, "left in the exchange of a job that is over")
+
+
 def _of_root(root: Path) -> Iterator[Garbage]:
-    """Yield files of interrupted writes and deletions outside the runs, and databases that were replaced."""
-    for folder, left in _LEFT.items():
-        for name, size in _ordinary(root, *filter(None, [folder])):
-            path = root / folder / name
-            with suppress(OSError):
-                if left.fullmatch(name) and is_abandoned(path):
-                    yield Garbage(path, size, "left by an interrupted write")
-    for name, size in _ordinary(root):
-        if _DAMAGED.fullmatch(name):
-            yield Garbage(root / name, size, "a database that was set aside when it was rebuilt")
+    """Yield what has temporary names outside the runs, and what an interrupted deletion left."""
+    places = [(), *((name,) for name in _folders(root) if name != "runs")]
+    for place in [*places, *((top, name) for top in ("nights", "jobs") for name in _folders(root, top))]:
+        yield from _temporary(root, place)
     top = _entries(root)
     if TRASH in top and stat.S_ISDIR(top[TRASH].st_mode):
         files = [_files(root, TRASH, name) or {} for name in _entries(root, TRASH)]
         yield Garbage(root / TRASH, sum(sum(each.values()) for each in files), "left by an interrupted deletion")
 
 
+def _folders(root: Path, *parts: str) -> list[str]:
+    return [name for name, found in _entries(root, *parts).items() if stat.S_ISDIR(found.st_mode)]
+
+
 def _delete(root: Path, items: Sequence[Garbage], gone: list[Garbage], notes: list[str]) -> None:
     for item in items:
         *place, name = item.path.relative_to(root).parts
         try:
-            with _opened(root, *place) as folder:
-                _delete_one(root, name, folder)
+            _delete_one(root, place, name)
             gone.append(item)
         except OSError as error:
             notes.append(f"{item.path} could not be deleted: {error.strerror or error}")
 
 
-def _delete_one(root: Path, name: str, folder: int) -> None:
-    if not NAME.fullmatch(name):
-        with suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=folder)
-        return
-    with suppress(FileExistsError):
-        (root / TRASH).mkdir()
-    with _opened(root, TRASH) as trash:
-        os.rename(name, name, src_dir_fd=folder, dst_dir_fd=trash)
-        os.fsync(trash)
+def _delete_one(root: Path, place: Sequence[str], name: str) -> None:
+    """Delete a file, or a folder of files; move an attempt to the trash folder."""
+    with _opened(root, *place) as folder:
+        if NAME.fullmatch(name):
+            with suppress(FileExistsError):
+                (root / TRASH).mkdir()
+            with _opened(root, TRASH) as trash:
+                os.rename(name, name, src_dir_fd=folder, dst_dir_fd=trash)
+                os.fsync(trash)
+        elif name in _folders(root, *place):
+            with _opened(root, *place, name) as inner:
+                for file in _entries(root, *place, name):
+                    os.unlink(file, dir_fd=inner)
+            os.rmdir(name, dir_fd=folder)
+        else:
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=folder)
 
 
 def _empty_trash(root: Path, notes: list[str]) -> None:

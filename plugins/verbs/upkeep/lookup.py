@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.attempt import NAME, RESULT, Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.system.errors import DataError, UsageError
 from harness.system.files import read_json
 
 KEY = re.compile(r"[0-9a-fA-F]{6,64}")
-NAME = re.compile(r"[0-9]{8}T[0-9]{6,12}-[0-9a-f]{6}")
 SHOWN = 5
 
 
@@ -59,7 +58,7 @@ def _counting(ledger: Ledger, key: str) -> Attempt:
     standing = ledger.standing(key)
     if standing.cached and standing.attempt is not None:
         return standing.attempt
-    concluded = [attempt for attempt in ledger.attempts(key) if (attempt.path / "result.json").exists()]
+    concluded = [attempt for attempt in ledger.attempts(key) if (attempt.path / RESULT).exists()]
     if concluded:
         return concluded[-1]
     raise UsageError(f"run {key[:12]} is {standing.status}: it has no result yet; repeat its command to resume it")

@@ -2,10 +2,10 @@
 
 An attempt is checked as `bench ingest --verify` checks it, copied to a temporary folder while its checksums are
 computed, and renamed into place: after an interruption it is either complete or absent. If both folders have an
-attempt, files that are missing here are added, and the later of two `rescored.json` stays; nothing else is replaced. An
-unfinished attempt is replaced by the same attempt if that has gone further. If an attempt has two results, the one that
-ended later is among the runs, and the other is kept in `conflicts/`, which no command reads: so the order of merging
-does not matter.
+attempt, files that are missing here are added, and of two `rescored.json` the one with the higher versions of metrics
+stays; nothing else is replaced. An unfinished attempt is replaced by the same attempt if that has gone further. If an
+attempt has two results, the one that was made here is among the runs, or of two copied ones the one with the smaller
+checksum, and the other is kept in `conflicts/`, which no command reads.
 """
 
 from __future__ import annotations
@@ -13,31 +13,27 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.results import verification
 from harness.results.ledger import rescored
-from harness.results.ledger.attempt import FILE_NAMES, WORK, Attempt, checksum
+from harness.results.ledger.attempt import FILE_NAMES, NAME, RESULT, WORK, Attempt, checksum
+from harness.results.ledger.commit import PATIENCE, aside_path, move_aside, publish
 from harness.results.ledger.ledger import KEY, Ledger
 from harness.results.records import FINAL
 from harness.results.spec import KEY_VERSION
 from harness.results.store import reader
 from harness.results.store.published import MANIFEST
-from harness.runs import parcel
 from harness.system.columns import Malformed
 from harness.system.errors import BenchError, DataError
-from harness.system.files import read_json, regular, write_folder, write_whole
+from harness.system.files import read_json, regular, write_folder
+from harness.system.locks import HeldError
 from harness.system.text import harmless
-from plugins.verbs.upkeep.lookup import NAME
 
 BLOCK = 2**20
-PATIENCE = 10.0
-"""Seconds to wait for the lock of a run here; `bench gc` and the start of a worker hold it for less than one."""
 OMITTED = {"draws.safetensors", "arrays.safetensors"}
 """Files of a finished attempt that its owner may have deleted: no report reads them."""
 
@@ -77,7 +73,7 @@ def merge(source: Path, here: Ledger, found: Merged) -> None:
         held = there.held(key)
         for attempt in attempts:
             place = f"{source / 'runs' / key[:2] / key[:12]}.../{attempt.id}"
-            if held and not os.path.lexists(attempt.path / "result.json"):
+            if held and not os.path.lexists(attempt.path / RESULT):
                 found.running.append(place)
             elif why := _refusal(attempt, key, here, found):
                 found.refused.append((place, why))
@@ -156,71 +152,55 @@ def _shown(path: Path) -> str:
 def _merge(attempt: Attempt, key: str, here: Ledger, found: Merged) -> None:
     """Merge one attempt; raise an error and change nothing if the attempt is not complete."""
     own = Attempt(here.folder(key) / attempt.id)
-    known = os.path.lexists(own.path / "spec.json")
-    if known and _same(attempt, own):
+    if _same(attempt, own):
         found.present += 1
         return
     files = _files(attempt, key)
-    if not known:
+    try:
         with here.hold(key, PATIENCE):
-            if own.path.is_dir():  # left by a worker that was killed immediately: it has no spec.json
-                raise DataError(f"{own.path} is there without spec.json; delete it, then merge again")
-            write_folder(own.path, {name: _content(attempt.path / name, digest) for name, digest in files.items()})
+            _merge_held(attempt, own, key, files, found)
+    except HeldError as error:
+        raise DataError("a worker writes to this run here; merge again when it has finished") from error
+
+
+def _merge_held(attempt: Attempt, own: Attempt, key: str, files: Mapping[str, str], found: Merged) -> None:
+    """Merge one attempt into a run that this process holds, after another look at it."""
+    result, mine = (_digest(folder.path / RESULT) for folder in (attempt, own))
+    if not os.path.lexists(own.path / "spec.json"):
+        publish(own, _contents(attempt, files), copied=result is not None)
         found.copied += 1
-        return
-    result, mine = (_bytes(folder.path / "result.json") for folder in (attempt, own))
-    if result is not None and mine is not None and result != mine:
-        other, counts = sorted((own, attempt), key=_ended)
-        found.conflicts[key, attempt.id] = _row(key, counts, other, "the attempt itself")
-        _keep_both(attempt, own, key, files, here)
-        if counts is attempt:
+    elif result is not None and mine is not None and result != mine:
+        counting, other = sorted((own, attempt), key=lambda one: _rank(one, copied=one is attempt or own.copied))
+        found.conflicts[key, attempt.id] = _row(key, counting, other, "the attempt itself")
+        if counting is own:
+            kept = aside_path(own, result, own.path.parents[3])
+            kept.parent.mkdir(exist_ok=True)
+            if not kept.is_dir():
+                write_folder(kept, _contents(attempt, files))
+        else:
+            move_aside(own, mine)
+            publish(own, _contents(attempt, files), copied=True)
             found.changed.append(attempt.id)
         found.present += 1
-        return
-    before = found.completed
-    if mine is None and (result is not None or attempt.last_step() > own.last_step()):
-        if here.held(key):
-            raise DataError("a worker writes to this run here; merge again when it has finished")
-        whole = {name: b"".join(_content(attempt.path / name, digest)) for name, digest in files.items()}
-        found.completed += parcel.place(here, key, attempt.id, whole)
-    elif result is not None and mine is not None:
-        with here.hold(key, PATIENCE):
-            found.completed += _complete(attempt, own, files)
-    if found.completed > before:
+    elif mine is None and (result is not None or attempt.last_step() > own.last_step()):
+        whole = {name: b"".join(content) for name, content in _contents(attempt, files).items()}
+        publish(own, whole, copied=result is not None)
+        found.completed += 1
+        found.changed.append(attempt.id)
+    elif added := _added(attempt, own, files):
+        publish(own, _contents(attempt, added))
+        found.completed += 1
         found.changed.append(attempt.id)
     else:
         found.present += 1
 
 
-def _ended(attempt: Attempt) -> tuple[str, str]:
-    """Return the key that decides which result of an attempt counts, whoever merges; a damaged one never does."""
-    result = attempt.result()
-    return (str(result.get("finished")), _bytes(attempt.path / "result.json") or "") if result else ("", "")
-
-
-def _keep_both(attempt: Attempt, own: Attempt, key: str, files: Mapping[str, str], here: Ledger) -> None:
-    """Put the result that counts among the runs and the other one into `conflicts/`, as complete folders."""
-    here.conflicts.mkdir(exist_ok=True)
-    theirs, mine = (
-        here.conflicts / f"{key[:12]}-{one.id}-{(_bytes(one.path / 'result.json') or '')[:12]}"
-        for one in (attempt, own)
-    )
-    with here.hold(key, PATIENCE):
-        if not theirs.is_dir():
-            write_folder(theirs, {name: _content(attempt.path / name, digest) for name, digest in files.items()})
-        if _ended(attempt) > _ended(own):
-            if mine.is_dir():  # left by an earlier merge that was interrupted: it is the same result
-                shutil.rmtree(mine)
-            own.path.rename(mine)
-            theirs.rename(own.path)
-
-
 def _same(attempt: Attempt, own: Attempt) -> bool:
     """Return whether this folder has the finished attempt already, by its result and the names of its files."""
-    result = _bytes(attempt.path / "result.json")
-    if result is None or result != _bytes(own.path / "result.json"):
+    result = _digest(attempt.path / RESULT)
+    if result is None or result != _digest(own.path / RESULT):
         return False
-    if _bytes(attempt.path / rescored.FILE) not in (None, _bytes(own.path / rescored.FILE)):
+    if _digest(attempt.path / rescored.FILE) not in (None, _digest(own.path / rescored.FILE)):
         return False
     return all(os.path.lexists(own.path / name) for name in OMITTED if os.path.lexists(attempt.path / name))
 
@@ -242,7 +222,7 @@ def _files(attempt: Attempt, key: str) -> dict[str, str]:
     listed: Mapping[str, str] = (result or {}).get("files") or {}
     found = {"spec.json": "", "environment.json": "", "events.jsonl": "", **listed, **dict.fromkeys(WORK, "")}
     if result is not None:
-        found["result.json"] = ""
+        found[RESULT] = ""
         record = None if newer else rescored.read(attempt.path)[0]
         found |= {**record["files"], rescored.FILE: ""} if record else {}
     wrong = [name for name in found if not re.fullmatch(FILE_NAMES, name)]
@@ -251,26 +231,27 @@ def _files(attempt: Attempt, key: str) -> dict[str, str]:
     return {name: digest for name, digest in found.items() if os.path.lexists(attempt.path / name)}
 
 
-def _complete(attempt: Attempt, own: Attempt, files: Mapping[str, str]) -> bool:
-    """Add missing files and newer metrics of `bench rescore`; return whether there were any."""
-    added = [name for name in OMITTED & files.keys() if not os.path.lexists(own.path / name)]
-    for name in added:
-        write_whole(own.path / name, _content(attempt.path / name, files[name]))
+def _rank(attempt: Attempt, *, copied: bool) -> tuple[bool, bool, str]:
+    """Return the key by which the one of two results of an attempt that counts comes first."""
+    return attempt.result() is None, copied, _digest(attempt.path / RESULT) or ""
+
+
+def _added(attempt: Attempt, own: Attempt, files: Mapping[str, str]) -> dict[str, str]:
+    """Return the files that this folder lacks of a finished attempt: missing ones, and newer metrics."""
+    added = {name: files[name] for name in OMITTED & files.keys() if not os.path.lexists(own.path / name)}
     theirs, mine = rescored.read(attempt.path)[0], rescored.read(own.path)[0]
-    if rescored.FILE not in files or theirs is None or _recency(theirs) <= _recency(mine):
-        return bool(added)
-    for name in (*theirs["files"], rescored.FILE):
-        write_whole(own.path / name, _content(attempt.path / name, files[name]))
-    for name in (mine or {}).get("files", {}):
-        if name not in theirs["files"]:
-            with suppress(OSError):
-                (own.path / name).unlink()
-    return True
+    if rescored.FILE in files and theirs is not None and _recency(theirs) > _recency(mine):
+        added |= {name: files[name] for name in (*theirs["files"], rescored.FILE)}
+    return added
 
 
-def _recency(record: Mapping[str, Any] | None) -> tuple[str, str]:
-    """Return the key that decides which of two records of `bench rescore` is later, whoever merges."""
-    return (str(record.get("time")), str(record.get("sha256"))) if record else ("", "")
+def _recency(record: Mapping[str, Any] | None) -> tuple[int, str]:
+    """Return the key that decides which of two records of `bench rescore` counts: by the versions of its metrics."""
+    return (sum(int(metric["version"]) for metric in record["metrics"]), str(record["sha256"])) if record else (-1, "")
+
+
+def _contents(attempt: Attempt, files: Mapping[str, str]) -> dict[str, Iterator[bytes]]:
+    return {name: _content(attempt.path / name, digest) for name, digest in files.items()}
 
 
 def _content(path: Path, digest: str) -> Iterator[bytes]:
@@ -284,7 +265,7 @@ def _content(path: Path, digest: str) -> Iterator[bytes]:
         raise DataError(f"{path.name} is altered: its checksum does not match the recorded one")
 
 
-def _bytes(path: Path) -> str | None:
+def _digest(path: Path) -> str | None:
     """Return the checksum of a file; None if it does not exist or is not an ordinary file."""
     try:
         return checksum(path)
@@ -295,8 +276,9 @@ def _bytes(path: Path) -> str | None:
 def _compare(here: Ledger, key: str, found: Merged) -> None:
     """Report finished attempts at a run here whose numbers differ from those of the attempt that counts."""
     finished = [a for a in here.attempts(key) if (result := a.result()) is not None and result["status"] in FINAL]
-    for other in finished[:-1]:
-        if (row := _row(key, finished[-1], other, "")) is not None:
+    counting = here.standing(key).attempt
+    for other in finished:
+        if counting and other.id != counting.id and (row := _row(key, counting, other, "")) is not None:
             found.conflicts[key, other.id] = row
 
 

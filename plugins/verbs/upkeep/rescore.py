@@ -6,6 +6,7 @@ This runs in a worker process. A run is refused, with the reason, if some draws 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from harness.contracts.task import Cost, Outcome, Task
 from harness.results import environment
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt, checksum
+from harness.results.ledger.commit import PATIENCE
+from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
 from harness.results.spec import RunSpec
 from harness.runs import truths
@@ -82,10 +85,19 @@ def _one(item: Asked, code: Mapping[str, Any], results: Path) -> dict[str, Any]:
     result = attempt.result()
     if result is None or result["status"] != Status.DONE:
         raise RunError("it is not a finished run")
-    newer, _ = rescored.read(item.path)
-    before = {record["name"]: record for record in (newer or result)["metrics"]}
     task = truths.task_with_truth(results, item.spec)
     outcome = _measure(item.spec, task, result, _draws(attempt, result))
+    ledger = Ledger(item.path.parents[3])
+    with ledger.hold(item.path.parent.name, PATIENCE) if item.write else nullcontext():
+        return _replaced(item, attempt, result, task, outcome, code)
+
+
+def _replaced(
+    item: Asked, attempt: Attempt, result: Mapping[str, Any], task: Task, outcome: Outcome, code: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Replace the metrics that an attempt has now by those that were measured; return what changed."""
+    newer, _ = rescored.read(item.path)
+    before = {record["name"]: record for record in (newer or result)["metrics"]}
     after = dict(before)
     measured = [*map(document, metric_values(task, outcome.metrics))]
     for record in measured:

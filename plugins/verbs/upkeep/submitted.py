@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from harness.results import verification
-from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.attempt import NAME, Attempt
 from harness.results.ledger.ledger import KEY, Ledger
 from harness.results.records import TABLES, Level, columns_of
 from harness.results.spec import KEY_VERSION
@@ -28,7 +28,6 @@ from harness.system.columns import Malformed
 from harness.system.errors import DataError
 from harness.system.files import SEAL, parse_json, read_json, read_set, seal_holds, write_folder, write_whole
 from plugins.verbs.upkeep.export import DOCUMENTS, export
-from plugins.verbs.upkeep.lookup import NAME
 from plugins.verbs.upkeep.shards import documents_of
 from plugins.verbs.upkeep.stale_metrics import truth_of
 
@@ -36,7 +35,9 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 COMPARED = ("run", "attempt", "metric", "environment", "plugin", "task_version")
-"""Tables that must agree with the records. Files and events are not stored, and curves are compared with a replay."""
+"""Tables that must agree with the records. Files and events are not stored, and curves are compared with a replay. What
+follows from events, whether an attempt was copied, is not compared either: `bench verify` decides how far to trust it.
+"""
 _SOURCE = re.compile(r"source-([0-9a-f]{64})\.json")
 Refused = dict[str, str]
 """For an attempt or a file, why it is refused."""
@@ -139,7 +140,8 @@ def _rows(db: DuckDBPyConnection, table: str) -> dict[tuple[Any, ...], list[tupl
     """Return the rows of a table by its key. They are not hashed: DuckDB's hash would not hinder a forger."""
     found: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
     key = ", ".join(_key(table))
-    query = f"select {key}, {', '.join(columns_of(table))} from {table} order by all"  # noqa: S608 - names from `TABLES`
+    columns = ", ".join(name for name in columns_of(table) if name != "copied")
+    query = f"select {key}, {columns} from {table} order by all"  # noqa: S608 - names from `TABLES`
     for row in db.execute(query).fetchall():
         found.setdefault(row[: len(_key(table))], []).append(row)
     return found

@@ -14,6 +14,7 @@ import pytest
 from harness.cli import context, rates
 from harness.cli.app import run
 from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
 
@@ -120,7 +121,7 @@ def test_a_plan_says_which_runs_have_a_checkpoint(tmp_path, capsys):
     assert why() == "orphaned without a checkpoint: starts again"
     attempt.save_checkpoint({})
     assert why() == "orphaned: resumes from its checkpoint"
-    attempt.conclude(AttemptResult(status="error", reason="boom"))
+    conclude(attempt, AttemptResult(status="error", reason="boom"))
     assert run(["--results", str(tmp_path), *PLAN]) == 0
     assert "1 run: 0 done before, 1 failed before, 0 to do" in capsys.readouterr().err
 
@@ -141,9 +142,9 @@ def test_a_plan_names_the_nearest_finished_run(tmp_path, capsys):
         return json.loads(capsys.readouterr().out)[0]["why"]
 
     assert why() == "never run"  # the other run is unfinished
-    attempt.conclude(AttemptResult(status="error", reason="boom"))
+    conclude(attempt, AttemptResult(status="error", reason="boom"))
     assert why() == "never run"
-    Attempt.create(ledger.runs, item.spec, {"id": "e"}).conclude(AttemptResult(status="done"))
+    conclude(Attempt.create(ledger.runs, item.spec, {"id": "e"}), AttemptResult(status="done"))
     assert why() == "differs from a finished run in chains"
 
 

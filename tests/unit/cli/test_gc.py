@@ -13,6 +13,7 @@ from specs import made as spec
 from harness.cli.app import run
 from harness.results import environment
 from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
 from harness.results.store import Store
@@ -28,7 +29,7 @@ def ledger(tmp_path):
         attempt = Attempt.create(made.runs, spec(), environment.collect("cpu", ()))
         attempt.event("started", position=0)
         if status:
-            attempt.conclude(AttemptResult(run_key=spec().key, status=status))
+            conclude(attempt, AttemptResult(run_key=spec().key, status=status))
     assert bench(made, "ingest") == 0
     return made
 

@@ -17,6 +17,7 @@ from specs import made as spec
 
 from harness.cli.app import run
 from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.commit import conclude
 from harness.results.ledger.heartbeats import Notice
 from harness.results.ledger.ledger import Ledger
 from harness.results.ledger.overview import COLUMNS, overview
@@ -31,7 +32,7 @@ def attempt(ledger, seed=0, status=None, events=(), **changes):
     for name, position in events:
         made.event(name, position=position)
     if status:
-        made.conclude(AttemptResult(status=status))
+        conclude(made, AttemptResult(status=status))
     return made
 
 

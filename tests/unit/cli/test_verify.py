@@ -20,6 +20,7 @@ from harness.contracts.registry import registry
 from harness.results import environment
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt, checksum
+from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
 from harness.results.store import Store
@@ -34,7 +35,7 @@ def concluded(ledger, seed=0, **changes):
     made.seal_draws(2, 3, np.array([4, 7, 10]))
     made.save_arrays("curves", {"b2/x": np.arange(5.0), "b2/y": np.ones((2, 5))})
     numbers = {"draws_kept": 3, "draws_stored": 3, "draws_stride": 1}
-    made.conclude(fabricated.ended(spec(seed).key, **{**numbers, **changes}))
+    conclude(made, fabricated.ended(spec(seed).key, **{**numbers, **changes}))
     return made
 
 
@@ -44,7 +45,7 @@ def attempt(ledger):
     concluded(ledger, seed=1)
     Attempt.create(ledger.runs, spec(2), environment.collect("cpu", ())).event("cancelled", position=3)
     failed = Attempt.create(ledger.runs, spec(3), environment.collect("cpu", ()))
-    failed.conclude(AttemptResult(run_key=spec(3).key, status="timeout", reason="slow"))
+    conclude(failed, AttemptResult(run_key=spec(3).key, status="timeout", reason="slow"))
     made = concluded(ledger)
     assert run(["--results", str(ledger.root), "ingest"]) == 0
     return made

@@ -16,6 +16,7 @@ from specs import made as spec
 from harness import DataError, FolderExchange
 from harness.contracts.launcher import LOG, PARCEL
 from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
 from harness.runs import agent, parcel
@@ -43,7 +44,9 @@ def test_an_attempt_arrives_whole_once_or_not_at_all(ledger, tmp_path):
     killed.mkdir(parents=True)
     (killed / ".draws.part.0123456789abcdef").write_bytes(b"1")  # of a command that was killed meanwhile
     assert parcel.place(ledger, key, attempt.id, files)
-    assert not parcel.place(ledger, key, attempt.id, files)
+    before = (ledger.folder(key) / attempt.id / "result.json").stat().st_mtime_ns
+    assert parcel.place(ledger, key, attempt.id, files).id == attempt.id
+    assert (ledger.folder(key) / attempt.id / "result.json").stat().st_mtime_ns == before
     assert ledger.standing(key).status == "done"
     assert [path.name for path in ledger.folder(key).iterdir()] == [attempt.id]
 
@@ -58,7 +61,7 @@ def test_an_unfinished_attempt_is_brought_up_to_date(ledger, tmp_path):
     assert parcel.place(ledger, key, attempt.id, parcel.attempt_files(attempt))
     here = ledger.folder(key) / attempt.id
     assert (here / "draws.part").read_bytes() == b"12345678"
-    attempt.conclude(AttemptResult(run_key=key, status="done"))
+    conclude(attempt, AttemptResult(run_key=key, status="done"))
     assert parcel.place(ledger, key, attempt.id, parcel.attempt_files(attempt))
     assert not (here / "draws.part").exists()
     assert ledger.standing(key).status == "done"

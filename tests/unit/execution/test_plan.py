@@ -5,6 +5,7 @@ import pytest
 from harness.contracts.registry import registry
 from harness.engine.stepping import execution_mode
 from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
 from harness.runs.plan import RunRequest, parse_seeds, plan
@@ -150,7 +151,7 @@ def test_only_what_is_missing_is_new(tmp_path):
     ledger = Ledger(tmp_path)
     ledger.prepare()
     done = spec(tmp_path)
-    Attempt.create(ledger.runs, done, {"id": "e"}).conclude(AttemptResult(status="done"))
+    conclude(Attempt.create(ledger.runs, done, {"id": "e"}), AttemptResult(status="done"))
     found = planned(tmp_path, seeds=[0, 1])
     assert [p.standing.status for p in found] == ["done", "new"]
 

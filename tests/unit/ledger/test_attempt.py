@@ -7,6 +7,7 @@ import pytest
 from specs import made as spec
 
 from harness.results.ledger.attempt import DRAWN, Attempt
+from harness.results.ledger.commit import conclude
 from harness.results.records import AttemptResult
 from harness.results.spec import Component
 from harness.system.errors import DataError
@@ -45,7 +46,7 @@ def test_a_run_goes_from_new_to_done(ledger, attempt):
         assert ledger.standing(key).status == "running"
     attempt.event("cancelled", position=3)
     assert ledger.standing(key).status == "cancelled"
-    attempt.conclude(AttemptResult(status="done"))
+    conclude(attempt, AttemptResult(status="done"))
     standing = ledger.standing(key)
     assert standing.cached
     assert standing.attempt.id == attempt.id
@@ -106,7 +107,7 @@ def test_a_crash_between_sealing_and_the_result_loses_no_draws(attempt):
     digest = drawn(attempt)
     attempt.seal_draws(2, 3, np.array([4, 8]))
     assert attempt.cut_draws(12, digest)
-    attempt.conclude(AttemptResult(status="done"))
+    conclude(attempt, AttemptResult(status="done"))
     assert not attempt.cut_draws(12, digest)
 
 
@@ -138,5 +139,5 @@ def test_draws_that_are_not_those_written_are_neither_sealed_nor_gone_on_with(at
 
 def test_nan_never_enters_a_record(attempt):
     with pytest.raises(ValueError, match="JSON"):
-        attempt.conclude(AttemptResult(status="done", passes=float("nan")))
+        conclude(attempt, AttemptResult(status="done", passes=float("nan")))
     assert attempt.result() is None

@@ -8,6 +8,7 @@ import pytest
 from specs import made as spec
 
 from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.commit import conclude
 from harness.results.records import AttemptResult
 from harness.runs.resume import open_attempt
 
@@ -47,7 +48,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_result_is_not_trusted(ledger, attempt, damage):
-    attempt.conclude(AttemptResult(status="done", passes=3.0))
+    conclude(attempt, AttemptResult(status="done", passes=3.0))
     assert ledger.standing(spec().key).cached
     DAMAGE[damage](attempt.path / "result.json")
     standing = ledger.standing(spec().key)
@@ -60,7 +61,7 @@ def test_a_damaged_result_is_not_trusted(ledger, attempt, damage):
 
 
 def test_no_flipped_bit_changes_a_value_unseen(attempt):
-    attempt.conclude(AttemptResult(status="done", passes=0.25))
+    conclude(attempt, AttemptResult(status="done", passes=0.25))
     path = attempt.path / "result.json"
     whole, record = path.read_bytes(), attempt.result()
     passed = 0
@@ -76,11 +77,11 @@ def test_no_flipped_bit_changes_a_value_unseen(attempt):
 
 
 def test_a_damaged_result_does_not_hide_a_whole_one(ledger, attempt):
-    attempt.conclude(AttemptResult(status="diverged"))
+    conclude(attempt, AttemptResult(status="diverged"))
+    flip(attempt.path / "result.json", -20)
     later = attempt.create(ledger.runs, spec(), HERE)
-    later.conclude(AttemptResult(status="done"))
-    flip(later.path / "result.json", -20)
-    assert ledger.standing(spec().key).attempt.id == attempt.id
+    assert conclude(later, AttemptResult(status="done")) is later
+    assert ledger.standing(spec().key).attempt.id == later.id
 
 
 def test_what_no_key_holds_of_a_damaged_spec_is_mended(ledger, attempt):
@@ -92,14 +93,14 @@ def test_what_no_key_holds_of_a_damaged_spec_is_mended(ledger, attempt):
 
 
 def test_an_attempt_concludes_once_even_when_its_result_was_damaged(attempt):
-    attempt.conclude(AttemptResult(status="done"))
+    conclude(attempt, AttemptResult(status="done"))
     flip(attempt.path / "result.json", -20)
     with pytest.raises(ValueError, match="already concluded"):
-        attempt.conclude(AttemptResult(status="done"))
+        conclude(attempt, AttemptResult(status="done"))
 
 
 def test_a_result_from_before_seals_is_read(ledger, attempt):
-    attempt.conclude(AttemptResult(status="done"))
+    conclude(attempt, AttemptResult(status="done"))
     path = attempt.path / "result.json"
     record = json.loads(path.read_text())
     path.write_text(json.dumps({name: value for name, value in record.items() if name != "sha256"}))

@@ -13,6 +13,7 @@ from specs import made as spec
 
 from harness.reporting.scoring import cache
 from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
 from harness.system.locks import lock_file
@@ -29,7 +30,7 @@ def attempt(ledger, status=None, seed=0, **members):
     made.save_checkpoint({"theta": np.zeros(3)})
     made.append_draws(np.zeros((2, 2, 3)))
     if status:
-        made.conclude(AttemptResult(status=status, **members))
+        conclude(made, AttemptResult(status=status, **members))
     return made
 
 
@@ -38,7 +39,9 @@ def found(ledger, **options):
 
 
 def contents(folder):
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    """The files below a folder, without the claims of results."""
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.stem.isdigit())
+    return {path: path.read_bytes() for path in files}
 
 
 def test_figure_data_go_with_their_runs(ledger):
@@ -276,12 +279,12 @@ import numpy as np
 from specs import made
 from harness.reporting.scoring import cache
 from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
-from harness.system.locks import HeldError, lock_file
 ledger = Ledger(Path(sys.argv[1]))
 for seed in range(60):
-    with lock_file(ledger.lock(made(seed).key), 30):
+    with ledger.hold(made(seed).key, 30):
         if ledger.standing(made(seed).key).cached:
             continue
         for status in (None, "error", "done"):
@@ -290,7 +293,7 @@ for seed in range(60):
             attempt.append_draws(np.zeros((2, 2, 3)))
             if status:
                 attempt.save_arrays("curves", {"x": np.zeros(9)})
-                attempt.conclude(AttemptResult(status=status, reason=sys.argv[2]))
+                conclude(attempt, AttemptResult(status=status, reason=sys.argv[2]))
 """
 
 

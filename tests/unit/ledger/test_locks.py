@@ -171,7 +171,7 @@ def test_who_deletes_a_lock_file_does_not_make_room_for_a_second_writer(tmp_path
         assert ledger.held(key)
         ledger.lock(key).unlink()
         assert (file.lost(), folder.lost(), ledger.held(key)) == (True, False, True)
-        with pytest.raises(HeldError, match="whose lock file was deleted"), ledger.hold(key, 0):
+        with pytest.raises(HeldError, match="whose lock file was deleted"), lock_folder(ledger.folder(key), 0):
             pass
     assert not ledger.held(key)
     assert not ledger.folder(key).exists()  # it stayed empty
