@@ -39,8 +39,6 @@ FINAL = (Status.DONE, Status.DIVERGED)
 RESUMABLE = (Status.OUT_OF_MEMORY, Status.TIMEOUT)
 """Statuses of runs that failed for lack of resources; --retry resumes from the last checkpoint, in a new attempt."""
 FAILED = (Status.ERROR, *RESUMABLE)
-COPIED = "copied"
-"""The last event of an attempt whose result `bench merge` copied from another results folder."""
 PAUSED = (Status.CANCELLED, Status.PREEMPTED, Status.DEVICE_LOST, Status.DISK_FULL)
 CONTINUABLE = (*PAUSED, Status.ORPHANED)
 STATUSES = tuple(status for status in Status if status not in (Status.NEW, Status.DAMAGED))
@@ -221,7 +219,7 @@ class Event:
     time: datetime = entry("time of the event, UTC")
     event: str = entry(
         "created, started, resumed, checkpoint, warning, diverged, took over, scored, finished, failed, "
-        f"{', '.join((*PAUSED, COPIED))}"
+        f"{', '.join(PAUSED)}"
     )
     detail: Mapping[str, Any] = entry("the other fields, as JSON", at="")
 

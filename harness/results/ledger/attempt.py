@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results.records import COPIED, FAILED, FINAL, PAUSED
+from harness.results.records import FAILED, FINAL, PAUSED
 from harness.results.spec import RunSpec
 from harness.system.errors import DataError
 from harness.system.files import (
@@ -73,7 +73,12 @@ class Attempt:
     @property
     def copied(self) -> bool:
         """Whether the result was copied from another results folder; otherwise it was made here."""
-        return self.last_event() == COPIED
+        return self.copied_mark.exists()
+
+    @property
+    def copied_mark(self) -> Path:
+        """The empty file beside the directory that marks a copied result."""
+        return self.path.with_name(f"{self.id}.copied")
 
     @classmethod
     def create(cls, runs: Path, spec: RunSpec, environment: Mapping[str, Any]) -> Attempt:

@@ -24,12 +24,11 @@ from harness.results.ledger.attempt import (
     WORK,
     Attempt,
     checksum,
-    event_line,
     is_permanent,
     is_thinned,
 )
 from harness.results.ledger.ledger import CONFLICTS, Ledger
-from harness.results.records import COPIED, FINAL, RESUMABLE, AttemptResult
+from harness.results.records import FINAL, RESUMABLE, AttemptResult
 from harness.system.columns import document
 from harness.system.files import (
     aside,
@@ -66,7 +65,7 @@ def publish(
         if (attempt.path / RESULT).exists():
             new.pop(RESULT, None)
         if copied and RESULT in new:
-            new["events.jsonl"] = b"".join([*_parts(new.get("events.jsonl", b"")), event_line(COPIED)])
+            create(attempt.copied_mark, b"")
         result = None if copied else new.pop(RESULT, None)
         if not attempt.path.exists():
             write_folder(attempt.path, new)
@@ -118,12 +117,11 @@ def _conclude(run: Path, attempt: Attempt, content: bytes) -> Attempt:
     record = json.loads(content)
     other = _other(run, attempt, record, digest) if record["status"] in FINAL else None
     if other is None:
-        with suppress(FileNotFoundError):  # another process has settled the claim
-            waiting.replace(attempt.path / RESULT)
+        attempt.copied_mark.unlink(missing_ok=True)
+        _name(waiting, attempt.path / RESULT)
         return attempt
     kept = move_aside(attempt, digest)
-    with suppress(FileNotFoundError):
-        (kept / waiting.name).replace(kept / RESULT)
+    _name(kept / waiting.name, kept / RESULT)
     return other
 
 
@@ -172,9 +170,14 @@ def _claimed(run: Path, number: int) -> Attempt | None:
     path = run / name / RESULT
     waiting = aside(path, digest[:16])
     if not path.exists() and holds(waiting, digest):
-        with suppress(FileNotFoundError):  # its own command has just done it
-            waiting.replace(path)
+        _name(waiting, path)
     return Attempt(path.parent) if holds(path, digest) else None
+
+
+def _name(waiting: Path, path: Path) -> None:
+    """Give a result its name, unless another process has just done it."""
+    with suppress(FileNotFoundError):
+        waiting.replace(path)
 
 
 def _parts(content: Content) -> Iterable[bytes]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
-from harness.results.records import COPIED, Status, columns_of
+from harness.results.records import Status, columns_of
 from harness.results.spec import PARTS, budget_label
 from harness.system.columns import Malformed, Row, dump, pick, row
 from harness.system.files import parse_json, read_bytes
@@ -77,8 +77,7 @@ def read(results: Path, path: str, *, curves: bool = True) -> Record:
     }  # fmt: skip
     record.rows["task_version"] = [row(columns_of("task_version"), record.rows["run"][0], "spec.json")]
     given = {"attempt": record.attempt, "run_key": record.run_key, "concluded": record.concluded, "path": path}
-    last = record.last()
-    given["copied"] = last is not None and last["event"] == COPIED
+    given["copied"] = attempt.copied
     given["environment"] = _first(record.rows["environment"], "environment")
     if result is None:
         result = {"status": str(Status.ORPHANED), "started": _first_time(record), "seconds": {}}

@@ -99,6 +99,9 @@ def _of_run(ledger: Ledger, key: str, *, failed: bool) -> Iterator[Garbage]:
         for name, found in _entries(ledger.root, *place).items()
         if NAME.fullmatch(name) and stat.S_ISDIR(found.st_mode)
     }
+    for name, size in _ordinary(ledger.root, *place):
+        if (attempt := name.removesuffix(".copied")) != name and NAME.fullmatch(attempt) and attempt not in folders:
+            yield Garbage(ledger.root.joinpath(*place, name), size, "the mark of an attempt that is gone", key)
     results = {a.id: a.read_result() for a in ledger.attempts(key) if a.id in folders}
     final = [name for name, (result, _) in results.items() if result and result["status"] in FINAL]
     for name, files in folders.items():

@@ -127,7 +127,7 @@ print(steps)
 def test_killed_at_any_step_it_leaves_nothing_halved_and_the_database_right(ledger, tmp_path):
     path = os.pathsep.join(sys.path)
     final = next((ledger.root / "runs").glob("*/*/*/result.json")).parent
-    whole = {path.name: {file.name for file in path.iterdir()} for path in final.parent.iterdir()}
+    whole = {path.name: {file.name for file in path.iterdir()} for path in final.parent.iterdir() if path.is_dir()}
     words = [sys.executable, "-c", KILLED, str(ledger.root), str(tmp_path)]
     steps = int(subprocess.run(words, env={**os.environ, "PYTHONPATH": path}, stdout=-1, check=True).stdout)
     assert 9 < steps < 99

@@ -82,9 +82,13 @@ def test_weights_count(bench, tmp_path):
 
 def test_a_seed_is_scored_once_and_other_words_are_another_row(bench, tmp_path):
     np.savez(tmp_path / "a.npz", draws=exact())
-    for words, code in (((), 0), ((), 2), (("--about", "float32"), 0)):
-        assert bench("score", "mixture25", tmp_path / "a.npz", *WORDS, 0, *words)[0] == code
+    for words in ((), (), ("--about", "float32")):
+        assert bench("score", "mixture25", tmp_path / "a.npz", *WORDS, 0, *words)[0] == 0
     assert len({row["group"] for row in bench("report", "leaderboard")[1]}) == 2
+    np.savez(tmp_path / "b.npz", draws=exact() + 1)
+    for words in (("b.npz", *WORDS, 0), ("a.npz", *WORDS, 0, "--passes", 3000), ("a.npz", *WORDS, 0, "--warmup", 1)):
+        assert bench("score", "mixture25", tmp_path / words[0], *words[1:])[0] == 2
+    assert len(list(tmp_path.glob("**/runs/*/*/*/result.json"))) == 2
 
 
 class Trap:

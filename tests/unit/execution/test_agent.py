@@ -21,6 +21,7 @@ from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
 from harness.runs import agent, parcel
 from harness.runs.worker import Job
+from plugins.verbs.upkeep import garbage
 
 
 def parcel_of(ledger):
@@ -48,7 +49,8 @@ def test_an_attempt_arrives_whole_once_or_not_at_all(ledger, tmp_path):
     assert parcel.place(ledger, key, attempt.id, files).id == attempt.id
     assert (ledger.folder(key) / attempt.id / "result.json").stat().st_mtime_ns == before
     assert ledger.standing(key).status == "done"
-    assert [path.name for path in ledger.folder(key).iterdir()] == [attempt.id]
+    assert {path.name for path in ledger.folder(key).iterdir()} == {attempt.id, "1.json", killed.name}
+    assert [item.path for item in garbage.find(ledger)] == [killed]
 
 
 def test_an_unfinished_attempt_is_brought_up_to_date(ledger, tmp_path):
