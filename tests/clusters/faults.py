@@ -6,7 +6,7 @@ import signal
 import time
 
 from clusters.processes import kill
-from clusters.surroundings import clock, exchange_disk, node_disk, out_of_reach, two_users
+from clusters.surroundings import clock, exchange_disk, node_disk, two_users
 from clusters.waiting import AGAIN, ATTEND_SECONDS, agents, ends, moment, workers
 
 
@@ -198,7 +198,6 @@ BOTH = {
     "a node dies while the command is away": node_and_command,
     "a full disk of the nodes": node_disk,
     "a clock five minutes off": clock,
-    "a holder of leases out of reach of its folder": out_of_reach,
 }
 FAULTS = {
     "slurm": BOTH | {

@@ -11,7 +11,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from clusters.waiting import AGAIN, ends, moment, until
+from clusters.waiting import ends, moment
 from crash.surroundings import AS_USER, CLOCK, GROUP, OUT_OF_REACH
 
 USERS = ("games", "nobody")
@@ -54,26 +54,6 @@ def opened(scene):
     for folder in (scene.results, scene.site.logs):
         os.chown(folder, -1, GROUP)
         folder.chmod(0o2775)
-
-
-def out_of_reach(scene):
-    """On a folder with leases the command stands still for a minute, and another one is given meanwhile."""
-    scene.results.mkdir()
-    (scene.results / "ledger.json").write_text('{"layout": 2, "locks": "leases"}')
-    holder = scene.start()
-    if scene.rng.random() < 0.5:  # while it holds the lease for submitting
-        until(holder, (scene.results / "locks" / "submit.lock").exists)
-        time.sleep(scene.rng.uniform(0, 1))
-        scene.stages.append("submitting" if holder.running() else "after its end")
-    else:
-        moment(scene, holder)
-    scene.notes.append(f"it held {[path.name for path in scene.results.glob('locks/*')]}")
-    scene.send(holder.pid, signal.SIGSTOP, group=True)
-    other = scene.start()
-    time.sleep(60)
-    os.killpg(holder.pid, signal.SIGCONT)
-    for process in (holder, other):
-        ends(scene, process, (0, 1), r"is over|taken over|out of reach|is held by", AGAIN)
 
 
 @contextmanager

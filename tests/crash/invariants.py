@@ -127,7 +127,7 @@ def _leftovers(scene, found):
     """Files that no format names; those of attempts that were ended while they wrote are `bench gc`'s."""
     known = re.compile(
         r"(results\.settled\.json|results\.duckdb(\.wal)?(\.(damaged|foreign|older)-\w+(\.wal)?)?|ledger\.json|"
-        r"runs|locks|nights|rates|jobs)"
+        r"runs|locks|nights|rates|jobs|conflicts)"
     )
     for path in scene.results.glob(".*"):
         os.utime(path, (0, 0))  # `gc` waits a minute before it takes these for abandoned
@@ -135,7 +135,7 @@ def _leftovers(scene, found):
     extra = {path.name for path in scene.results.iterdir() if not known.fullmatch(path.name)}
     found += sorted(extra - listed)
     found += sorted(str(path.relative_to(scene.results)) for path in scene.results.glob("jobs/*"))
-    for attempt in scene.results.glob("runs/*/*/*"):
+    for attempt in scene.results.glob("runs/*/*/*/"):
         concluded = Attempt(attempt).result() is not None
         for path in attempt.iterdir():
             extra = path.name.startswith(".") or (concluded and path.name in TRANSIENT[:2])

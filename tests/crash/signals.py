@@ -40,7 +40,7 @@ def _fault(strike, codes, *, gently=True):
 
 def _suspended(scene):
     """Every run under way was left with a checkpoint of where it was."""
-    for attempt in map(Attempt, scene.results.glob("runs/*/*/*")):
+    for attempt in map(Attempt, scene.results.glob("runs/*/*/*/")):
         if attempt.result() is None:
             last = attempt.events()[-1]
             held = scene.checkpoints.get(attempt.path, 0)

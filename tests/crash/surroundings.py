@@ -16,6 +16,7 @@ from pathlib import Path
 from crash.scene import NATURAL
 
 CLOCK = Path(__file__).with_name("clock")
+UNLOCKED = Path(__file__).with_name("unlocked")
 JUMPS = (-400 * 86400, -86400, -3600, -30, 30, 3600, 86400, 4000 * 86400)
 HOLD = "import duckdb, sys; db = duckdb.connect(sys.argv[1], read_only=sys.argv[2] == 'True'); print(db); input()"
 KEEPER = 'mount -t tmpfs -o size="$2" tmpfs "$1" && echo mounted && exec sleep 3600'
@@ -221,50 +222,23 @@ def namespaces(scene):
 
 
 def out_of_reach(scene):
-    """The holder of leases cannot reach its folder for a minute, and another command takes its runs over."""
-    scene.results.mkdir()
-    (scene.results / "ledger.json").write_text('{"layout": 2, "locks": "leases"}')
-    mount = scene.site.logs / "mount"
-    mount.mkdir()
-    with _mounted(scene.results, mount) as server:
-        scene.site.seen = mount if server else None
-        holder = scene.start()
-        scene.site.seen = None
-        scene.moment(holder, scene.rng.choice(["set-up", "sampling", "checkpoint", "scoring"]))
-        stopped = [server.pid] if server else list(scene.site.processes())
-        scene.notes.append("its file system did not answer" if server else "no bindfs here: it was stopped itself")
+    """Two or three commands at the same runs, as on machines whose kernel locks do not reach each other."""
+    processes = []
+    for _ in range(scene.rng.choice([2, 2, 3])):
+        path = os.pathsep.join([str(UNLOCKED), *filter(None, [os.environ.get("PYTHONPATH")])])
+        scene.site.environment |= {"PYTHONPATH": path, "CRASH_KERNEL": f"kernel {len(processes)}"}
+        processes.append(scene.start())
         scene.strikes += 1
-        for pid in stopped:
-            os.kill(pid, signal.SIGSTOP)
-        other = scene.start()
-        time.sleep(60)
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
-        for process, codes in ((holder, (*NATURAL, 4)), (other, NATURAL)):  # 4: a problem with a folder
-            code = process.wait()
-            scene.check(code in codes, f"exit code {code}: {process.stderr()}")
-            if code and not scene.expected_code():
-                said = process.stderr()
-                scene.check("is held by" in said or "was taken over" in said or "out of reach" in said, said)
-        scene.ended()
-    scene.checkpoints.clear()  # what a worker held when its lease went may count for nothing
-
-
-@contextlib.contextmanager
-def _mounted(folder, mount):
-    """A file system in user space that shows a folder; None where there is none."""
-    if shutil.which("bindfs") is None:
-        yield None
-        return
-    with subprocess.Popen(["bindfs", "-f", str(folder), str(mount)], stderr=subprocess.DEVNULL) as server:
-        deadline = time.monotonic() + 5
-        while not mount.is_mount() and server.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
-        try:
-            yield server if mount.is_mount() else None
-        finally:
-            subprocess.run(["umount", "--lazy", str(mount)], check=False, capture_output=True)
-            server.terminate()
+        if scene.rng.random() < 0.5:
+            scene.moment(processes[-1])
+    if scene.rng.random() < 0.5:
+        scene.send(processes[0].pid, signal.SIGKILL, group=True)
+    for process in processes:
+        code = process.wait()
+        scene.check(code in (*NATURAL, -signal.SIGKILL), f"exit code {code}: {process.stderr()}")
+    scene.site.environment = {}
+    scene.ended()
+    scene.checkpoints.clear()  # each worked in attempts of its own
 
 
 AS_USER = ("setpriv", "--reuid={}", f"--regid={GROUP}", "--clear-groups", "sh", "-c", 'umask 002; exec "$@"', "sh")
@@ -305,7 +279,7 @@ def two_users(scene):
 
 FAULTS = {
     "a full disk": full_disk,
-    "a holder of leases out of reach of its folder": out_of_reach,
+    "commands whose locks do not reach each other": out_of_reach,
     "two users of a group": two_users,
     "two to eight launchers at once": launchers,
     "a reader holds the database": reader(read_only=True),

@@ -148,7 +148,7 @@ def _snapshot(place):
 
 def _garbage(scene):
     """An older, interrupted attempt at each run, and what interrupted writes left in the one that finished it."""
-    for number, path in enumerate(sorted(scene.results.glob("runs/*/*/*"))):
+    for number, path in enumerate(sorted(scene.results.glob("runs/*/*/*/"))):
         old = path.with_name(f"20200101T000000000-{number:06x}")
         old.mkdir()
         for name in ("spec.json", "environment.json", "events.jsonl"):

@@ -206,7 +206,7 @@ class References:
             time.sleep(0.02)
         seconds = time.monotonic() - began
         code, rows = process.wait(), process.stdout()
-        runs = {path.parent.name: fingerprint(path) for path in site.results.glob("runs/*/*/*")}
+        runs = {path.parent.name: fingerprint(path) for path in site.results.glob("runs/*/*/*/")}
         expected = exit_code(runs.values())
         if code != expected or {row["run_key"] for row in json.loads(rows)} != runs.keys():
             raise RuntimeError(f"the undisturbed command ended with {code}, not {expected}: {process.stderr()}")

@@ -78,7 +78,7 @@ def test_the_same_runs_give_the_same_bytes_and_later_ones_add_shards(results, ex
 
 
 def test_an_attempt_that_changed_replaces_its_shard(results, exported):
-    (folder,) = (results / "runs").glob(f"*/{fabricated.run_key(0)}/*")
+    (folder,) = (results / "runs").glob(f"*/{fabricated.run_key(0)}/*/")
     rescored.write(Attempt(folder), [{**Attempt(folder).result()["metrics"][0], "value": 0.125}], {}, {})
     before = tree(exported)
     (results / "results.duckdb").unlink()
@@ -138,7 +138,7 @@ def test_of_many_shards_those_with_a_changed_attempt_are_written_anew(results, t
     out = tmp_path / "out"
     assert bench(results, "export", "--out", out) == 0
     before, documents = shards(out), documents_of(tree(out))
-    (folder,) = (results / "runs").glob(f"*/{fabricated.run_key(2)}/*")  # attempts of two shards are mixed
+    (folder,) = (results / "runs").glob(f"*/{fabricated.run_key(2)}/*/")  # attempts of two shards are mixed
     rescored.write(Attempt(folder), [], {}, {})
     for number in (20, 21, 22):
         fabricated.concluded(results, number, number=number, points=4)

@@ -134,10 +134,10 @@ def test_killed_at_any_step_it_leaves_nothing_halved_and_the_database_right(ledg
     for step in range(1, steps + 1):
         here = Ledger(tmp_path / str(step))
         heals = [("ls", "runs"), ("gc", "--delete"), ("gc", "--delete", "--failed")][step % 3]
-        left = list(here.root.glob("runs/*/*/*"))
+        left = list(here.root.glob("runs/*/*/*/"))
         assert all({file.name for file in path.iterdir()} == whole[path.name] for path in left)
         assert bench(here, *heals) == 0
-        assert statuses(here) == (sorted(map(status, here.root.glob("runs/*/*/*"))), [])
+        assert statuses(here) == (sorted(map(status, here.root.glob("runs/*/*/*/"))), [])
         assert heals[0] == "ls" or not (here.root / ".trash").exists()
 
 

@@ -171,7 +171,7 @@ def test_a_result_that_is_damaged_here_is_replaced_by_the_whole_one(tmp_path, th
 def test_an_unfinished_attempt_is_replaced_by_its_end(tmp_path, theirs):
     """In either order; the other way round nothing changes."""
     shutil.copytree(theirs, tmp_path / "mine")
-    (folder,) = (tmp_path / "mine" / "runs").glob(f"*/{fabricated.run_key(1)}/*")
+    (folder,) = (tmp_path / "mine" / "runs").glob(f"*/{fabricated.run_key(1)}/*/")
     with (folder / "events.jsonl").open("a") as stream:
         stream.write(json.dumps({"time": "2026-01-02T03:09:00+00:00", "event": "finished"}) + "\n")
     spoken(fabricated.conclude(folder, points=4, draws_stored=0, draws_stride=0))

@@ -91,7 +91,7 @@ def _edit_harness(here, monkeypatch):
 
 
 def _rescore(here, monkeypatch):  # noqa: ARG001
-    attempt = Attempt(next((here / "r" / "runs").glob("*/*/*")))
+    attempt = Attempt(next((here / "r" / "runs").glob("*/*/*/")))
     metrics = attempt.result()["metrics"]
     metrics[1]["value"] += 1e-9
     rescored.write(attempt, metrics, {}, {})

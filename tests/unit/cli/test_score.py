@@ -190,7 +190,7 @@ def test_a_file_that_cannot_be_used_is_refused_and_leaves_nothing(bench, tmp_pat
     assert not rows
     assert message in said
     assert "executed" not in said
-    assert not list(tmp_path.glob("r/runs/*/*/*"))
+    assert not list(tmp_path.glob("r/runs/*/*/*/"))
 
 
 def test_a_small_file_that_becomes_a_large_one_is_not_read(bench, tmp_path, monkeypatch):

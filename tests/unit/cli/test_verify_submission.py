@@ -203,7 +203,7 @@ def test_a_label_that_does_not_give_the_run_is_not_ranked(sent, verify, tmp_path
 
 
 def test_of_several_attempts_the_one_that_counts_is_verified(sent, verify, tmp_path):
-    for path in [*sent.glob("runs/*/*/*")]:
+    for path in [*sent.glob("runs/*/*/*/")]:
         later = path.with_name(f"29990101T000000{path.name[-7:]}")
         shutil.copytree(path, later)
         record = json.loads((later / "result.json").read_text()) | {"attempt": later.name}
@@ -216,7 +216,7 @@ def test_of_several_attempts_the_one_that_counts_is_verified(sent, verify, tmp_p
 def test_two_seeds_of_another_machine_stay_reported(sent, verify, tmp_path):
     other_machine(sent)
     forge(sent, lambda record: better(record, 1.01))
-    for path in sorted(sent.glob("runs/*/*/*"))[2:]:
+    for path in sorted(sent.glob("runs/*/*/*/"))[2:]:
         shutil.rmtree(path)
     code, (row,), _ = verify(exported(sent, tmp_path / "out"))
     assert (code, row["verified"]) == (0, "reported")
@@ -278,7 +278,7 @@ def test_a_board_keeps_what_it_has_of_a_run(sent, verify, tmp_path):
     code, rows, _ = verify(exported(sent, tmp_path / "second"), "--into", board, "--replays", "0")
     assert code == 4
     assert {"has this attempt with another result.json" in row["refused"] for row in rows} == {True}
-    for i, path in enumerate([*sent.glob("runs/*/*/*")]):
+    for i, path in enumerate([*sent.glob("runs/*/*/*/")]):
         new = path.rename(path.with_name(f"{path.name[:-6]}{i:06x}"))
         record = json.loads((new / "result.json").read_text()) | {"attempt": new.name}
         seal(new / "result.json", record)
@@ -296,7 +296,7 @@ def test_the_rows_and_levels_of_a_board_are_not_replaced_by_less_verified_ones(s
     assert verify(exported(sent, tmp_path / "first"), "--into", board)[0] == 0
     before = {path.name: path.read_bytes() for path in board.iterdir()}
     other_machine(copy)
-    for path in sorted(copy.glob("runs/*/*/*"))[2:]:
+    for path in sorted(copy.glob("runs/*/*/*/"))[2:]:
         shutil.rmtree(path)
     out = exported(copy, tmp_path / "second")
 
@@ -379,7 +379,7 @@ def measure_again(path, factor):
 
 def test_forged_metrics_beside_an_honest_result_are_found_by_a_replay(sent, verify, tmp_path):
     """Reports show the metrics of rescored.json, so a replay has to compare these."""
-    for path in sent.glob("runs/*/*/*"):
+    for path in sent.glob("runs/*/*/*/"):
         measure_again(path, 0.1)
     code, (row,), said = verify(exported(sent, tmp_path / "out"))
     assert (code, row["verified"]) == (1, "refused"), (row, said)
@@ -576,7 +576,7 @@ def test_the_workflow_checks_a_request_and_takes_in_what_was_merged(sent, tmp_pa
 
 def renamed(folder, seeds, change=lambda _: None):
     """The same runs as attempts of somebody else, with other numbers."""
-    for i, path in enumerate(sorted(folder.glob("runs/*/*/*"))):
+    for i, path in enumerate(sorted(folder.glob("runs/*/*/*/"))):
         if json.loads((path / "spec.json").read_text())["seed"] not in seeds:
             shutil.rmtree(path.parent)
             continue

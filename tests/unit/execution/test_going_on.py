@@ -242,7 +242,7 @@ def test_a_scheduler_may_end_a_run(tmp_path):
 
 
 def test_draws_that_vanish_during_a_run_start_it_again(ledger, tmp_path):
-    block, part = session(ledger), next(ledger.runs.glob("*/*/*")) / "draws.part"
+    block, part = session(ledger), next(ledger.runs.glob("*/*/*/")) / "draws.part"
     while not part.exists():
         block.advance()
     block.checkpoint()

@@ -21,7 +21,6 @@ from harness.contracts.launcher import LOG, PARCEL
 from harness.results.ledger.ledger import Ledger
 from harness.runs import parcel, remote
 from harness.runs.worker import Job
-from harness.system import leases
 from plugins.launchers import ray as ray_launcher
 from plugins.launchers.slurm import Slurm
 
@@ -197,36 +196,29 @@ def test_an_exchange_that_cannot_be_read_is_a_refusal(ledger, monkeypatch):
         submit(ledger, launcher, job(ledger, 0))
 
 
-@pytest.mark.parametrize("moment", ["planned", "parcel", "submitted"])
-@pytest.mark.parametrize("ended", [False, True])
-def test_a_command_whose_lock_was_taken_over_submits_nothing_twice(moment, ended, ledger, monkeypatch):
-    """As where a command is stopped for a minute on a folder with leases, and another one is given meanwhile."""
-    ledger.root.mkdir(exist_ok=True)
-    (ledger.root / "ledger.json").write_text('{"layout": 2, "locks": "leases"}')
-    before = {"planned": remote.share_out, "parcel": FolderExchange.put, "submitted": Told.submit}[moment]
-    others = []
-
-    def stopped(*arguments):
-        done = before(*arguments) if moment == "submitted" else None
-        if not others:
-            others.append("under way")
-            monkeypatch.setattr(leases, "_clock", lambda now=leases._clock: now() + 60)
-            (ledger.locks / "submit.lock").unlink()
-            others[:] = submit(ledger, Told(), job(ledger, 0), job(ledger, 1))
-            if ended:
-                for seed in (0, 1):
-                    concluded(ledger, seed)
-                for other in others:
-                    other.forget(ledger)
-        return done if moment == "submitted" else before(*arguments)
-
-    where = {"planned": remote, "parcel": FolderExchange, "submitted": Told}[moment]
-    monkeypatch.setattr(where, before.__name__, stopped)
-    found = submit(ledger, Told(), job(ledger, 0), job(ledger, 1))
-    assert [each.ident for each in found] == ([] if ended else [each.ident for each in others])
-    assert len(list((ledger.root / "jobs").glob("*/job.tar"))) == (0 if ended else 2)
-    outcome = remote.follow(found if ended else [], ledger, lambda *_: None, {spec(0).key})
-    assert outcome.statuses == ({spec(0).key: "done"} if ended else {})
+def test_two_commands_that_submit_the_same_runs_have_one_result(ledger, tmp_path, monkeypatch):
+    """As where their locks do not reach each other: both jobs end, the first result counts, and the second is told."""
+    launcher = Told()
+    submit(ledger, launcher, job(ledger, 0))
+    with monkeypatch.context() as unseen:
+        unseen.setattr(remote, "submitted", lambda *_, **__: [])
+        submit(ledger, launcher, job(ledger, 0))
+    jobs = remote.submitted(ledger, make_one(launcher))
+    assert len(jobs) == 2
+    for number, each in enumerate(jobs):
+        attempt = concluded(Ledger(tmp_path / str(number)))
+        content = parcel.pack(parcel.attempt_files(attempt))
+        each.exchange.put(parcel.attempt_name(spec(0).key, attempt), content)
+        messages = [["finished", {"key": spec(0).key, "status": "done"}]]
+        log = {"agent": f"{number}", "ended": True, "progress": {}, "messages": messages}
+        each.exchange.put(LOG, json.dumps(log).encode())
+    told = []
+    outcome = remote.follow(jobs, ledger, lambda kind, payload: told.append((kind, payload)), {spec(0).key})
+    assert outcome.statuses == {spec(0).key: "done"}
+    assert outcome.exit_code == 0
+    assert len([a for a in ledger.attempts(spec(0).key) if a.result()]) == 1
+    assert len(list(ledger.conflicts.iterdir())) == 1
+    assert any(kind == "warning" and "another command finished this run" in payload["text"] for kind, payload in told)
 
 
 class Late(FolderExchange):
