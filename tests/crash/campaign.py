@@ -20,13 +20,13 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from crash import damage, hostile, signals, surroundings, syscalls
+from crash import damage, hostile, signals, surroundings, syscalls, verbs
 from crash.figures import machine, write
 from crash.invariants import COUNTS, judge
 from crash.scene import Scene
 from crash.workload import LONG, References, Site, available
 
-FAULTS = {**signals.FAULTS, **damage.FAULTS, **surroundings.FAULTS, **syscalls.FAULTS, **hostile.FAULTS}
+FAULTS = {**signals.FAULTS, **damage.FAULTS, **surroundings.FAULTS, **syscalls.FAULTS, **hostile.FAULTS, **verbs.FAULTS}
 
 
 def play(fault, command, references, folder, seed):
@@ -112,9 +112,11 @@ def run(asked):
     references, commands = References(folder), available(LONG)
     rng = random.Random(asked.seed)
     report = {"began": time.time(), "seed": asked.seed, "machine": machine(), "rounds": []}
+    faults = schedule(asked.rounds, asked.seed, asked.fault)
     rounds = [
-        (fault, rng.choice(commands), folder / f"{number:04d}", asked.seed * 100_000 + number)
-        for number, fault in enumerate(schedule(asked.rounds, asked.seed, asked.fault))
+        (fault, command, folder / f"{number:04d}", asked.seed * 100_000 + number)
+        for number, fault in enumerate(faults)
+        for command in [verbs.TEN if fault in verbs.FAULTS else rng.choice(commands)]
     ]
     for _, command, _, _ in rounds:
         references.of(command)

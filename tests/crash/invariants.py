@@ -32,11 +32,11 @@ COUNTS = {
     "leftovers": "files left behind that `bench gc` does not list",
     "store": "databases that are not what a rebuild gives, or reports that changed",
     "outside": "files and links that bench did not write, and changed or deleted",
-    "tracebacks": "tracebacks shown",
+    "tracebacks": "tracebacks or internal errors shown",
     "other": "exit codes and messages other than documented",
 }
 """What may be wrong after a round, in words."""
-TRACE = re.compile(r"Traceback \(most recent call last\)|Exception ignored in")
+TRACE = re.compile(r"Traceback \(most recent call last\)|Exception ignored in|internal error")
 
 
 def judge(scene):
@@ -80,8 +80,11 @@ def _runs(scene, found):
         elif (made := fingerprint(attempts[0].path)) != expected:
             found["different"].append(f"run {key}: {made} is not {expected}")
     for path in scene.results.glob("runs/*/*"):
-        if path.name not in scene.reference.runs:
+        if path.name not in scene.reference.runs.keys() | scene.added:
             found["other"].append(f"run {path.name} was not asked for")
+    for key in scene.added:
+        if (number := len(finals(scene.results, key))) != 1:
+            found["doubled" if number else "lost"].append(f"run {key} has {number} results")
 
 
 def _outside(scene, found):
@@ -127,14 +130,17 @@ def _leftovers(scene, found):
     """Files that no format names; those of attempts that were ended while they wrote are `bench gc`'s."""
     known = re.compile(
         r"(results\.settled\.json|results\.duckdb(\.wal)?(\.(damaged|foreign|older)-\w+(\.wal)?)?|ledger\.json|"
-        r"runs|locks|nights|rates|jobs|conflicts)"
+        r"runs|locks|nights|rates|jobs|conflicts|tuning|truths|figures|files)"
     )
-    for path in scene.results.glob(".*"):
-        os.utime(path, (0, 0))  # `gc` waits a minute before it takes these for abandoned
+    for path in scene.results.rglob(".*"):
+        os.utime(path, (0, 0))  # `gc` waits an hour before it takes these for abandoned
     listed = {str(item.path.relative_to(scene.results)) for item in garbage.find(Ledger(scene.results))}
     extra = {path.name for path in scene.results.iterdir() if not known.fullmatch(path.name)}
     found += sorted(extra - listed)
     found += sorted(str(path.relative_to(scene.results)) for path in scene.results.glob("jobs/*"))
+    for name in (path.relative_to(scene.results) for path in scene.results.rglob(".*")):
+        if not {str(name), *map(str, name.parents)} & listed:
+            found.append(str(name))
     for attempt in scene.results.glob("runs/*/*/*/"):
         concluded = Attempt(attempt).result() is not None
         for path in attempt.iterdir():
@@ -166,7 +172,8 @@ def _store(scene, found):
             if here != there:
                 some = [str(row)[:300] for row in [*(here - there), *(there - here)][:2]]
                 found.append(f"{name}: {here.total()} rows are not the {there.total()} rebuilt, as in {some}")
-    counted = {row["run_key"]: row["status"] for row in store.rows("select run_key, status from result")}
+    rows = store.rows("select run_key, status from result")
+    counted = {row["run_key"]: row["status"] for row in rows if row["run_key"] not in scene.added}
     expected = {key: status for key, (status, *_) in scene.reference.runs.items()}
     if counted != expected:
         found.append(f"reports count {counted}, not {expected}")

@@ -49,6 +49,7 @@ class Scene:
     strikes: int = 0
     longest_end: float = 0.0
     notes: list[str] = field(default_factory=list)
+    added: set[str] = field(default_factory=set)  # runs beside those of the command
 
     @property
     def results(self):
@@ -84,6 +85,12 @@ class Scene:
 
     def expected_code(self):
         return exit_code(self.reference.runs.values())
+
+    def elsewhere(self, folder):
+        """An undisturbed scene of the same command in another folder."""
+        (folder / "logs").mkdir(parents=True)
+        site = Site(folder / "results", folder / "logs", self.site.mark, environment=dict(self.site.environment))
+        return Scene(site, self.command, self.reference, random.Random(0))
 
     # When a fault strikes.
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crash.scene import Scene
-from crash.workload import Site, sha256
+from crash.workload import sha256
 
 CALLS = (
     "rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir", "mkdir", "mkdirat", "fsync", "fdatasync",
@@ -107,9 +107,7 @@ def _undisturbed(verb, scene):
     key = (verb, scene.command)
     if key not in _seen:
         folder = scene.site.logs.parent / "undisturbed"
-        (folder / "logs").mkdir(parents=True)
-        site = Site(folder / "results", folder / "logs", scene.site.mark, environment=dict(scene.site.environment))
-        alone = Scene(site, scene.command, scene.reference, random.Random(0))
+        alone = scene.elsewhere(folder)
         words = _prepared(verb, alone)
         log = folder / "calls"
         with _prefix(alone, _strace(alone, str(log), "--seccomp-bpf")):
