@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from clusters.waiting import ends, moment
-from crash.surroundings import AS_USER, CLOCK, GROUP, OUT_OF_REACH
+from crash.surroundings import AS_USER, GROUP, OUT_OF_REACH
+from crash.workload import PATCHED
 
 USERS = ("games", "nobody")
 """Accounts that every Linux has, as Slurm starts no job of a user without one."""
@@ -106,7 +107,7 @@ def clock(scene):
     file.write_text(str(scene.rng.choice([-300, 300])))
     scene.strikes += 1
     before = dict(scene.site.environment)
-    path = os.pathsep.join([str(CLOCK), *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([str(PATCHED), *filter(None, [os.environ.get("PYTHONPATH")])])
     scene.site.environment |= {"PYTHONPATH": path, "CRASH_CLOCK": str(file)}
     ends(scene, scene.start([*scene.words, "--detach"]), (0,))
     if scene.rng.random() < 0.5:

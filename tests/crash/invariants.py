@@ -45,6 +45,8 @@ def judge(scene):
     found["other"] += [text for text in scene.violations if "still alive" not in text]
     found["orphans"] += [text for text in scene.violations if "still alive" in text]
     _outside(scene, found["outside"])
+    if scene.site.writes.exists():
+        found["other"].append(f"changes below runs/: {scene.site.writes.read_text()[:1000]}")
     _runs(scene, found)
     _intact(scene, found["altered"])
     _gone_on_with(scene, found["repeated"])

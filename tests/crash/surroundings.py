@@ -15,8 +15,6 @@ from pathlib import Path
 
 from crash.scene import NATURAL
 
-CLOCK = Path(__file__).with_name("clock")
-UNLOCKED = Path(__file__).with_name("unlocked")
 JUMPS = (-400 * 86400, -86400, -3600, -30, 30, 3600, 86400, 4000 * 86400)
 HOLD = "import duckdb, sys; db = duckdb.connect(sys.argv[1], read_only=sys.argv[2] == 'True'); print(db); input()"
 KEEPER = 'mount -t tmpfs -o size="$2" tmpfs "$1" && echo mounted && exec sleep 3600'
@@ -136,8 +134,7 @@ def clock(scene):
     """The wall clock jumps while runs go on, between the interruption and the resumption, and while those go on."""
     file = scene.site.logs / "clock"
     file.write_text("0")
-    path = os.pathsep.join([str(CLOCK), *filter(None, [os.environ.get("PYTHONPATH")])])
-    scene.site.environment |= {"PYTHONPATH": path, "CRASH_CLOCK": str(file)}
+    scene.site.environment |= {"CRASH_CLOCK": str(file)}
 
     def jump():
         seconds = scene.rng.choice(JUMPS)
@@ -225,8 +222,7 @@ def out_of_reach(scene):
     """Two or three commands at the same runs, as on machines whose kernel locks do not reach each other."""
     processes = []
     for _ in range(scene.rng.choice([2, 2, 3])):
-        path = os.pathsep.join([str(UNLOCKED), *filter(None, [os.environ.get("PYTHONPATH")])])
-        scene.site.environment |= {"PYTHONPATH": path, "CRASH_KERNEL": f"kernel {len(processes)}"}
+        scene.site.environment |= {"CRASH_KERNEL": f"kernel {len(processes)}"}
         processes.append(scene.start())
         scene.strikes += 1
         if scene.rng.random() < 0.5:

@@ -15,6 +15,7 @@ from pathlib import Path
 from safetensors.numpy import load_file
 
 LOCK_TIMEOUT_SECONDS = 300.0
+PATCHED = Path(__file__).with_name("patched")
 CHECKPOINT_SECONDS = 0.1
 
 
@@ -105,6 +106,11 @@ class Site:
     environment: dict[str, str] = field(default_factory=dict)
     started: int = 0
 
+    @property
+    def writes(self):
+        """The file that says who changed something below `runs/` without being allowed to."""
+        return self.logs / "writes"
+
     def start(self, words, **more):
         """`bench WORDS` in the background; `more` goes to Popen."""
         self.started += 1
@@ -114,6 +120,8 @@ class Site:
             "BENCH_CHECKPOINT_SECONDS": str(CHECKPOINT_SECONDS),
             "CRASH_MARK": self.mark,
             "OMP_NUM_THREADS": "1",
+            "CRASH_WRITES": str(self.writes),
+            "PYTHONPATH": os.pathsep.join([str(PATCHED), *filter(None, [os.environ.get("PYTHONPATH")])]),
         }
         environment |= self.environment
         out, err = (self.logs / f"{self.started:02d}.{kind}" for kind in ("out", "err"))
