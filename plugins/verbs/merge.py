@@ -24,8 +24,8 @@ def merge(folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", hel
     """Copy the attempts of other results folders into this one (--results), each after a check of its checksums.
 
     An attempt that is here already is not copied again, so an interrupted merge is finished by the same command. Runs
-    whose finished attempts have different numbers are listed, all attempts stay, and one that was made here counts. Exit
-    code 4 if something was refused, else 1 if numbers differ.
+    whose finished attempts have different numbers are listed; all attempts stay, and one that was made here counts.
+    Exit code 4 if something was refused, else 1 if numbers differ.
 
     Examples:
         bench merge ../theirs/bench-results

@@ -11,13 +11,13 @@ import subprocess
 import sys
 
 import pytest
-from crash import damage, hostile, syscalls
+from crash import damage, hostile, syscalls, verbs
 from crash.campaign import FAULTS, play, schedule
 from crash.figures import BEGIN, END, write
 from crash.invariants import COUNTS, judge
 from crash.scene import Scene, contents
 from crash.surroundings import OUT_OF_REACH
-from crash.workload import SHORT, References, Site
+from crash.workload import PATCHED, SHORT, References, Site
 
 KILLED = "kill at a system call of gc --delete"
 LEFT_TO_THE_LONG_FORM = {
@@ -31,6 +31,7 @@ LEFT_TO_THE_LONG_FORM = {
     "a writer holds the database", "Ctrl-C of stopped workers", "lock files deleted or replaced",
     "launchers in process-id namespaces",
     *(fault for fault in (*syscalls.FAULTS, *hostile.FAULTS) if fault not in (KILLED, "links in runs")),
+    *(fault for fault in verbs.FAULTS if fault not in ("rescore twice at once", "score twice at once")),
 }  # fmt: skip
 """Near relatives of those that are played here, and what a test without workers plays: a minute is enough."""
 
@@ -45,7 +46,8 @@ def test_the_same_command_makes_everything_right(fault, references, tmp_path):
     if fault == KILLED and shutil.which("strace") is None:
         pytest.skip("no strace here")
     for seed in range(1, 6):  # a moment by the clock may come when all is done
-        record = play(fault, SHORT[0], references, tmp_path / f"round-{seed}", seed)
+        command = verbs.TEN if fault in verbs.FAULTS else SHORT[0]
+        record = play(fault, command, references, tmp_path / f"round-{seed}", seed)
         assert record["right"], json.dumps(record, indent=1)
         if record["strikes"]:
             return
@@ -158,6 +160,16 @@ def test_the_judge_sees(kind, scene, monkeypatch):
     monkeypatch.setattr("crash.scene.GONE_SECONDS", 0.2)
     PLANTED[kind](scene)
     assert judge(scene)[kind]
+
+
+def test_a_change_below_runs_that_publish_does_not_make_is_seen(scene, tmp_path):
+    place = results(scene)[0].with_name("notes.txt")
+    (tmp_path / "plugins").mkdir()
+    program = tmp_path / "plugins" / "writes.py"
+    program.write_text(f"from pathlib import Path\nPath({str(place)!r}).write_text('x')\n")
+    given = {**os.environ, "PYTHONPATH": str(PATCHED), "CRASH_WRITES": str(scene.site.writes)}
+    subprocess.run([sys.executable, program], env=given | {"BENCH_RESULTS": str(scene.results)}, check=True)
+    assert "writes.py" in "".join(judge(scene)["other"])
 
 
 def test_the_long_form_plays_every_fault_and_is_the_same_for_a_seed():
