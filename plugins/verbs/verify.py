@@ -16,7 +16,7 @@ from harness.cli import context, options
 from harness.contracts.registry import registry
 from harness.reporting.report import Result, table
 from harness.results.ledger.heartbeats import ranges
-from harness.results.records import Level
+from harness.results.records import Level, Verification
 from harness.runs.worker import Job
 from harness.system.errors import UsageError
 from harness.system.text import harmless
@@ -83,8 +83,11 @@ def verify(
             verdicts.append(verifier.verdict(row, salt, replays))
         if into is not None:
             levels = {k: v for one in verdicts if not one.refused for k, v in one.records(salt).items()}
-            submitted.refuse_known(found, into, {attempt: Level(one.level) for attempt, one in levels.items()})
-            taken = {attempt: one for attempt, one in levels.items() if attempt not in found.refused}
+
+            def taken() -> dict[str, Verification]:
+                submitted.refuse_known(found, into, {attempt: Level(one.level) for attempt, one in levels.items()})
+                return {attempt: one for attempt, one in levels.items() if attempt not in found.refused}
+
             fresh, written, kept = export(found.store, into, taken)
             done = f"{context.count(fresh, 'attempt')} taken into {into}: {written} shards written, {kept} left"
             notes.append(done)

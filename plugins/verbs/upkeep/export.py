@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -40,20 +40,21 @@ DOCUMENTS = ("spec.json", "result.json", rescored.FILE)
 def export(
     store: Store,
     folder: Path,
-    verified: Mapping[str, Verification] | None = None,
+    verified: Callable[[], Mapping[str, Verification]] | None = None,
 ) -> tuple[int, int, int]:
     """Add the finished attempts of a store to a folder.
 
     Return how many were new or changed, how many shards were written, and how many were kept.
 
-    With `verified`, only attempts in it are added, with their levels: those that the folder lacks or has verified less.
+    With `verified`, only attempts that it returns are added, with their levels: those that the folder lacks or has
+    verified less. It is called when no other command writes to the folder any more.
 
     Raise `DataError` if the folder contains other files, is damaged, or cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with alone(folder):
-            return _export(store, folder, verified)
+            return _export(store, folder, verified() if verified else None)
     except OSError as error:
         raise DataError(f"{error.filename or folder} cannot be written: {error.strerror or error}") from error
 
