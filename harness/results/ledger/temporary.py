@@ -45,7 +45,7 @@ TEMPORARY = (
     Temporary("jobs/[0-9a-f]{16}", rf"\.[\w.+-]+\.{ENDING}"),
     Temporary(CONFLICTS, rf"\.{_KEPT}\.{ENDING}", folder=True),
     Temporary(CONFLICTS, _KEPT, "a second result of a run, which does not count", 0.0, folder=True),
-    Temporary(_RUN, rf"\.\d+\.json\.{ENDING}", seconds=0.0),
+    Temporary(_RUN, rf"\.(\d+\.json|{_NAME}\.copied)\.{ENDING}", seconds=0.0),
     Temporary(_RUN, rf"\.{_NAME}\.{ENDING}", seconds=0.0, folder=True),
     Temporary(rf"{_RUN}/{_NAME}", rf"\.({FILE_NAMES})\.{ENDING}", seconds=0.0),
 )  # fmt: skip

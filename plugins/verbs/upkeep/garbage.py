@@ -167,7 +167,7 @@ def _of_jobs(ledger: Ledger) -> Iterator[Garbage]:
             continue
         for file, size in _ordinary(ledger.root, "jobs", name):
             path = ledger.root / "jobs" / name / file
-            if is_abandoned(path):
+            if not file.startswith(".") and is_abandoned(path):
                 yield Garbage(path, size, "left in the exchange of a job that is over")
 
 

@@ -21,6 +21,7 @@ from harness.cli.app import run
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.system.files import SEAL, sealed
+from plugins.verbs.upkeep import export
 
 ROOT = Path(__file__).parents[3]
 TASK = ["--task", "gaussian2d", "--budget", "smoke", "--seeds", "0-4"]
@@ -286,6 +287,26 @@ def test_a_board_keeps_what_it_has_of_a_run(sent, verify, tmp_path):
     code, rows, said = verify(exported(sent, tmp_path / "third"), "--into", board, "--replays", "0")
     assert code == 4
     assert len(rows) == 5, said
+    assert all("already, as attempt" in row["refused"] for row in rows), rows
+
+
+def test_of_two_senders_of_a_run_that_are_verified_at_once_the_first_is_taken(sent, verify, tmp_path, monkeypatch):
+    """The second command looks at the board again when the first one has written it."""
+    board, other = tmp_path / "board", tmp_path / "copy"
+    shutil.copytree(sent, other)
+    renamed(other, range(5))
+    first, second = exported(sent, tmp_path / "first"), exported(other, tmp_path / "second")
+    real, answers = export.alone, []
+
+    def late(folder):
+        if not answers:
+            answers.append(0)
+            answers[0] = verify(first, "--into", board, "--replays", "0")[0]
+        return real(folder)
+
+    monkeypatch.setattr(export, "alone", late)
+    code, rows, said = verify(second, "--into", board, "--replays", "0")
+    assert (answers, code) == ([0], 4), said
     assert all("already, as attempt" in row["refused"] for row in rows), rows
 
 

@@ -12,10 +12,12 @@ import pytest
 from specs import made as spec
 
 from harness.reporting.scoring import cache
+from harness.results.ledger import commit
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
+from harness.system.files import aside
 from harness.system.locks import lock_file
 from plugins.verbs.upkeep import garbage
 
@@ -101,6 +103,46 @@ def test_what_interrupted_writes_left_goes(ledger):
     assert (len(gone), notes) == (len(places), [])
     (ledger.root / ".trash").rmdir()
     assert contents(ledger.root) == kept
+
+
+RUN = f"runs/{KEY[:2]}/{KEY}"
+ATTEMPT = "a000007-20260101T000000000-aaaaaa"
+WRITTEN = [
+    "ledger.json", "results.settled.json", "results.duckdb", f"locks/{KEY}.notice", "truths/a-0123456789abcdef.json",
+    f"figures/interpolation.{KEY}.json", f"rates/{KEY}-cuda-0-2.json", "tuning/tuned.json", "nights/smoke/000001.json",
+    "jobs/0123456789abcdef.json", "jobs/0123456789abcdef/job.tar", f"{RUN}/1.json", f"{RUN}/{ATTEMPT}.copied",
+    *(f"{RUN}/{ATTEMPT}/{name}" for name in ("result.json", "rescored-0123456789ab.safetensors", "spec.json")),
+]  # fmt: skip
+FOLDERS = [f"{RUN}/{ATTEMPT}", f"conflicts/{KEY[:12]}-{ATTEMPT}-0123456789ab"]
+
+
+@pytest.mark.parametrize("place", [*WRITTEN, *FOLDERS])
+def test_what_an_interrupted_write_leaves_is_listed_wherever_it_is(ledger, place):
+    """Every file and folder that some command writes below the results folder, under its temporary name."""
+    left = aside(ledger.root / place)
+    left.parent.mkdir(parents=True, exist_ok=True)
+    if place in FOLDERS:
+        left.mkdir()
+        (left / "draws.part").write_bytes(b"x")
+    else:
+        left.write_bytes(b"x")
+    (ledger.folder(KEY) / ATTEMPT).mkdir(parents=True, exist_ok=True)
+    (ledger.folder(KEY) / ATTEMPT / "spec.json").write_text("{}")
+    os.utime(left, (0, 0))
+    listed = garbage.find(ledger)
+    assert [item.path for item in listed] == [left]
+    gone, notes = garbage.remove(ledger, listed)
+    assert ([item.path for item in gone], notes, left.exists()) == ([left], [], False)
+
+
+def test_a_second_result_can_be_deleted_with_its_folder(ledger):
+    first, second = attempt(ledger), attempt(ledger)
+    conclude(first, AttemptResult(status="done"))
+    commit.move_aside(second, "0" * 64)
+    (item,) = garbage.find(ledger)
+    assert item.why == "a second result of a run, which does not count"
+    assert garbage.remove(ledger, [item])[0] == [item]
+    assert list(ledger.conflicts.iterdir()) == []
 
 
 @pytest.mark.parametrize(("age", "goes"), [(5, False), (3500, False), (4000, True)])
@@ -278,6 +320,7 @@ from pathlib import Path
 import numpy as np
 from specs import made
 from harness.reporting.scoring import cache
+from harness.results.ledger import commit
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
