@@ -89,7 +89,7 @@ def identity(document: Mapping[str, Any]) -> str:
 
 
 def is_whole(document: Mapping[str, Any]) -> bool:
-    """Return whether a stored environment is unaltered: its id is the checksum of what it covers, and `code` has its form."""
+    """Return whether a stored environment is unaltered: the id is the checksum of the rest, `code` has its form."""
     code = document.get("code", {})
     return document.get("id") == identity(document) and isinstance(code, dict) and all(map(_is_code, code.values()))
 

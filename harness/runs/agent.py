@@ -193,7 +193,7 @@ def _check_versions(planned: Mapping[str, str]) -> None:
     here = versions()
     other = [
         f"{name} {planned.get(name, 'unknown')} there and {here.get(name, 'unknown')} here"
-        for name in here | planned if planned.get(name) != here.get(name)
+        for name in {**here, **planned} if planned.get(name) != here.get(name)
     ]  # fmt: skip
     if other:
         raise RunError(

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+CPUINFO = Path("/proc/cpuinfo")
 _DECIDE = re.compile(
     r"""(ATEN|MKL|ONEDNN|DNNL|OPENBLAS|GOTO|BLIS|VECLIB|OMP|GOMP|KMP|NPY|CUBLAS|CUBLASLT|CUDNN|TORCHINDUCTOR)_\w+
     | \w+_NUM_THREADS | NVIDIA_TF32_OVERRIDE | TORCH_(ALLOW_TF32|BLAS|LINALG|CUDNN|MKLDNN|NNPACK)_\w+
@@ -45,7 +46,7 @@ def variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
 def processor() -> tuple[str, list[str]]:
     """Return the model of the processor, and its instruction sets, sorted; the latter are empty if unknown."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        lines = CPUINFO.read_text(encoding="utf-8").splitlines()
     except OSError:
         lines = []
     facts = {

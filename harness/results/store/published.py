@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.results import papers
-from harness.results.records import Level
+from harness.results.records import Level, columns_of
 from harness.results.store import connection
 from harness.results.store.changes import News
 from harness.results.store.ingest import ingest
@@ -249,7 +249,12 @@ def load(db: DuckDBPyConnection, table: str, contents: Iterable[bytes], folder: 
                 record = parse_json((text or "{}").encode())
                 if name == "origins":
                     check_origins(record, name)
-        db.register("incoming", pa.concat_tables(found, promote_options="default"))
+        incoming = pa.concat_tables(found, promote_options="default")
+        for name, column in columns_of(table).items():
+            if column.absent is not None and name in incoming.column_names:  # files of earlier versions lack it
+                filled = incoming[name].fill_null(column.absent)
+                incoming = incoming.set_column(incoming.column_names.index(name), name, filled)
+        db.register("incoming", incoming)
         db.execute(f"insert into {table} by name select * from incoming {once}")  # noqa: S608 - one of the tables above
         if table == "environment":  # earlier versions had the code in it; attempts are read before environments
             db.execute(_CODE_OF_ENVIRONMENT)
