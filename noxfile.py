@@ -1,7 +1,7 @@
 """Development tasks: `nox -s tests lint types`, or `nox -l` for all of them.
 
 A session's environment is kept between runs under .nox/ and the project is installed into it anew each time.
-The sessions that run the project (tests, statistical, minimums) each hold a torch of several GB;
+The sessions that run the project (tests, portable, statistical, minimums) each hold a torch of several GB;
 lint and types need none.
 """
 
@@ -34,6 +34,15 @@ PARALLEL = ["--numprocesses=2", "--dist=worksteal"]
 # What the benchmarks stand beside; jax is its CPU build.
 PEERS = ["blackjax>=1.2", "jax>=0.4.34", "posteriors>=0.1"]
 FEWER_TRIALS = {"airfoil": "10", "energy": "10"}
+# What chooses the kernels of torch and NumPy, as on other processors; "plain" is what any x86 processor has.
+KERNELS = {
+    "own": {},
+    "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2"},
+    "plain": {
+        "ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41",
+        "OPENBLAS_CORETYPE": "Nehalem",
+    },
+}  # fmt: skip
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "2"}
 
 
@@ -43,6 +52,20 @@ def tests(session: nox.Session) -> None:
     session.install(".[arviz,posteriors,tune]", *PYTEST, TOOLS["arviz-stats"])
     selection = session.posargs or ["-m", "not slow"]
     session.run("pytest", *PARALLEL, "--durations=10", *selection, env=ONE_THREAD)
+    if not session.posargs:
+        session.run("pytest", *PARALLEL, "-m", "numbers and not slow", env=ONE_THREAD | KERNELS["plain"])
+
+
+@nox.session
+@nox.parametrize("torch", ["oldest", "newest"])
+def portable(session: nox.Session, torch: str) -> None:
+    """The tests that compare numbers, as on other processors and with the oldest and the newest torch."""
+    pins = [lowest(DEPENDENCIES[name]) for name in ("torch", "torchvision")] if torch == "oldest" else []
+    session.install(".", *PYTEST, *pins)
+    for name, variables in KERNELS.items():
+        session.log(f"kernels: {name}")
+        words = session.posargs or ["-m", "numbers"]
+        session.run("pytest", *PARALLEL, *words, env=ONE_THREAD | variables)
 
 
 @nox.session

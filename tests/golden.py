@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
+import torch
 from support import make_loop, run_loop
 
 from harness.contracts.registry import load, registry
@@ -42,6 +45,8 @@ ON_DATA = {"last-layer-laplace": "landsat", "mc-dropout": "landsat", "sgfs": "bl
 """They need what a density does not have."""
 LAST = {"last-layer-laplace"}
 """Its first weights are those of SGD, so the last ones are taken."""
+STEPS = 40
+SHIFT = 1e-9
 STEP = {"landsat": 1e-6, "blr-a9a": 1e-6, "energy": 1e-7, "ravine": 1e-7}
 
 
@@ -49,22 +54,41 @@ def read():
     return json.loads(FILE.read_text()) if FILE.exists() else {"sources": {}}
 
 
-def numbers(sampler, task, step):
-    """The end of two chains of 40 steps in two cycles."""
-    made = load(INFOS["samplers"][sampler].target)(), load(INFOS["tasks"][task].target)()
+def double(task, shift):
+    """A task in float64, whose kernels differ by rounding that is far below any change; it starts off by `shift`."""
+    kind = type(task)
+
+    def start(self, generator):
+        from_task = kind.start(self, generator)
+        signs = 2 * torch.randint(0, 2, from_task.shape, generator=torch.Generator().manual_seed(1)).double() - 1
+        return from_task * (1 + shift * signs)
+
+    derived = type(kind.__name__, (kind,), {"dtype": "float64", "start": start, "__module__": kind.__module__})
+    return derived(**{f.name: getattr(task, f.name) for f in fields(task)})
+
+
+def numbers(sampler, task, step, shift=0.0):
+    """The end of two chains of `STEPS` steps in two cycles."""
+    made = load(INFOS["samplers"][sampler].target)(), double(load(INFOS["tasks"][task].target)(), shift)
     schedule = Cyclical(step_size=step, cycles=2, beta=0.2, explore_with_noise=True)
-    loop = make_loop(made[1], made[0], schedule, 40, seeds=(7,), burn_in=5)
+    loop = make_loop(made[1], made[0], schedule, STEPS, seeds=(7,), burn_in=5)
     part = slice(-4, None) if sampler in LAST else slice(4)
     return [float(x) for x in run_loop(loop).theta[:, part].flatten()]
 
 
-def of_sampler(name):
+def of_sampler(name, shift=0.0):
     task = ON_DATA.get(name, "mixture5")
-    return numbers(name, task, STEP.get(task, 1e-3))
+    return numbers(name, task, STEP.get(task, 1e-3), shift)
 
 
-def of_task(name):
-    return numbers("sgld", name, STEP.get(name, 1e-3))
+def of_task(name, shift=0.0):
+    return numbers("sgld", name, STEP.get(name, 1e-3), shift)
+
+
+def growth(of, name):
+    """What a difference of the start has grown by at the end, relative to the largest number."""
+    plain, shifted = (np.array(of(name, shift)) for shift in (0.0, SHIFT))
+    return float(np.abs(shifted - plain).max() / np.abs(plain).max() / SHIFT)
 
 
 def contents():
@@ -96,8 +120,9 @@ def main(how):
     golden = read()
     golden["sources"] = contents() if how == "new" else kept(golden["sources"])
     if how != "equal":
-        golden |= {"engine": ENGINE, "samplers": {name: of_sampler(name) for name in INFOS["samplers"]}}
-        golden["tasks"] = {name: of_task(name) for name in TASKS}
+        runs = {"samplers": (of_sampler, INFOS["samplers"]), "tasks": (of_task, TASKS)}
+        golden |= {"engine": ENGINE} | {kind: {name: of(name) for name in names} for kind, (of, names) in runs.items()}
+        golden["growth"] = {kind: {name: growth(of, name) for name in names} for kind, (of, names) in runs.items()}
     FILE.write_text(f"{json.dumps(golden, indent=1, sort_keys=True)}\n")
     keep(golden["sources"])
 

@@ -162,15 +162,12 @@ Examples:
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import PackageNotFoundError, version
+        from harness.results.environment import version
+        from harness.results.provenance import digest
 
-        found = {}
-        for name in (HARNESS, "torch"):
-            try:
-                found[name] = version(name)
-            except PackageNotFoundError:
-                found[name] = "not installed"
-        typer.echo(f"bench {found[HARNESS]}, Python {platform.python_version()}, torch {found['torch']}")
+        bench, torch = (version(name) or "not installed" for name in (HARNESS, "torch"))
+        source = (digest(HARNESS) or "")[:12]
+        typer.echo(f"bench {bench} (source {source}), Python {platform.python_version()}, torch {torch}")
         raise typer.Exit
 
 
@@ -216,7 +213,10 @@ def options(
     version: Annotated[  # noqa: ARG001 - its callback prints it
         bool,
         typer.Option(
-            "--version", help="Show the versions of bench, Python and torch.", is_eager=True, callback=_version
+            "--version",
+            help="Show the versions of bench, with a digest of its source, Python and torch.",
+            is_eager=True,
+            callback=_version,
         ),
     ] = False,
 ) -> None:

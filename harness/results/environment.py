@@ -1,7 +1,7 @@
 """The environment of a run: machine, versions and code. It is the environment.json of an attempt.
 
 Nothing here starts CUDA or imports torch: torch is asked only if it is loaded already. Everything recorded is stable
-from run to run on one installation: an interrupted attempt is resumed only if the ids are equal.
+from run to run on one installation: an interrupted attempt is resumed only if all but device and code are equal.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from packaging.utils import canonicalize_name
 
 from harness.contracts.entry_points import HARNESS
 from harness.results import provenance
+from harness.system import arithmetic
 
 DRIVER = Path("/proc/driver/nvidia/gpus")
 DEVICES = Path("/dev")
@@ -37,38 +38,67 @@ def collect(device: str, distributions: Iterable[str], place: str = "") -> dict[
 
     `place` names a share of the device.
 
-    id             SHA-256 of the rest
+    id             SHA-256 of the rest but `code`
     bench, python, torch, packages    versions: the harness, Python, torch, and all that harness and plugins require
     platform, cpu, cores, gpu, device, threads    the machine; gpu is None on a CPU or if CUDA is not started
+    features, libc, variables    what else chooses the kernels: instruction sets, C library, environment variables
+    cpu_capability    the instruction set that torch chose; None without torch
     deterministic, cudnn_deterministic, cudnn_benchmark, matmul_precision    torch's flags; None without torch
-    code           distribution -> version, commit, dirty: of the harness and of each plugin
+    code           distribution -> version, commit, dirty, digest: of the harness and of each plugin. A new commit makes
+                   no new environment: engine and plugin sources are in the run key
     """
     names = sorted({HARNESS, *distributions})
     packages = requirements(tuple(names))
+    cpu, features = arithmetic.processor()
     record: dict[str, Any] = {
         "bench": version(HARNESS),
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "cpu": _cpu(),
+        "cpu": cpu,
+        "features": features,
+        "libc": arithmetic.libc(),
+        "variables": arithmetic.variables(),
         "cores": cores(),
         "gpu": None,
         "torch": packages.get("torch"),
         "device": place or device,
         "threads": None,
+        "cpu_capability": None,
         "deterministic": None,
         "cudnn_deterministic": None,
         "cudnn_benchmark": None,
         "matmul_precision": None,
         **_torch(device),
         "packages": packages,
-        "code": {name: {"version": version(name), **provenance.code(name)} for name in names},
+        "code": {
+            name: {"version": version(name), **provenance.code(name), "digest": provenance.digest(name)}
+            for name in names
+        },
     }
-    return {"id": _digest(record), **record}
+    return {"id": identity(record), **record}
+
+
+def identity(document: Mapping[str, Any]) -> str:
+    """Return the id of an environment: the SHA-256 of all but `id` and `code`.
+
+    In documents of earlier versions it covers `code` too; it is returned if it is the document's own.
+    """
+    rest = {name: value for name, value in document.items() if name != "id"}
+    former = _digest(rest)
+    return former if former == document.get("id") else _digest({n: v for n, v in rest.items() if n != "code"})
 
 
 def is_whole(document: Mapping[str, Any]) -> bool:
-    """Return whether a stored environment is unaltered: its id is the checksum of the rest."""
-    return document.get("id") == _digest({name: value for name, value in document.items() if name != "id"})
+    """Return whether a stored environment is unaltered: the id is the checksum of the rest, `code` has its form."""
+    code = document.get("code", {})
+    return document.get("id") == identity(document) and isinstance(code, dict) and all(map(_is_code, code.values()))
+
+
+def _is_code(entry: Any) -> bool:
+    """Return whether an entry of `code` has its form; earlier versions recorded no digest."""
+    before = entry.get("before", []) if isinstance(entry, dict) else None
+    digests = [*before, entry.get("digest")] if isinstance(before, list) else [0]
+    return all(one is None or isinstance(one, str) for one in digests)
 
 
 def _digest(record: Mapping[str, Any]) -> str:
@@ -85,6 +115,7 @@ def _torch(device: str) -> dict[str, Any]:
         "torch": str(torch.__version__),
         "gpu": torch.cuda.get_device_name(device) if on_gpu else None,
         "threads": torch.get_num_threads(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "cudnn_deterministic": torch.backends.cudnn.deterministic,
         "cudnn_benchmark": torch.backends.cudnn.benchmark,
@@ -181,13 +212,3 @@ def gpus() -> list[str]:
     if visible is not None:
         count = min(count, sum(bool(word.strip()) and word.strip() != "-1" for word in visible.split(",")))
     return [f"cuda:{i}" for i in range(count)]
-
-
-@functools.cache
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.processor() or platform.machine()

@@ -15,10 +15,9 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 import harness
-from harness.contracts.entry_points import entries
+from harness.contracts.entry_points import HARNESS, entries
 
 HOME = Path(harness.__file__).resolve().parent
-SUFFIXES = (".py", ".toml", ".sql", ".html")
 UNKNOWN = {"commit": None, "dirty": None}
 
 
@@ -44,18 +43,33 @@ def code(distribution: str) -> dict[str, Any]:
     if root is None:
         return dict(UNKNOWN)
     originals = [_counterpart(Path(unquote(address.path)), package) for package in packages]
-    same = all(_equal(ours, other) for ours, other in zip(packages, originals, strict=True))
+    same = all(_hash([ours]) == _hash([other]) for ours, other in zip(packages, originals, strict=True))
     return {"commit": _git(root, "rev-parse", "HEAD") or None, "dirty": not same or _changed(root, originals)}
 
 
+@functools.cache
+def digest(distribution: str) -> str | None:
+    """Return the SHA-256 of the code that runs use: of the package `harness`, or of all packages of a plugin.
+
+    None if there are none. It is computed once in a process: code that changes later has been imported already.
+    """
+    packages = [HOME] if distribution == HARNESS else _packages(distribution)
+    return _hash(packages) if packages else None
+
+
 def package_hash(distribution: str) -> str:
-    """Return the SHA-256 of the files of a distribution's packages."""
+    """Return the SHA-256 of the files of all packages of a distribution."""
+    return _hash(_packages(distribution))
+
+
+def _hash(packages: list[Path]) -> str:
+    """Hash names and contents. Compiled and hidden files do not count: a checkout has others than an installation."""
     total = hashlib.sha256()
-    for package in _packages(distribution):
-        files = package.rglob("*") if package.is_dir() else [package]
-        for path in sorted(path for path in files if path.is_file() and path.suffix != ".pyc"):
+    for package in packages:
+        for path in sorted(package.rglob("*") if package.is_dir() else [package]):
             name = path.relative_to(package.parent)
-            total.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+            if path.is_file() and path.suffix != ".pyc" and not any(part.startswith(".") for part in name.parts):
+                total.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return total.hexdigest()
 
 
@@ -63,7 +77,7 @@ def _packages(distribution: str) -> list[Path]:
     """Return the top-level packages (folders, or single files) of a distribution: those of its entry points."""
     values = [entry.value for entry in entries().found if entry.distribution == distribution]
     tops = {value.partition(":")[0].partition(".")[0].strip() for value in values}
-    found = {HOME} if distribution == "sgmcmc-bench" else set()
+    found = {HOME} if distribution == HARNESS else set()
     for top in tops or {distribution.replace("-", "_")}:
         try:
             loaded = sys.modules.get(top)
@@ -84,16 +98,6 @@ def _counterpart(checkout: Path, package: Path) -> Path:
     """Return where an installed package is in the checkout that it was installed from: at its root, or in src/."""
     inside = checkout / "src" / package.name
     return inside if inside.exists() else checkout / package.name
-
-
-def _equal(package: Path, other: Path) -> bool:
-    """Return whether two packages have the same source."""
-    return _contents(package) == _contents(other)
-
-
-def _contents(package: Path) -> dict[str, bytes]:
-    files = [package] if package.is_file() else [p for p in package.rglob("*") if p.suffix in SUFFIXES]
-    return {path.relative_to(package.parent).as_posix(): path.read_bytes() for path in files}
 
 
 def _origin(distribution: str) -> dict[str, Any]:

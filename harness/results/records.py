@@ -55,9 +55,9 @@ class Meta:
 
 @dataclass(frozen=True)
 class Environment:
-    """One row per machine, with its versions and code: the environment.json of attempts."""
+    """One row per machine with its versions: the environment.json of attempts, without the code."""
 
-    environment: str = entry("SHA-256 of the rest of environment.json", at="")
+    environment: str = entry("SHA-256 of the rest of environment.json, without `code`", at="")
     bench: str | None = entry("version of sgmcmc-bench")
     python: str | None = entry("version of Python")
     platform: str | None = entry("operating system, its version, and the processor's architecture")
@@ -68,20 +68,9 @@ class Environment:
     device: str | None = entry("device that the run was on: cpu, cuda:0; cuda:0 1/2 if two processes shared it")
     threads: int | None = entry("threads of torch within one operation")
     deterministic: bool | None = entry("whether torch was restricted to deterministic algorithms")
-    document: Mapping[str, Any] = entry("all of environment.json, packages and flags included, as JSON", at="")
-
-
-@dataclass(frozen=True)
-class Plugin:
-    """One row for each distribution whose code an environment ran: the harness and the plugins."""
-
-    environment: str = entry("environment that it was in", at="")
-    distribution: str = entry("name of the distribution", at="")
-    version: str | None = entry("its version; NULL for a one-off file")
-    git_commit: str | None = entry(
-        "commit of the checkout that it was installed from; NULL where there is none", at="commit"
+    document: Mapping[str, Any] = entry(
+        "all of environment.json but the code, packages and flags included, as JSON", at=""
     )
-    dirty: bool | None = entry("whether its source differed from that commit")
 
 
 @dataclass(frozen=True)
@@ -151,6 +140,7 @@ class AttemptResult:
     draws_stored: int | None = entry("draws of a chain in draws.safetensors", None, least=0)
     draws_stride: int | None = entry("every draws_stride-th kept draw is stored; 0: none", None, least=0)
     environment: str | None = entry("environment that it ran in", None, at="")
+    code: Mapping[str, Any] = entry("code that it ran, as JSON; the view `plugin` has it", dict, at="", absent="{}")
     path: str = entry("its directory, below the results folder", "", at="")
     block_runs: int | None = entry("runs that advanced together, whose time is shared out", None, column=None)
     truth: str | None = entry("checksum of the stored truth that the metrics were computed with", None, column=None)
@@ -346,7 +336,6 @@ def _run() -> Table:
 TABLES: Mapping[str, Table] = {
     "meta": _table(Meta, "key", of=""),
     "environment": _table(Environment, "environment", of="several"),
-    "plugin": _table(Plugin, "environment", "distribution", of="several"),
     "task_version": _table(TaskVersion, "task", "version", "source", "data", of="several"),
     "run": _run(),
     "attempt": _table(AttemptResult, "attempt"),

@@ -31,9 +31,11 @@ from harness.contracts.plugin_errors import format_error
 from harness.results import environment
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
+from harness.results.provenance import digest
 from harness.results.spec import from_record
 from harness.runs import local, parcel
 from harness.runs.worker import Job
+from harness.system.arithmetic import variables
 from harness.system.errors import BenchError, DataError, RunError
 from harness.system.files import write_whole
 from harness.system.locks import lock_folder
@@ -44,15 +46,17 @@ EVERY_SECONDS = 2.0
 """Time between two checks of the exchange. The agent sends its log after each."""
 LAST_SECONDS = 600.0
 """How long an agent tries to send its last messages if the exchange cannot be reached."""
+SOURCE = f"source of {HARNESS}"
 SCRATCH = "sgmcmc-bench-job-"
 QUIET = frozenset({"progress", "checkpoint", "end"})
 """Messages that are left out of the log's list."""
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that must be the same where a job is planned and where it runs."""
+    """Return the versions, and the digest of the harness, that must be the same where a job is planned and run."""
     packages = environment.requirements((HARNESS,))
-    return {HARNESS: environment.version(HARNESS) or "", "torch": packages.get("torch", "")}
+    here = {HARNESS: environment.version(HARNESS) or "", "torch": packages.get("torch", "")}
+    return {**here, SOURCE: (digest(HARNESS) or "")[:12]}
 
 
 def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) -> bytes:
@@ -86,6 +90,7 @@ def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) ->
     for path in jobs[0].plugins:
         files[f"plugins/{Path(path).name}"] = Path(path).read_bytes()
     record = {"format": FORMAT, "versions": versions(), "launcher": dict(launcher), "jobs": records, "last": last}
+    record["variables"] = {name: value for name, value in variables().items() if name != "LD_PRELOAD"}  # a file there
     return parcel.pack({"job.json": json.dumps(record).encode(), **files})
 
 
@@ -152,6 +157,7 @@ def _open(exchange: Exchange, ledger: Ledger, scratch: Path, name: str) -> tuple
     if record["format"] > FORMAT:
         raise DataError(f"this job is of a newer version (format {record['format']}, this one knows {FORMAT}); upgrade")
     _check_versions(record["versions"])
+    os.environ.update(record.get("variables", {}))  # an engine may pass others on to the job; workers inherit these
     ledger.prepare()
     for key, attempt in record["last"].items():  # new attempts get numbers above those of earlier ones
         (ledger.folder(key) / attempt).mkdir(parents=True)
@@ -190,8 +196,9 @@ def _open(exchange: Exchange, ledger: Ledger, scratch: Path, name: str) -> tuple
 def _check_versions(planned: Mapping[str, str]) -> None:
     here = versions()
     other = [
-        f"{name} {planned[name]} there and {here.get(name)} here" for name in planned if planned[name] != here.get(name)
-    ]
+        f"{name} {planned.get(name, 'unknown')} there and {here.get(name, 'unknown')} here"
+        for name in {**here, **planned} if planned.get(name) != here.get(name)
+    ]  # fmt: skip
     if other:
         raise RunError(
             f"{socket.gethostname()} has other versions than the machine that planned this job: {', '.join(other)}; "

@@ -18,8 +18,10 @@ try:
     import harness.runs.session  # noqa: F401 - it imports torch
     from harness.contracts.entry_points import HARNESS
     from harness.results.environment import requirements
+    from harness.results.provenance import digest
 
-    requirements((HARNESS,))  # every worker records it
+    requirements((HARNESS,))  # every worker records both
+    digest(HARNESS)
 except Exception as error:  # noqa: BLE001 - libraries raise different errors for lack of memory
     _remedy = memory_limit() or "`bench doctor` says more"
     _failure = f"no run can be done, torch does not import: {format_error(error)}; {_remedy}"

@@ -21,7 +21,7 @@ from harness.runs.plugin_metadata import instance, trajectory
 from harness.runs.source import content_hash, source_hash
 from harness.runs.worker import Job
 from harness.system.errors import RunError
-from harness.system.files import SEAL, read_json
+from harness.system.files import SEAL, read_json, write_json
 
 if TYPE_CHECKING:
     from harness.contracts.schedule import Trajectory
@@ -98,6 +98,7 @@ def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tupl
     before = standing.unfinished or standing.resumable
     if before is None or not _is_ours(before, spec, here):
         return Attempt.create(ledger.runs, spec, here), None
+    began = (read_json(before.path / "environment.json") or {}).get("code", {})
     elsewhere = not standing.resumable and before.is_at_work_elsewhere()
     if standing.resumable or elsewhere:
         attempt = Attempt.create(ledger.runs, spec, here)
@@ -111,6 +112,7 @@ def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tupl
     truth = (truths.read(ledger.root, spec) or {}).get(SEAL, "")
     for checkpoint in attempt.checkpoints():
         if _compared_with(checkpoint, truth) and _draws_fit(attempt, checkpoint, spec):
+            _record_code(attempt, began, here.get("code", {}))
             return attempt, checkpoint
     attempt.drop_draws()
     return attempt, None
@@ -127,15 +129,27 @@ def _interrupted_take_over(ledger: Ledger, attempt: Attempt, spec: RunSpec, here
 
 
 def _is_ours(attempt: Attempt, spec: RunSpec, here: Mapping[str, Any]) -> bool:
-    """Return whether an attempt has undamaged records of this run and of this environment, on any device."""
+    """Return whether an attempt has undamaged records of this run and environment, whatever the device and commit."""
     record = read_json(attempt.path / "spec.json") or {}
     there = read_json(attempt.path / "environment.json") or {}
-    alike = _without_device(there) == _without_device(here)
+    alike = _machine(there) == _machine(here)
     return recorded_key(record) == spec.key and is_whole(there) and alike
 
 
-def _without_device(environment: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in environment.items() if name not in ("id", "device")}
+def _record_code(attempt: Attempt, began: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    """Record the code that continues an attempt, with `before`: the digests of other code that ran a part of it."""
+    code = {}
+    for name, entry in here.items():
+        there = began.get(name, entry)
+        before = {*there.get("before", ()), there["digest"]} - {entry["digest"]}
+        code[name] = {**entry, **({"before": sorted(before)} if before else {})}
+    if code != began:
+        record = read_json(attempt.path / "environment.json") or {}
+        write_json(attempt.path / "environment.json", {**record, "code": code})
+
+
+def _machine(environment: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in environment.items() if name not in ("id", "device", "code")}
 
 
 def _compared_with(checkpoint: Arrays, truth: str) -> bool:

@@ -24,6 +24,8 @@ from plugins.papers import bench_papers
 from reports import bench_reports
 from tasks.synthetic.mixture25 import Mixture25
 
+pytestmark = pytest.mark.numbers
+
 GOLDEN = Path(__file__).parent / "golden"
 ELSEWHERE = {"reproduction": "REPRODUCTION.md", "theorem1": "test_theorem1", "theorem3": "test_theorem1"}
 """What holds the bytes of the others: they are long, or need no run."""

@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 
+import fabricated
 import pytest
 
 from harness.results import environment, provenance
@@ -97,13 +98,48 @@ def test_without_git_the_commit_is_unknown(tmp_path, monkeypatch, name):
 def test_the_environment_is_json_and_its_id_the_digest_of_the_rest():
     record = environment.collect("cpu", ["numpy"])
     rest = json.loads(json.dumps(record, allow_nan=False))
-    text = json.dumps({k: v for k, v in rest.items() if k != "id"}, sort_keys=True, separators=(",", ":"))
+    text = json.dumps({k: v for k, v in rest.items() if k not in {"id", "code"}}, sort_keys=True, separators=(",", ":"))
     assert record["id"] == hashlib.sha256(text.encode()).hexdigest()
     assert environment.collect("cpu", ["numpy"]) == record
     assert environment.collect("cuda:0", ["numpy"])["id"] != record["id"]
     assert set(record["code"]) == {"numpy", "sgmcmc-bench"}
     assert record["packages"]["numpy"] == record["code"]["numpy"]["version"]
     assert record["cores"] >= 1
+
+
+def test_code_is_outside_the_id_and_documents_of_earlier_versions_stay_whole():
+    """A commit makes no new environment; earlier ids cover the code."""
+    record = environment.collect("cpu", [])
+    code = record["code"]["sgmcmc-bench"]
+    assert code.keys() == {"version", "commit", "dirty", "digest"}
+    assert code["digest"] == provenance.digest("sgmcmc-bench")
+    assert environment.is_whole(record)
+    other = {**record, "code": {"sgmcmc-bench": {**code, "commit": "b" * 40, "digest": "c" * 64}}}
+    assert environment.is_whole(other)
+    assert not environment.is_whole({**record, "cpu": "another"})
+    assert not environment.is_whole({**record, "code": "x"})
+    former = fabricated.environment()
+    assert environment.is_whole(former)
+    assert not environment.is_whole({**former, "code": other["code"]})
+    assert not environment.is_whole({**former, "cpu": "another"})
+
+
+def test_the_digest_is_the_same_for_a_checkout_and_what_is_installed_from_it(tmp_path):
+    for name in ("checkout", "site"):
+        shutil.copytree(provenance.HOME, tmp_path / name / "harness", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "site/harness/__pycache__").mkdir()
+    (tmp_path / "site/harness/__pycache__/x.cpython-311.pyc").write_bytes(b"x")
+    (tmp_path / "checkout/harness/.x.swp").write_text("x")
+    found = {provenance._hash([tmp_path / name / "harness"]) for name in ("checkout", "site")}
+    assert found == {provenance.digest("sgmcmc-bench")}
+
+
+@pytest.mark.parametrize("suffix", [".py", ".cpp", ".h", ".html"])
+def test_the_digest_covers_every_kind_of_source(tmp_path, suffix):
+    shutil.copytree(provenance.HOME, tmp_path / "harness", ignore=shutil.ignore_patterns("__pycache__"))
+    path = min((tmp_path / "harness").rglob(f"*{suffix}"))
+    path.write_text(f"{path.read_text()}\n")
+    assert provenance._hash([tmp_path / "harness"]) != provenance.digest("sgmcmc-bench")
 
 
 def test_torch_is_asked_but_cuda_is_not_started():

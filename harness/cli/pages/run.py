@@ -58,9 +58,9 @@ def run(store: Store, run_key: str, registry: Registry) -> dict[str, Any]:
     )
     record["environment"], record["packages"] = _environment(store, row["environment"])
     record["code"] = store.rows(
-        'select distribution, version, git_commit as "commit", dirty from plugin where environment = ? '
+        'select distribution, version, git_commit as "commit", dirty, digest from plugin where attempt = ? '
         "order by distribution",
-        [row["environment"]],
+        [attempt],
     )
     return record
 

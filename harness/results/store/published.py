@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.results import papers
-from harness.results.records import Level
+from harness.results.records import Level, columns_of
 from harness.results.store import connection
 from harness.results.store.changes import News
 from harness.results.store.ingest import ingest
@@ -35,7 +35,6 @@ _TABLES = {
     "attempt": ("from chosen", "attempt"),
     "metric": ("select metric.* from metric semi join chosen using (attempt)", "attempt, name"),
     "environment": ("select environment.* from environment semi join chosen using (environment)", "environment"),
-    "plugin": ("select plugin.* from plugin semi join chosen using (environment)", "environment, distribution"),
 }
 """Maps a table to the query for what is kept of some attempts, and to the order of these rows."""
 ALL_TABLES = {
@@ -57,14 +56,20 @@ MANIFEST = "manifest.json"
 MOST_BYTES = 2**33
 """The largest table that is read, before compression: a small file can state any size."""
 _KEYS = {
-    "run": "run_key", "attempt": "attempt", "environment": "environment", "plugin": "environment, distribution",
+    "run": "run_key",
+    "attempt": "attempt",
+    "environment": "environment",
     "task_version": "task, version, source, data",
-}  # fmt: skip
+}
 """Tables of which several sets or shards may have the same rows, with their keys."""
 _OBJECTS = {
     "run": ("sampler_params", "schedule_params", "task_params", "execution", "origins"), "environment": ("document",),
+    "attempt": ("code",),
 }  # fmt: skip
 """Columns of JSON objects that reports read."""
+_CODE_OF_ENVIRONMENT = """
+update attempt set code = coalesce(document -> 'code', '{}') from environment
+where attempt.environment = environment.environment and code = '{}'"""
 _REPORTED = f"""
 delete from {VERIFICATION} where level not in {tuple(map(str, Level))};
 insert into {VERIFICATION} select attempt, '{Level.REPORTED}', '', '' from attempt anti join {VERIFICATION}
@@ -244,8 +249,15 @@ def load(db: DuckDBPyConnection, table: str, contents: Iterable[bytes], folder: 
                 record = parse_json((text or "{}").encode())
                 if name == "origins":
                     check_origins(record, name)
-        db.register("incoming", pa.concat_tables(found, promote_options="default"))
+        incoming = pa.concat_tables(found, promote_options="default")
+        for name, column in columns_of(table).items():
+            if column.absent is not None and name in incoming.column_names:  # files of earlier versions lack it
+                filled = incoming[name].fill_null(column.absent)
+                incoming = incoming.set_column(incoming.column_names.index(name), name, filled)
+        db.register("incoming", incoming)
         db.execute(f"insert into {table} by name select * from incoming {once}")  # noqa: S608 - one of the tables above
+        if table == "environment":  # earlier versions had the code in it; attempts are read before environments
+            db.execute(_CODE_OF_ENVIRONMENT)
         if table == "run":
             db.execute("update run set budget = replace(budget, 'gradients=', 'passes=')")
     except (OSError, ValueError, MemoryError, Malformed, pa.ArrowException, duckdb.Error) as error:

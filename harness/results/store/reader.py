@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.results.environment import identity
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.records import Status, columns_of
@@ -72,13 +73,11 @@ def read(results: Path, path: str, *, curves: bool = True) -> Record:
     record = Record(attempt.id, attempt.path.parent.name, result is not None)
     if spec.get("key") != record.run_key:
         raise Malformed(f"spec.json belongs to run {spec.get('key')!r:.20}, not to the folder's")
-    record.rows = {
-        "run": [_run(record, spec)], "event": [*_events(record, attempt)], **_environment(_environment_of(attempt)),
-    }  # fmt: skip
+    machine, code = _environment(_environment_of(attempt))
+    record.rows = {"run": [_run(record, spec)], "event": [*_events(record, attempt)], "environment": machine}
     record.rows["task_version"] = [row(columns_of("task_version"), record.rows["run"][0], "spec.json")]
     given = {"attempt": record.attempt, "run_key": record.run_key, "concluded": record.concluded, "path": path}
-    given["copied"] = attempt.copied
-    given["environment"] = _first(record.rows["environment"], "environment")
+    given |= {"environment": _first(machine, "environment"), "code": code, "copied": attempt.copied}
     if result is None:
         result = {"status": str(Status.ORPHANED), "started": _first_time(record), "seconds": {}}
     else:
@@ -155,24 +154,22 @@ def _environment_of(attempt: Attempt) -> bytes | None:
 
 
 @lru_cache(maxsize=64)
-def _environment(content: bytes | None) -> dict[str, list[Row]]:
-    """Return the rows of an environment. It is parsed once for the hundreds of attempts that share it."""
+def _environment(content: bytes | None) -> tuple[list[Row], dict[str, Any]]:
+    """Return the row of an environment, and the code. It is parsed once for the hundreds of attempts that share it."""
     if content is None:
-        return {"environment": [], "plugin": []}
+        return [], {}
     try:
         document = parse_json(content)
     except ValueError as error:
         raise Malformed(f"environment.json cannot be read: {error}") from None
-    rest = {name: value for name, value in document.items() if name != "id"}
-    digest = hashlib.sha256(dump(rest).encode()).hexdigest()  # equal to the id, unless the file was altered
+    code = pick({"code": {}, **document}, "code", dict, "environment.json")
+    for name in (name for name, entry in code.items() if not isinstance(entry, dict)):
+        raise Malformed(f"environment.json: code: {name!r:.40} is not an object")
+    digest = identity(document)  # equal to the id, unless the file was altered
+    if digest == identity({**document, "code": {}}):
+        document.pop("code", None)  # it is a fact of the attempt; in earlier versions the id covers it
     given = {"environment": digest, "document": document}
-    environment = row(columns_of("environment"), document, "environment.json", **given)
-    plugins = []
-    for name, code in pick({"code": {}, **document}, "code", dict, "environment.json").items():
-        if not isinstance(code, dict):
-            raise Malformed(f"environment.json: code: {name!r:.40} is not an object")
-        plugins.append(row(columns_of("plugin"), code, "environment.json", environment=digest, distribution=name))
-    return {"environment": [environment], "plugin": plugins}
+    return [row(columns_of("environment"), document, "environment.json", **given)], code
 
 
 def _events(record: Record, attempt: Attempt) -> Iterator[Row]:

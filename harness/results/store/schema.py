@@ -58,6 +58,19 @@ VIEWS = {
         f"select result.*, {_METRIC} from result join metric on metric.attempt = result.attempt",  # noqa: S608
         {"metric": "name of the metric", "metric_version": "raised when the meaning of the metric changes"},
     ),
+    "plugin": View(
+        "One row per distribution whose code an attempt ran: the harness and the plugins.",
+        """select attempt, distribution, code ->> 'version' as version, code ->> 'commit' as git_commit,
+    try_cast(code ->> 'dirty' as boolean) as dirty, code ->> 'digest' as digest
+from (select attempt, each.key as distribution, each.value as code from attempt, json_each(attempt.code) as each)""",
+        {
+            "distribution": "name of the distribution",
+            "version": "its version; NULL for a one-off file",
+            "git_commit": "commit of the checkout that it was installed from; NULL where there is none",
+            "dirty": "whether its source differed from that commit",
+            "digest": "SHA-256 of its source; of the harness's, that of the package `harness`; NULL where not recorded",
+        },
+    ),
     "curve": View(
         "One row per point of a curve.",
         """select attempt, name, place // len(x) as chain, place % len(x) as i,

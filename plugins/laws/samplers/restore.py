@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import safetensors.torch
 
+from harness.system.arithmetic import decides
 from harness.system.import_path import import_path
 from plugins.laws import resume
 from plugins.laws.law import Broken, Law, same
@@ -29,12 +30,12 @@ PATIENCE = 300.0
 KEPT = frozenset(
     {"PATH", "HOME", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL"}
 )
-"""Environment variables that the other process also has, beside those of the numerical libraries."""
+"""Environment variables that the other process also has, beside those that decide the bits of a result."""
 
 
 def _minimal_environment() -> dict[str, str]:
     """Return the environment without variables that a sampler might read: a run depends on its spec only."""
-    return {name: value for name, value in os.environ.items() if name in KEPT or name.endswith("_NUM_THREADS")}
+    return {name: value for name, value in os.environ.items() if name in KEPT or decides(name)}
 
 
 class Resumption:

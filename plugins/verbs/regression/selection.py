@@ -17,7 +17,7 @@ _ATTEMPTS = "attempt in (select attempt from attempt)"
 _ENVIRONMENTS = "environment in (select environment from attempt)"
 _SHOWN = {
     "run": _CHOSEN, "attempt": _CHOSEN, "metric": _ATTEMPTS, "curve_points": _ATTEMPTS, "artifact": _ATTEMPTS,
-    "event": _ATTEMPTS, "environment": _ENVIRONMENTS, "plugin": _ENVIRONMENTS,
+    "event": _ATTEMPTS, "environment": _ENVIRONMENTS,
 }  # fmt: skip
 """The condition on the rows of each table. A temporary view hides the table of the same name, in other views too."""
 

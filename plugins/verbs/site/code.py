@@ -58,7 +58,7 @@ def versions(
 def commit(runs: Sequence[Mapping[str, Any]], code: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """Return the harness's commit in the latest of these runs; a "+" at its end means uncommitted changes."""
     for run in sorted(runs, key=lambda run: str(run["finished"] or ""), reverse=True):
-        for entry in code.get(run["environment"], ()):
+        for entry in code.get(run["attempt"], ()):
             if entry["distribution"] == HARNESS and re.fullmatch("[0-9a-f]{7,64}", entry["git_commit"] or ""):
                 return f"{entry['git_commit']}{'+' if entry['dirty'] else ''}"
     return ""

@@ -28,13 +28,15 @@ from plugins.verbs.site.model import Field, Record, Row, Series, Subject
 
 RUNS = f"""
 select group_key, run_key, method, schedule, task, protocol, budget, chains, seed, status, reason, step, passes,
-    seconds_sampling, draws_kept, origins, strftime(finished, '%Y-%m-%d %H:%M') as finished, environment
+    seconds_sampling, draws_kept, origins, strftime(finished, '%Y-%m-%d %H:%M') as finished, environment, attempt
 from run_status where seed < {TUNING_SEED} order by group_key, seed, run_key
 """  # noqa: S608 - a constant
 ENVIRONMENTS = """
 select environment, bench, python, torch, coalesce(gpu, cpu) as processor from environment
 """
-CODE = "select environment, distribution, version, git_commit, dirty from plugin order by all"
+CODE = """
+select attempt, distribution, version, git_commit, dirty from plugin semi join run_status using (attempt) order by all
+"""
 VALUES = "select run_key, metric, value from run_metric order by run_key, is_primary desc, metric"
 KEY_DIGITS = 12
 """Digits of a run key in a command: among a million runs, two have the same with a chance of 2e-3."""
@@ -90,7 +92,7 @@ def _plain(rows: Sequence[Row]) -> Table:
 
 
 class _Facts:
-    """The runs of a store by group, the values of each run, and the code of each environment."""
+    """The runs of a store by group, the values of each run, and the code of each attempt."""
 
     def __init__(self, store: Store) -> None:
         self.runs: dict[str, list[dict[str, Any]]] = {}
@@ -102,7 +104,7 @@ class _Facts:
         self.environments = {row["environment"]: row for row in store.rows(ENVIRONMENTS)}
         self.code: dict[str, list[dict[str, Any]]] = {}
         for row in store.rows(CODE):
-            self.code.setdefault(row["environment"], []).append(row)
+            self.code.setdefault(row["attempt"], []).append(row)
 
 
 def _row(
@@ -207,18 +209,19 @@ def _setting(value: Any) -> str:
 
 
 def _environments(runs: Sequence[Record], facts: _Facts) -> Table:
-    rows = []
-    for environment in dict.fromkeys(run["environment"] for run in runs):
-        own = [run["seed"] for run in runs if run["environment"] == environment]
-        machine = facts.environments.get(environment, {})
-        rows += [
-            {
-                "seeds": ", ".join(map(str, own)), "distribution": code["distribution"], "version": code["version"],
-                "commit": (code["git_commit"] or "")[:KEY_DIGITS],
-                "dirty": "with uncommitted changes" if code["dirty"] else "", **machine,
-            }
-            for code in facts.code.get(environment, ())
-        ]  # fmt: skip
+    seeds: dict[tuple[Any, ...], list[str]] = {}
+    for run in runs:
+        for code in facts.code.get(run["attempt"], ()):
+            same = tuple(code[name] for name in ("distribution", "version", "git_commit", "dirty"))
+            seeds.setdefault((run["environment"], *same), []).append(str(run["seed"]))
+    rows = [
+        {
+            "seeds": ", ".join(own), "distribution": distribution, "version": version,
+            "commit": (commit or "")[:KEY_DIGITS], "dirty": "with uncommitted changes" if dirty else "",
+            **facts.environments.get(environment, {}),
+        }
+        for (environment, distribution, version, commit, dirty), own in seeds.items()
+    ]  # fmt: skip
     columns = [
         Column("distribution", "code"), Column("version", "version"), Column("commit", "commit"),
         Column("dirty", ""), Column("seeds", "seeds"), Column("python", "Python"), Column("torch", "torch"),

@@ -35,12 +35,12 @@ PARTS = (
 )
 RUNS = f"""
 with commit as (
-    select environment, string_agg(distribution || ' ' || left(git_commit, 10) ||
+    select attempt, string_agg(distribution || ' ' || left(git_commit, 10) ||
         case when dirty then ', with uncommitted changes' else '' end, '; ' order by distribution) as code
-    from plugin where git_commit is not null group by environment
+    from plugin where git_commit is not null group by attempt
 )
 select run_key, group_key, code, strftime(finished, '%Y-%m-%d %H:%M') as finished, {", ".join(PARTS)}
-from result left join commit on commit.environment = result.environment where run_key in (select unnest(?::varchar[]))
+from result left join commit on commit.attempt = result.attempt where run_key in (select unnest(?::varchar[]))
 """  # noqa: S608 - names from above
 
 

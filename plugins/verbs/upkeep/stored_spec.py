@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
+from harness.contracts.entry_points import HARNESS
 from harness.contracts.hookspecs import Info
 from harness.contracts.registry import Offer, Registry
 from harness.results import spec as specs
 from harness.results.ledger.attempt import Attempt
+from harness.results.provenance import digest
 from harness.results.spec import Component, RunSpec
 from harness.runs.source import source_hash
 from harness.system.errors import DataError, PluginError
@@ -45,13 +48,31 @@ def installed(offer: Offer, part: Component) -> Component:
 
 
 def code(attempt: Attempt) -> str:
-    """Return the distributions that an attempt ran with, with versions and commits."""
-    known = (read_json(attempt.path / "environment.json") or {}).get("code")
+    """Return the distributions that an attempt ran with, with versions, commits and digests."""
     words = []
-    for name, entry in known.items() if isinstance(known, dict) else ():
-        if not isinstance(entry, dict):  # damaged
-            continue
+    for name, entry in _recorded_code(attempt).items():
         dirty = "+changes" if entry.get("dirty") else ""
         commit = f", commit {str(entry['commit'])[:12]}{dirty}" if entry.get("commit") else ""
-        words.append(f"{name} {entry.get('version')}{commit}")
+        source = f", source {str(entry['digest'])[:12]}" if entry.get("digest") else ""
+        words.append(f"{name} {entry.get('version')}{commit}{source}")
     return "; ".join(words) or "an environment that is not recorded"
+
+
+def other_code(attempt: Attempt) -> str:
+    """Return how the code of the harness that made an attempt differs from the installed one; "" if it is the same."""
+    engine = (read_json(attempt.path / "spec.json") or {}).get("engine")
+    if engine != specs.ENGINE:
+        return f"the row was made by engine {engine}, and here is engine {specs.ENGINE}"
+    entry = _recorded_code(attempt).get(HARNESS, {})
+    here = str(digest(HARNESS))
+    if entry.get("digest") == here and not entry.get("before"):
+        return ""
+    there = str(entry.get("digest") or "not recorded")[:12]
+    also = ", and in parts another" if entry.get("before") else ""
+    return f"another version of {HARNESS} made the row (source {there}{also}; here {here[:12]})"
+
+
+def _recorded_code(attempt: Attempt) -> dict[str, dict[str, Any]]:
+    known = (read_json(attempt.path / "environment.json") or {}).get("code")
+    entries = known.items() if isinstance(known, dict) else ()
+    return {name: entry for name, entry in entries if isinstance(entry, dict)}  # others are damaged

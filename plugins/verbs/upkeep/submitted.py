@@ -24,7 +24,7 @@ from harness.results.store.changes import News
 from harness.results.store.ingest import ingest
 from harness.results.store.published import MANIFEST, Published
 from harness.runs.source import hash_of, numbers_of
-from harness.system.columns import Malformed
+from harness.system.columns import Malformed, dump
 from harness.system.errors import DataError
 from harness.system.files import SEAL, parse_json, read_json, read_set, seal_holds, write_folder, write_whole
 from plugins.verbs.upkeep.export import DOCUMENTS, export
@@ -34,9 +34,9 @@ from plugins.verbs.upkeep.stale_metrics import truth_of
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-COMPARED = ("run", "attempt", "metric", "environment", "plugin", "task_version")
-"""Tables that must agree with the records. Files and events are not stored, and curves are compared with a replay. What
-follows from events, whether an attempt was copied, is not compared either: `bench verify` decides how far to trust it.
+COMPARED = ("run", "attempt", "metric", "environment", "task_version")
+"""Tables that must agree with the records. Files and events are not stored, and curves are compared with a replay.
+Whether an attempt was copied is not compared either: `bench verify` decides how far to trust it.
 """
 _SOURCE = re.compile(r"source-([0-9a-f]{64})\.json")
 Refused = dict[str, str]
@@ -112,7 +112,7 @@ def _lay_out(found: Submitted, folder: Path) -> None:
     for (attempt, file), text in found.documents.items():
         if file in DOCUMENTS:
             texts.setdefault(attempt, {})[file] = text.encode()
-    rows = found.store.rows("""select attempt, run_key, path, document from attempt left join environment
+    rows = found.store.rows("""select attempt, run_key, path, code, document from attempt left join environment
     using (environment) where concluded order by attempt""")
     records = []
     for row in rows:
@@ -159,7 +159,10 @@ def _record(folder: Path, row: Mapping[str, Any], files: dict[str, bytes]) -> re
         raise Malformed(f"spec.json has key version {spec.get('key_version')!r:.20}; this version knows {KEY_VERSION}")
     if what := verification.spec_damage(spec, key):
         raise Malformed(f"spec.json {what}")
-    environment = {"environment.json": row["document"].encode()} if row["document"] else {}
+    environment = {}
+    if row["document"]:
+        document = {"code": parse_json(row["code"].encode()), **parse_json(row["document"].encode())}
+        environment["environment.json"] = dump(document).encode()
     (folder / row["path"]).parent.mkdir(parents=True, exist_ok=True)
     write_folder(folder / row["path"], files | environment)
     record = reader.read(folder, row["path"], curves=False)

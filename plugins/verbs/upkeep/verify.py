@@ -1,7 +1,8 @@
 """The verification of the numbers in a submission: what `bench verify` does after the files were checked.
 
 Runs of each row are chosen by a hash of a salt, which the sender could not know, and the run key, and are repeated
-here. In the environment that the sender had, the bits must be equal. On another machine rounding differs, and with it
+here. In the environment that the sender had, the bits must be equal. Numbers of another version of the harness are not
+called false if they differ. On another machine rounding differs, and with it
 every draw of a chaotic chain; there the metrics of the row's runs and of the repeated ones are compared as two samples.
 
 A run that was made on a GPU is repeated on a GPU only. If its bits differ, the same test decides, even if both
@@ -42,7 +43,7 @@ from plugins.verbs.upkeep import replay
 from plugins.verbs.upkeep.bitwise import differing_results
 from plugins.verbs.upkeep.rescore import Asked
 from plugins.verbs.upkeep.stale_metrics import truth_of
-from plugins.verbs.upkeep.stored_spec import installed, offer, recorded_spec
+from plugins.verbs.upkeep.stored_spec import installed, offer, other_code, recorded_spec
 from plugins.verbs.upkeep.submission import TARGET
 from plugins.verbs.upkeep.submitted import Submitted
 
@@ -73,7 +74,9 @@ Array = NDArray[np.float64]
 
 
 class Contradiction(Exception):  # noqa: N818 - a finding
-    """The numbers of a row are not those that its code gives; the message says which."""
+    """The numbers of a row are not those that the code here gives; the message says which. If that is the code that
+    made the row, the row is false.
+    """
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,8 @@ class Verifier:
             level, agreement = self._replay(rows, chosen(rows, salt), replays)
             done.append(agreement)
         except Contradiction as wrong:
+            if other := next(filter(None, (other_code(self.found.places[row["attempt"]]) for row in rows)), ""):
+                return Verdict(rows, Level.REPORTED, f"not judged, because {other}: {wrong}")
             return Verdict(rows, Level.REPORTED, str(wrong), refused=True)
         except BenchError as obstacle:
             done.append(f"not replayed: {obstacle}")

@@ -390,6 +390,55 @@ def spoil_specs(paths, **changes):
         seal(path.parent / "result.json", {**result, "files": files})
 
 
+def made_by(folder, **changes):
+    """Environments as of another version of the harness, outside the id of the environment."""
+    for path in folder.glob("runs/*/*/*/environment.json"):
+        record = json.loads(path.read_text())
+        record["code"]["sgmcmc-bench"] |= changes
+        path.write_text(json.dumps(record))
+        result = json.loads((path.parent / "result.json").read_text())
+        result["files"][path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        seal(path.parent / "result.json", result)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"digest": "f" * 64}, "source ffffffffffff; here"),
+        ({"digest": None}, "source not recorded; here"),
+        ({"before": ["e" * 64]}, ", and in parts another; here"),
+    ],
+)
+@pytest.mark.parametrize("drawn", [True, False], ids=["with draws", "without draws"])
+def test_numbers_of_another_version_of_the_harness_are_not_called_false(sent, verify, tmp_path, changes, why, drawn):
+    """Code may change numbers without a new version of a metric or of the engine; then the row is honest."""
+    forge(sent, better)
+    made_by(sent, **changes)
+    folder = sent if drawn else exported(sent, tmp_path / "out")
+    code, (row,), said = verify(folder)
+    assert (code, row["verified"]) == (0, "reported"), (row, said)
+    assert row["how"].startswith("not judged, because another version of sgmcmc-bench made the row")
+    assert why in row["how"]
+    assert ("by its draws" if drawn else "other numbers in the same environment") in row["how"]
+
+
+def test_another_commit_of_the_harness_with_the_same_bits_is_replayed(sent, verify, tmp_path):
+    made_by(sent, digest="f" * 64, commit="1" * 40)
+    code, (row,), said = verify(exported(sent, tmp_path / "out"))
+    assert (code, row["verified"]) == (0, "replayed"), (row, said)
+
+
+def test_rows_of_another_engine_are_not_replayed_and_not_called_false(sent, verify, tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.results.spec.ENGINE", 99)
+    code, (row,), said = verify(exported(sent, tmp_path / "out"))
+    assert (code, row["verified"]) == (0, "reported"), (row, said)
+    assert re.search(r"not replayed: engine was \d+, is now 99.* install that again", row["how"])
+    forge(sent, better)
+    code, (row,), said = verify(sent)
+    assert (code, row["verified"]) == (0, "reported"), (row, said)
+    assert re.search(r"not judged, because the row was made by engine \d+, and here is engine 99: ", row["how"])
+
+
 def measure_again(path, factor):
     """Put rescored.json with the curves of the run, and its metrics times a factor, beside a result."""
     attempt = Attempt(path)

@@ -13,6 +13,8 @@ from harness.contracts import randomness
 from harness.contracts.randomness import LONG, ChainNoise, Slot, Streams, _fill
 from harness.system.cpp import COMPILERS, CompilerError
 
+pytestmark = pytest.mark.numbers
+
 SIZES = (LONG, LONG + 1, LONG + 15, 624 * 64, 100_003)
 
 
@@ -50,6 +52,7 @@ def test_the_bits_are_those_of_torch_wherever_its_generator_is(begun):
 @pytest.mark.usefixtures("fresh")
 def test_they_are_drawn_by_our_own_code_on_the_processors_it_is_for():
     able = platform.system() == "Linux" and "avx2" in Path("/proc/cpuinfo").read_text()
+    able = able and torch.backends.cpu.get_cpu_capability() != "DEFAULT"  # then torch draws other bits
     if not (able and any(map(shutil.which, COMPILERS))):
         pytest.skip("no x86 processor with AVX2, or no compiler")
     assert randomness._fast_normals() is not None

@@ -6,6 +6,8 @@ import torch
 
 from harness.contracts.randomness import ChainNoise, Slot, Streams, _sequence
 
+pytestmark = pytest.mark.numbers
+
 
 def test_streams_differ_by_seed_name_axes_and_chain_and_beyond_32_bits():
     streams = [Streams(seed, chain, axes) for seed in (5, 5 + 2**32) for chain in (0, 1) for axes in ((), ("a",))]

@@ -15,6 +15,8 @@ from harness.analysis.diagnostics.calibration import (
     top_accuracy,
 )
 
+pytestmark = pytest.mark.numbers
+
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.5, 0.25, 0.25], [0.2, 0.2, 0.6]])
 Y = np.array([0, 2, 0, 2])
 

@@ -5,6 +5,8 @@ import pytest
 
 from harness.analysis.diagnostics import ModeCounts
 
+pytestmark = pytest.mark.numbers
+
 MIXTURE25 = np.array([(i, j) for i in (-4, -2, 0, 2, 4) for j in (-4, -2, 0, 2, 4)], dtype=float)
 
 

@@ -5,6 +5,8 @@ import pytest
 
 from harness.analysis.diagnostics import bootstrap_low_error, passes_to_low_error
 
+pytestmark = pytest.mark.numbers
+
 COST = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
 
 

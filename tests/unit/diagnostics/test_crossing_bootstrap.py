@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.analysis.diagnostics import bootstrap_low_error, last_crossing, passes_to_low_error
 from harness.analysis.diagnostics.crossing import RESAMPLES, THRESHOLD
 from harness.analysis.statistics import bootstrap_interval
+
+pytestmark = pytest.mark.numbers
 
 B2 = st.sampled_from([0.0, 0.004, THRESHOLD, np.nextafter(THRESHOLD, 1), 0.012, 0.016, 0.5, np.inf, np.nan])
 

@@ -7,6 +7,8 @@ import pytest
 
 from harness.analysis.diagnostics import wasserstein2
 
+pytestmark = pytest.mark.numbers
+
 
 def test_equals_the_best_of_all_pairings():
     rng = np.random.default_rng(0)

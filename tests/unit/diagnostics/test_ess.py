@@ -6,6 +6,8 @@ from scipy.signal import lfilter
 
 from harness.analysis.diagnostics import bulk_ess, ess_of_autocorrelation, reference_ess, tail_ess
 
+pytestmark = pytest.mark.numbers
+
 
 def ar1(phi, shape, seed=0):
     """Stationary AR(1) chains of mean 0 and sd 1, time first."""

@@ -10,6 +10,8 @@ from harness.analysis.diagnostics import DrawSums, JointMoments, directions, eig
 from harness.analysis.diagnostics.joint import DISTANCE, DISTANCE_LIMIT, GREATEST, LEAST, MEAN, WITHIN, Bracket
 from harness.contracts.truth import quantile_levels
 
+pytestmark = pytest.mark.numbers
+
 COVARIANCE = np.array([[1.0, 0.9], [0.9, 1.0]])
 
 

@@ -5,6 +5,8 @@ import pytest
 
 from harness.analysis.diagnostics import CURVES, DrawSums, LowError, Moments
 
+pytestmark = pytest.mark.numbers
+
 GRID = np.array([1, 2, 5, 10, 64, 65, 200])
 
 

@@ -5,6 +5,8 @@ import pytest
 
 from harness.analysis.diagnostics import Moments
 
+pytestmark = pytest.mark.numbers
+
 
 def test_from_draws_reproduces_the_moments_of_x_squared():
     x = np.random.default_rng(0).gamma(2.0, size=(1000, 3)) + np.array([0.0, -3.0, 5.0])

@@ -6,6 +6,8 @@ from sklearn.metrics import roc_curve
 
 from harness.analysis.diagnostics.ood import aupr, auroc, ecdf, entropy, fpr95
 
+pytestmark = pytest.mark.numbers
+
 SEEN = [0.0, 0.1, 0.2, 0.6]
 UNSEEN = [0.1, 0.5, 0.9]
 

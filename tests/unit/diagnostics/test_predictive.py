@@ -5,6 +5,8 @@ import pytest
 
 from harness.analysis.diagnostics.predictive import agreement, total_variation
 
+pytestmark = pytest.mark.numbers
+
 P = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.5, 0.5, 0.0], [0.3, 0.3, 0.4]]
 Q = [[0.5, 0.4, 0.1], [0.8, 0.1, 0.1], [0.5, 0.0, 0.5], [0.3, 0.3, 0.4]]
 

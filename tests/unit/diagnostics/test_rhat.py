@@ -6,6 +6,8 @@ from scipy.stats import norm, rankdata
 
 from harness.analysis.diagnostics import rank_normalised_split_rhat
 
+pytestmark = pytest.mark.numbers
+
 
 def slow_rhat(x):
     """x (n, C): the definition of Vehtari et al., one coordinate, no shared code."""

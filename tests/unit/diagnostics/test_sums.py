@@ -7,6 +7,8 @@ import pytest
 
 from harness.analysis.diagnostics import DrawSums, ModeCounts, counting, directions, pooled_errors
 
+pytestmark = pytest.mark.numbers
+
 ODD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e308, -1e308, 5e-324])
 NAMES = ("weight", "weight2", "z", "z2", "pairs", "below")
 

@@ -5,6 +5,8 @@ import pytest
 
 from harness.analysis.diagnostics import configurational_temperature, directional_temperatures
 
+pytestmark = pytest.mark.numbers
+
 
 def test_by_hand():
     draws = np.array([[[1.0, 2.0]], [[3.0, 0.0]]])

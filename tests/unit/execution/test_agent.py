@@ -15,6 +15,7 @@ from specs import made as spec
 
 from harness import DataError, FolderExchange
 from harness.contracts.launcher import LOG, PARCEL
+from harness.results import provenance
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
@@ -97,6 +98,22 @@ def test_a_parcel_with_anything_but_plain_files_is_refused(content):
         parcel.unpack(content)
 
 
+def test_the_variables_that_decide_bits_reach_the_agents_workers(ledger, tmp_path, monkeypatch):
+    """Ray, for one, does not pass them on; a file to preload is of the machine that planned."""
+    exchange = FolderExchange(tmp_path / "x")
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    monkeypatch.setenv("LD_PRELOAD", "/nowhere/libm.so")
+    exchange.put(PARCEL, parcel_of(ledger))
+    monkeypatch.setenv("MKL_CBWR", "AVX2")
+    monkeypatch.delenv("LD_PRELOAD")
+    seen = []
+    monkeypatch.setattr(agent.local, "launch", lambda *_: seen.append(dict(os.environ)))
+    agent.run_agent(exchange, "5")
+    (variables,) = seen
+    assert variables["MKL_CBWR"] == "COMPATIBLE"
+    assert "LD_PRELOAD" not in variables
+
+
 def test_an_agent_refuses_other_versions_and_newer_parcels_by_name(ledger, tmp_path, monkeypatch):
     exchange = FolderExchange(tmp_path / "x")
     monkeypatch.setattr(agent, "versions", lambda: {"sgmcmc-bench": "9", "torch": "0"})
@@ -104,6 +121,12 @@ def test_an_agent_refuses_other_versions_and_newer_parcels_by_name(ledger, tmp_p
     monkeypatch.undo()
     assert agent.run_agent(exchange, "5")
     assert "has other versions than the machine that planned this job: sgmcmc-bench 9 there" in failure(exchange)
+    monkeypatch.setattr(agent, "digest", lambda _: "0123456789abcdef")
+    exchange.put(PARCEL, parcel_of(ledger))
+    monkeypatch.undo()
+    assert agent.run_agent(exchange, "5")
+    here = provenance.digest("sgmcmc-bench")[:12]
+    assert f"planned this job: source of sgmcmc-bench 0123456789ab there and {here} here; install" in failure(exchange)
     monkeypatch.setattr(agent, "FORMAT", 2)
     exchange.put(PARCEL, parcel_of(ledger))
     monkeypatch.undo()

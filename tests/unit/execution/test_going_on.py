@@ -18,6 +18,7 @@ import torch
 import tasks
 from harness.cli.app import run as bench
 from harness.contracts.registry import registry
+from harness.results import provenance, verification
 from harness.results.ledger.attempt import WORK, Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.runs import truths
@@ -87,6 +88,30 @@ def test_the_checkpoint_before_the_latest_serves_where_that_is_damaged(ledger, t
     assert resumed.attempts[0].id == block.attempts[0].id
     assert 0 < resumed.loop.position < block.loop.position
     assert np.array_equal(draws(finish(resumed)), reference(tmp_path))
+
+
+def test_another_commit_continues_an_attempt_and_both_are_recorded(ledger, tmp_path, monkeypatch):
+    block = session(ledger)
+    block.advance()
+    block.checkpoint()
+    first = json.loads((block.attempts[0].path / "environment.json").read_text())
+    with monkeypatch.context() as patch:
+        patch.setattr(provenance, "digest", lambda _: "f" * 64)
+        resumed = session(ledger)
+        assert resumed.attempts[0].id == block.attempts[0].id
+        assert resumed.loop.position == block.loop.position > 0
+    record = json.loads((resumed.attempts[0].path / "environment.json").read_text())
+    own = first["code"]["sgmcmc-bench"]["digest"]
+    assert record["id"] == first["id"]
+    assert record["code"]["sgmcmc-bench"] == first["code"]["sgmcmc-bench"] | {"digest": "f" * 64, "before": [own]}
+    resumed.advance()
+    resumed.checkpoint()
+    last = finish(session(ledger))
+    record = json.loads((last.path / "environment.json").read_text())
+    assert record["code"]["sgmcmc-bench"] == first["code"]["sgmcmc-bench"] | {"before": ["f" * 64]}
+    assert np.array_equal(draws(last), reference(tmp_path))
+    (damage, *_) = [*verification.of_attempt(last.path.parent.name, last), None]
+    assert damage is None
 
 
 def test_draws_compared_with_another_truth_are_drawn_again(ledger):

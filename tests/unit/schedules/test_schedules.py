@@ -14,6 +14,8 @@ from plugins.schedules.ramp_then_polynomial import RampThenPolynomial
 from plugins.schedules.step_decay import StepDecay
 from plugins.schedules.two_stages import TwoStages
 
+pytestmark = pytest.mark.numbers
+
 
 def test_cyclical_goldens_of_the_cifar_code():
     made = Cyclical(step_size=0.5, cycles=4, beta=0.9, rounding="down").trajectory(156_400, 782)

@@ -5,6 +5,8 @@ import pytest
 
 from harness.analysis.statistics import bootstrap_interval, mean_interval
 
+pytestmark = pytest.mark.numbers
+
 
 def test_by_hand():
     interval = mean_interval([1.0, 2.0, 6.0])

@@ -9,6 +9,8 @@ from scipy import stats
 from harness.analysis.statistics import bootstrap_t, holm, paired_t, paired_test, same_mean, sign_flip
 from harness.analysis.statistics.tests import MONTE_CARLO_DRAWS
 
+pytestmark = pytest.mark.numbers
+
 
 @pytest.mark.parametrize(("n", "least"), [(3, 0.25), (5, 0.0625), (10, 2 / 1024)])
 def test_least_p(n, least):

@@ -6,6 +6,8 @@ import pytest
 from harness.analysis.statistics import rank_methods, rank_replicates, t_multiplier
 from harness.analysis.statistics.ranks import tukey_multiplier
 
+pytestmark = pytest.mark.numbers
+
 
 def by_seed(values):
     return dict(enumerate(map(float, values)))

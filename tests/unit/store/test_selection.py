@@ -8,7 +8,7 @@ from fabricated import concluded, run_key, unfinished
 from harness.results.store import Store
 from plugins.verbs.regression.selection import Selection
 
-TABLES = ("run", "attempt", "metric", "curve", "artifact", "event", "result", "run_status", "run_metric")
+TABLES = ("run", "attempt", "metric", "curve", "artifact", "event", "result", "run_status", "run_metric", "plugin")
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ from tasks.datasets import libsvm
 from tasks.regression.a9a.task import FEATURES, A9a, held_out, predictive, signed_design
 from tasks.regression.blr import laplace, stored
 
+pytestmark = pytest.mark.numbers
+
 needs_data = pytest.mark.skipif(
     missing(libsvm.A9A) is not None or missing(libsvm.A9A_TEST) is not None, reason="no a9a under BENCH_DATA"
 )

@@ -12,7 +12,7 @@ from harness.system.errors import DataError
 from tasks.datasets import uci
 from tasks.regression.blr import Australian, German, Heart, gradient, hessian, laplace
 
-pytestmark = pytest.mark.data
+pytestmark = [pytest.mark.numbers, pytest.mark.data]
 TASKS = {"australian": Australian(), "german": German(), "heart": Heart()}
 # Means, sds and extreme eigenvalues of the Hessian at the mode from an independent public reference run.
 REFERENCE = {

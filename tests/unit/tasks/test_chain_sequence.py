@@ -12,6 +12,8 @@ from harness.contracts.chain_sequence import epochs
 from harness.contracts.randomness import Streams
 from harness.system.cpp import CompilerError
 
+pytestmark = pytest.mark.numbers
+
 PARTS = (1, 4, 7, 2)
 
 

@@ -13,6 +13,8 @@ from tasks.vision.metrics import classifier_metrics
 from tasks.vision.observer import ClassifierObserver
 from tasks.vision.sketch import WIDTH, sketch
 
+pytestmark = pytest.mark.numbers
+
 K, TEST, TRAIN, UNSEEN, DIM, CHAINS = 3, 8, 6, 5, 3000, 2
 SIZES = {"test": TEST, "train": TRAIN, "strange": UNSEEN}
 

@@ -15,6 +15,8 @@ from tasks.synthetic.mixture5 import Mixture5
 from tasks.synthetic.mixture25 import Mixture25
 from tasks.synthetic.observer import MixtureObserver
 
+pytestmark = pytest.mark.numbers
+
 BOTH = [Mixture5(), Mixture25()]
 
 

@@ -13,6 +13,8 @@ from plugins.laws.task_laws import law_truth_by_another_route
 from tasks.regression import ravine_data as data
 from tasks.regression.ravine import NAME, Ravine, observer
 
+pytestmark = pytest.mark.numbers
+
 
 def streams(seed, chain=0):
     return Streams(seed, chain, (NAME,))

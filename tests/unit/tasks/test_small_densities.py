@@ -19,6 +19,8 @@ from tasks.synthetic.gaussian2d import Gaussian2D
 from tasks.synthetic.mixture2d import Mixture2D
 from tasks.synthetic.noise import KINDS, SPREAD, rotation
 
+pytestmark = pytest.mark.numbers
+
 
 def observed(task, draws):
     """The metrics of draws (n, C, D)."""

@@ -23,6 +23,8 @@ from tasks.regression.uci.observer import FUNCTION_METRICS, REGRESSION_METRICS, 
 from tasks.regression.uci.smile import cuts, standardised
 from tasks.regression.uci.task import Airfoil, Bikesharing, Concrete, Energy, PowerPlant, Protein, Wine, Yacht
 
+pytestmark = pytest.mark.numbers
+
 SETS = (Airfoil, Bikesharing, Concrete, Energy, PowerPlant, Protein, Wine, Yacht)
 absent = [cls.file.path for cls in SETS if missing(cls.file) is not None]
 needs_data = pytest.mark.skipif(bool(absent), reason=f"not under BENCH_DATA: {', '.join(absent)}")
