@@ -24,7 +24,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from harness.contracts.entry_points import HARNESS
+from harness.engine.stepping.execution_mode import LANES
 from harness.results import provenance
+from harness.system.cpp import identity
 
 DRIVER = Path("/proc/driver/nvidia/gpus")
 DEVICES = Path("/dev")
@@ -41,6 +43,7 @@ def collect(device: str, distributions: Iterable[str], place: str = "") -> dict[
     bench, python, torch, packages    versions: the harness, Python, torch, and all that harness and plugins require
     platform, cpu, cores, gpu, device, threads    the machine; gpu is None on a CPU or if CUDA is not started
     deterministic, cudnn_deterministic, cudnn_benchmark, matmul_precision    torch's flags; None without torch
+    compiler       the C++ compiler of steps and of sums over draws; None if there is none that works
     code           distribution -> version, commit, dirty: of the harness and of each plugin
     """
     names = sorted({HARNESS, *distributions})
@@ -61,9 +64,21 @@ def collect(device: str, distributions: Iterable[str], place: str = "") -> dict[
         "matmul_precision": None,
         **_torch(device),
         "packages": packages,
+        "compiler": _compiler(),
         "code": {name: {"version": version(name), **provenance.code(name)} for name in names},
     }
     return {"id": _digest(record), **record}
+
+
+def _compiler() -> dict[str, Any] | None:
+    """Return the identity of the C++ compiler, the width of its vectors, and whether it compiled the sums over draws.
+
+    Without a compiler these sums, and the metrics with them, differ in rounding.
+    """
+    from harness.analysis.diagnostics import counting
+
+    found = identity()
+    return {**found, "lanes": LANES, "sums": counting.code() is not None} if found else None
 
 
 def is_whole(document: Mapping[str, Any]) -> bool:

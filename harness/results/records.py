@@ -127,6 +127,9 @@ class AttemptResult:
     status: str = entry(f"{', '.join((*FINAL, *FAILED))}; unfinished: running, {', '.join(CONTINUABLE)}")
     concluded: bool = entry("whether there is a result.json: its status will not change any more", True, at="")
     reason: str | None = entry("why it failed, or the last error or warning", None)
+    executed: str | None = entry(
+        "how its steps were executed, the mode of its run; NULL in records of earlier versions and of failed runs", None
+    )
     step: int | None = entry("step, counted from 1, where a chain became non-finite", None)
     chain: int | None = entry("that chain, counted from 0", None)
     started: str | None = entry("start, UTC", None, type="timestamp")

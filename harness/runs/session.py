@@ -16,7 +16,6 @@ import torch
 from numpy.typing import NDArray
 
 from harness.contracts.observers import finite_or_none
-from harness.contracts.plugin_errors import format_error
 from harness.contracts.task import Metric, Outcome, Task
 from harness.engine.loop import Loop
 from harness.engine.run_state import RunState
@@ -55,7 +54,6 @@ class Session:
         self._first_position = loop.position  # negative during a warm start
         if checkpoints:
             self._restore(checkpoints)
-        self._slow_steps_reported = False
         self._reported = {attempt.id for attempt, run in zip(self.attempts, loop.runs, strict=True) if run.divergence}
         where = {"device": job.place, **({"job": job.name} if job.name else {})}
         for attempt in self.attempts:
@@ -67,7 +65,11 @@ class Session:
     def open_all(cls, ledger: Ledger, specs: Sequence[RunSpec], job: Job, send: Send) -> Iterator[Session]:
         """Yield sessions that cover all specs: one for the new runs, and one for each position of their checkpoints."""
         began = time.perf_counter()
-        first: Loop | None = build(specs[:1], job)  # a setting that cannot work is refused before anything is written
+        first: Loop | None = None
+        try:
+            first = build(specs, job)  # what cannot work is refused before anything is written
+        except MemoryError:
+            build(specs[:1], job)  # otherwise fewer of them may fit
         building = time.perf_counter() - began
         check_code(specs)
         here = environment.collect(job.device, job.distributions, job.place)
@@ -77,7 +79,7 @@ class Session:
         for spec, (attempt, checkpoint) in zip(specs, opened, strict=True):
             position = int(checkpoint["counters"][0]) if checkpoint else 0
             groups.setdefault(position, []).append((spec, attempt, checkpoint))
-        if len(specs) > 1:
+        if len(groups) > 1:
             first, building = None, 0.0
         for position in sorted(groups):
             some, attempts, checkpoints = zip(*groups[position], strict=True)
@@ -114,7 +116,6 @@ class Session:
     def advance(self) -> None:
         """Do one block of steps and write its draws to disk."""
         self.loop.advance_block()
-        self._warn_of_slow_steps()
         for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
             draws = run.fetch()
             if draws is not None:
@@ -235,6 +236,7 @@ class Session:
                 run_key=spec.key,
                 status=Status.DIVERGED if lost else Status.DONE,
                 reason=reason,
+                executed=self.loop.executed,
                 step=lost.step if lost else None,
                 chain=lost.chain if lost else None,
                 started=attempt.started(),
@@ -267,7 +269,7 @@ class Session:
 
     def _spent(self) -> dict[str, float]:
         clock = self.loop.clock
-        spent = {"setup": clock.compiling, "sampling": clock.sampling, "observing": clock.observing}
+        spent = {"sampling": clock.sampling, "observing": clock.observing}
         return {name: value + spent.get(name, 0.0) for name, value in self.seconds.items()}
 
     def _share(self) -> dict[str, Any]:
@@ -299,14 +301,6 @@ class Session:
             "expect over-dispersion or divergence"
         )
         self._warn(text)
-
-    def _warn_of_slow_steps(self) -> None:
-        why_not = self.loop.why_not
-        if why_not is None or self._slow_steps_reported:
-            return
-        self._slow_steps_reported = True
-        spec, reason = self.specs[0], format_error(why_not).removeprefix("CompilerError: ")
-        self._warn(f"{spec.method} on {spec.task.name}: steps are not compiled: {reason}")
 
     def _warn(self, text: str) -> None:
         for attempt in self.attempts:

@@ -25,6 +25,7 @@ from harness.system.errors import DataError
 from harness.system.files import (
     parse_json,
     read_bytes,
+    read_json,
     read_record,
     regular,
     seal_holds,
@@ -203,10 +204,12 @@ class Attempt:
     def conclude(self, result: AttemptResult) -> None:
         """Write result.json with the checksums of the other files and its own: the attempt is final from here on.
 
-        Raises `ValueError` if the attempt is already concluded.
+        Raises `ValueError` if the attempt is already concluded, or was executed in another mode than its run's.
         """
         if (self.path / "result.json").exists():
             raise ValueError(f"{self.path} is already concluded")
+        if result.executed not in (None, mode := (read_json(self.path / "spec.json") or {}).get("compile")):
+            raise ValueError(f"{self.path} was executed {result.executed}, and its run is {mode}")
         files = {path.name: checksum(path) for path in sorted(self.path.iterdir()) if _is_permanent(path.name)}
         self.event("finished" if result.status in FINAL else "failed", status=result.status)
         write_json(self.path / "result.json", sealed(document(replace(result, attempt=self.id, files=files))))
