@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from harness.cli import context, jobs
 from harness.cli.progress import Progress
+from harness.contracts import user_files
 from harness.contracts.data import DataFile, locate
 from harness.contracts.launcher import Launcher
 from harness.engine.stepping.execution_mode import LARGE
@@ -51,6 +52,8 @@ def execute(
     if missing and draws == "all":
         _print_size(missing)
     if missing:
+        for file in dict.fromkeys(file for p in missing for file in p.spec.files()):
+            user_files.keep(file, here.results / user_files.FOLDER)
         chosen = jobs.chosen()
         distributions = tuple(sorted({plugin.distribution for plugin in context.plugins().plugins if plugin.packaged}))
         blocks = local.jobs(missing, here.results, here.plugins, distributions, local.side_by_side(places))

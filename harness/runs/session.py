@@ -24,6 +24,7 @@ from harness.results.ledger.attempt import Attempt, now
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult, Status, Value
 from harness.results.spec import RunSpec
+from harness.runs import undeclared
 from harness.runs.failure import fail_all, writing
 from harness.runs.limit import OutOfTimeError
 from harness.runs.resume import TRUTH, Arrays, build, check_code, open_attempt
@@ -32,6 +33,10 @@ from harness.runs.worker import Job
 from harness.system.locks import Lock
 
 Send = Callable[[str, dict[str, Any]], None]
+UNDECLARED = (
+    "which is not declared: a change of it would change no run key; make it a setting, param(kind='file'), or list it "
+    "in `datasets` or `__files__`"
+)
 WRITERS = 4
 """Number of runs whose files are written in parallel: a disk confirms several writes in the time of one."""
 
@@ -59,7 +64,9 @@ class Session:
         for attempt in self.attempts:
             with writing():
                 attempt.event("resumed" if checkpoints else "started", position=self.loop.position, **where)
+        self._data, self._undeclared = tuple(job.data), set[str]()
         self._warn_of_instability()
+        self._warn_of_undeclared_files()
 
     @classmethod
     def open_all(cls, ledger: Ledger, specs: Sequence[RunSpec], job: Job, send: Send) -> Iterator[Session]:
@@ -196,6 +203,7 @@ class Session:
     def conclude(self) -> None:
         """Write the result of each run separately, so that an observer that fails does not affect the other runs."""
         self.check_folders()
+        self._warn_of_undeclared_files()
         written = []
         with ThreadPoolExecutor(WRITERS) as pool:
             for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
@@ -302,11 +310,24 @@ class Session:
         )
         self._warn(text)
 
+    def _warn_of_undeclared_files(self) -> None:
+        spec = self.specs[0]
+        targets = [part.target for part in (spec.task, spec.sampler, spec.schedule)]
+        fresh = [path for path in undeclared.found(targets, self._data, spec.files()) if path not in self._undeclared]
+        if fresh and not self._undeclared:
+            self._record("it reads files that are not declared, so that its run key does not cover their content")
+        self._undeclared.update(fresh)
+        for path in fresh:  # the record has no paths
+            self.send("warning", {"text": f"{spec.method} on {spec.task.name} reads {path}, {UNDECLARED}"})
+
     def _warn(self, text: str) -> None:
+        self._record(text)
+        self.send("warning", {"text": text})
+
+    def _record(self, text: str) -> None:
         for attempt in self.attempts:
             with writing():
                 attempt.event("warning", text=text)
-        self.send("warning", {"text": text})
 
 
 def metric_values(task: Task, values: Mapping[str, float | None]) -> tuple[Value, ...]:

@@ -21,13 +21,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from harness.contracts import plugin_process
+from harness.contracts import plugin_process, user_files
 from harness.contracts.plugin_errors import format_error
 from harness.engine.stepping.making import UncompiledError
 from harness.results.ledger.heartbeats import Notice, ranges
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
 from harness.results.spec import Execution, RunSpec
+from harness.runs import undeclared
 from harness.runs.limit import interrupted_after
 from harness.runs.uncompiled import asked_mode
 from harness.system.errors import BenchError, DataError, UsageError
@@ -234,6 +235,8 @@ def prepare(job: Job) -> None:
         torch.cuda.set_per_process_memory_fraction(SHARED_MEMORY / job.shares, job.device)
     for path in job.plugins:
         plugin_process.add_file(Path(path))
+    user_files.FOLDERS.append(job.results / user_files.FOLDER)
+    undeclared.watch()
     _check_data(job)
 
 
