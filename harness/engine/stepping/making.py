@@ -25,6 +25,10 @@ def kind_of(block: Block) -> tuple[bool, ...]:
     return block.adapt, *(bool(slot.ndim) for slot in block.noise)
 
 
+LONGEST = 2000
+"""Most characters of a reason: an error of torch's compiler may quote its code."""
+
+
 class UncompiledError(UsageError):
     """The steps of a run that is to be compiled cannot be compiled, so that it does not start.
 
@@ -33,7 +37,8 @@ class UncompiledError(UsageError):
     """
 
     def __init__(self, sampler: Sampler, error: BaseException) -> None:
-        self.reason = str(error) if isinstance(error, CompilerError) else reasons(error)
+        said = str(error) if isinstance(error, CompilerError) else reasons(error)
+        self.reason = " ".join(said.split())[:LONGEST]
         self.scope = "moment" if isinstance(error, OSError) else "step"
         if isinstance(error, CompilerError):
             self.scope = "compiler" if error.lasting else "moment"
