@@ -23,7 +23,7 @@ class MlpCsv(NetworkTask):
 
     protocols = (Protocol("default", "ours", {"smoke": 500, "quick": 5_000, "paper": 50_000}, burn_in=0.5, thin=50),)
 
-    file: str = param(meaning="path of the CSV file", source="the data")
+    file: str = param(meaning="the CSV file", source="the data", kind="file")
     width: int = param(50, "[1, inf)", "units of the hidden layer", source="ours")
     batch: int = param(32, "[1, inf)", "n, rows in a minibatch", source="ours")
     prior_precision: float = param(1.0, "[0, inf)", "of all weights", source="ours")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.contracts import user_files
 from harness.system.text import harmless
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def set_current(context: Context) -> None:
     """Set the context for the rest of this command."""
     global _current  # noqa: PLW0603 - a process has one command and one context
     _current = context
+    user_files.FOLDERS[:] = [context.results / user_files.FOLDER]
 
 
 def current() -> Context:

@@ -14,10 +14,11 @@ from packaging.version import Version
 
 from harness.cli import context, data, plugins
 from harness.contracts import data as files
+from harness.engine.stepping import execution_mode
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import Ledger, filesystem
 from harness.results.store import Store
-from harness.system.cpp import COMPILERS, find_compiler
+from harness.system.cpp import COMPILERS, identity
 from harness.system.errors import BenchError
 
 IMPORTED = ("torch", "torchvision", "duckdb", "polars", "pyarrow", "scipy", "matplotlib", "safetensors")
@@ -141,9 +142,10 @@ def _plugins() -> Iterator[Answer]:
 
 
 def _compiler() -> Iterator[Answer]:
-    found = find_compiler()
-    remedy = "" if found else f"install one of {', '.join(COMPILERS)}, or set CXX"
-    yield "C++ compiler", "ok" if found else "warning", found or "none on the PATH: long runs are not compiled", remedy
+    why = execution_mode.lack()
+    remedy = f"install one of {', '.join(COMPILERS)}, or set CXX" if why else ""
+    found = f"long runs are not compiled: {why}" if why else str(identity()["version"])
+    yield "C++ compiler", "warning" if why else "ok", found, remedy
 
 
 def _gpu() -> Iterator[Answer]:

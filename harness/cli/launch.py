@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from harness.cli import context, jobs
 from harness.cli.progress import Progress
+from harness.contracts import user_files
 from harness.contracts.data import DataFile, locate
 from harness.contracts.launcher import Launcher
 from harness.engine.stepping.execution_mode import LARGE
@@ -17,7 +18,7 @@ from harness.results.ledger.heartbeats import ranges
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
 from harness.results.spec import RunSpec
-from harness.runs import local, plugin_metadata
+from harness.runs import local, plugin_metadata, uncompiled
 from harness.runs.local import LaunchSummary
 from harness.runs.plan import Planned, RunRequest, size
 from harness.runs.worker import Job
@@ -41,6 +42,7 @@ def execute(
 ) -> LaunchSummary:
     """Launch the planned runs that are missing. Prints what was done before and how the runs ended.
 
+    Runs that are to be compiled only because no setting says otherwise, and cannot be, are executed as plain ones.
     `timeout` is the time limit of a block of runs in seconds. `draws` says which draws are kept on disk.
     """
     here = context.current()
@@ -50,20 +52,49 @@ def execute(
     if missing and draws == "all":
         _print_size(missing)
     if missing:
+        for file in dict.fromkeys(file for p in missing for file in p.spec.files()):
+            user_files.keep(file, here.results / user_files.FOLDER)
         chosen = jobs.chosen()
         distributions = tuple(sorted({plugin.distribution for plugin in context.plugins().plugins if plugin.packaged}))
         blocks = local.jobs(missing, here.results, here.plugins, distributions, local.side_by_side(places))
         blocks = [replace(block, timeout=timeout, retry=retry, draws=draws) for block in blocks]
         if chosen:
-            return _submit(*chosen, missing, blocks, len(places), draws)
-        try:
-            with Progress(blocks, len(places)) as progress:
-                outcome = local.launch(blocks, places, progress.listen, long_is_fine=long_is_fine)
-        except (KeyboardInterrupt, local.PreemptedError):
-            _print_unfinished(missing)
-            raise
-    context.say(f"results in {here.results}: {ended(missing, outcome.statuses)}")
+            outcome = _submit(*chosen, missing, blocks, len(places), draws)
+        else:
+            try:
+                with Progress(blocks, len(places)) as progress:
+                    outcome = local.launch(blocks, places, progress.listen, long_is_fine=long_is_fine)
+            except (KeyboardInterrupt, local.PreemptedError):
+                _print_unfinished(missing)
+                raise
+    if outcome.detached:
+        return outcome
+    if instead := _plain(missing, outcome, elsewhere=bool(missing) and chosen is not None):
+        again = execute(
+            [*instead.values()], places, retry=retry, long_is_fine=long_is_fine, timeout=timeout, draws=draws
+        )
+        outcome.statuses |= again.statuses
+        outcome.failures += again.failures
+        outcome.instead, outcome.detached = instead, again.detached
+        missing = [p for p in missing if p.spec.key not in instead]
+    if missing or not outcome.instead:
+        context.say(f"results in {here.results}: {ended(missing, outcome.statuses)}")
     return outcome
+
+
+def _plain(missing: Sequence[Planned], outcome: LaunchSummary, *, elsewhere: bool) -> dict[str, Planned]:
+    """Return the plain runs for those that were not compiled, by the keys of these. The reasons are kept.
+
+    `elsewhere` says that the workers were on other machines, whose compilers are not the one of this machine.
+    """
+    ledger, found = Ledger(context.current().results), {}
+    for item in missing:
+        if said := outcome.uncompiled.get(item.spec.key):
+            lasting = said["scope"] == "step" or (said["scope"] == "compiler" and not elsewhere)
+            uncompiled.keep(item.spec, said["reason"], lasting=lasting)
+            spec = uncompiled.in_mode(item.spec, "plain")
+            found[item.spec.key] = replace(item, spec=spec, standing=ledger.standing(spec.key), lacks=said["reason"])
+    return found
 
 
 def _submit(
@@ -88,7 +119,6 @@ def _submit(
     except KeyboardInterrupt:
         context.say(leave)
         raise
-    context.say(f"results in {here.results}: {ended(missing, outcome.statuses)}")
     return outcome
 
 
@@ -211,8 +241,9 @@ def _print_done_before(planned: Sequence[Planned], missing: Sequence[Planned], *
     context.say(f"{context.count(len(planned), 'run')}: {done} done before{of_them}, {len(missing)} to do")
     if again:
         context.say(f"{context.count(again, 'finished run')} repeated, because not all draws were kept")
-    for lacks in dict.fromkeys(p.lacks for p in missing if p.lacks):
-        context.say(f"long runs are not compiled and take more time: {lacks}")
+    names = {p.lacks: f"{p.spec.method} on {p.spec.task.name}" for p in reversed(missing) if p.lacks}
+    for lacks, name in reversed(names.items()):
+        context.say(f"warning: {name} is not compiled and takes more time: {lacks}")
     for line in dict.fromkeys(shortened(p.spec) for p in missing):
         if line:
             context.say(line)

@@ -102,7 +102,7 @@ class Progress:
                 f"became non-finite at step {payload['step']}",
                 "red",
             )
-        elif kind == "finished":
+        elif kind in ("finished", "uncompiled"):
             self._finish(payload)
         elif kind == "device lost":
             say(f"lost {payload['message']}; it is not used again, and its runs continue on other devices")
@@ -173,7 +173,7 @@ class Progress:
     def _finish(self, payload: dict[str, Any]) -> None:
         key = payload["key"]
         self.block[key].open.discard(key)
-        if payload["status"] in FINAL:
+        if payload.get("status") in (None, *FINAL):
             return
         self.failed.add(key)
         name = f"{self.block[key].name}, seed {self.seed[key]}"

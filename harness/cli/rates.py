@@ -14,7 +14,7 @@ from typing import Any
 from harness.cli import context
 from harness.results.ledger.ledger import Ledger, RunStatus
 from harness.results.records import Status
-from harness.runs import local
+from harness.runs import local, uncompiled
 from harness.runs.local import Place
 from harness.runs.plan import Measure, Planned, make_spec
 from harness.runs.plugin_metadata import task_facts
@@ -29,9 +29,10 @@ FASTEST = 1e12
 def known(results: Path, place: Place) -> Measure:
     """Return a function that gives the stored speed in steps per second. `UsageError` if there is none."""
 
-    def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float:
-        found = _read(_path(results, _specs(pair, settings, how, place.device)[0], place))
-        if found is None:
+    def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float | None:
+        spec = _specs(pair, settings, how, place.device)[0]
+        found = _read(_path(results, spec, place))
+        if found is None and not uncompiled.why(spec):
             raise UsageError("--budget seconds=N needs a measured speed; `bench run` measures it")
         return found
 
@@ -41,12 +42,12 @@ def known(results: Path, place: Place) -> Measure:
 def measured(ledger: Ledger, place: Place) -> Measure:
     """Return a function that gives the stored speed in steps per second, or measures it in a worker and stores it."""
 
-    def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float:
+    def measure(pair: Any, settings: Any, how: Mapping[str, Any]) -> float | None:
 
         specs = _specs(pair, settings, how, place.device)
         path = _path(ledger.root, specs[0], place)
         found = _read(path)
-        if found is None:
+        if found is None and not uncompiled.why(specs[0]):
             if context.current().launching:
                 raise UsageError(
                     "--budget seconds=N is measured here, not where --launcher runs; give passes=N or steps=N"
@@ -57,8 +58,9 @@ def measured(ledger: Ledger, place: Place) -> Measure:
             context.say(f"measuring {specs[0].method} on {specs[0].task.name} over {STEPS} steps")
             job = local.jobs(planned, ledger.root, context.current().plugins, ())[0]
             found = local.measure(job, place, STEPS)
-            path.parent.mkdir(exist_ok=True)
-            write_json(path, {"steps_per_second": found, "seeds": len(specs)})
+            if found is not None:
+                path.parent.mkdir(exist_ok=True)
+                write_json(path, {"steps_per_second": found, "seeds": len(specs)})
         return found
 
     return measure

@@ -62,6 +62,7 @@ def run(
         return Result(notes=["ended by SIGTERM; repeat the command to resume"])
     if outcome.detached:
         return Result(records=Records(lambda: _rows(planned, ledger)))
+    planned = [outcome.instead.get(p.spec.key, p) for p in planned]
     rows = Records(lambda: _rows(planned, ledger))
     standings = [p.standing if p.standing.cached else ledger.standing(p.spec.key) for p in planned]
     failed = any(standing.status != Status.DONE for standing in standings)

@@ -17,6 +17,7 @@ import typing
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from harness.contracts import user_files
 from harness.system.errors import UsageError
 
 _MISSING = dataclasses.MISSING
@@ -39,11 +40,13 @@ def param(
     choices: tuple[str, ...] = (),
     tune: str = "",
     later: bool = False,
+    kind: str = "",
 ) -> Any:
     """Return a dataclass field with its allowed interval ("(0, 1]", "[1, inf)"), its meaning and its default's source.
 
     unit   for a sampler's hyperparameter: the power of U in it; 1 for the size of a gradient, 2 for its variance
     tune   the interval that `bench tune` searches: "[0.01, 1]", or "[1e-3, 30] x" times the value without a search
+    kind   "file" for a text that names a file: run keys and records have the SHA-256 of its content, not the path
     later  True for a field added after runs exist: run keys omit it at its default, so that earlier keys stay valid
     """
     limits, search = (_interval(text) if text else None for text in (allowed, tune.removesuffix(RELATIVE)))
@@ -51,7 +54,7 @@ def param(
         raise ValueError(f"tune = {tune!r} is not within allowed = {allowed!r}")
     metadata = {
         "allowed": allowed, "meaning": meaning, "unit": unit, "source": source, "choices": choices, "tune": tune,
-        "later": later,
+        "later": later, "kind": kind,
     }  # fmt: skip
     if default is _MISSING:
         return field(metadata=metadata)
@@ -89,6 +92,7 @@ class Configurable:
     def __post_init__(self) -> None:
         for spec in schema(type(self)):
             value = check(spec, getattr(self, spec.name), where=type(self).__name__)
+            value = user_files.locate(value) if spec.type == "file" and value is not None else value
             object.__setattr__(self, spec.name, value)
 
 
@@ -110,6 +114,9 @@ def _field(f: dataclasses.Field[Any], hint: Any) -> Field:
         hint = members[0]
     required = f.default is _MISSING and f.default_factory is _MISSING
     kind = getattr(hint, "__name__", str(hint))
+    if (special := f.metadata.get("kind")) and (special, kind) != ("file", "str"):
+        raise TypeError(f"{f.name}: the kind of a setting is 'file' and its type then str, not {special!r} and {kind}")
+    kind = special or kind
     if f.metadata.get("allowed") and kind not in {"int", "float"}:
         raise TypeError(f"{f.name}: an interval is of numbers, and this is {kind}")
     return Field(
@@ -128,7 +135,10 @@ def _field(f: dataclasses.Field[Any], hint: Any) -> Field:
 
 
 def check(spec: Field, value: Any, where: str) -> Any:
-    """Return `value` converted to the field's type; raise `UsageError` if its type, range or choice is wrong."""
+    """Return `value` converted to the field's type; raise `UsageError` if its type, range or choice is wrong.
+
+    The path of a file becomes the checksum of its content.
+    """
     label = f"{where}.{spec.name}"
     if value is None or (spec.optional and value == "none"):
         if spec.optional:
@@ -137,6 +147,8 @@ def check(spec: Field, value: Any, where: str) -> Any:
     value = _convert(spec, value, label)
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"{label} = {value} is not finite")
+    if spec.type == "file":
+        value = user_files.identify(value, label)
     if spec.choices and value not in spec.choices:
         raise UsageError(f"{label} = {value!r:.80} is not one of {', '.join(spec.choices)}")
     if spec.allowed and not _inside(value, spec.allowed):
@@ -146,7 +158,8 @@ def check(spec: Field, value: Any, where: str) -> Any:
 
 def describe(spec: Field) -> str:
     """Return a short description of what a field accepts, for messages."""
-    kind = {"float": "a number", "int": "an integer", "bool": "true or false", "str": "text"}.get(spec.type, spec.type)
+    kinds = {"float": "a number", "int": "an integer", "bool": "true or false", "str": "text", "file": "a file's path"}
+    kind = kinds.get(spec.type, spec.type)
     limits = f" in {spec.allowed}" if spec.allowed else ""
     options = f", one of {', '.join(spec.choices)}" if spec.choices else ""
     return f"{kind}{limits}{options}"
@@ -193,7 +206,7 @@ def _to_str(value: Any) -> str | None:
     return value if isinstance(value, str) and value.isprintable() else None
 
 
-_CONVERTERS = {"bool": _to_bool, "int": _to_int, "float": _to_float, "str": _to_str}
+_CONVERTERS = {"bool": _to_bool, "int": _to_int, "float": _to_float, "str": _to_str, "file": _to_str}
 
 
 def _interval(text: str) -> tuple[float, float]:

@@ -31,6 +31,7 @@ from harness.engine.stepping.block import (
     finite,
     split,
 )
+from harness.engine.stepping.making import tell_compiler
 from harness.engine.stepping.noise import DirectNoise, Noise
 from harness.engine.stepping.potential import CountingPotential, Potential
 from harness.system.errors import PluginError
@@ -60,6 +61,8 @@ class Loop:
     `observer` makes the runs' observers in place of the problem's own.
     `warm_start` has an optimiser and its trajectory: the chains start at the positions where it ends, on the
     minibatches that follow. Only its cost is part of the run.
+    The code of a compiled mode is made here: `UncompiledError` if it cannot be made. `executed` is the mode in which
+    the steps are executed.
     `advance_block` executes one block; `position` counts finished steps, and is negative during the warm start.
     """
 
@@ -88,8 +91,10 @@ class Loop:
         self.dtype: torch.dtype = getattr(torch, task.dtype)
         self.problem: Problem = task.build(streams, device) if problem is None else problem
         if mode == "network" and problem is None:
+            tell_compiler()
             self.problem.compile_network()
         self.stepper = stepper(mode, self.problem.dim, device, opaque=task.opaque)
+        self.executed = mode if mode == "network" else self.stepper.mode
         self.clock = Clock()
         self.warm: Loop | None = None
         if warm_start:
@@ -120,11 +125,18 @@ class Loop:
         ]
         if self.warm:
             self.warm.runs = self.runs
+        self._make_code()
 
-    @property
-    def why_not(self) -> Exception | None:
-        """Why steps are not compiled, though the mode is to compile them."""
-        return self.stepper.why_not or (self.warm.why_not if self.warm else None)
+    def _make_code(self) -> None:
+        """Make the code of every kind of block, so that it is known before the first step whether it can be made."""
+        burn_in, heated = self.trajectory.burn_in, self.trajectory.temperature > 0
+        first_of_kind = {(bool(burn_in[k]), bool(heated[k])): k for k in reversed(self.ends)}
+        drawn_to, carried = self.noise.state(), _copies(self.problem.state())
+        for k in first_of_kind.values():
+            with torch.no_grad():
+                self.stepper.make(self.sampler, self.potential, self.theta, self.state, self._block(k, k + 1))
+            self.noise.load(drawn_to)
+            self.problem.load(carried)
 
     def spent(self, steps: int) -> float:
         """Return a chain's data passes by the end of this many steps."""
@@ -220,7 +232,6 @@ class Loop:
             self._refresh()
         block = self._block(start, stop)
         before = None if self.stepper.in_place else (self.theta, self.state)
-        compiling = self.stepper.compiling
         with torch.no_grad():
             done = self.stepper.advance(self.sampler, self.potential, self.theta, self.state, block)
         check_calls(self.sampler, self.potential.take_counts(), "code between two steps", (0, 0))
@@ -234,10 +245,8 @@ class Loop:
         checking = self.device == "cpu" or len(done.draws) or stop - start > 1 or stop % LOOK == 0 or self._at_end
         if checking:  # on a GPU a check waits for all pending work
             self._record_lost(before, block, start)
-        compiling = self.stepper.compiling - compiling
-        self.clock.compiling += compiling
         sampled = time.perf_counter()
-        self.clock.sampling += sampled - began - compiling
+        self.clock.sampling += sampled - began
         self._observe(done, start, stop)
         self.clock.observing += time.perf_counter() - sampled
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 class Clock:
     """Wall seconds of a block of runs, by purpose."""
 
-    compiling: float = 0.0
     sampling: float = 0.0
     observing: float = 0.0
 

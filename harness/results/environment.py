@@ -24,8 +24,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from harness.contracts.entry_points import HARNESS
+from harness.engine.stepping.execution_mode import LANES
 from harness.results import provenance
-from harness.system import arithmetic
+from harness.system import arithmetic, cpp
 
 DRIVER = Path("/proc/driver/nvidia/gpus")
 DEVICES = Path("/dev")
@@ -44,6 +45,7 @@ def collect(device: str, distributions: Iterable[str], place: str = "") -> dict[
     features, libc, variables    what else chooses the kernels: instruction sets, C library, environment variables
     cpu_capability    the instruction set that torch chose; None without torch
     deterministic, cudnn_deterministic, cudnn_benchmark, matmul_precision    torch's flags; None without torch
+    compiler       the C++ compiler of steps and of sums over draws; None if there is none that works
     code           distribution -> version, commit, dirty, digest: of the harness and of each plugin. A new commit makes
                    no new environment: engine and plugin sources are in the run key
     """
@@ -70,6 +72,7 @@ def collect(device: str, distributions: Iterable[str], place: str = "") -> dict[
         "matmul_precision": None,
         **_torch(device),
         "packages": packages,
+        "compiler": _compiler(),
         "code": {
             name: {"version": version(name), **provenance.code(name), "digest": provenance.digest(name)}
             for name in names
@@ -86,6 +89,17 @@ def identity(document: Mapping[str, Any]) -> str:
     rest = {name: value for name, value in document.items() if name != "id"}
     former = _digest(rest)
     return former if former == document.get("id") else _digest({n: v for n, v in rest.items() if n != "code"})
+
+
+def _compiler() -> dict[str, Any] | None:
+    """Return the identity of the C++ compiler, the width of its vectors, and whether it compiled the sums over draws.
+
+    Without a compiler these sums, and the metrics with them, differ in rounding.
+    """
+    from harness.analysis.diagnostics import counting
+
+    found = cpp.identity()
+    return {**found, "lanes": LANES, "sums": counting.code() is not None} if found else None
 
 
 def is_whole(document: Mapping[str, Any]) -> bool:

@@ -117,6 +117,9 @@ class AttemptResult:
     concluded: bool = entry("whether there is a result.json: its status will not change any more", True, at="")
     copied: bool = entry("whether the result was copied from another results folder; otherwise made here", False, at="")
     reason: str | None = entry("why it failed, or the last error or warning", None)
+    executed: str | None = entry(
+        "how its steps were executed, the mode of its run; NULL in records of earlier versions and of failed runs", None
+    )
     step: int | None = entry("step, counted from 1, where a chain became non-finite", None)
     chain: int | None = entry("that chain, counted from 0", None)
     started: str | None = entry("start, UTC", None, type="timestamp")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, fields
 from typing import Any
 
+from harness.contracts import user_files
 from harness.system.columns import entry
 
 KEY_VERSION = 1
@@ -150,6 +151,10 @@ class RunSpec:
     def group(self) -> str:
         """The key without the seed. Runs that share it are replicates of one row."""
         return _digest({name: value for name, value in self.canonical().items() if name != "seed"})
+
+    def files(self) -> list[str]:
+        """Return the files of the user that its settings name, each as "sha256:..."."""
+        return [file for name in PARTS for file in user_files.named_in(getattr(self, name).params)]
 
     def to_json(self) -> dict[str, Any]:
         """Return the record that is stored in the attempt's directory."""

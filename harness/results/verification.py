@@ -59,6 +59,8 @@ def of_attempt(key: str, attempt: Attempt) -> Iterator[Damage]:
     remedy = "give the run's command again, which starts a new attempt"
     if result is not None:
         remedy = "delete its folder, give the run's command again, then `bench ingest --rebuild`"
+        if result.get("executed") not in (None, spec.get("compile")):
+            found.append(("result.json", f"was executed {result['executed']}, and its run is {spec.get('compile')}"))
         if result.get("key") != key:
             found.append(("result.json", f"belongs to run {str(result.get('key'))[:12]}, not to the folder's"))
         found += [*_altered_files(attempt, result.get("files")), *_of_events(attempt)]

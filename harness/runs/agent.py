@@ -24,6 +24,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from harness.contracts import user_files
 from harness.contracts.data import DataFile
 from harness.contracts.entry_points import HARNESS
 from harness.contracts.launcher import LOG, PARCEL, STOP, Exchange
@@ -62,7 +63,8 @@ def versions() -> dict[str, str]:
 def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) -> bytes:
     """Return the parcel of an agent.
 
-    It has the runs, their unfinished attempts and stored truths, plugin files, and the launcher's settings and devices.
+    It has the runs, their unfinished attempts, stored truths and files of the user, plugin files, and the launcher's
+    settings and devices.
     """
     from harness.runs.truths import place
 
@@ -87,6 +89,9 @@ def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) ->
         truth = place(ledger.root, job.specs[0])
         if truth.exists():
             files[f"truths/{truth.name}"] = truth.read_bytes()
+        for one in job.specs[0].files():
+            copy = Path(user_files.locate(one))
+            files[f"{user_files.FOLDER}/{one.partition(':')[2]}"] = copy.read_bytes()
     for path in jobs[0].plugins:
         files[f"plugins/{Path(path).name}"] = Path(path).read_bytes()
     record = {"format": FORMAT, "versions": versions(), "launcher": dict(launcher), "jobs": records, "last": last}
@@ -168,7 +173,7 @@ def _open(exchange: Exchange, ledger: Ledger, scratch: Path, name: str) -> tuple
         if named := parcel.named_attempt(path):
             parcel.place(ledger, *named, parcel.unpack(content))
         else:
-            base = ledger.root if path.startswith("truths/") else scratch
+            base = ledger.root if path.startswith(("truths/", f"{user_files.FOLDER}/")) else scratch
             (base / path).parent.mkdir(parents=True, exist_ok=True)
             write_whole(base / path, content)
     plugins = tuple(str(scratch / path) for path in files if path.startswith("plugins/"))

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
+from harness.contracts import user_files
 from harness.contracts.plugin_errors import format_error
 from harness.system.cpp import CompilerError, built
 from harness.system.errors import BenchError, RunError, UsageError
@@ -107,11 +108,18 @@ def _compile_meanwhile() -> None:
     threading.Thread(target=work, daemon=True).start()
 
 
+def _with_files(known: tuple[list[Path], dict[str, str]], target: Callable[..., None], *arguments: Any) -> None:
+    """Call target(*arguments) in a child, which finds the files of the user that its parent knows."""
+    user_files.FOLDERS[:], user_files.KNOWN = known
+    target(*arguments)
+
+
 def _born(target: Callable[..., None], arguments: tuple[Any, ...]) -> tuple[Any, Connection]:
     context = forkserver_context()
     ours, theirs = context.Pipe()
     with theirs:
-        process = context.Process(target=target, args=(*arguments, theirs), daemon=True)
+        known = user_files.FOLDERS, user_files.KNOWN
+        process = context.Process(target=_with_files, args=(known, target, *arguments, theirs), daemon=True)
         _compile_meanwhile()
         process.start()  # waits until the fork server has imported torch
     atexit.unregister(_end_unused)

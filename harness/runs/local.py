@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from harness.results.environment import cores
 from harness.results.records import Status
+from harness.runs import uncompiled
 from harness.runs.children import born, fork_server
 from harness.runs.plan import Planned
 from harness.runs.worker import GRACE_SECONDS, Job, checkpoint_seconds, place, serve
@@ -53,16 +54,24 @@ class _TerminatedError(KeyboardInterrupt):
 
 @dataclass
 class LaunchSummary:
-    """The outcome of a launch: the statuses of its runs, its error messages, and whether the runs go on elsewhere."""
+    """The outcome of a launch: the statuses of its runs, its error messages, and whether the runs go on elsewhere.
+
+    `uncompiled` has the workers' messages about runs that cannot be compiled and did not start; `instead` has the plain
+    runs that were executed in their place. Both are by the keys of the compiled runs.
+    """
 
     statuses: dict[str, str] = field(default_factory=dict)
     detached: bool = False
+    uncompiled: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    instead: dict[str, Planned] = field(default_factory=dict)
     failures: list[tuple[int, str]] = field(default_factory=list)
 
     def hear(self, kind: str, payload: Mapping[str, Any]) -> None:
         """Record a worker's message."""
         if kind in ("finished", "suspended"):
             self.statuses[payload["key"]] = payload["status"]
+        elif kind == "uncompiled":
+            self.uncompiled[payload["key"]] = payload
         elif kind == "held":
             self.failures.append((1, payload["message"]))
         elif kind == "failed":
@@ -185,7 +194,7 @@ def launch(
 def _count_unfinished(queue: Sequence[Job], listen: Listener, outcome: LaunchSummary) -> None:
     """Record a failure if no worker reported how some runs ended, whatever the reason."""
     runs = [spec.key for job in queue if not job.measure_steps for spec in job.specs]
-    number = len(set(runs) - outcome.statuses.keys())
+    number = len(set(runs) - outcome.statuses.keys() - outcome.uncompiled.keys())
     if number and not outcome.failures:
         text = f"{number} of {len(runs)} runs did not finish; repeat the command to resume"
         outcome.failures.append((1, text))
@@ -306,8 +315,8 @@ def _continue(pids: Sequence[int | None]) -> None:
                 os.kill(pid, signal.SIGCONT)
 
 
-def measure(job: Job, where: Place, steps: int) -> float:
-    """Return the steps per second of a job's runs together, measured in a worker."""
+def measure(job: Job, where: Place, steps: int) -> float | None:
+    """Return the steps per second of a job's runs together, measured in a worker; None if they cannot be compiled."""
     found: dict[str, float] = {}
 
     def listen(kind: str, payload: Mapping[str, Any]) -> None:
@@ -319,4 +328,7 @@ def measure(job: Job, where: Place, steps: int) -> float:
         error = BenchError(message)
         error.exit_code = code
         raise error
-    return found["steps_per_second"]
+    for spec in job.specs:
+        if said := outcome.uncompiled.get(spec.key):
+            uncompiled.keep(spec, said["reason"], lasting=said["scope"] != "moment")
+    return found.get("steps_per_second")

@@ -17,7 +17,7 @@ from harness.contracts.registry import Offer, Registry
 from harness.engine.stepping.execution_mode import Work, choose, slowed
 from harness.results.ledger.ledger import Ledger, RunStatus
 from harness.results.spec import Component, Execution, RunSpec, budget_label
-from harness.runs import plugin_metadata, studies, warm_start
+from harness.runs import plugin_metadata, studies, uncompiled, warm_start
 from harness.runs.settings import Pair, Settings, find_pair, resolve
 from harness.runs.source import source_hash
 from harness.system.errors import UsageError
@@ -31,8 +31,9 @@ DIGITS = 15
 MAX_STEPS = 100_000_000
 """The most steps of a run, because its trajectory is held in memory."""
 
-Measure = Callable[[Pair, Settings, Mapping[str, Any]], float]
-"""A function (pair, settings, {"seeds", "chains"}) -> steps per second, for budgets in seconds."""
+Measure = Callable[[Pair, Settings, Mapping[str, Any]], float | None]
+"""A function (pair, settings, {"seeds", "chains"}) -> steps per second, for budgets in seconds; None for steps that
+cannot be compiled."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,10 @@ def expand(
             rate = partial(_rate, measure, pair, {"seeds": seeds, "chains": chains}) if measure else None
             steps = _steps(budget, pair, settings, rate, request.device, chains)
             label = _label(budget, steps, pair, settings)
-            specs += [(make_spec(pair, settings, steps, seed, chains, label, request.device), pair) for seed in seeds]
+            runs = [make_spec(pair, settings, steps, seed, chains, label, request.device) for seed in seeds]
+            if runs and settings.run["compile"] is None and uncompiled.why(runs[0]):
+                runs = [uncompiled.in_mode(run, "plain") for run in runs]
+            specs += [(run, pair) for run in runs]
     return specs
 
 
@@ -125,9 +129,11 @@ def plan(registry: Registry, request: RunRequest, ledger: Ledger, measure: Measu
             standing, block = ledger.standing(spec.key), task["max_block"][spec.execution.device]
             if not standing.cached:
                 plugin_metadata.check_steps(pair.sampler, spec, task["steps_per_epoch"])
-            asked = spec.execution.compile if "run.compile" in spec.origins else None
+            asked = uncompiled.asked_mode(spec)
             work = _work(pair, spec.sampler.params, spec.task.params, spec.execution.device, spec.chains)
             lacks = slowed(asked, spec.steps, work)
+            if asked is None and lacks is None and spec.steps >= work.compiled_from:
+                lacks = uncompiled.why(uncompiled.in_mode(spec, "compiled"))
             planned[spec.key] = Planned(spec, standing, passes, block, data_files(task), lacks)
     return list(planned.values())
 
@@ -262,7 +268,7 @@ def _steps(
     budget: str,
     pair: Pair,
     settings: Settings,
-    rate: Callable[[Settings], float] | None,
+    rate: Callable[[Settings], float | None] | None,
     device: str,
     chains: int,
 ) -> int:
@@ -286,11 +292,12 @@ def _steps(
             raise UsageError(f"--budget {budget!r} needs a measured speed; `bench run` measures it")
         warm = _warm_passes(pair, settings.task_params, _warm(settings))
         before = warm / passes_per_step(pair, settings.sampler_params, settings.task_params)
-        steps = int(amount * rate(settings) - before)
+        steps = int(amount * (rate(settings) or 0.0) - before)
         work = _work(pair, settings.sampler_params, settings.task_params, device, chains)
         if settings.run["compile"] is None and choose(None, steps, work) == "compiled":
             compiled = replace(settings, run={**settings.run, "compile": "compiled"})
-            steps = max(math.ceil(work.compiled_from), int(amount * rate(compiled) - before))
+            if (speed := rate(compiled)) is not None:
+                steps = max(math.ceil(work.compiled_from), int(amount * speed - before))
     if not 1 <= steps <= MAX_STEPS:
         size = "less than one step" if steps < 1 else f"more than {MAX_STEPS:,} steps"
         raise UsageError(f"--budget {budget!r} is {size}{_spent(pair, settings)}")
@@ -330,7 +337,7 @@ def _work(
     return Work(device=device, dim=task["dim"], chains=chains, opaque=task["opaque"], never=never)
 
 
-def _rate(measure: Measure, pair: Pair, how: Mapping[str, Any], settings: Settings) -> float:
+def _rate(measure: Measure, pair: Pair, how: Mapping[str, Any], settings: Settings) -> float | None:
     return measure(pair, settings, how)
 
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.contracts import user_files
 from harness.contracts.data import DataFile
 from harness.contracts.entry_points import HARNESS
 from harness.contracts.parameters import Field, check, of_part, schema, suggestions
@@ -240,6 +241,8 @@ def _cached(offer: Offer, kind: str, params: Mapping[str, Any] | None = None, *a
         if text is None:
             asked = f"{target} ({offer.distribution})", kind, arguments or (target, params or {})
             text = _compute_here(*asked) if offer.distribution == HARNESS else _compute_in_child(*asked)
+            for file in user_files.named_in(params or {}):
+                user_files.locate(file)  # it may have changed while it was read
             cache.keep("facts", key, text)
         _known[key] = text
     return json.loads(_known[key])

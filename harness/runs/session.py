@@ -16,7 +16,6 @@ import torch
 from numpy.typing import NDArray
 
 from harness.contracts.observers import finite_or_none
-from harness.contracts.plugin_errors import format_error
 from harness.contracts.task import Metric, Outcome, Task
 from harness.engine.loop import Loop
 from harness.engine.run_state import RunState
@@ -26,6 +25,7 @@ from harness.results.ledger.commit import conclude, second
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult, Status, Value
 from harness.results.spec import RunSpec
+from harness.runs import undeclared
 from harness.runs.failure import fail_all, writing
 from harness.runs.limit import OutOfTimeError
 from harness.runs.resume import TRUTH, Arrays, build, check_code, open_attempt
@@ -34,6 +34,10 @@ from harness.runs.worker import Job
 from harness.system.locks import Lock, kernel
 
 Send = Callable[[str, dict[str, Any]], None]
+UNDECLARED = (
+    "which is not declared: a change of it would change no run key; make it a setting, param(kind='file'), or list it "
+    "in `datasets` or `__files__`"
+)
 WRITERS = 4
 """Number of runs whose files are written in parallel: a disk confirms several writes in the time of one."""
 
@@ -56,19 +60,24 @@ class Session:
         self._first_position = loop.position  # negative during a warm start
         if checkpoints:
             self._restore(checkpoints)
-        self._slow_steps_reported = False
         self._reported = {attempt.id for attempt, run in zip(self.attempts, loop.runs, strict=True) if run.divergence}
         where = {"kernel": kernel(), "device": job.place, **({"job": job.name} if job.name else {})}
         for attempt in self.attempts:
             with writing():
                 attempt.event("resumed" if checkpoints else "started", position=self.loop.position, **where)
+        self._data, self._undeclared = tuple(job.data), set[str]()
         self._warn_of_instability()
+        self._warn_of_undeclared_files()
 
     @classmethod
     def open_all(cls, ledger: Ledger, specs: Sequence[RunSpec], job: Job, send: Send) -> Iterator[Session]:
         """Yield sessions that cover all specs: one for the new runs, and one for each position of their checkpoints."""
         began = time.perf_counter()
-        first: Loop | None = build(specs[:1], job)  # a setting that cannot work is refused before anything is written
+        first: Loop | None = None
+        try:
+            first = build(specs, job)  # what cannot work is refused before anything is written
+        except MemoryError:
+            build(specs[:1], job)  # otherwise fewer of them may fit
         building = time.perf_counter() - began
         check_code(specs)
         here = environment.collect(job.device, job.distributions, job.place)
@@ -78,7 +87,7 @@ class Session:
         for spec, (attempt, checkpoint) in zip(specs, opened, strict=True):
             position = int(checkpoint["counters"][0]) if checkpoint else 0
             groups.setdefault(position, []).append((spec, attempt, checkpoint))
-        if len(specs) > 1:
+        if len(groups) > 1:
             first, building = None, 0.0
         for position in sorted(groups):
             some, attempts, checkpoints = zip(*groups[position], strict=True)
@@ -115,7 +124,6 @@ class Session:
     def advance(self) -> None:
         """Do one block of steps and write its draws to disk."""
         self.loop.advance_block()
-        self._warn_of_slow_steps()
         for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
             draws = run.fetch()
             if draws is not None:
@@ -196,6 +204,7 @@ class Session:
     def conclude(self) -> None:
         """Write the result of each run separately, so that an observer that fails does not affect the other runs."""
         self.check_folders()
+        self._warn_of_undeclared_files()
         written = []
         with ThreadPoolExecutor(WRITERS) as pool:
             for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
@@ -236,6 +245,7 @@ class Session:
                 run_key=spec.key,
                 status=Status.DIVERGED if lost else Status.DONE,
                 reason=reason,
+                executed=self.loop.executed,
                 step=lost.step if lost else None,
                 chain=lost.chain if lost else None,
                 started=attempt.started(),
@@ -269,7 +279,7 @@ class Session:
 
     def _spent(self) -> dict[str, float]:
         clock = self.loop.clock
-        spent = {"setup": clock.compiling, "sampling": clock.sampling, "observing": clock.observing}
+        spent = {"sampling": clock.sampling, "observing": clock.observing}
         return {name: value + spent.get(name, 0.0) for name, value in self.seconds.items()}
 
     def _share(self) -> dict[str, Any]:
@@ -302,19 +312,24 @@ class Session:
         )
         self._warn(text)
 
-    def _warn_of_slow_steps(self) -> None:
-        why_not = self.loop.why_not
-        if why_not is None or self._slow_steps_reported:
-            return
-        self._slow_steps_reported = True
-        spec, reason = self.specs[0], format_error(why_not).removeprefix("CompilerError: ")
-        self._warn(f"{spec.method} on {spec.task.name}: steps are not compiled: {reason}")
+    def _warn_of_undeclared_files(self) -> None:
+        spec = self.specs[0]
+        targets = [part.target for part in (spec.task, spec.sampler, spec.schedule)]
+        fresh = [path for path in undeclared.found(targets, self._data, spec.files()) if path not in self._undeclared]
+        if fresh and not self._undeclared:
+            self._record("it reads files that are not declared, so that its run key does not cover their content")
+        self._undeclared.update(fresh)
+        for path in fresh:  # the record has no paths
+            self.send("warning", {"text": f"{spec.method} on {spec.task.name} reads {path}, {UNDECLARED}"})
 
     def _warn(self, text: str) -> None:
+        self._record(text)
+        self.send("warning", {"text": text})
+
+    def _record(self, text: str) -> None:
         for attempt in self.attempts:
             with writing():
                 attempt.event("warning", text=text)
-        self.send("warning", {"text": text})
 
 
 def metric_values(task: Task, values: Mapping[str, float | None]) -> tuple[Value, ...]:

@@ -78,7 +78,7 @@ def hash_of(files: Mapping[str, bytes], versions: Iterable[str]) -> str:
 def made_of(target: str) -> tuple[Mapping[str, Path], Sequence[str]]:
     """Return the files that `content_hash` covers, by name, and its lines of versions."""
     start = target.partition(":")[0]
-    packages = _plugin_packages()
+    packages = plugin_packages()
     own = {start.partition(".")[0], *packages}
     found: dict[str, Path] = {}
     installed: set[str] = set()
@@ -130,7 +130,7 @@ def _versions(distributions: Iterable[str], modules: Iterable[str]) -> list[str]
         offered = importlib.metadata.packages_distributions()
         own |= {canonicalize_name(name) for top in unknown for name in offered.get(top, [])}
     found = requirements(tuple(sorted(own)), given) if own else {}
-    packages = set(map(canonicalize_name, _plugin_packages().values()))  # their files are hashed
+    packages = set(map(canonicalize_name, plugin_packages().values()))  # their files are hashed
     further = found.keys() - packages
     if further:  # leave out what the harness's requirements require in turn
         further -= requirements((HARNESS,)).keys()
@@ -138,7 +138,7 @@ def _versions(distributions: Iterable[str], modules: Iterable[str]) -> list[str]
 
 
 @functools.cache
-def _plugin_packages() -> Mapping[str, str]:
+def plugin_packages() -> Mapping[str, str]:
     """Return the top-level packages that offer plugins, with their distributions.
 
     A class may inherit from a class of another distribution.

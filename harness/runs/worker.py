@@ -21,14 +21,17 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from harness.contracts import plugin_process
+from harness.contracts import plugin_process, user_files
 from harness.contracts.plugin_errors import format_error
+from harness.engine.stepping.making import UncompiledError
 from harness.results.ledger.commit import settle
 from harness.results.ledger.heartbeats import Notice, ranges
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
 from harness.results.spec import Execution, RunSpec
+from harness.runs import undeclared
 from harness.runs.limit import interrupted_after
+from harness.runs.uncompiled import asked_mode
 from harness.system.errors import BenchError, DataError, UsageError
 from harness.system.locks import HeldError, Lock, lock_device
 from harness.system.memory import keep_freed, lacks_memory
@@ -186,16 +189,35 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
     notice = stack.enter_context(Notice(ledger.locks / f"{specs[0].key}.notice"))
     notice.update(_labels(specs, job.place))
 
+    prepare(job)
+    try:
+        _advance_all(ledger, specs, job, stop, send, notice, locks)
+    except UncompiledError as error:
+        if asked_mode(specs[0]) is not None:
+            raise
+        for spec in specs:
+            if spec.key in locks:  # those of other runs were given to their sessions
+                send("uncompiled", {"key": spec.key, "reason": error.reason, "scope": error.scope})
+
+
+def _advance_all(
+    ledger: Ledger,
+    specs: Sequence[RunSpec],
+    job: Job,
+    stop: Stop,
+    send: Callable[[str, dict[str, Any]], None],
+    notice: Notice,
+    locks: dict[str, tuple[Lock, Lock]],
+) -> None:
     from harness.runs.session import Session
 
-    prepare(job)
     if job.measure_steps:
         send("rate", {"steps_per_second": Session.measure(specs, job)})
         return
     for session in Session.open_all(ledger, specs, job, send):
         attempt = str(session.attempts[0].path.relative_to(ledger.root))
         notice.update({**_labels(session.specs, job.place), "attempt": attempt})
-        session.locks = [locks[spec.key] for spec in session.specs]
+        session.locks = [locks.pop(spec.key) for spec in session.specs]
         _advance(session, stop, notice.hearing(send), job.timeout)
         if stop.reason:
             return
@@ -214,6 +236,8 @@ def prepare(job: Job) -> None:
         torch.cuda.set_per_process_memory_fraction(SHARED_MEMORY / job.shares, job.device)
     for path in job.plugins:
         plugin_process.add_file(Path(path))
+    user_files.FOLDERS.append(job.results / user_files.FOLDER)
+    undeclared.watch()
     _check_data(job)
 
 

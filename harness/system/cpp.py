@@ -7,14 +7,20 @@ import functools
 import hashlib
 import os
 import platform
+import re
+import shlex
 import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from harness.system.cache import folder
+from harness.system.errors import FULL
 from harness.system.files import read_bytes, write_whole
 
 COMPILERS = ("g++", "c++", "clang++")
@@ -29,15 +35,26 @@ PATIENCE = 300
 """Seconds after which the compiler is stopped. The longest of the built-in samplers' steps takes a few seconds."""
 
 
+INSTRUCTIONS = re.compile(r"__(?:AVX|SSE|FMA|F16C|ARM_(?:NEON|FEATURE)|ALTIVEC|VSX|riscv_v)\w*")
+"""Predefined macros that name the processor's instructions which a compiler uses."""
+
+
 class CompilerError(Exception):
-    """There is no C++ compiler, or it failed, or its output cannot be loaded."""
+    """There is no C++ compiler, or it failed, or its output cannot be loaded.
+
+    lasting   whether the same compiler will fail on the same code again; False if, for example, the disk is full
+    """
+
+    def __init__(self, message: str, *, lasting: bool = True) -> None:
+        super().__init__(message)
+        self.lasting = lasting
 
 
-_FAILED: dict[tuple[str, str], str] = {}
-"""The reason why a compiler failed in this process, by (compiler, source); the source "" stands for every source."""
+Command = tuple[str, ...]
+_FAILED: dict[tuple[Command, str], CompilerError] = {}
+"""How a compiler failed in this process, by (compiler, source); the source "" stands for every source."""
 
 
-@functools.cache
 def built(source: str) -> ctypes.CDLL:
     """Return C++ code as a loaded shared object, from the cache folder if it is there.
 
@@ -46,33 +63,85 @@ def built(source: str) -> ctypes.CDLL:
     hash and of the rest. A file whose checksum does not match, or that another user owns or may write to, is not
     loaded. If the cache folder cannot be written, this only costs time.
     """
-    compiler = find_compiler()
-    if compiler is None:
-        raise CompilerError(f"no C++ compiler ({', '.join(COMPILERS)}) on the PATH")
+    return _built(find_compiler(), source)
+
+
+@functools.cache
+def _built(compiler: Command, source: str) -> ctypes.CDLL:
     for place in ((compiler, ""), (compiler, source)):
         if place in _FAILED:
-            raise CompilerError(_FAILED[place])
+            raise CompilerError(str(_FAILED[place]), lasting=_FAILED[place].lasting)
+    name, lasting, place = shlex.join(compiler), True, (compiler, source)
     try:
         return _loaded(compiler, source)
     except subprocess.TimeoutExpired:
-        place, why = (compiler, ""), f"{compiler} did not end within {PATIENCE} s"
+        place, why = (compiler, ""), f"{name} did not end within {PATIENCE} s"
     except subprocess.CalledProcessError as error:
-        said = error_line(error.stderr.decode(errors="replace")) or f"exit code {error.returncode}"
-        place, why = (compiler, source), f"{compiler} failed: {said}"
+        messages = error.stderr.decode(errors="replace")
+        why = f"{name} failed: {error_line(messages) or f'exit code {error.returncode}'}"
+        lasting = error.returncode > 0 and not lacks_space(messages)
     except OSError as error:
-        place, why = (compiler, source), f"{compiler}: {error}"
-    _FAILED[place] = f"{why}; CXX can name another C++ compiler"
-    raise CompilerError(_FAILED[place])
+        why, lasting = f"{name}: {error}", False
+    _FAILED[place] = CompilerError(f"{why}; CXX can name another C++ compiler", lasting=lasting)
+    raise _FAILED[place]
 
 
-def find_compiler() -> str | None:
-    """Return the C++ compiler: the one that CXX names, else the first of `COMPILERS` on the PATH, or None."""
-    return next(filter(None, map(shutil.which, filter(None, (os.environ.get("CXX"), *COMPILERS)))), None)
+def find_compiler() -> Command:
+    """Return the command of the C++ compiler: what CXX says, else the first of `COMPILERS` on the PATH.
+
+    CXX may have several words, as "ccache g++" has. Raises `CompilerError` if it names no program, or there is none.
+    """
+    named = os.environ.get("CXX", "").strip()
+    if not named:
+        found = next(filter(None, map(shutil.which, COMPILERS)), None)
+        if found is None:
+            raise CompilerError(f"no C++ compiler ({', '.join(COMPILERS)}) on the PATH")
+        return (found,)
+    try:
+        words = [named] if shutil.which(named) else shlex.split(named)
+    except ValueError as error:
+        raise CompilerError(f"CXX = {named!r:.200} is not a command: {error}") from None
+    if not shutil.which(words[0]):
+        raise CompilerError(f"CXX = {named!r:.200}: {words[0]!r:.200} is no program on the PATH")
+    return tuple(words)
 
 
-def _loaded(compiler: str, source: str) -> ctypes.CDLL:
-    real = Path(compiler).resolve()
-    made_by = [str(real), real.stat().st_size, real.stat().st_mtime_ns, FLAGS, os.getuid(), _processor()]
+def identity() -> Mapping[str, Any]:
+    """Return what the C++ compiler is, as facts of an environment: no path and no time is among them.
+
+    version        what it says of itself
+    flags          those that it is called with
+    instructions   names of the instruction sets that it uses on this processor
+    macros         SHA-256 of its predefined macros under these flags, which also state them
+
+    Empty if there is no compiler that works.
+    """
+    try:
+        return _identity(find_compiler())
+    except (CompilerError, subprocess.SubprocessError, OSError):
+        return MappingProxyType({})
+
+
+@functools.cache
+def _identity(compiler: Command) -> Mapping[str, Any]:
+    macros, messages = _call([*compiler, *FLAGS, "-v", "-dM", "-E", "-x", "c++", "-"], "")
+    lines = messages.decode(errors="replace").splitlines()
+    names = {words[1] for line in macros.decode(errors="replace").splitlines() if len(words := line.split()) > 1}
+    found = {
+        "version": next((line.strip() for line in lines if re.search(r"\bversion \d", line)), ""),
+        "flags": list(FLAGS),
+        "instructions": sorted(name.strip("_") for name in names if INSTRUCTIONS.fullmatch(name)),
+        "macros": hashlib.sha256(macros).hexdigest(),
+    }
+    return MappingProxyType(found)
+
+
+def _loaded(compiler: Command, source: str) -> ctypes.CDLL:
+    real = Path(shutil.which(compiler[0]) or compiler[0]).resolve()
+    made_by = [
+        compiler, str(real), real.stat().st_size, real.stat().st_mtime_ns, dict(_identity(compiler)), os.getuid(),
+        _processor(),
+    ]  # fmt: skip
     key = hashlib.sha256(f"{made_by}\n{source}".encode())
     cached = folder("compiled") / f"{key.hexdigest()[:32]}.so"
     with suppress(OSError):
@@ -80,7 +149,7 @@ def _loaded(compiler: str, source: str) -> ctypes.CDLL:
             return ctypes.CDLL(str(cached))
     with tempfile.TemporaryDirectory(prefix="sgmcmc-bench-", ignore_cleanup_errors=True) as place:
         made = Path(place, "block.so")
-        _call([compiler, *FLAGS, "-x", "c++", "-", "-o", str(made)], source)
+        _call([*compiler, *FLAGS, "-x", "c++", "-", "-o", str(made)], source)
         with suppress(OSError):
             content = made.read_bytes()
             cached.parent.mkdir(parents=True, exist_ok=True)
@@ -90,24 +159,33 @@ def _loaded(compiler: str, source: str) -> ctypes.CDLL:
         return ctypes.CDLL(str(made))
 
 
-def _call(command: list[str], source: str) -> None:
-    """Run the compiler; kill it and its children if it takes too long or this process is interrupted."""
-    pipe, null = subprocess.PIPE, subprocess.DEVNULL
-    with subprocess.Popen(command, stdin=pipe, stdout=null, stderr=pipe, process_group=0) as process:
+def _call(command: Sequence[str], source: str) -> tuple[bytes, bytes]:
+    """Run the compiler and return its output and its messages, in English.
+
+    It is killed with its children if it takes too long or this process is interrupted.
+    """
+    pipe, spoken = subprocess.PIPE, {**os.environ, "LC_ALL": "C"}
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=spoken, process_group=0) as process:
         try:
-            _, said = process.communicate(source.encode(), PATIENCE)
+            output, said = process.communicate(source.encode(), PATIENCE)
         except BaseException:
             with suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)
             raise
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command, stderr=said)
+    return output, said
 
 
 def error_line(messages: str) -> str:
     """Return the most informative line of a compiler's messages, or "" if there are none."""
     lines = [line.strip() for line in messages.splitlines() if line.strip()]
     return next((line for line in lines if "error" in line), lines[-1] if lines else "")[:300]
+
+
+def lacks_space(messages: str) -> bool:
+    """Return whether a compiler's messages say that the disk is full."""
+    return any(os.strerror(number) in messages for number in FULL)
 
 
 def _is_intact(path: Path, key: bytes) -> bool:

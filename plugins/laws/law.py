@@ -19,7 +19,9 @@ from harness.engine.gaussian import GaussianTask, Recorder
 from harness.engine.linear import SHORT
 from harness.engine.loop import Loop
 from harness.engine.stability import stability_limit
+from harness.engine.stepping import stepper
 from harness.engine.stepping.lanes import Breach
+from harness.engine.stepping.making import UncompiledError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -118,19 +120,21 @@ def finish(running: Loop) -> Loop:
     return running
 
 
-def compiled(running: Loop) -> Loop:
-    """Run a loop in compiled mode to its end, and return it.
+def in_both_modes(make: Callable[[str], Loop]) -> tuple[Loop, Loop]:
+    """Return the loop that `make` returns for a mode, plain and compiled, each at its end.
 
     Raise `Broken` if a step does something that no step may do, or if an update of many parameters is not compiled, and
     `Skip` if other steps are not.
     """
-    finish(running)
-    why_not = running.stepper.why_not
-    if isinstance(why_not, Breach) or (why_not is not None and running.stepper.in_place):
-        raise Broken(f"it was not compiled: {why_not}")
-    if why_not is not None:
-        raise Skip(f"its steps are not compiled but done one by one: {why_not}")
-    return running
+    plain = make("plain")
+    try:
+        compiled = make("traced")
+    except UncompiledError as error:
+        by_update = stepper("traced", plain.problem.dim, opaque=plain.task.opaque).in_place
+        if by_update or isinstance(error.__cause__, Breach):
+            raise Broken(f"it was not compiled: {error.reason}") from error
+        raise Skip(f"its steps cannot be compiled: {error.reason}") from error
+    return finish(plain), finish(compiled)
 
 
 def draws(running: Loop) -> Tensor:

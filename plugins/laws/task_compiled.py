@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from harness.contracts.sampler import Sampler
 from harness.engine.loop import Loop
-from plugins.laws.law import compiled, distance, finish, in_batches, streams, trajectory
+from plugins.laws.law import distance, in_batches, in_both_modes, streams, trajectory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,10 +43,7 @@ def law_compiled_is_plain(task: Task) -> None:
     problem = task.build(streams(CHAINS), "cpu")
     steepest = float(problem.gradient(problem.initial(), None).abs().max())
     path = trajectory([0.01 / max(1.0, steepest)] * STEPS, 1.0)
-    plain, other = (
-        end(Loop(task, _Probe(), path, streams(CHAINS), CHAINS, mode=mode))
-        for mode, end in (("plain", finish), ("traced", compiled))
-    )
+    plain, other = in_both_modes(lambda mode: Loop(task, _Probe(), path, streams(CHAINS), CHAINS, mode=mode))
     gap = max(distance(other.theta, plain.theta), distance(other.state["energy"], plain.state["energy"]))
     limit = 1000 * torch.finfo(plain.theta.dtype).eps
     assert gap < limit, (

@@ -18,6 +18,7 @@ from harness.contracts.randomness import Streams
 from plugins.laws.law import Skip, in_batches
 from plugins.laws.routes import Estimate, importance_sampling, quadrature
 from plugins.laws.task_compiled import law_compiled_is_plain
+from plugins.laws.task_files import law_bytes_are_in_the_key
 from plugins.laws.task_observers import law_blocks_do_not_matter, law_weights_count
 from plugins.laws.task_streams import law_chains_have_their_own_streams
 
@@ -257,6 +258,7 @@ TASK_LAWS: list[tuple[str, Callable[[Task], None]]] = [
     ("chains do not interact", law_chains_do_not_interact),
     ("chains have their own streams", law_chains_have_their_own_streams),
     ("compiled is plain", law_compiled_is_plain),
+    ("bytes are in the key", law_bytes_are_in_the_key),
 ]
 
 

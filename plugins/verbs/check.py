@@ -19,6 +19,7 @@ from harness.contracts.parameters import of_part, schema, suggestions
 from harness.contracts.registry import Offer, Registry
 from harness.reporting.report import Result, table
 from harness.results.environment import cores
+from harness.runs import undeclared
 from harness.runs.plan import parse_settings
 from harness.system.errors import PluginError, UsageError
 from harness.system.import_path import passed_on, restore
@@ -51,6 +52,7 @@ def check(
         bench check csgld mixture25
         bench check sghmc --set sampler.friction=0.1
     """
+    undeclared.watch()
     words = list(dict.fromkeys(name))
     given = parse_settings(settings or [], "--set")
     # Report wrong names and settings before anything is checked.
@@ -90,6 +92,7 @@ def _shared(words: list[str], samplers: list[str], given: dict[str, str]) -> dic
 
 def _init_worker(current: context.Context) -> None:
     restore()
+    undeclared.watch()
     context.set_current(current)
 
 
@@ -183,7 +186,7 @@ def _at_defaults(offer: Offer, settings: dict[str, Any]) -> Any:
         required = [field for field in required if field.name not in settings]
     if required:
         raise UsageError(
-            f"{offer.name} has no default for {', '.join(field.name for field in required)}; check an object of it in "
-            f"a test, with plugins.laws.suite.check_{offer.kind[:-1]}"
+            f"{offer.name} has no default for {', '.join(field.name for field in required)}; give values by "
+            f"--set {offer.kind[:-1]}.{required[0].name}=VALUE"
         )
     return cls(**settings)

@@ -68,6 +68,8 @@ def nightly(
         outcome = execute(list(wanted.values()), places, retry=True, long_is_fine=True, timeout=limit)
         if outcome.detached:
             return Result()
+        entries = [replace(e, planned=[outcome.instead.get(p.spec.key, p) for p in e.planned]) for e in entries]
+        wanted = {run.spec.key: run for key, p in wanted.items() for run in (outcome.instead.get(key, p),)}
         standings = [p.standing if p.standing.cached else ledger.standing(key) for key, p in wanted.items()]
         open_runs = sum(not (standing.cached or standing.failed) for standing in standings)
         failed = any(standing.status != Status.DONE for standing in standings)

@@ -78,6 +78,11 @@ class _Job:
             found += runs
         return found
 
+    def replace(self, keys: Mapping[str, str]) -> None:
+        """Record the keys of the runs that were executed instead of planned ones."""
+        for trial in self.search.round:
+            trial.keys = [keys.get(key, key) for key in trial.keys]
+
     def judge(self) -> None:
         """Record the objective of the runs that were planned last."""
         for trial in self.search.round:
@@ -164,8 +169,9 @@ def tune(
             for stage in stages:
                 context.say(f"{group[0].place[1]}: trial {begun + 1} of {trials}, {context.count(len(stage), 'seed')}")
                 planned = {run.spec.key: run for job in group for run in job.plan(stage)}
-                execute([*planned.values()], places, retry=retry, long_is_fine=yes, timeout=limit, draws="none")
+                done = execute([*planned.values()], places, retry=retry, long_is_fine=yes, timeout=limit, draws="none")
                 for job in group:
+                    job.replace({key: run.spec.key for key, run in done.instead.items()})
                     job.judge()
                     if stage is not stages[-1]:
                         job.search.stop_hopeless()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import context, options
+from harness.contracts import user_files
 from harness.contracts.registry import registry
 from harness.reporting.report import Result, table
 from harness.results.ledger.heartbeats import ranges
@@ -65,6 +66,7 @@ def verify(
     here, salt = context.current(), salt or secrets.token_hex(8)
     with ExitStack() as stack:
         found = stack.enter_context(submitted.opened(folder))
+        user_files.FOLDERS.append(folder / user_files.FOLDER)
         if into is not None:
             submitted.refuse_known(found, into)
         files, notes = here.plugins, [f"runs were chosen by the salt {salt}"] if replays else []

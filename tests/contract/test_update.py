@@ -10,6 +10,7 @@ from torch._inductor.exc import CppCompileError
 
 import harness.engine.stepping
 from harness.engine.stepping import execution_mode
+from harness.engine.stepping.making import UncompiledError
 from plugins.laws.law import Broken
 from plugins.laws.task_compiled import law_compiled_is_plain
 from plugins.samplers.sghmc import SGHMC
@@ -66,12 +67,22 @@ def test_the_law_does_not_pass_where_an_update_is_not_compiled():
 
 
 @pytest.mark.usefixtures("compiler_that_fails")
-def test_steps_whose_compiler_fails_are_done_one_by_one():
-    loops, (plain, update) = both(Heart(batch=50), SAMPLERS["sghmc"], STAGES, 12, chains=2)
-    for expected, found in zip(plain, update, strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
-    assert loops[0].cost == loops[1].cost
-    assert str(loops[1].why_not) == "the C++ compiler failed: x.cpp:7: error: no such instruction"
+def test_steps_whose_compiler_fails_are_not_begun():
+    with pytest.raises(UncompiledError, match=r"compiler failed: x\.cpp:7: error: no such instr") as error:
+        make_loop(Heart(batch=50), SAMPLERS["sghmc"], STAGES, 12, mode="compiled")
+    assert error.value.scope == "compiler"
+
+
+@pytest.mark.parametrize("variable", ["TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_SUPPRESS_ERRORS"])
+def test_no_variable_makes_a_compiled_step_a_plain_one(monkeypatch, variable):
+    """torch reads the second and the third when it is imported, so they are set as it would set them."""
+    monkeypatch.setenv(variable, "1")
+    flags = {"disable": variable == "TORCH_COMPILE_DISABLE", "suppress_errors": variable.endswith("ERRORS")}
+    with torch._dynamo.config.patch(flags):
+        before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+        make_loop(Mixture5(), SGLD(), Constant(step_size=0.01), 5, mode="traced")
+        assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before + 1
+        assert not torch._dynamo.config.suppress_errors
 
 
 LACK = [RuntimeError("DefaultCPUAllocator: can't allocate memory"), torch.OutOfMemoryError("can't allocate memory")]

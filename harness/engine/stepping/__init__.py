@@ -27,14 +27,17 @@ if TYPE_CHECKING:
 class Stepper(Protocol):
     """A mode of execution."""
 
+    mode: str
+    """How its steps are executed: "plain" or "compiled"."""
+
     in_place: bool
     """Whether the results overwrite theta and state."""
 
-    compiling: float
-    """Seconds spent so far on making code rather than on steps."""
+    def make(self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block) -> None:
+        """Make the code for blocks like this one, before the first step. Nothing that is passed changes.
 
-    why_not: Exception | None
-    """Why steps are done one by one, if code was to be made for them and was not."""
+        Raise `UncompiledError` if it cannot be made: no step is then executed in another mode.
+        """
 
     def advance(
         self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block

@@ -1,21 +1,14 @@
-"""A whole block of steps as one function in C++ (see `native`), if the step can be written as one.
-
-If it cannot, or no C++ compiler works, the steps are executed one by one, and `why_not` is the reason.
-"""
+"""A whole block of steps as one function in C++ (see `native`)."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness.engine.stepping.block import Advanced, Block, check_calls, check_returned, check_weights, drawn
-from harness.engine.stepping.making import kind_of
+from harness.engine.stepping.making import kind_of, making
 from harness.engine.stepping.noise import Noise, StepNoise
-from harness.engine.stepping.plain import advance
 from harness.engine.stepping.potential import CountingPotential, Potential
-from harness.system.errors import BenchError
-from harness.system.memory import lacks_memory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,40 +19,26 @@ if TYPE_CHECKING:
 
 
 class Compiled:
-    """Blocks as compiled functions: one for each kind of block of a run, made when the kind first occurs."""
+    """Blocks as compiled functions: one for each kind of block of a run."""
 
+    mode = "compiled"
     in_place = False
 
     def __init__(self) -> None:
-        self.compiling = 0.0
-        self.why_not: Exception | None = None
-        self._made: dict[tuple[bool, ...], Native | None] = {}
+        self._made: dict[tuple[bool, ...], Native] = {}
+
+    def make(self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block) -> None:
+        """Make the function for blocks like this one."""
+        from harness.engine.stepping.native import Native
+
+        with making(sampler):  # a plugin may raise anything that it raises only when it is recorded
+            self._made[kind_of(block)] = Native(_step(sampler, potential, block), theta, state, block)
 
     def advance(
         self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block
     ) -> Advanced:
         """Run the steps of a block."""
-        kind = kind_of(block)
-        if kind not in self._made:
-            began = time.perf_counter()
-            self._made[kind] = self._make(sampler, potential, theta, state, block)
-            self.compiling += time.perf_counter() - began
-        if native := self._made[kind]:
-            return native.advance(theta, state, block, sampler.particles * theta.shape[1])
-        return advance(sampler, potential, theta, state, block)
-
-    def _make(
-        self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block
-    ) -> Native | None:
-        from harness.engine.stepping.native import Native
-
-        try:
-            return Native(_step(sampler, potential, block), theta, state, block)
-        except Exception as error:
-            if isinstance(error, BenchError) or lacks_memory(error):
-                raise  # for example, a time limit was reached, or a step breaks the contract
-            self.why_not = error  # whatever a plugin raises only when it is recorded
-            return None
+        return self._made[kind_of(block)].advance(theta, state, block, sampler.particles * theta.shape[1])
 
 
 def _step(sampler: Sampler, potential: CountingPotential, block: Block) -> Step:

@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from harness.system.cpp import COMPILERS, find_compiler
+from harness.system.cpp import CompilerError, built
 from harness.system.errors import UsageError
 
 COMPILED_FROM = 5_000
@@ -26,8 +26,14 @@ LARGE_COMPILED_FROM = 2.5e9
 """Parameters times chains times steps from which such a run is compiled: for each, a plain update takes 2 to 10 ns more
 than a compiled one, and the compilation takes ten seconds."""
 
+LANES = 8
+"""Largest number of chains in a vector: the float64 numbers of the widest registers."""
+
 GPU_COMPILERS = ("gcc", "clang")
 """Compilers with which Triton builds the launch code of its kernels."""
+
+TRIAL = 'extern "C" int trial() { return 1; }'
+"""Code that every C++ compiler can build."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,14 +93,16 @@ def slowed(asked: str | None, steps: int, work: Work = Work()) -> str | None:
 
 def lack(device: str = "cpu") -> str | None:
     """Return what this machine lacks for compiling steps that run on a device, or None."""
-    if device != "cpu":
-        if find_spec("triton") is None:
-            return "compiled steps on a GPU need the package triton"
-        if not any(map(shutil.which, filter(None, (os.environ.get("CC"), *GPU_COMPILERS)))):
-            return (
-                f"compiled steps on a GPU need a C compiler ({', '.join(GPU_COMPILERS)}), and there is none on the PATH"
-            )
+    if device == "cpu":
+        try:
+            built(TRIAL)
+        except CompilerError as error:
+            return f"compiled steps need a C++ compiler that works: {error}"
         return None
-    if find_compiler() is None:
-        return f"compiled steps need a C++ compiler ({', '.join(COMPILERS)}), and there is none on the PATH"
+    if find_spec("triton") is None:
+        return "compiled steps on a GPU need the package triton"
+    if named := os.environ.get("CC", "").strip():  # Triton takes all of it for the name of one program
+        return None if shutil.which(named) else f"CC = {named!r:.200} is not one program on the PATH, as Triton needs"
+    if not any(map(shutil.which, GPU_COMPILERS)):
+        return f"compiled steps on a GPU need a C compiler ({', '.join(GPU_COMPILERS)}), and there is none on the PATH"
     return None

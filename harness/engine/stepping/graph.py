@@ -17,8 +17,9 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from harness.engine.stepping.block import Block
-from harness.engine.stepping.making import kind_of, making
+from harness.engine.stepping.making import kind_of, making, reasons
 from harness.engine.stepping.update import Update
+from harness.system.errors import PluginError
 
 if TYPE_CHECKING:
     import torch
@@ -80,8 +81,15 @@ class Graph(Update):
             self._warm[kind] += 1
             return
         graph = torch.cuda.CUDAGraph()
-        with making(sampler, "recorded as a CUDA graph"), torch.cuda.graph(graph, self._pool, self._stream):
+        with making(sampler, _unrecorded), torch.cuda.graph(graph, self._pool, self._stream):
             super()._step(sampler, potential, places or None, theta, state, block, (h, T, noise))
         self._pool = graph.pool()  # no step's memory outlives it, so all graphs share one pool
         self._graphs[kind] = graph
         graph.replay()
+
+
+def _unrecorded(sampler: Sampler, error: Exception) -> PluginError:
+    return PluginError(
+        f"{type(sampler).__name__} was not recorded as a CUDA graph; --set run.compile=plain runs it step by step. "
+        f"The reason: {reasons(error)}"
+    )

@@ -2,8 +2,7 @@
 
 Chains do not interact, so `LANES` of them are one vector in the code. A value that is used once becomes part of the
 expression that uses it; other values are arrays on the stack. Constants are arguments of the code, so it depends
-neither on their values nor on the number of chains. `Unsupported` is raised for whatever cannot be written; the caller
-then executes the steps in another way.
+neither on their values nor on the number of chains. `Unsupported` is raised for whatever cannot be written.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LANES = 8
-"""Largest number of chains in a vector: the float64 numbers of the widest registers."""
+from harness.engine.stepping.execution_mode import LANES
 
 STACK = 1 << 18
 """Most bytes of values on the stack, of which a thread has 8 MB."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shlex
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.system.errors import BenchError, PluginError
+from harness.system.cpp import CompilerError, find_compiler, identity
+from harness.system.errors import BenchError, UsageError
 from harness.system.memory import lacks_memory
 
 if TYPE_CHECKING:
@@ -20,32 +25,67 @@ def kind_of(block: Block) -> tuple[bool, ...]:
     return block.adapt, *(bool(slot.ndim) for slot in block.noise)
 
 
+LONGEST = 2000
+"""Most characters of a reason: an error of torch's compiler may quote its code."""
+
+
+class UncompiledError(UsageError):
+    """The steps of a run that is to be compiled cannot be compiled, so that it does not start.
+
+    scope   for whom this holds: "step" for every machine, because the step cannot be written as code; "compiler" for
+            this compiler; "moment" for now, for example because the disk is full
+    """
+
+    def __init__(self, sampler: Sampler, error: BaseException) -> None:
+        said = str(error) if isinstance(error, CompilerError) else reasons(error)
+        self.reason = " ".join(said.split())[:LONGEST]
+        self.scope = "moment" if isinstance(error, OSError) else "step"
+        if isinstance(error, CompilerError):
+            self.scope = "compiler" if error.lasting else "moment"
+        name = type(sampler).__name__
+        super().__init__(f"{name} was not compiled; --set run.compile=plain runs it step by step: {self.reason}")
+
+
 @contextmanager
-def making(sampler: Sampler, how: str = "compiled") -> Iterator[None]:
-    """Turn errors in making a sampler's code into a `PluginError` with all reasons, except lack of memory or time."""
+def making(sampler: Sampler, failure: Callable[[Sampler, Exception], BenchError] = UncompiledError) -> Iterator[None]:
+    """Turn errors in making a sampler's code into a `failure` that tells all reasons, except a lack of memory.
+
+    Errors with an exit code stay what they are: for example, a time limit was reached, or a step breaks the contract.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # hints from the compiler, for example about TF32
             yield
     except Exception as error:
-        if isinstance(error, BenchError) or lacks_memory(error):  # BenchError: for example, a time limit was reached
+        if isinstance(error, BenchError) or lacks_memory(error):
             raise
-        raise PluginError(
-            f"{type(sampler).__name__} was not {how}; --set run.compile=plain runs it step by step. "
-            f"The reason: {_reasons(error)}"
-        ) from error
+        raise failure(sampler, error) from error
 
 
 def tell_compiler() -> None:
-    """Make torch's compiler as deterministic as this process; this imports it, so call it only where it is needed."""
+    """Make torch's compiler as deterministic as this process, and let it use our C++ compiler and compile, or fail.
+
+    Without this a variable of the environment would make it execute what it should compile. This imports it, so call it
+    only where it is needed.
+    """
     import torch
+    import torch._dynamo
+    import torch._inductor.config
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
 
     wanted = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(wanted, warn_only=torch.is_deterministic_algorithms_warn_only_enabled())
+    torch._dynamo.config.disable = torch._dynamo.config.suppress_errors = False  # noqa: SLF001 - no public name
+    os.environ.pop("TORCHDYNAMO_DISABLE", None)
+    if found := identity():
+        torch._inductor.config.cpp.cxx = (shlex.join(find_compiler()),)  # noqa: SLF001
+        kept, own = cache_dir(), hashlib.sha256(repr(found).encode()).hexdigest()[:16]
+        if Path(kept).name != own:  # that cache does not know the version of the compiler
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{kept}/{own}"
 
 
-def _reasons(error: BaseException) -> str:
+def reasons(error: BaseException) -> str:
     """Return the message of an error, and before it those of the errors that caused it."""
     earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     message = f"{type(error).__name__}: {str(error).strip()}"
-    return f"{_reasons(earlier)}; then {message}" if earlier is not None else message
+    return f"{reasons(earlier)}; then {message}" if earlier is not None else message

@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.utils import _pytree as tree
 
 from harness.engine.stepping.block import Advanced, Block
-from harness.engine.stepping.lanes import KINDS, LANES, Breach, Unsupported, Value, Writer
+from harness.engine.stepping.execution_mode import LANES
+from harness.engine.stepping.lanes import KINDS, Breach, Unsupported, Value, Writer
 from harness.engine.stepping.recording import Recorder, said_to_compile, write
 from harness.system.cpp import built
 

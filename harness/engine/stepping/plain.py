@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 class Plain:
     """Steps that are executed in Python, without compiling anything."""
 
+    mode = "plain"
     in_place = False
-    compiling = 0.0
-    why_not: Exception | None = None
+
+    def make(self, *_: object) -> None:
+        """Make nothing."""
 
     def advance(
         self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import functools
 import itertools
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from harness.engine.stepping.block import Advanced, Block, check_calls, check_returned, drawn, finite, split, stacked
-from harness.engine.stepping.making import kind_of, making, tell_compiler
+from harness.engine.stepping.making import kind_of, making, reasons, tell_compiler
 from harness.engine.stepping.noise import Noise, StepNoise
 from harness.engine.stepping.potential import Potential
-from harness.system.cpp import CompilerError, error_line
+from harness.system.cpp import CompilerError, error_line, lacks_space
 from harness.system.errors import BenchError
 from harness.system.memory import lacks_memory
 
@@ -39,8 +38,9 @@ _POTENTIALS: weakref.WeakValueDictionary[int, BoundPotential] = weakref.WeakValu
 
 
 class Update:
-    """Steps executed one by one by compiled functions: one for each kind of block, made when the kind first occurs."""
+    """Steps executed one by one by compiled functions: one for each kind of block."""
 
+    mode = "compiled"
     counts = True
     """Whether every step calls the potential; a recorded one is replayed without calls."""
 
@@ -48,9 +48,23 @@ class Update:
 
     def __init__(self, backend: str = "inductor") -> None:
         self.backend = backend
-        self.compiling = 0.0
-        self.why_not: Exception | None = None
         self._made: dict[tuple[bool, ...], Function] = {}
+
+    def make(self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block) -> None:
+        """Make the function for steps of blocks like this one. It is made when it is first called, on copies here."""
+        import torch
+
+        noise = _noise(block, 0)
+        copies = {name: leaf.clone() for name, leaf in state.items()}
+        batch = {name: leaf.to(theta.device) for name, leaf in (split(block.batches, 1)[0] or {}).items()}
+        potential.bind(batch or None)
+        with making(sampler):
+            made = self._made[kind_of(block)] = _compile(_update(sampler, potential, block), self.backend)
+            try:
+                made(theta.clone(), copies, block.h[0], block.T[0], noise)
+            except torch._dynamo.exc.BackendCompilerFailed as error:  # noqa: SLF001 - it has no public name
+                raise _of_compiler(error.inner_exception) from error
+        potential.take_counts()
 
     def advance(
         self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block
@@ -61,8 +75,7 @@ class Update:
         draws, log_weights = [], []
         lost = torch.zeros(len(theta), dtype=torch.int64, device=theta.device)
         for k, batch in enumerate(split(block.batches, len(block))):
-            noise = [slot[k] if slot.ndim else slot for slot in block.noise]
-            self._step(sampler, potential, batch, theta, state, block, (block.h[k], block.T[k], noise))
+            self._step(sampler, potential, batch, theta, state, block, (block.h[k], block.T[k], _noise(block, k)))
             draw = drawn(sampler, theta, state)
             lost = lost.where((lost > 0) | finite(draw), k + 1)
             if block.keep[k]:
@@ -85,24 +98,12 @@ class Update:
         now: tuple[Tensor, Tensor, list[Tensor]],
     ) -> None:
         potential.bind(batch)
-        kind = kind_of(block)
-        made = self._made.get(kind)
-        if made is not None:
-            made(theta, state, *now)
-            return
-        import torch
+        self._made[kind_of(block)](theta, state, *now)
 
-        began = time.perf_counter()
-        update = _update(sampler, potential, block)
-        made = self._made[kind] = _compile(update, self.backend)
-        with making(sampler):
-            try:
-                made(theta, state, *now)
-            except torch._dynamo.exc.BackendCompilerFailed as error:  # noqa: SLF001 - it has no public name
-                self.why_not = _of_compiler(error.inner_exception)
-                self._made[kind] = update
-                update(theta, state, *now)  # nothing was written yet
-        self.compiling += time.perf_counter() - began
+
+def _noise(block: Block, k: int) -> list[Tensor]:
+    """Return the noise of a step, in memory as in every other step: for other strides it would be compiled again."""
+    return [slot[k].reshape(-1).view(slot[k].shape) if slot.ndim else slot for slot in block.noise]
 
 
 class Opaque:
@@ -232,11 +233,12 @@ def _separate_copy(value: Tensor, before: Sequence[Tensor]) -> Tensor:
 
 
 def _of_compiler(error: Exception) -> Exception:
-    """Return an error of torch's compiler, with the C++ compiler's own message; raise a lack of memory or time."""
+    """Return an error of torch's compiler as a `CompilerError`, with the C++ compiler's own message if it has one."""
     if isinstance(error, BenchError) or lacks_memory(error):
-        raise error
+        return error
     output = getattr(error, "output", None)  # of a CppCompileError, whose text begins with the command
-    return CompilerError(f"the C++ compiler failed: {error_line(output)}") if isinstance(output, str) else error
+    said = f"the C++ compiler failed: {error_line(output)}" if isinstance(output, str) else reasons(error)
+    return CompilerError(said, lasting=not (isinstance(error, OSError) or lacks_space(said)))
 
 
 def _compile(update: Function, backend: str) -> Function:

@@ -82,10 +82,13 @@ def publish(
 def conclude(attempt: Attempt, result: AttemptResult) -> Attempt:
     """Publish the result of an attempt, with the checksums of its other files and its own: it is final from here on.
 
-    Returns the attempt that counts for the run. Raises `ValueError` if the attempt is already concluded.
+    Returns the attempt that counts for the run. Raises `ValueError` if the attempt is already concluded, or if it was
+    executed in another mode than its run's.
     """
     if (attempt.path / RESULT).exists():
         raise ValueError(f"{attempt.path} is already concluded")
+    if result.executed not in (None, mode := (read_json(attempt.path / "spec.json") or {}).get("compile")):
+        raise ValueError(f"{attempt.path} was executed {result.executed}, and its run is {mode}")
     files = {path.name: checksum(path) for path in sorted(attempt.path.iterdir()) if is_permanent(path.name)}
     content = json_bytes(sealed(document(replace(result, attempt=attempt.id, files=files))))
     attempt.event("finished" if result.status in FINAL else "failed", status=result.status)

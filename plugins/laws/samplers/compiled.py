@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from harness.contracts.sampler import Sampler as Base
 from harness.engine.gaussian import GaussianTask
 from harness.engine.loop import Loop
-from plugins.laws.law import Broken, Law, compiled, distance, draws, finish, streams, trajectory, varying
+from plugins.laws.law import Broken, Law, distance, draws, in_both_modes, streams, trajectory, varying
 
 if TYPE_CHECKING:
     from harness.contracts.sampler import Sampler
@@ -29,11 +29,8 @@ def check(sampler: Sampler) -> None:
     task = GaussianTask(variance=0.5)
     adapts = type(sampler).adapt is not Base.adapt
     path = trajectory(varying(sampler, task, STEPS), 1.0, burn_in=STEPS - 1 if adapts else 0)
-    plain, other = (
-        draws(end(Loop(task, sampler, path, streams(CHAINS), CHAINS, mode=mode)))
-        for mode, end in (("plain", finish), ("traced", compiled))
-    )
-    gap = distance(other, plain)
+    plain, other = in_both_modes(lambda mode: Loop(task, sampler, path, streams(CHAINS), CHAINS, mode=mode))
+    gap = distance(draws(other), draws(plain))
     if gap > TOLERANCE:
         raise Broken(f"within {STEPS} steps the compiled path leaves the plain one by {gap:.2g} of its size")
 

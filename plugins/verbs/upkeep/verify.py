@@ -241,7 +241,8 @@ class Verifier:
             found = studies.load(self.plugins, self.job.results, study) if study else None
             wanted = RunRequest(
                 [one.method], [f"{one.task.name}@{one.protocol}"], [spec.seed for spec in specs], one.chains,
-                one.budget, {"schedule": one.schedule.name, **given}, device=one.execution.device,
+                one.budget, {"schedule": one.schedule.name, "run.compile": one.execution.compile, **given},
+                device=one.execution.device,
             )  # fmt: skip
             meant = {(spec.key, spec.budget) for spec, _ in expand(self.plugins, wanted, study=found)}
             if not {(spec.key, spec.budget) for spec in specs} <= meant:

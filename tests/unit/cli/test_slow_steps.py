@@ -1,5 +1,6 @@
-"""What a command says where the steps of a long run are not compiled: once and why; the mode is in the key."""
+"""What a command does where the steps of a long run cannot be compiled: the mode that is executed is in the key."""
 
+import json
 import os
 import subprocess
 
@@ -7,6 +8,17 @@ import pytest
 from support import bench_words
 
 RUN = ["run", "--sampler", "sgld", "--task", "mixture5", "--seeds", "0-1", "--chains", "2", "--workers", "2"]
+
+FAILS = "#!/bin/sh\necho 'x.cpp:7: error: there is no such thing' >&2; exit 1\n"
+SCRIPTS = {
+    "c++-that-fails": FAILS,
+    # It compiles only code without vectors, so that neither the trial at the plan nor its identity fails.
+    "c++-that-fails-later": f"""#!/bin/sh
+code=$(mktemp); cat > "$code"
+if grep -q vector_size "$code"; then rm "$code"; {FAILS.splitlines()[1]}; fi
+g++ "$@" < "$code"; ended=$?; rm "$code"; exit $ended
+""",
+}
 
 
 @pytest.fixture
@@ -16,10 +28,13 @@ def bench(tmp_path):
     """
 
     def bench(*words, compiler):
-        script = tmp_path / compiler
-        script.write_text("#!/bin/sh\nexit 3\n")
-        script.chmod(0o700)
-        where = {"CXX": str(script)} if compiler == "c++-that-fails" else {"CXX": "", "PATH": str(tmp_path)}
+        script, where = tmp_path / compiler, {"CXX": ""}
+        if compiler.startswith("c++"):
+            script.write_text(SCRIPTS[compiler])
+            script.chmod(0o700)
+            where = {"CXX": str(script)}
+        elif compiler:
+            where["PATH"] = str(tmp_path)
         command = bench_words("--results", str(tmp_path / "results"), *words)
         environment = {**os.environ, "BENCH_CACHE": str(tmp_path / "cache"), **where}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -28,23 +43,47 @@ def bench(tmp_path):
     return bench
 
 
-def modes(bench, compiler):
-    _, shown, _ = bench("sql", "select distinct compile from run", "--csv", compiler=compiler)
-    return shown.split()[1:]
+@pytest.mark.parametrize("compiler", ["c++-that-fails", "c++-that-fails-later", "none"])
+def test_runs_that_cannot_be_compiled_are_plain_runs_by_their_key_and_are_done_once(bench, compiler):
+    code, _, said = bench(*RUN, "--budget", "steps=6000", compiler=compiler)
+    reason = "there is no such thing" if compiler.startswith("c++") else "no C++ compiler"
+    assert (code, said.count("is not compiled and takes more time"), said.count(reason)) == (0, 1, 1)
+    assert said.endswith("2 done\n")
+    _, shown, _ = bench("sql", "select distinct compile, executed from run join attempt using (run_key)", "--csv",
+                        compiler=compiler)  # fmt: skip
+    assert shown.split()[1:] == ["plain,plain"]
+    code, _, said = bench(*RUN, "--budget", "steps=6000", compiler=compiler)
+    assert (code, said.splitlines()[0]) == (0, "2 runs: 2 done before, 0 to do")
+    assert "compiled" not in said
+    _, shown, _ = bench("--json", "plan", *RUN[1:-2], "--budget", "steps=6000", compiler=compiler)
+    assert [row["to_do"] for row in json.loads(shown)] == [False, False]
 
 
-def test_a_compiler_that_fails_is_one_warning_and_the_run_is_still_compiled_by_its_key(bench):
-    code, _, said = bench(*RUN, "--budget", "steps=6000", compiler="c++-that-fails")
-    assert (code, said.count("steps are not compiled: "), said.count("exit code 3")) == (0, 1, 1)
-    assert modes(bench, "c++-that-fails") == ["compiled"]
-    _, shown, _ = bench("sql", "select distinct event from event where event = 'warning'", "--csv", compiler="none")
-    assert shown.split()[1:] == ["warning"]
+@pytest.mark.parametrize("compiler", ["c++-that-fails", "c++-that-fails-later", "none"])
+def test_a_mode_that_was_asked_for_and_is_impossible_is_an_error_and_writes_nothing(bench, tmp_path, compiler):
+    code, _, said = bench(*RUN, "--budget", "steps=6000", "--set", "run.compile=compiled", compiler=compiler)
+    assert (code, "run.compile" in said) == (2, True)
+    assert not [path for path in (tmp_path / "results").rglob("*.json") if path.name != "ledger.json"]
 
 
-def test_no_compiler_is_said_once_where_it_matters_and_the_runs_are_plain(bench):
-    code, _, said = bench(*RUN, "--budget", "steps=6000", compiler="none")
-    assert (code, said.count("long runs are not compiled and take more time")) == (0, 1)
-    assert modes(bench, "none") == ["plain"]
+def test_a_run_that_was_compiled_is_not_resumed_without_its_compiler(bench, tmp_path):
+    """Its attempt stays where it is; the run of the command is a plain one, under its own key."""
+    long = ["run", "--sampler", "sgld", "--task", "mixture5", "--seeds", "0", "--chains", "2", "--budget", "steps=6000"]
+    code, _, said = bench(*long, compiler="")
+    assert (code, "not compiled" in said) == (0, False)
+    (done,) = (tmp_path / "results" / "runs").glob("*/*/*")
+    for name in ("result.json", "draws.safetensors", "curves.safetensors"):
+        (done / name).unlink()  # as if it had been stopped
+    before = {path: path.read_bytes() for path in done.iterdir()}
+    code, _, said = bench(*long, compiler="c++-that-fails-later")
+    assert (code, said.count("is not compiled and takes more time")) == (0, 1)
+    assert {path: path.read_bytes() for path in done.iterdir()} == before
+    keys = {path.parent.name for path in (tmp_path / "results" / "runs").glob("*/*/*/result.json")}
+    assert len(keys) == 1
+    assert done.parent.name not in keys
+
+
+def test_short_runs_and_plain_ones_say_nothing_of_a_compiler(bench):
     for words in (["--budget", "steps=600"], ["--budget", "steps=6001", "--set", "run.compile=plain"]):
         code, _, said = bench(*RUN, *words, compiler="none")
         assert (code, "2 to do" in said, "not compiled" in said) == (0, True, False)

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from harness.results import environment
-from harness.runs.source import _equal, _plugin_packages, content_hash, source_hash
+from harness.runs.source import _equal, content_hash, plugin_packages, source_hash
 from harness.system.errors import PluginError
 
 
@@ -69,7 +69,7 @@ def test_a_base_class_in_the_package_of_another_plugin_is_covered(package, tmp_p
     (other / "__init__.py").write_text("")
     (other / "base.py").write_text("X = 1\n")
     (package / "method.py").write_text("from examplepkgtwo.base import X\nclass A: pass\n")
-    monkeypatch.setattr("harness.runs.source._plugin_packages", lambda: {"examplepkgtwo": "another"})
+    monkeypatch.setattr("harness.runs.source.plugin_packages", lambda: {"examplepkgtwo": "another"})
     before = digest("examplepkg.method:A")
     (other / "base.py").write_text("X = 3\n")
     assert digest("examplepkg.method:A") != before
@@ -155,7 +155,7 @@ def test_versions_of_what_a_plugin_depends_on_are_covered(package, tmp_path, mon
     extra = '; extra == "fast"' if how == "of an extra" else ""
     install(site, "examplebase", "1.0", [f"exampledep{extra}"] if how not in ("declared", "imported") else [])
     (package / "method.py").write_text(f"import torch\n{'import exampledep' * (how == 'imported')}\nclass A: pass\n")
-    monkeypatch.setattr("harness.runs.source._plugin_packages", lambda: {"examplepkg": "exampledist"})
+    monkeypatch.setattr("harness.runs.source.plugin_packages", lambda: {"examplepkg": "exampledist"})
     hashes = {}
     for version in ("1.0", "1.1"):
         install(site, "exampledep", version)
@@ -165,7 +165,7 @@ def test_versions_of_what_a_plugin_depends_on_are_covered(package, tmp_path, mon
 
 
 def test_the_built_in_plugins_are_rooms():
-    assert {"plugins", "tasks"} <= set(_plugin_packages())
+    assert {"plugins", "tasks"} <= set(plugin_packages())
 
 
 def test_errors_name_the_module(package):

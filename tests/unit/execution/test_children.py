@@ -18,7 +18,7 @@ from support import bench, bench_words
 from harness.analysis.diagnostics import counting
 from harness.cli.app import run
 from harness.runs import children
-from harness.system.cpp import built
+from harness.system import cpp
 from harness.system.errors import RunError, UsageError
 
 
@@ -137,7 +137,7 @@ def test_what_observers_need_is_compiled_while_torch_is_imported(tmp_path, monke
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
     if not compiler:
         monkeypatch.setenv("PATH", "")
-    built.cache_clear()
+    cpp._built.cache_clear()
     before = set(threading.enumerate())
     children._compile_meanwhile.__wrapped__()
     for thread in set(threading.enumerate()) - before:
@@ -145,7 +145,7 @@ def test_what_observers_need_is_compiled_while_torch_is_imported(tmp_path, monke
     assert len([*tmp_path.rglob("*.so")]) == compiler
     assert (counting.code.__wrapped__() is not None) == compiler
     assert len([*tmp_path.rglob("*.so")]) == compiler  # it is what observers load
-    built.cache_clear()
+    cpp._built.cache_clear()
 
 
 RUN_SGLD = ["run", "--sampler", "sgld", "--task", "gaussian2d", "--budget", "steps=20", "--seeds", "0"]

@@ -15,6 +15,8 @@ from harness.cli.app import run as bench
 from harness.contracts.randomness import Streams
 from harness.contracts.registry import registry
 from harness.engine.loop import Loop
+from harness.engine.stepping.execution_mode import lack
+from harness.engine.stepping.making import UncompiledError
 from harness.results.ledger.ledger import Ledger
 from harness.runs import plugin_metadata
 from harness.runs.plan import RunRequest, plan
@@ -53,11 +55,11 @@ def path(step_size, steps, task, *, keep=True):
     return made if keep else replace(made, keep=~made.keep, temperature=0 * made.temperature)
 
 
-def loop(sampler, steps, warm=None, chains=(0, 1, 2)):
+def loop(sampler, steps, warm=None, chains=(0, 1, 2), mode="plain"):
     """`steps` steps after `warm`, (optimiser, step size, steps)."""
     task, streams = Points(), [Streams(5, chain, ("points",)) for chain in chains]
     first = (warm[0], path(*warm[1:], task, keep=False)) if warm else None
-    return Loop(task, sampler, path(0.01, steps, task), streams, len(chains), warm_start=first)
+    return Loop(task, sampler, path(0.01, steps, task), streams, len(chains), warm_start=first, mode=mode)
 
 
 def at_zero(made):
@@ -72,11 +74,17 @@ def test_the_first_positions_are_those_of_a_run_of_the_optimiser(optimiser):
     assert torch.equal(started.theta, run_loop(loop(optimiser, 40)).theta)
 
 
-def test_the_reason_why_a_warm_start_is_not_compiled_is_the_loops():
-    made = loop(SGLD(), 10, (Adam(), 0.01, 40))
-    assert made.why_not is None
-    made.warm.stepper.why_not = error = RuntimeError("no compiler")
-    assert made.why_not is error
+class Unwritten(Adam):
+    """An optimiser whose step cannot be written as code."""
+
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(torch.fft.ifft(torch.fft.fft(theta)).real, state, potential, h, T, noise)
+
+
+def test_a_run_whose_warm_start_cannot_be_compiled_is_not_begun():
+    assert loop(SGLD(), 10, (Unwritten(), 0.01, 40)).executed == "plain"
+    with pytest.raises(UncompiledError, match="fft" if lack() is None else "compiler"):
+        loop(SGLD(), 10, (Unwritten(), 0.01, 40), mode="compiled")
 
 
 def test_minibatches_go_on_where_the_warm_start_ends():

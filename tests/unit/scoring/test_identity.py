@@ -39,6 +39,7 @@ EXCLUDED = {
     "environment.cudnn_benchmark": "of a run on a GPU, asked for by the setting of this name, which is in the run key",
     "environment.matmul_precision": "of a run on a GPU, asked for by a setting in the run key",
     "environment.packages": "those that plugins need beyond the harness are in the hashes of their sources",
+    "environment.compiler": "numbers agree within rounding, and the law is the same; the mode is in the run key",
     "environment.code": "the hashes of the sources say it of plugins, `engine` of the harness",
 }
 """What a run's canonical form and its environment (environment.json) have that is not in a row's identity, and why.

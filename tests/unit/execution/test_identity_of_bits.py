@@ -1,0 +1,191 @@
+"""All that can change a bit of a run, in one table: with each, the run key or the environment's id is another one."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+import torch
+from specs import made
+from support import make_loop, run_loop
+
+from harness.contracts import user_files
+from harness.engine.stepping.execution_mode import lack
+from harness.results import environment, spec
+from harness.system import cpp
+from plugins.samplers.sgld import SGLD
+from plugins.schedules.constant import Constant
+from tasks.synthetic.mixture5 import Mixture5
+
+compiled = pytest.mark.skipif(lack() is not None, reason=f"compiled: {lack()}")
+
+
+def identity(one):
+    """What says which bits a run has: the run's key, and the id of the environment of this process."""
+    return one.key, environment.collect("cpu", ())["id"]
+
+
+@pytest.fixture
+def wrapped(tmp_path, monkeypatch):
+    """Make a compiler the one of this process that calls the usual one with one more flag, and says that it is it."""
+
+    real, path = cpp.find_compiler()[0], tmp_path / "wrapped"
+
+    def wrap(flag="", version=""):
+        says = f"echo 'gcc version {version}' >&2" if version else ":"
+        path.write_text(f'#!/bin/sh\ncase "$*" in *-dM*) {says};; esac\nexec {real} {flag} "$@"\n')
+        path.chmod(0o700)
+        monkeypatch.setenv("CXX", str(path))
+
+    return wrap
+
+
+EXECUTION = {
+    "the mode": {"compile": "compiled"},
+    "the kind of device": {"device": "cuda"},
+    "the floating-point type": {"dtype": "float32"},
+    "deterministic algorithms": {"deterministic": False},
+    "TF32": {"device": "cuda", "tf32": True},
+    "cuDNN's choice of algorithms": {"device": "cuda", "cudnn_benchmark": True},
+}
+
+
+@pytest.mark.parametrize("what", EXECUTION)
+def test_how_a_run_is_executed_is_in_its_key(what):
+    one = made(0)
+    before = replace(one, execution=replace(one.execution, device=EXECUTION[what].get("device", "cpu")))
+    before = one if EXECUTION[what].keys() == {"device"} else before
+    assert replace(before, execution=replace(before.execution, **EXECUTION[what])).key != before.key
+
+
+PARTS = {
+    "the code of the sampler": lambda one: replace(one, sampler=replace(one.sampler, source="1" * 64)),
+    "the code of the schedule": lambda one: replace(one, schedule=replace(one.schedule, source="1" * 64)),
+    "the code of the task": lambda one: replace(one, task=replace(one.task, source="1" * 64)),
+    "the code of the warm start": lambda one: replace(one, warm_source="1" * 64),
+    "a setting": lambda one: replace(one, task=replace(one.task, params={**one.task.params, "a": 2.0})),
+    "the version of the task": lambda one: replace(one, task_version=one.task_version + 1),
+    "the data": lambda one: replace(one, data="1" * 64),
+    "the seed": lambda one: replace(one, seed=one.seed + 1),
+    "the chains": lambda one: replace(one, chains=one.chains + 1),
+    "the steps": lambda one: replace(one, steps=one.steps + 1),
+}
+
+
+@pytest.mark.parametrize("what", PARTS)
+def test_what_is_executed_is_in_the_key(what):
+    assert PARTS[what](made(0)).key != made(0).key
+
+
+def test_the_number_of_the_engine_is_in_the_key(monkeypatch):
+    before = made(0).key
+    monkeypatch.setattr(spec, "ENGINE", spec.ENGINE + 1)
+    assert made(0).key != before
+
+
+def test_the_content_of_a_file_of_the_user_is_in_the_key(tmp_path):
+    keys = set()
+    for content in ("1", "2"):
+        (tmp_path / "file").write_text(content)
+        file = user_files.identify(str(tmp_path / "file"), "task.file")
+        one = made(0)
+        keys.add(replace(one, task=replace(one.task, params={"file": file})).key)
+    assert len(keys) == 2
+
+
+@compiled
+@pytest.mark.parametrize(
+    "how",
+    [{"version": "99.9.9"}, {"flag": "-ffast-math"}, {"flag": "-DSOMETHING"}],
+    ids=["version", "arithmetic", "macros"],
+)
+def test_another_compiler_is_another_environment(wrapped, how):
+    before = identity(made(0))
+    wrapped(**how)
+    assert identity(made(0))[1] != before[1]
+
+
+@compiled
+def test_the_instructions_that_the_compiler_may_use_are_in_the_environment(wrapped):
+    wrapped(flag="-DNOTHING")
+    there = environment.collect("cpu", ())["compiler"]
+    wrapped(flag="-DNOTHING -D__AVX999F__=1")
+    cpp._identity.cache_clear()
+    here = environment.collect("cpu", ())["compiler"]
+    assert {*here["instructions"]} - {*there["instructions"]} == {"AVX999F"}
+    assert here["macros"] != there["macros"]
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("harness.system.cpp.FLAGS", ("-std=c++17", "-O1", "-shared", "-fPIC")), ("harness.results.environment.LANES", 4)],
+)
+def test_flags_and_the_width_of_vectors_are_in_the_environment(monkeypatch, name, value):
+    before = identity(made(0))
+    monkeypatch.setattr(name, value)
+    cpp._identity.cache_clear()
+    assert identity(made(0))[1] != before[1]
+    cpp._identity.cache_clear()
+
+
+@compiled
+def test_whether_sums_over_draws_are_compiled_is_in_the_environment(monkeypatch):
+    """A plain run has the same draws without a compiler, but its metrics are rounded in another way."""
+    before = identity(made(0))
+    with monkeypatch.context() as patch:
+        patch.setattr("harness.analysis.diagnostics.counting.code", lambda: None)
+        assert identity(made(0))[1] != before[1]
+    monkeypatch.setenv("CXX", "false")
+    assert identity(made(0))[1] != before[1]
+
+
+def test_no_path_of_the_compiler_is_in_the_environment(wrapped, tmp_path):
+    wrapped(flag="-DSOMETHING")
+    assert str(tmp_path) not in str(environment.collect("cpu", ()))
+
+
+def test_threads_and_versions_are_in_the_environment(monkeypatch):
+    before, threads = identity(made(0)), torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads + 1)
+        assert identity(made(0))[1] != before[1]
+    finally:
+        torch.set_num_threads(threads)
+    assert identity(made(0)) == before
+    known = environment.requirements
+    monkeypatch.setattr(environment, "requirements", lambda names: known(names) | {"numpy": "99.0"})
+    assert identity(made(0))[1] != before[1]
+
+
+@pytest.mark.parametrize("field", ["cpu_features", "variables", "libc"])
+def test_what_else_decides_arithmetic_is_in_the_environment(field):
+    record = environment.collect("cpu", ())
+    if field not in record:
+        pytest.skip(f"environment.json has no {field} yet")
+    altered = {name: value for name, value in record.items() if name != "id"} | {field: "other"}
+    assert environment._digest(altered) != record["id"]
+
+
+def test_variables_that_decide_arithmetic_are_in_the_environment(monkeypatch):
+    before = environment.collect("cpu", ())
+    if "variables" not in before:
+        pytest.skip("environment.json has no variables yet")
+    for name in ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA"):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, "AVX2" if os.environ.get(name) != "AVX2" else "AVX512")
+            assert environment.collect("cpu", ())["id"] != before["id"], name
+
+
+@compiled
+def test_code_from_the_cache_gives_the_bits_of_code_that_was_just_made(tmp_path, monkeypatch):
+    """A hit needs the identity of the compiler that made the code: see test_cpp."""
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
+    ends = []
+    for _ in range(2):
+        cpp._built.cache_clear()
+        ends.append(run_loop(make_loop(Mixture5(), SGLD(), Constant(step_size=0.05), 50, mode="compiled")).theta)
+    assert len([*tmp_path.rglob("*.so")]) >= 1
+    assert torch.equal(*ends)
+    cpp._built.cache_clear()
