@@ -26,7 +26,7 @@ from harness.results.records import AttemptResult, Status, Value
 from harness.results.spec import RunSpec
 from harness.runs import undeclared
 from harness.runs.failure import fail_all, writing
-from harness.runs.limit import OutOfTimeError
+from harness.runs.limit import OutOfTimeError, interrupted_after
 from harness.runs.resume import TRUTH, Arrays, build, check_code, open_attempt
 from harness.runs.truths import checksum
 from harness.runs.worker import Job
@@ -74,7 +74,8 @@ class Session:
         began = time.perf_counter()
         first: Loop | None = None
         try:
-            first = build(specs, job)  # what cannot work is refused before anything is written
+            with interrupted_after(job.timeout):
+                first = build(specs, job)  # what cannot work is refused before anything is written
         except MemoryError:
             build(specs[:1], job)  # otherwise fewer of them may fit
         building = time.perf_counter() - began
