@@ -204,7 +204,6 @@ class Session:
     def conclude(self) -> None:
         """Write the result of each run separately, so that an observer that fails does not affect the other runs."""
         self.check_folders()
-        self._warn_of_undeclared_files()
         written = []
         with ThreadPoolExecutor(WRITERS) as pool:
             for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
@@ -214,6 +213,7 @@ class Session:
                     trace = traceback.format_exc()
                     fail_all([attempt], [spec], error, trace, self.send, self._steps(), self._share())
                 else:
+                    self._warn_of_undeclared_files()
                     written.append(pool.submit(self._conclude, run, attempt, spec, outcome))
         for future in written:
             future.result()
