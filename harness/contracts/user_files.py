@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from harness.system.errors import DataError, UsageError
+from harness.system.errors import DataError, UsageError, why
 from harness.system.files import regular, write_whole
 
 FOLDER = "files"
@@ -78,14 +78,17 @@ def named_in(params: Mapping[str, Any]) -> list[str]:
 def keep(identified: str, folder: Path) -> None:
     """Copy the file with this content into a folder, under its checksum, unless it is there.
 
-    Raise `DataError` if no known file has this content, or if it changes while it is copied.
+    Raise `DataError` if no known file has this content, if it changes while it is copied, or if it cannot be written.
     """
     source, digest = Path(locate(identified)), identified.partition(":")[2]
     if source == folder / digest:
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    with regular(source) as stream:
-        write_whole(folder / digest, _verified(stream, digest))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with regular(source) as stream:
+            write_whole(folder / digest, _verified(stream, digest))
+    except OSError as error:
+        raise DataError(f"{folder / digest} cannot be written: {why(error)}") from error
 
 
 def _verified(stream: IO[bytes], digest: str) -> Iterator[bytes]:

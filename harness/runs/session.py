@@ -27,7 +27,7 @@ from harness.results.records import AttemptResult, Status, Value
 from harness.results.spec import RunSpec
 from harness.runs import undeclared
 from harness.runs.failure import fail_all, writing
-from harness.runs.limit import OutOfTimeError
+from harness.runs.limit import OutOfTimeError, interrupted_after
 from harness.runs.resume import TRUTH, Arrays, build, check_code, open_attempt
 from harness.runs.truths import checksum
 from harness.runs.worker import Job
@@ -75,7 +75,8 @@ class Session:
         began = time.perf_counter()
         first: Loop | None = None
         try:
-            first = build(specs, job)  # what cannot work is refused before anything is written
+            with interrupted_after(job.timeout):
+                first = build(specs, job)  # what cannot work is refused before anything is written
         except MemoryError:
             build(specs[:1], job)  # otherwise fewer of them may fit
         building = time.perf_counter() - began
@@ -204,7 +205,6 @@ class Session:
     def conclude(self) -> None:
         """Write the result of each run separately, so that an observer that fails does not affect the other runs."""
         self.check_folders()
-        self._warn_of_undeclared_files()
         written = []
         with ThreadPoolExecutor(WRITERS) as pool:
             for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
@@ -214,6 +214,7 @@ class Session:
                     trace = traceback.format_exc()
                     fail_all([attempt], [spec], error, trace, self.send, self._steps(), self._share())
                 else:
+                    self._warn_of_undeclared_files()
                     written.append(pool.submit(self._conclude, run, attempt, spec, outcome))
         for future in written:
             future.result()

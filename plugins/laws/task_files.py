@@ -11,6 +11,7 @@ from harness.contracts import data
 from harness.contracts.parameters import check, schema
 from harness.contracts.randomness import Streams
 from harness.runs import undeclared
+from harness.system.files import write_whole
 
 if TYPE_CHECKING:
     from harness.contracts.task import Task
@@ -38,7 +39,7 @@ def law_bytes_are_in_the_key(task: Task) -> None:
     for field, path in files.items():
         with tempfile.TemporaryDirectory() as folder:
             other = Path(folder, "other")
-            other.write_bytes(Path(path).read_bytes() + b"\n")
+            write_whole(other, Path(path).read_bytes() + b"\n", sync=False)
             same = check(field, str(other), kind.__name__) == check(field, path, kind.__name__)
         assert not same, f"another content of the file of {field.name} leaves the run key as it is"
     for file in task.datasets:

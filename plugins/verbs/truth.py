@@ -44,6 +44,7 @@ def truth(
         bench truth my-task
         bench truth my-task --set task.scale=2 --draws 8000
     """
+    from harness.contracts import user_files
     from harness.contracts.reference import Reference
     from harness.results.ledger.ledger import Ledger
     from harness.runs import truths
@@ -67,6 +68,8 @@ def truth(
     note = f"stored before in {path}; delete it to compute it again"
     if record is None:
         ledger.prepare()
+        for file in spec.files():
+            user_files.keep(file, here.results / user_files.FOLDER)
         names = tuple(sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged}))
         job = Job([spec], here.results, "cpu", "cpu", 1, here.plugins, names, data_files(facts))
         made = call("plugins.verbs.upkeep.truth:compute", job, draws, listen=lambda _, sent: context.say(sent["text"]))

@@ -12,8 +12,13 @@ from support import make_loop, run_loop
 
 from harness.contracts import user_files
 from harness.engine.stepping.execution_mode import lack
-from harness.results import environment, spec
+from harness.results import environment, spec, verification
+from harness.results.ledger.attempt import Attempt
+from harness.results.records import AttemptResult
+from harness.results.spec import Origin
+from harness.runs import uncompiled
 from harness.system import cpp
+from harness.system.files import read_json, sealed, write_json
 from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
 from tasks.synthetic.mixture5 import Mixture5
@@ -178,6 +183,54 @@ def test_variables_that_decide_arithmetic_are_in_the_environment(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setenv(name, "AVX2" if os.environ.get(name) != "AVX2" else "AVX512")
             assert environment.collect("cpu", ())["id"] != before["id"], name
+
+
+def test_a_result_of_another_mode_than_its_runs_is_not_concluded_and_not_believed(ledger):
+    attempt = Attempt.create(ledger.runs, made(0), environment.collect("cpu", ()))
+    result = AttemptResult(run_key=made(0).key, status="done", executed="compiled")
+    with pytest.raises(ValueError, match="was executed compiled, and its run is plain"):
+        attempt.conclude(result)
+    attempt.conclude(replace(result, executed="plain"))
+    assert not list(verification.of_attempt(made(0).key, attempt))
+    record = read_json(attempt.path / "result.json")
+    del record["sha256"]
+    write_json(attempt.path / "result.json", sealed(record | {"executed": "compiled"}))
+    (damage,) = verification.of_attempt(made(0).key, attempt)
+    assert damage.what == "was executed compiled, and its run is plain"
+
+
+@pytest.fixture
+def facts(tmp_path, monkeypatch):
+    """What is known of runs that cannot be compiled, which is nothing yet."""
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
+    monkeypatch.setattr(uncompiled, "_known", {})
+    return uncompiled._known
+
+
+def test_that_a_run_cannot_be_compiled_is_known_of_this_run_and_this_compiler_only(facts, monkeypatch):
+    run, other = made(0, compile="compiled"), made(0, compile="compiled", chains=3)
+    uncompiled.keep(run, "no such instruction", lasting=True)
+    for _ in range(2):
+        assert uncompiled.why(run) == "no such instruction"
+        assert uncompiled.why(made(5, compile="compiled")) == "no such instruction"  # another seed
+        assert uncompiled.why(other) is uncompiled.why(made(0)) is None
+        facts.clear()  # as in another process
+    monkeypatch.setattr(uncompiled, "identity", lambda: {"version": "99"})
+    assert uncompiled.why(run) is None
+
+
+def test_a_disk_that_was_full_is_known_of_this_command_only(facts):
+    run = made(0, compile="compiled")
+    uncompiled.keep(run, "no space left", lasting=False)
+    assert uncompiled.why(run) == "no space left"
+    facts.clear()
+    assert uncompiled.why(run) is None
+
+
+def test_a_mode_is_asked_for_by_a_setting_alone():
+    asked = {value: made(0, origins={"run.compile": Origin(value, "user")}) for value in ("compiled", "none", None)}
+    assert [uncompiled.asked_mode(one) for one in asked.values()] == ["compiled", None, None]
+    assert uncompiled.asked_mode(made(0, compile="compiled")) is None
 
 
 @compiled
