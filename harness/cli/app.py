@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
-import io
 import os
 import platform
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +18,7 @@ from harness.cli.conversion import convert_as_needed
 from harness.contracts.entry_points import HARNESS
 from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError, why
 from harness.system.memory import lacks_memory, memory_limit
+from harness.system.streams import unwritten
 
 COMPLETION = "_BENCH_COMPLETE"
 """The environment variable by which a shell asks for completions."""
@@ -256,30 +256,24 @@ def _format(name: str) -> str:
 def run(arguments: list[str]) -> int:
     """Run a command, print its result and return its exit code."""
     debug = "--debug" in arguments or bool(os.environ.get("BENCH_DEBUG"))
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # for characters that the terminal's encoding lacks
+    answer: Any = None
     try:
         answer = app(front(repeat(arguments)), standalone_mode=False)
         code = answer if isinstance(answer, int) else 0 if answer is None else context.show(answer)
-    except BrokenPipeError:
-        sys.stdout = sys.__stderr__  # the reader has ended; there is nothing to flush to it
-        return 0
     except SystemExit as stop:
-        if _typer_ended(arguments):
-            return 0
-        return _fail(f"a plugin ended the program (exit code {stop.code})", PluginError.exit_code, debug=debug)
+        if isinstance(stop.__context__, OSError):  # typer ends the program at a broken pipe, whoever wrote to it
+            return _fail(*_message(stop.__context__), debug=debug)
+        code = 0
+        if COMPLETION not in os.environ and not any(word.endswith("-completion") for word in arguments):
+            return _fail(f"a plugin ended the program (exit code {stop.code})", PluginError.exit_code, debug=debug)
     except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - any error becomes a message to the user
         return _fail(*_message(error), debug=debug)
     if code == INTERRUPTED:  # typer catches Ctrl-C and returns only an exit code
         return _fail(*_message(KeyboardInterrupt()), debug=False)
+    lost = unwritten()
+    if lost and (lost.errno != errno.EPIPE or getattr(answer, "changed", False)):  # as `bench ls runs | head` ends
+        return _fail(f"the result could not be written to stdout: {lost.strerror or lost}", code or 1, debug=False)
     return code
-
-
-def _typer_ended(arguments: list[str]) -> bool:
-    """Return whether typer itself raised a `SystemExit`: after completions, or because the reader of a pipe ended."""
-    completed = COMPLETION in os.environ or any(word.endswith("-completion") for word in arguments)
-    return completed or type(sys.stdout).__name__ == "PacifyFlushWrapper"
 
 
 def _message(error: BaseException) -> tuple[str, int]:

@@ -61,11 +61,11 @@ def run(
             raise
         return Result(notes=["ended by SIGTERM; repeat the command to resume"])
     if outcome.detached:
-        return Result(records=Records(lambda: _rows(planned, ledger)))
+        return Result(records=Records(lambda: _rows(planned, ledger)), changed=True)
     rows = Records(lambda: _rows(planned, ledger))
     standings = [p.standing if p.standing.cached else ledger.standing(p.spec.key) for p in planned]
     failed = any(standing.status != Status.DONE for standing in standings)
-    return Result(records=rows, exit_code=outcome.exit_code or int(failed))
+    return Result(records=rows, exit_code=outcome.exit_code or int(failed), changed=True)
 
 
 def _rows(planned: Sequence[Any], ledger: Any) -> list[dict[str, Any]]:

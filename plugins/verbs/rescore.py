@@ -68,6 +68,7 @@ def rescore(
         [*rows, *refused],
         notes=_notes(rows, found),
         exit_code=int(bool(refused)),
+        changed=True,
     )
 
 

@@ -93,7 +93,7 @@ def score(
     job = Job([spec], here.results, "cpu", "cpu", 1, here.plugins, names, data)
     declared = Declared(file.absolute(), passes, warmup)
     attempt = call("plugins.verbs.upkeep.elsewhere:measure", job, declared, listen=lambda *_: None)
-    return Result(*_answer(context.store(), attempt))
+    return Result(*_answer(context.store(), attempt), changed=True)
 
 
 def _answer(store: Any, attempt: str) -> tuple[list[Any], list[dict[str, Any]]]:

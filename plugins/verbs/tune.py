@@ -196,7 +196,7 @@ def _result(found: Mapping[Any, Mapping[str, Any]], jobs: Sequence[_Job], study:
     rows = [{**one, "tuned": _words(one["settings"])} for one in found.values()]
     title = "Tuned settings; objective on the tuning seeds, which flatters the best of many trials"
     return Result([Table(title, COLUMNS, rows, keys=2)] if rows else [], list(found.values()), notes=notes,
-                  exit_code=int(bool(lost)))  # fmt: skip
+                  exit_code=int(bool(lost)), changed=True)  # fmt: skip
 
 
 def _why(job: _Job) -> str:
