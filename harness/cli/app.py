@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import functools
 import importlib
 import os
 import platform
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +19,7 @@ from harness.cli import context, front, repeat
 from harness.cli.conversion import convert_as_needed
 from harness.contracts.entry_points import HARNESS
 from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError, why
+from harness.system.files import user_path
 from harness.system.memory import lacks_memory, memory_limit
 from harness.system.streams import unwritten
 
@@ -122,11 +125,26 @@ def _command(name: str, files: tuple[str, ...]) -> Any:
     group = verb if isinstance(verb, typer.Typer) else _app()
     with plugin_code(f"verb {name}"):
         if group is not verb:
-            group.command(name)(verb)
+            group.command(name)(_with_user_paths(verb))
         command = typer.main.get_command(group)
     for one in (command, *getattr(command, "commands", {}).values()):
         _prepare_help(one)
     return command
+
+
+def _with_user_paths(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a verb that gets each path among its arguments as `user_path` returns it."""
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, list):
+            return [replaced(one) for one in value]
+        return user_path(value) if isinstance(value, Path) else value
+
+    @functools.wraps(verb)
+    def called(**given: Any) -> Any:
+        return verb(**{name: replaced(value) for name, value in given.items()})
+
+    return called
 
 
 def _prepare_help(command: Any) -> None:
@@ -188,7 +206,14 @@ def options(
         typer.Option("--results", metavar="DIR", help="Results folder; default: BENCH_RESULTS, else ./bench-results."),
     ] = None,
     plugin: Annotated[
-        list[str] | None, typer.Option("--plugin", metavar="FILE", help="Load a plugin file.", is_eager=True)
+        list[str] | None,
+        typer.Option(
+            "--plugin",
+            metavar="FILE",
+            help="Load a plugin file.",
+            is_eager=True,
+            callback=lambda files: [str(user_path(file)) for file in files or ()],
+        ),
     ] = None,
     form: Annotated[
         str,
@@ -239,12 +264,12 @@ def options(
 
 def _place(folder: str) -> Path:
     """Return the absolute path of the results folder, or of the cached copy of a folder on a web server."""
-    if not folder.startswith(("http:", "https:")):
-        return Path(folder).absolute()
-    from harness.results.store import web
+    if folder.startswith(("http:", "https:")):
+        from harness.results.store import web
 
-    url = web.address(Path(folder))
-    return web.fetched(url) if url else Path(folder).absolute()
+        if url := web.address(Path(folder)):
+            return web.fetched(url)
+    return user_path(folder).absolute()
 
 
 def _format(name: str) -> str:

@@ -8,13 +8,13 @@ import tempfile
 from pathlib import Path
 
 from harness.system.errors import DataError
-from harness.system.files import SEAL, read_json, seal_holds, sealed, write_json
+from harness.system.files import SEAL, read_json, seal_holds, sealed, user_path, write_json
 
 
 def folder(kind: str) -> Path:
     """Return the folder for one kind of entries: in `BENCH_CACHE` if that is set, else in the user's cache folder."""
     place = os.environ.get("BENCH_CACHE")
-    return (Path(place) if place else of_user()) / kind
+    return (user_path(place) if place else of_user()) / kind
 
 
 def of_user() -> Path:

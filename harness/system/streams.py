@@ -41,7 +41,7 @@ def secure() -> None:
             os.fstat(number)
         except OSError:  # the lowest number that is free is this one; writes to stdout will fail, as they did before
             opened = os.open(os.devnull, os.O_WRONLY if number == STDERR else os.O_RDONLY)
-            os.set_inheritable(opened, True)  # noqa: FBT003 - the parameter has no name
+            os.set_inheritable(opened, True)
     for number, name in ((1, "stdout"), (STDERR, "stderr")):
         raw, encoding = _Descriptor(number, "w", closefd=False), getattr(getattr(sys, name), "encoding", None)
         lines = name == "stderr" or raw.isatty()
