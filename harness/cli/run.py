@@ -53,7 +53,6 @@ def run(
     places = local.slots(named, workers)
     ledger = Ledger(context.current().results)
     planned = plan(context.plugins(), asked, ledger, rates.measured(ledger, places[0]))
-    ledger.prepare()  # after the plan, so that a refused command makes no folder
     try:
         outcome = execute(planned, places, retry=retry, long_is_fine=yes, timeout=limit, draws=draws)
     except local.PreemptedError:

@@ -164,7 +164,6 @@ def _execute(
     if not found.planned:
         return False
     context.say(f"{name}: {', '.join(dict.fromkeys(p.spec.method for p in found.planned))}")
-    Ledger(context.current().results).prepare()
     try:
         outcome = execute(found.planned, places, retry=retry, long_is_fine=yes, timeout=limit)
     except UsageError as refusal:  # it would take over a day; the other tables are run

@@ -17,6 +17,7 @@ from harness.reporting.report import Column, Result, Table
 from harness.reporting.scoring.formatting import number
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
+from harness.results.spec import MAX_CHAINS
 from harness.runs import local, studies
 from harness.runs.plan import Planned, RunRequest, parse_settings, plan
 from harness.runs.plugin_metadata import task_facts
@@ -103,7 +104,7 @@ def tune(
             autocompletion=options.BUDGETS,
         ),
     ] = "quick",
-    chains: Annotated[int, typer.Option("--chains", min=1, max=100_000, help="Chains per run.")] = 8,
+    chains: Annotated[int, typer.Option("--chains", min=1, max=MAX_CHAINS, help="Chains per run.")] = 8,
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=100, help="Runs per trial, each with its own seed.")] = 2,
     objective_: Annotated[
         str | None,
