@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import sys
 
+from harness.system.streams import secure
+
 GLOBAL = {
     "--results": True, "--plugin": True, "--format": True, "--json": False, "--csv": False, "--debug": False,
     "--version": False, "--launcher": True, "--launcher-setting": True, "--detach": False,
@@ -18,6 +20,7 @@ GARBAGE = 50_000
 def main(arguments: list[str] | None = None) -> None:
     """Run the command and exit with its code. This is the entry point of `bench`."""
     gc.set_threshold(GARBAGE)
+    secure()
     try:
         from harness.cli.app import run
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import functools
 import importlib
-import io
 import os
 import platform
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +19,9 @@ from harness.cli import context, front, repeat
 from harness.cli.conversion import convert_as_needed
 from harness.contracts.entry_points import HARNESS
 from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError, why
+from harness.system.files import user_path
 from harness.system.memory import lacks_memory, memory_limit
+from harness.system.streams import unwritten
 
 COMPLETION = "_BENCH_COMPLETE"
 """The environment variable by which a shell asks for completions."""
@@ -122,11 +125,26 @@ def _command(name: str, files: tuple[str, ...]) -> Any:
     group = verb if isinstance(verb, typer.Typer) else _app()
     with plugin_code(f"verb {name}"):
         if group is not verb:
-            group.command(name)(verb)
+            group.command(name)(_with_user_paths(verb))
         command = typer.main.get_command(group)
     for one in (command, *getattr(command, "commands", {}).values()):
         _prepare_help(one)
     return command
+
+
+def _with_user_paths(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a verb that gets each path among its arguments as `user_path` returns it."""
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, list):
+            return [replaced(one) for one in value]
+        return user_path(value) if isinstance(value, Path) else value
+
+    @functools.wraps(verb)
+    def called(**given: Any) -> Any:
+        return verb(**{name: replaced(value) for name, value in given.items()})
+
+    return called
 
 
 def _prepare_help(command: Any) -> None:
@@ -185,7 +203,14 @@ def options(
         typer.Option("--results", metavar="DIR", help="Results folder; default: BENCH_RESULTS, else ./bench-results."),
     ] = None,
     plugin: Annotated[
-        list[str] | None, typer.Option("--plugin", metavar="FILE", help="Load a plugin file.", is_eager=True)
+        list[str] | None,
+        typer.Option(
+            "--plugin",
+            metavar="FILE",
+            help="Load a plugin file.",
+            is_eager=True,
+            callback=lambda files: [str(user_path(file)) for file in files or ()],
+        ),
     ] = None,
     form: Annotated[
         str,
@@ -239,12 +264,12 @@ def options(
 
 def _place(folder: str) -> Path:
     """Return the absolute path of the results folder, or of the cached copy of a folder on a web server."""
-    if not folder.startswith(("http:", "https:")):
-        return Path(folder).absolute()
-    from harness.results.store import web
+    if folder.startswith(("http:", "https:")):
+        from harness.results.store import web
 
-    url = web.address(Path(folder))
-    return web.fetched(url) if url else Path(folder).absolute()
+        if url := web.address(Path(folder)):
+            return web.fetched(url)
+    return user_path(folder).absolute()
 
 
 def _format(name: str) -> str:
@@ -256,30 +281,24 @@ def _format(name: str) -> str:
 def run(arguments: list[str]) -> int:
     """Run a command, print its result and return its exit code."""
     debug = "--debug" in arguments or bool(os.environ.get("BENCH_DEBUG"))
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # for characters that the terminal's encoding lacks
+    answer: Any = None
     try:
         answer = app(front(repeat(arguments)), standalone_mode=False)
         code = answer if isinstance(answer, int) else 0 if answer is None else context.show(answer)
-    except BrokenPipeError:
-        sys.stdout = sys.__stderr__  # the reader has ended; there is nothing to flush to it
-        return 0
     except SystemExit as stop:
-        if _typer_ended(arguments):
-            return 0
-        return _fail(f"a plugin ended the program (exit code {stop.code})", PluginError.exit_code, debug=debug)
+        if isinstance(stop.__context__, OSError):  # typer ends the program at a broken pipe, whoever wrote to it
+            return _fail(*_message(stop.__context__), debug=debug)
+        code = 0
+        if COMPLETION not in os.environ and not any(word.endswith("-completion") for word in arguments):
+            return _fail(f"a plugin ended the program (exit code {stop.code})", PluginError.exit_code, debug=debug)
     except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - any error becomes a message to the user
         return _fail(*_message(error), debug=debug)
     if code == INTERRUPTED:  # typer catches Ctrl-C and returns only an exit code
         return _fail(*_message(KeyboardInterrupt()), debug=False)
+    lost = unwritten()
+    if lost and (lost.errno != errno.EPIPE or getattr(answer, "changed", False)):  # as `bench ls runs | head` ends
+        return _fail(f"the result could not be written to stdout: {lost.strerror or lost}", code or 1, debug=False)
     return code
-
-
-def _typer_ended(arguments: list[str]) -> bool:
-    """Return whether typer itself raised a `SystemExit`: after completions, or because the reader of a pipe ended."""
-    completed = COMPLETION in os.environ or any(word.endswith("-completion") for word in arguments)
-    return completed or type(sys.stdout).__name__ == "PacifyFlushWrapper"
 
 
 def _message(error: BaseException) -> tuple[str, int]:

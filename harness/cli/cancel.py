@@ -30,4 +30,4 @@ def cancel(
     ended = [each for each in found if not job or each.name in job]
     remote.cancel(ended)
     remote.follow(ended, ledger, lambda _kind, _payload: None, cancelled=True)
-    return Result(notes=[f"{context.count(len(ended), 'job')} ended"])
+    return Result(notes=[f"{context.count(len(ended), 'job')} ended"], changed=True)

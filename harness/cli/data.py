@@ -71,7 +71,7 @@ def fetch(names: Names = None) -> Result:
             status = "not fetched"
         rows.append(_row(file, tasks, status))
     bad = any(row["status"] != "ok" for row in rows)
-    return replace(_result(rows), exit_code=DataError.exit_code if bad else 0)
+    return replace(_result(rows), exit_code=DataError.exit_code if bad else 0, changed=True)
 
 
 def _declared() -> dict[DataFile, list[str]]:

@@ -36,10 +36,10 @@ def ingest(
     notes = store.rebuild(papers) if rebuild else store.refresh(papers)
     for note in notes:
         context.say(f"note: {note}")
-    if store.aside and store.results.is_dir():
+    if store.obstacle:
         raise DataError(f"{store.path} could not be updated; the runs are safe, repeat the command later")
     rows = store.rows("select status, count(*) as attempts from attempt group by status order by status")
-    return Result([table(rows, ["status", "attempts"])], rows)
+    return Result([table(rows, ["status", "attempts"])], rows, changed=True)
 
 
 def _verify(ledger: Ledger, store: Store) -> Result:

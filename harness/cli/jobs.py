@@ -15,6 +15,7 @@ from harness.results.ledger.overview import COLUMNS
 from harness.runs import plugin_metadata
 from harness.runs.plan import parse_settings
 from harness.system.errors import PluginError, UsageError
+from harness.system.files import user_path
 
 
 def make(name: str, settings: Mapping[str, Any]) -> Launcher:
@@ -37,7 +38,7 @@ def chosen() -> tuple[str, Launcher] | None:
     name = how.launcher
     settings: dict[str, Any] = {}
     if name.endswith(".toml"):
-        name, settings = _profile(Path(name))
+        name, settings = _profile(user_path(name))
     return name, make(name, {**settings, **parse_settings(how.settings, "--set launcher")})
 
 

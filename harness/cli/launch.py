@@ -47,6 +47,8 @@ def execute(
     """
     here = context.current()
     missing = [p for p in planned if not (p.standing.done(draws) or (p.standing.failed and not retry))]
+    if missing:  # after the plan, so that a refused command makes no folder
+        Ledger(here.results).prepare()
     _print_done_before(planned, missing, retry=retry)
     outcome = local.LaunchSummary()
     if missing and draws == "all":

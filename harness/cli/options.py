@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.reporting.report import Result
+from harness.results.spec import MAX_CHAINS
 from harness.system.errors import UsageError
 from harness.system.text import words
 
@@ -95,7 +96,7 @@ def request(
     task: Tasks,
     seeds: Seeds = None,
     chains: Annotated[
-        int | None, typer.Option("--chains", min=1, max=100_000, help="Chains per run; default: the protocol's.")
+        int | None, typer.Option("--chains", min=1, max=MAX_CHAINS, help="Chains per run; default: the protocol's.")
     ] = None,
     budget: Budget = "paper",
     settings: Set = None,

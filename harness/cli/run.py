@@ -53,7 +53,6 @@ def run(
     places = local.slots(named, workers)
     ledger = Ledger(context.current().results)
     planned = plan(context.plugins(), asked, ledger, rates.measured(ledger, places[0]))
-    ledger.prepare()  # after the plan, so that a refused command makes no folder
     try:
         outcome = execute(planned, places, retry=retry, long_is_fine=yes, timeout=limit, draws=draws)
     except local.PreemptedError:
@@ -61,12 +60,12 @@ def run(
             raise
         return Result(notes=["ended by SIGTERM; repeat the command to resume"])
     if outcome.detached:
-        return Result(records=Records(lambda: _rows(planned, ledger)))
+        return Result(records=Records(lambda: _rows(planned, ledger)), changed=True)
     planned = [outcome.instead.get(p.spec.key, p) for p in planned]
     rows = Records(lambda: _rows(planned, ledger))
     standings = [p.standing if p.standing.cached else ledger.standing(p.spec.key) for p in planned]
     failed = any(standing.status != Status.DONE for standing in standings)
-    return Result(records=rows, exit_code=outcome.exit_code or int(failed))
+    return Result(records=rows, exit_code=outcome.exit_code or int(failed), changed=True)
 
 
 def _rows(planned: Sequence[Any], ledger: Any) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from typing import IO
 
 from harness.system import cache
 from harness.system.errors import DataError, PluginError
-from harness.system.files import sweep, write_whole
+from harness.system.files import sweep, user_path, write_whole
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class DataFile:
 def data_root() -> Path:
     """Return the data root: BENCH_DATA, or a folder in the user's cache if that is not set."""
     chosen = os.environ.get("BENCH_DATA")
-    return Path(chosen) if chosen else cache.of_user() / "data"
+    return user_path(chosen) if chosen else cache.of_user() / "data"
 
 
 def digest(path: Path) -> str:

@@ -17,6 +17,8 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.system.streams import secure
+
 if TYPE_CHECKING:
     from harness.contracts.registry import Plugin
 
@@ -79,6 +81,7 @@ def serve() -> None:
     FILES.update(files)
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    secure()
     os.register_at_fork(after_in_child=channel.close)  # otherwise the end of this process would not be noticed
     for plugin in plugins:
         limit(seconds)

@@ -20,6 +20,7 @@ from harness.reporting.requests import FILTERS, build, find_report, request_for,
 from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store, store_of, web
 from harness.system.errors import DataError, UsageError
+from harness.system.files import user_path
 from harness.system.text import words
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def load(path: str | Path | None = None, *, plugins: Sequence[str] = (), **filte
     """
     place = path or os.environ.get("BENCH_RESULTS") or "bench-results"
     url = web.address(place)
-    folder = web.fetched(url) if url else Path(place).absolute()
+    folder = web.fetched(url) if url else user_path(place).absolute()
     Ledger(folder).check_version()
     if not folder.is_dir():
         raise DataError(f"there is no results folder {folder}; `bench run` makes one, in ./bench-results by default")

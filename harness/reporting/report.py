@@ -140,6 +140,8 @@ class Result:
     figures    figures, which are drawn when they are saved
     notes      remarks that belong to no table; they are printed to stderr
     exit_code  the exit code of a verb
+    changed    whether the verb changed something, such as files or jobs: the command then fails if its result cannot
+               be written to stdout, even where only the reader has ended
     """
 
     tables: Sequence[Table | str] = ()
@@ -147,6 +149,7 @@ class Result:
     figures: Sequence[Figure] = ()
     notes: Sequence[str] = ()
     exit_code: int = 0
+    changed: bool = False
 
     def frame(self) -> pl.DataFrame:
         """Return the records as a polars frame with a column for each key."""

@@ -10,13 +10,21 @@ from dataclasses import MISSING, Field, asdict, dataclass, fields
 from typing import Any
 
 from harness.contracts import user_files
-from harness.system.columns import entry
+from harness.contracts.hook_validation import LONGEST as LONGEST_NAME
+from harness.contracts.randomness import TUNING_SEED
+from harness.system.columns import Malformed, check, dump, entry
 
 KEY_VERSION = 1
 """Version of the canonical form below."""
 
 ENGINE = 3
 """Raised when the loop, the streams or a step's arithmetic changes numbers; a golden test fails until it is raised."""
+
+MAX_STEPS = 100_000_000
+"""The most steps of a run, because its trajectory is held in memory."""
+MAX_CHAINS = 100_000
+MAX_CHARACTERS = 2**20
+"""The most characters of a run's record as JSON. The longest so far has 2**14."""
 
 GIVEN = "given"
 """The provenance of knowledge that a task gives a sampler at no cost."""
@@ -26,7 +34,7 @@ GIVEN = "given"
 class Component:
     """A sampler, schedule or task of a run: its name, the hash of its code, and its resolved parameters."""
 
-    name: str = entry("name of the {}", column="{}")
+    name: str = entry("name of the {}", column="{}", most=LONGEST_NAME)
     target: str = entry("where its class is", column=None)
     source: str = entry("SHA-256 of the {}'s source", column="{}_source")
     params: Mapping[str, Any] = entry("settings of the {}, as JSON", column="{}_params")
@@ -87,7 +95,7 @@ class RunSpec:
     canonical form.
     """
 
-    method: str = entry("method, or sampler, as asked for", "", label=True)
+    method: str = entry("method, or sampler, as asked for", "", label=True, most=LONGEST_NAME)
     sampler: Component
     schedule: Component
     task: Component
@@ -97,7 +105,7 @@ class RunSpec:
         "checksum of the task's data files; empty where it reads none", at="task.data", column="task_data", absent=""
     )
     budget: str = entry("label of the budget: smoke, quick, paper, steps=N", "", label=True)
-    steps: int = entry("steps of each chain", least=1)
+    steps: int = entry("steps of each chain", least=1, most=MAX_STEPS)
     burn_in: int = entry(
         "steps dropped at the start", least=0, setting=("float", 0.0, "share of the run (< 1) or steps", "[0, inf)")
     )
@@ -125,8 +133,8 @@ class RunSpec:
     warm_source: str | None = entry(
         "SHA-256 of the source of the warm start's optimiser", None, when="set", at="sampler.warm_source"
     )
-    seed: int = entry("seed of the run", least=0)
-    chains: int = entry("chains of the run", least=1)
+    seed: int = entry("seed of the run", least=0, most=2 * TUNING_SEED - 1)
+    chains: int = entry("chains of the run", least=1, most=MAX_CHAINS)
     execution: Execution
     origins: Mapping[str, Origin] = entry("setting -> value, provenance and source, as JSON", dict, label=True)
 
@@ -181,8 +189,13 @@ SETTINGS = tuple(
 
 
 def from_record(record: Mapping[str, Any]) -> RunSpec:
-    """Return the RunSpec that `to_json` wrote, of whichever engine. Raises ValueError if the record is incomplete."""
+    """Return the RunSpec that `to_json` wrote, of whichever engine.
+
+    Raises ValueError if the record is incomplete, or if a value is outside the limits that the command line has too.
+    """
     try:
+        if len(dump(record)) > MAX_CHARACTERS:
+            raise ValueError(f"has more than {MAX_CHARACTERS:,} characters")
         found: dict[str, Any] = {}
         for f in FIELDS:
             *above, name = _place(f)
@@ -193,9 +206,16 @@ def from_record(record: Mapping[str, Any]) -> RunSpec:
             found[name] = Component(**{f.name: record[name][f.name] for f in fields(Component)})
         found["origins"] = {name: Origin(**origin) for name, origin in record["origins"].items()}
         found["execution"] = Execution(**{f.name: found.pop(f.name) for f in fields(Execution) if f.name in found})
-        return RunSpec(**found)
-    except (KeyError, TypeError, AttributeError) as error:
+        spec = RunSpec(**found)
+        for part in (spec, spec.sampler, spec.schedule, spec.task, spec.execution):
+            check(part)
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"is not a complete record of a run: {error}") from None
+    except Malformed as error:
+        raise ValueError(f"is not a possible run: {error}") from None
+    if spec.burn_in >= spec.steps:
+        raise ValueError(f"is not a possible run: a burn-in of {spec.burn_in} steps leaves nothing of {spec.steps}")
+    return spec
 
 
 def recorded_key(record: Mapping[str, Any]) -> str:

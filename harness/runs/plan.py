@@ -16,7 +16,7 @@ from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.registry import Offer, Registry
 from harness.engine.stepping.execution_mode import Work, choose, slowed
 from harness.results.ledger.ledger import Ledger, RunStatus
-from harness.results.spec import Component, Execution, RunSpec, budget_label
+from harness.results.spec import MAX_STEPS, Component, Execution, RunSpec, budget_label
 from harness.runs import plugin_metadata, studies, uncompiled, warm_start
 from harness.runs.settings import Pair, Settings, find_pair, resolve
 from harness.runs.source import source_hash
@@ -28,8 +28,6 @@ MAX_SEEDS = 1_000_000
 """The most seeds of any command. Their numbers alone take 40 MB."""
 DIGITS = 15
 """The most digits of a seed or a budget. Such a number is still exact as a float, as JSON and DuckDB may read it."""
-MAX_STEPS = 100_000_000
-"""The most steps of a run, because its trajectory is held in memory."""
 
 Measure = Callable[[Pair, Settings, Mapping[str, Any]], float | None]
 """A function (pair, settings, {"seeds", "chains"}) -> steps per second, for budgets in seconds; None for steps that

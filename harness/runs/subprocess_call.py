@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import math
+import signal
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +13,7 @@ from harness.contracts import plugin_process
 from harness.runs.children import born
 from harness.runs.worker import serve
 from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError
+from harness.system.memory import stay_within_free
 
 ERRORS: dict[int, type[BenchError]] = {kind.exit_code: kind for kind in (RunError, UsageError, PluginError, DataError)}
 Send = Callable[[str, dict[str, Any]], None]
@@ -30,16 +34,23 @@ class EndedError(RunError):
         self.code = code
 
 
-def call(function: str, *arguments: Any, listen: Listener) -> Any:
+def call(function: str, *arguments: Any, listen: Listener, seconds: float | None = None) -> Any:
     """Call function(*arguments, send) in a child from the fork server, and return its result, sent as a pickle.
 
     The function is given as "package.module:name", so that this process need not import the child's modules.
     `listen(kind, payload)` is called for the messages that it sends. An error in the child is raised here, with its
     exit code. The child ends with this process and at Ctrl-C, so a function that writes must write whole files.
+
+    With `seconds`, the child is killed after that time, whatever it does, and its memory is limited; `EndedError`.
     """
+    if seconds is not None:
+        function, arguments = f"{__name__}:bounded", (function, arguments)
     process, ours = born(serve, function, arguments, False)
+    deadline = math.inf if seconds is None else time.monotonic() + seconds
     try:
         while True:
+            if seconds is not None and not ours.poll(max(0.0, deadline - time.monotonic())):
+                raise EndedError(None, plugin_process.ending(-signal.SIGALRM, seconds))
             try:
                 kind, payload = ours.recv()
             except (EOFError, OSError):
@@ -67,11 +78,22 @@ def plugin_call(function: str, *arguments: Any) -> Any:
         raise EndedError(error.code, plugin_process.ending(error.code, SECONDS)) from error
 
 
+def bounded(function: str, arguments: tuple[Any, ...], send: Send) -> Any:
+    """Return function(*arguments, send), called in this process, whose memory is limited."""
+    stay_within_free()
+    return _named(function)(*arguments, send)
+
+
+def _named(function: str) -> Any:
+    module, _, name = function.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
 def limited(files: dict[str, str], seconds: float, function: str, arguments: tuple[Any, ...], _send: Send) -> Any:
     """Return function(*arguments), called in this process, which ends if that takes longer than `seconds`."""
     plugin_process.FILES.update(files)
     plugin_process.limit(seconds)
-    module, _, name = function.partition(":")
-    found = getattr(importlib.import_module(module), name)(*arguments)
+    stay_within_free()
+    found = _named(function)(*arguments)
     plugin_process.limit(0)
     return found

@@ -35,6 +35,7 @@ from harness.runs.uncompiled import asked_mode
 from harness.system.errors import BenchError, DataError, UsageError
 from harness.system.locks import HeldError, Lock, lock_device
 from harness.system.memory import keep_freed, lacks_memory
+from harness.system.streams import secure
 
 CHECKPOINT_SECONDS = 300.0
 """Time between two checkpoints, unless BENCH_CHECKPOINT_SECONDS sets another."""
@@ -109,6 +110,7 @@ def serve(function: str, arguments: tuple[Any, ...], patient: bool, pipe: Connec
     threading.Thread(target=_watch, args=(pipe, stop, patient), daemon=True).start()
     send = _sender(pipe)
     os.dup2(2, 1)  # what a plugin prints must not mix with results on stdout
+    secure()
     try:
         from harness.runs import preload
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from harness.system.errors import DataError
-from harness.system.files import SEAL, read_json, seal_holds, sealed, write_json
+from harness.system.files import SEAL, read_json, seal_holds, sealed, user_path, write_json
 
 
 def folder(kind: str) -> Path:
     """Return the folder for one kind of entries: in `BENCH_CACHE` if that is set, else in the user's cache folder."""
     place = os.environ.get("BENCH_CACHE")
-    return (Path(place) if place else of_user()) / kind
+    return (user_path(place) if place else of_user()) / kind
 
 
 def of_user() -> Path:
@@ -29,10 +31,20 @@ def of_user() -> Path:
 
 
 def temporary() -> Path:
-    """Return this user's folder among the temporary files; raise `DataError` if another user made it."""
+    """Return this user's folder among the temporary files, where anyone can make files; it is made if it is missing.
+
+    Raises `DataError` unless it is a folder of this user, and no link, in which nobody else can write.
+    """
     place = Path(tempfile.gettempdir()) / f"sgmcmc-bench-{os.getuid()}"
-    if place.exists() and place.stat().st_uid != os.getuid():
-        raise DataError(f"{place} belongs to another user; name folders of your own by BENCH_CACHE and BENCH_DATA")
+    with suppress(OSError):
+        place.mkdir(mode=0o700)
+    with suppress(FileNotFoundError):  # nothing can be made there, so nothing is cached
+        found = place.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+            raise DataError(
+                f"{place} is not a folder in which only you can write; delete it, or name folders of your own by "
+                "BENCH_CACHE and BENCH_DATA"
+            )
     return place
 
 

@@ -15,6 +15,8 @@ from typing import Any
 from harness.system.text import is_text
 
 Row = dict[str, Any]
+LONGEST = 1000
+"""Most characters of a text in a record that is checked, unless it declares another number."""
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _TYPES = {
     "str": "varchar", "int": "bigint", "float": "double", "bool": "boolean", "datetime": "timestamp",
@@ -33,6 +35,7 @@ class SchemaColumn:
 
     at       path of the value in a document, key by key; empty if the value is not taken from the document
     least    the least value allowed
+    most     the largest value allowed; of a text, its most characters
     among    the values allowed; empty if all are
     json     whether the value is any JSON, stored as text
     absent   the value used if a document, or a published row, has none
@@ -44,6 +47,7 @@ class SchemaColumn:
     nullable: bool = False
     at: tuple[str, ...] = ()
     least: int | None = None
+    most: int | None = None
     among: tuple[str, ...] = ()
     json: bool = False
     absent: str | None = None
@@ -115,12 +119,35 @@ def row(table: Mapping[str, SchemaColumn], document: Mapping[str, Any], where: s
             value = dump(value)
         elif not _FITS[column.type](value):
             value = _convert(column, value, where)
-        if column.least is not None and value is not None and value < column.least:
-            raise Malformed(f"{where}: {name} = {value} is less than {column.least}")
+        if value is not None:
+            _check_size(value, column.least, column.most, f"{where}: {name}")
         if column.among and value not in column.among:
             raise Malformed(f"{where}: {name} {value!r:.40} is not one of {', '.join(column.among)}")
         found[name] = value
     return found
+
+
+def check(record: Any) -> None:
+    """Raise `Malformed` if a field of a record has another type than it declares, or is not within `least` and `most`.
+
+    A field that is JSON or another record is not checked.
+    """
+    for f in fields(record):
+        kind, _, nothing = str(f.type).partition(" | ")
+        value = getattr(record, f.name)
+        if kind not in _TYPES or (nothing and value is None):
+            continue
+        if not _FITS[_TYPES[kind]](value):
+            raise Malformed(f"{f.name} = {value!r:.40} is not a {kind}")
+        usual = LONGEST if kind == "str" else None
+        _check_size(value, f.metadata.get("least"), f.metadata.get("most", usual), f.name)
+
+
+def _check_size(value: Any, least: int | None, most: int | None, where: str) -> None:
+    if least is not None and value < least:
+        raise Malformed(f"{where} = {value} is less than {least}")
+    if most is not None and (len(value) if isinstance(value, str) else value) > most:
+        raise Malformed(f"{where} = {value!r:.40} is more than {most:,}{' characters' * isinstance(value, str)}")
 
 
 def pick(document: Mapping[str, Any], key: str, kind: type, where: str) -> Any:

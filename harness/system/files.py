@@ -24,7 +24,7 @@ from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from harness.system.errors import DataError
+from harness.system.errors import DataError, UsageError
 from harness.system.text import is_text
 
 SEAL = "sha256"
@@ -41,6 +41,17 @@ MB.
 
 MAX_MEMBER_BYTES = 2**30
 """The largest file of a set that is read; a shard of exported results has at most 50 MB."""
+
+
+def user_path(path: str | Path) -> Path:
+    """Return a path that a user gave, with the home folder in place of a leading ~, which no shell replaces in quotes.
+
+    Raises `UsageError` if that home folder is not known.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise UsageError(f"{path}: {str(error).rstrip('.').lower()}; write out the path") from error
 
 
 def aside(path: Path, token: str = "") -> Path:

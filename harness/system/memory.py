@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import resource
 from contextlib import suppress
+from pathlib import Path
 
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4
 _MOST = 2**31 - 1
@@ -21,6 +23,18 @@ def memory_limit(need: int = 0) -> str:
         return ""
     enough = f" to {need} GiB or more" if need else ""
     return f"its address space is limited to {limit / 2**30:.1f} GiB: raise the limit (`ulimit -v`){enough}"
+
+
+def stay_within_free() -> None:
+    """Limit the data of this process to the machine's free memory: more is then an error here, and not elsewhere.
+
+    For code with a stranger's settings, which may ask for any amount.
+    """
+    with suppress(OSError):  # where there is no /proc
+        found = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(encoding="ascii"))
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        if found and (hard == resource.RLIM_INFINITY or 1024 * int(found[1]) < hard):
+            resource.setrlimit(resource.RLIMIT_DATA, (1024 * int(found[1]), hard))
 
 
 def lacks_memory(error: BaseException) -> bool:

@@ -90,7 +90,7 @@ def archive(
             raise DataError(f"{out} cannot be written: {error.strerror or error}; choose another --out") from error
     if digest != written.hexdigest():
         raise DataError(f"{out} is not what was written; check the disk, and repeat the command")
-    return Result(notes=[f"wrote {out}: {out.stat().st_size / 1e6:,.1f} MB, SHA-256 {digest}"])
+    return Result(notes=[f"wrote {out}: {out.stat().st_size / 1e6:,.1f} MB, SHA-256 {digest}"], changed=True)
 
 
 def _with_checksum(total: Any, blocks: Iterable[bytes]) -> Iterator[bytes]:

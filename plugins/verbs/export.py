@@ -26,4 +26,4 @@ def export(
     """
     fresh, written, kept = write(context.store(), out)
     done = f"{context.count(fresh, 'attempt')} exported to {out}: {written} shards written, {kept} left as they were"
-    return Result(notes=[done])
+    return Result(notes=[done], changed=True)

@@ -46,7 +46,7 @@ def gc(
     total = f"{context.count(len(found), 'thing')}, {sum(item.bytes for item in found) / 1e6:,.1f} MB"
     total += " deleted" if delete else "; nothing was deleted, `bench gc --delete` does that"
     tables = [table(rows, ["path", "why", "bytes"])] if rows else []
-    return Result(tables, rows, notes=[*(f"note: {note}" for note in notes), total])
+    return Result(tables, rows, notes=[*(f"note: {note}" for note in notes), total], changed=delete)
 
 
 def _forget(ledger: Ledger) -> list[str]:

@@ -53,6 +53,7 @@ def merge(folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", hel
         + [{"kind": "refused", "place": place, "why": why} for place, why in found.refused],
         notes=_notes(found),
         exit_code=4 if found.refused else int(bool(rows)),
+        changed=True,
     )
 
 

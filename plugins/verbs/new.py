@@ -55,7 +55,7 @@ def new(
     commands = [command.format(name=name, folder=shown) for command in (install, *NEXT[kind])]
     text = f"made the {kind} {name} in {shown}; edit {shlex.quote(str(folder / 'src'))}, then"
     records = [{"kind": kind, "name": name, "folder": str(folder), "commands": commands}]
-    return Result(["\n".join([text, *(f"  {command}" for command in commands)])], records)
+    return Result(["\n".join([text, *(f"  {command}" for command in commands)])], records, changed=True)
 
 
 def _check_name(name: str, registry: Registry) -> None:

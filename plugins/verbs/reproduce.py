@@ -87,14 +87,14 @@ def reproduce(
     asked = Request(registry=registry, paper=paper, tables=tuple(table or ()))
     cells, claims = chosen(store, paper, asked.tables)
     if export is not None:
-        return Result(notes=_export(store, export))
+        return Result(notes=_export(store, export), changed=True)
     kind, places = _places(devices, workers)
     needed = sides(cells, claims)
     fields = _fields(needed, budget, seeds, kind, places[0], yes=yes)
     failed = [_execute(name, found, places, retry, limit, yes=yes) for name, found in fields.items()]
     ran = any(found.planned for found in fields.values())
     result = find_report(registry, "reproduction").build(context.store() if ran else store, asked)
-    return replace(result, notes=(), exit_code=int(any(failed)))
+    return replace(result, notes=(), exit_code=int(any(failed)), changed=True)
 
 
 def _places(devices: str, workers: int | None) -> tuple[str, list[local.Place]]:
@@ -164,7 +164,6 @@ def _execute(
     if not found.planned:
         return False
     context.say(f"{name}: {', '.join(dict.fromkeys(p.spec.method for p in found.planned))}")
-    Ledger(context.current().results).prepare()
     try:
         outcome = execute(found.planned, places, retry=retry, long_is_fine=yes, timeout=limit)
     except UsageError as refusal:  # it would take over a day; the other tables are run

@@ -41,7 +41,7 @@ def rescore(
         bench rescore --task mixture25 --metric modes_covered
     """
     store = context.store()
-    if store.aside and store.results.is_dir():
+    if store.obstacle:
         raise DataError(f"{store.obstacle}; its metrics could not be updated, so nothing was computed")
     found = outdated(
         store, context.plugins(), _words(store, "task", task), _words(store, "method", sampler), split(metric)
@@ -68,6 +68,7 @@ def rescore(
         [*rows, *refused],
         notes=_notes(rows, found),
         exit_code=int(bool(refused)),
+        changed=True,
     )
 
 

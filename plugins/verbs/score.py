@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context, options
-from harness.contracts.hook_validation import NAME
+from harness.contracts.hook_validation import LONGEST, NAME
+from harness.contracts.parameters import LONGEST_VALUE
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import ELSEWHERE
@@ -59,8 +60,10 @@ def score(
     """
     from plugins.verbs.upkeep.submission import TARGET, Declared, read
 
-    if not NAME.fullmatch(name):
-        raise UsageError(f"--name {name!r:.80} must match {NAME.pattern}")
+    if not NAME.fullmatch(name) or len(name) > LONGEST:
+        raise UsageError(f"--name {name!r:.80} must match {NAME.pattern} and be at most {LONGEST} long")
+    if len(about) > LONGEST_VALUE:
+        raise UsageError(f"--about has {len(about):,} characters; at most {LONGEST_VALUE:,} are allowed")
     if warmup > passes:
         raise UsageError(f"--warmup {warmup:g} is more than --passes {passes:g}, which includes it")
     given = parse_settings(settings or [], "--set")
@@ -89,7 +92,7 @@ def score(
     job = Job([spec], here.results, "cpu", "cpu", 1, here.plugins, names, data)
     declared = Declared(file.absolute(), passes, warmup)
     attempt = call("plugins.verbs.upkeep.elsewhere:measure", job, declared, listen=lambda *_: None)
-    return Result(*_answer(context.store(), attempt))
+    return Result(*_answer(context.store(), attempt), changed=True)
 
 
 def _answer(store: Any, attempt: str) -> tuple[list[Any], list[dict[str, Any]]]:

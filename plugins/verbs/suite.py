@@ -15,6 +15,7 @@ from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.registry import NAME, Registry
 from harness.runs.plan import RunRequest, parse_seeds
 from harness.system.errors import PluginError, UsageError
+from harness.system.files import user_path
 from harness.system.toml import read_toml
 
 KEYS = ("summary", "reports", "run")
@@ -49,7 +50,7 @@ class Suite:
 def find(registry: Registry, name: str) -> Suite:
     """Return a plugin's suite by name, or the suite in a file by its path (a name with .toml or a slash)."""
     if name.endswith(".toml") or "/" in name:
-        return read(Path(name))
+        return read(user_path(name))
     known = registry.suites()
     paths = [path for _, path in known if path.stem == name]
     if len(paths) == 1:

@@ -85,9 +85,13 @@ def truth(
             [_accepted(record, found), table(_functions(record)[:SHOWN], FUNCTION_COLUMNS)],
             [{**record, "path": str(path)}],
             notes=[note],
+            changed=True,
         )
     return Result(
-        [_quality(record), table(_rows(record)[:SHOWN], COLUMNS)], [{**record, "path": str(path)}], notes=[note]
+        [_quality(record), table(_rows(record)[:SHOWN], COLUMNS)],
+        [{**record, "path": str(path)}],
+        notes=[note],
+        changed=True,
     )
 
 

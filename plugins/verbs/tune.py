@@ -17,6 +17,7 @@ from harness.reporting.report import Column, Result, Table
 from harness.reporting.scoring.formatting import number
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
+from harness.results.spec import MAX_CHAINS
 from harness.runs import local, studies
 from harness.runs.plan import Planned, RunRequest, parse_settings, plan
 from harness.runs.plugin_metadata import task_facts
@@ -108,7 +109,7 @@ def tune(
             autocompletion=options.BUDGETS,
         ),
     ] = "quick",
-    chains: Annotated[int, typer.Option("--chains", min=1, max=100_000, help="Chains per run.")] = 8,
+    chains: Annotated[int, typer.Option("--chains", min=1, max=MAX_CHAINS, help="Chains per run.")] = 8,
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=100, help="Runs per trial, each with its own seed.")] = 2,
     objective_: Annotated[
         str | None,
@@ -202,7 +203,7 @@ def _result(found: Mapping[Any, Mapping[str, Any]], jobs: Sequence[_Job], study:
     rows = [{**one, "tuned": _words(one["settings"])} for one in found.values()]
     title = "Tuned settings; objective on the tuning seeds, which flatters the best of many trials"
     return Result([Table(title, COLUMNS, rows, keys=2)] if rows else [], list(found.values()), notes=notes,
-                  exit_code=int(bool(lost)))  # fmt: skip
+                  exit_code=int(bool(lost)), changed=True)  # fmt: skip
 
 
 def _why(job: _Job) -> str:

@@ -94,7 +94,8 @@ def verify(
             done = f"{context.count(fresh, 'attempt')} taken into {into}: {written} shards written, {kept} left"
             notes.append(done)
     left = [(one, [row for row in one.attempts if row["attempt"] not in found.refused]) for one in verdicts]
-    return _answer([replace(one, attempts=rows) for one, rows in left if rows], found.refused, notes)
+    answer = _answer([replace(one, attempts=rows) for one, rows in left if rows], found.refused, notes)
+    return replace(answer, changed=into is not None)
 
 
 def _answer(verdicts: Sequence[Verdict], refused: Mapping[str, str], notes: list[str]) -> Result:

@@ -79,5 +79,40 @@ def test_a_user_without_a_home_folder_has_a_folder_among_the_temporary_files(tmp
     assert cache.read("words", "key") == "text"
     monkeypatch.setattr("os.getuid", lambda: 12345)
     (tmp_path / "sgmcmc-bench-12345").mkdir()
-    with pytest.raises(DataError, match="belongs to another user; name folders of your own by BENCH_CACHE"):
+    with pytest.raises(DataError, match="not a folder in which only you can write; .* by BENCH_CACHE"):
         cache.folder("words")
+
+
+@pytest.mark.parametrize("kind", ["a link", "a link to nothing", "a file", "open to all", "open to the group"])
+def test_a_temporary_folder_that_others_can_change_is_not_used(tmp_path, monkeypatch, kind):
+    """Anyone can make files in the folder of temporary files, under the name that is known in advance."""
+    monkeypatch.delenv("BENCH_CACHE")
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda _: "relative")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    place, other = tmp_path / f"sgmcmc-bench-{os.getuid()}", tmp_path / "other"
+    other.mkdir()
+    if kind.startswith("a link"):
+        place.symlink_to(other if kind == "a link" else tmp_path / "missing")
+    elif kind == "a file":
+        place.touch(0o600)
+    else:
+        place.mkdir()
+        place.chmod(0o777 if kind == "open to all" else 0o770)
+    for use in (lambda: cache.keep("words", "key", "text"), lambda: cache.read("words", "key"), data_root):
+        with pytest.raises(DataError, match="not a folder in which only you can write"):
+            use()
+    assert not list(other.iterdir())
+    assert not (tmp_path / "missing").exists()
+
+
+def test_the_temporary_folder_is_closed_to_others(tmp_path, monkeypatch):
+    monkeypatch.delenv("BENCH_CACHE")
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda _: "relative")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = os.umask(0)
+    try:
+        cache.keep("words", "key", "text")
+    finally:
+        os.umask(before)
+    assert cache.temporary().stat().st_mode & 0o777 == 0o700
+    assert cache.read("words", "key") == "text"

@@ -259,7 +259,12 @@ def _opened(path: Path, *, read_only: bool, **config: str) -> Iterator[DuckDBPyC
 
 
 def _check_files(path: Path) -> None:
-    """Raise `Foreign` unless the database and its logs are ordinary files; opening others could block for ever."""
+    """Raise `Foreign` unless the database and its logs are ordinary files; opening others could block for ever.
+
+    Raises `Refused` for a path that DuckDB takes for another one, because of a character in it.
+    """
+    if re.search(r"[?\\]", str(path)):
+        raise Refused(f"DuckDB cannot open {path}, because of ? or \\ in it")
     for end in ("", *_LOGS):
         try:
             mode = path.with_name(path.name + end).lstat().st_mode

@@ -85,11 +85,13 @@ class Store:
         Returns notes for the user. Raises `DataError` if the database cannot be written.
         """
         try:
-            return self._rebuild(papers)
+            return self._rebuild(list(papers))
         except (Busy, Refused, OSError) as error:
             raise DataError(f"the database was not rebuilt: {error}") from error
 
-    def _rebuild(self, papers: Iterable[Path]) -> list[str]:
+    def _rebuild(self, papers: list[Path]) -> list[str]:
+        if self._is_foreign():
+            return self._refresh(papers)
         found = news(self.results, Known(), papers)
         self.results.mkdir(parents=True, exist_ok=True)
         new = aside(self.path)
@@ -184,9 +186,10 @@ class Store:
                 filled = connection.is_filled(db, self.path)
                 have = known(db, settled.parts) if filled else have
         found = news(self.results, have, papers)
-        if not self.results.is_dir():
+        if self._is_foreign():
             self._read_instead(found)
-            return [*found.notes, f"there is no results folder {self.results}"]
+            what = "are no runs in" if self.results.is_dir() else "is no results folder"
+            return [*found.notes, f"there {what} {self.results}"]
         if found.gone and (self.results / TRASH).is_dir():  # `bench gc` deleted the attempts
             return self._rebuild(papers)
         if not found and filled:
@@ -201,6 +204,10 @@ class Store:
                     connection.wal(self.path).unlink(missing_ok=True)
             raise Refused(f"the database cannot be written: {refusal}") from refusal
         return found.notes
+
+    def _is_foreign(self) -> bool:
+        """Return whether the folder has neither runs nor a database: it may belong to something else, or be missing."""
+        return not os.path.lexists(self.path) and not (self.results / "runs").is_dir()
 
     @contextmanager
     def _reading(self) -> Iterator[DuckDBPyConnection]:

@@ -140,4 +140,4 @@ def docs(
         path.unlink()
     rows = [{"file": str(folder / name), "done": "written"} for name in files]
     rows += [{"file": str(path), "done": "removed"} for path in stale]
-    return Result([f"{len(found)} pages in {folder}"], rows)
+    return Result([f"{len(found)} pages in {folder}"], rows, changed=True)

@@ -75,7 +75,7 @@ def conclude(
     records = [flat(change) for change in found]
     note = f"{suite.name}: {words}; {'the pages are as before:' if current else 'pages in'} {out / folder.INDEX}"
     code = REGRESSION if worse and not accepted else ended or (PluginError.exit_code if problems else 0)
-    return Result([sentences] if sentences else [], records, notes=[note], exit_code=code)
+    return Result([sentences] if sentences else [], records, notes=[note], exit_code=code, changed=True)
 
 
 def _store(entries: Sequence[SuiteCommand]) -> Store:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import importlib.metadata
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
 from harness.system.errors import UsageError
-from harness.system.files import write_folder
+from harness.system.files import holds, write_folder
 
 TEMPLATES = Path(__file__).parent / "templates"
 KINDS = {
@@ -59,15 +61,20 @@ class Package:
 def write(package: Package, into: Path) -> Path:
     """Write the package as a new folder with its name in `into`, which is created if needed, and return that folder.
 
-    Raise `UsageError` if the folder exists or cannot be written; then nothing is left behind.
+    If that folder has these very files and no others, nothing is done: an earlier command was stopped at its end.
+
+    Raise `UsageError` if the folder exists otherwise or cannot be written; then nothing is left behind.
     """
     folder = into / package.name
+    files = {place: text.encode() for place, text in package.files().items()}
+    if _holds(folder, files):
+        return folder
     made: list[Path] = []
     try:
         for missing in _missing(into):
             missing.mkdir()
             made.append(missing)
-        write_folder(folder, {place: text.encode() for place, text in package.files().items()})
+        write_folder(folder, files)
     except BaseException as error:
         for place in reversed(made):
             with suppress(OSError):
@@ -79,6 +86,13 @@ def write(package: Package, into: Path) -> Path:
             raise UsageError(f"{what}; choose another folder by --into DIR") from error
         raise
     return folder
+
+
+def _holds(folder: Path, files: Mapping[str, bytes]) -> bool:
+    """Return whether a folder has exactly these files."""
+    there = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+    named = {str(path.relative_to(folder)) for path in there} == files.keys()
+    return named and all(holds(folder / name, hashlib.sha256(content).hexdigest()) for name, content in files.items())
 
 
 def _missing(folder: Path) -> list[Path]:

@@ -44,4 +44,6 @@ def site(
     if folder.is_current(out, digest):
         return Result(notes=[f"the pages are as before: {out / folder.INDEX}"])
     problems = publish(planned, chosen, lines, store, registry, out, digest)
-    return Result(notes=[f"pages in {out / folder.INDEX}"], exit_code=PluginError.exit_code if problems else 0)
+    return Result(
+        notes=[f"pages in {out / folder.INDEX}"], exit_code=PluginError.exit_code if problems else 0, changed=True
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -21,10 +20,13 @@ from harness.system.files import read_json
 def recorded_spec(attempt: Attempt) -> RunSpec:
     """Return the RunSpec of an attempt; raise `DataError` if its record does not match the run key of its folder."""
     record = read_json(attempt.path / "spec.json")
-    with suppress(ValueError):
+    why = "is damaged"
+    try:
         if record is not None and specs.recorded_key(record) == attempt.path.parent.name:
             return specs.from_record(record)  # entries that no key contains, such as the origins, may still be damaged
-    raise DataError(f"{attempt.path}: spec.json is damaged; the run's command repeats it")
+    except ValueError as error:
+        why = str(error)
+    raise DataError(f"{attempt.path}: spec.json {why}; the run's command repeats it")
 
 
 def offer(registry: Registry, kind: str, part: Component, attempt: Attempt) -> Offer:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import DataError, UsageError
+from harness.results.spec import MAX_CHAINS
 
 Array = NDArray[np.float64]
 
 TARGET = "plugins.verbs.upkeep.elsewhere:Elsewhere"
 """The class that stands for the sampler of a run made by other software."""
 LARGEST = 2**33
-"""Most bytes of a file; its content must fit into memory several times."""
+"""Most bytes of a file, and of its arrays as float64, which must fit into memory several times."""
 ROUNDING = 1e-4
 """Largest deviation from 1 of the sum of a row's predicted probabilities."""
 
@@ -62,6 +65,8 @@ def read(path: Path) -> Submission:
     draws, logs = known["draws"], known.get("log_weights")
     if not draws.size:
         raise DataError(f"{path}: there are no draws, of (chain, draw, coordinate) {draws.shape}")
+    if len(draws) > MAX_CHAINS:
+        raise DataError(f"{path}: there are {len(draws):,} chains; a run has at most {MAX_CHAINS:,}")
     storable = np.abs(draws) <= np.finfo(np.float32).max
     if not storable.all():
         chain = np.argwhere(~storable)[0][0]
@@ -139,19 +144,35 @@ def _limited(path: Path, size: int) -> None:
         raise DataError(f"{path} has {size:,} bytes; at most {LARGEST:,} are read")
 
 
+def _check_decoded(path: Path, shapes: Iterable[Sequence[int]]) -> None:
+    """Raise `DataError` if arrays of these shapes are too large as float64, however small they are in the file."""
+    if (size := sum(8 * math.prod(shape) for shape in shapes)) > LARGEST:
+        raise DataError(f"{path} states arrays of {size:,} bytes as float64; at most {LARGEST:,} are read")
+
+
 def _npz(path: Path) -> dict[str, Any]:
-    with zipfile.ZipFile(path) as archive:  # compressed, a few bytes can stand for a huge array
-        _limited(path, sum(member.file_size for member in archive.infolist()))
+    with zipfile.ZipFile(path) as archive:
+        members = [name for name in SHAPES if f"{name}.npy" in archive.namelist()]
+        _check_decoded(path, [_npy_shape(archive, f"{name}.npy") for name in members])
     with np.load(path, allow_pickle=False) as found:
-        return {name: found[name] for name in found.files if name in SHAPES}
+        return {name: found[name] for name in members}
+
+
+def _npy_shape(archive: zipfile.ZipFile, member: str) -> tuple[int, ...]:
+    with archive.open(member) as stream:
+        headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, _, _ = headers[np.lib.format.read_magic(stream)](stream)
+    return shape
 
 
 def _safetensors(path: Path) -> dict[str, Any]:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+    from safetensors import SafetensorError, safe_open
 
     try:
-        return load_file(path)
+        with safe_open(path, "numpy") as found:
+            members = [name for name in found.keys() if name in SHAPES]  # noqa: SIM118 - it is not a mapping
+            _check_decoded(path, [found.get_slice(name).get_shape() for name in members])
+            return {name: found.get_tensor(name) for name in members}
     except SafetensorError as error:
         raise ValueError(str(error)) from error
 
@@ -164,8 +185,12 @@ def _parquet(path: Path) -> dict[str, Any]:
     import polars as pl
 
     try:
-        lazy = pl.scan_parquet(path)
-        _limited(path, 8 * int(lazy.select(pl.len()).collect().item()) * len(lazy.collect_schema()))
+        lazy = pl.scan_parquet(path, glob=False)
+        schema = lazy.collect_schema()
+        for name, kind in schema.items():  # a value of another type, such as a list, can have any size
+            if not (kind.is_numeric() or kind == pl.Boolean):
+                raise ValueError(f"column {name!r:.80} is of type {kind}, not of numbers")
+        _check_decoded(path, [(lazy.select(pl.len()).collect().item(), len(schema))])
         frame = lazy.collect()
         if "chain" not in frame.columns or "draw" not in frame.columns:
             named = {"row": "rows", "class": "classes"}

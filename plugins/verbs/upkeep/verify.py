@@ -204,7 +204,7 @@ class Verifier:
                 self.job, specs=[run.spec], results=results, device=device, slot=device, data=run.data,
                 draws="all" if newer else self.job.draws,
             )  # fmt: skip
-            made = Path(call(replay.RERUN, job, results, listen=lambda *_: None)["attempt"])
+            made = Path(call(replay.RERUN, job, results, listen=lambda *_: None, seconds=job.timeout)["attempt"])
             result, environment = Attempt(made).result() or {}, read_json(made / "environment.json") or {}
             if newer and result.get("status") == Status.DONE:
                 names = tuple(metric["name"] for metric in result["metrics"])
@@ -318,9 +318,10 @@ class Verifier:
         """
         messages: list[tuple[str, dict[str, Any]]] = []
         try:
-            call(RESCORE, job, [*asked], listen=lambda kind, what: messages.append((kind, what)))
+            limit = None if job.timeout is None else job.timeout * len(asked)
+            call(RESCORE, job, [*asked], listen=lambda kind, what: messages.append((kind, what)), seconds=limit)
         except EndedError as error:
-            why = plugin_process.ending(error.code, job.timeout or 0)
+            why = str(error) if error.code is None else plugin_process.ending(error.code, job.timeout or 0)
             raise RunError(f"its draws could not be measured: {why}") from error
         for kind, what in () if refused else messages:
             if kind == "refused":

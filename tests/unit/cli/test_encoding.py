@@ -15,7 +15,7 @@ def test_what_the_terminal_cannot_show_is_replaced(tmp_path):
         "def bench_samplers():\n"
         "    return [Info('accents', 'accents:Accents', 'na\\u00efve \\U0001f600')]\n"
     )
-    code = "import sys; from harness.cli.app import run; sys.exit(run(sys.argv[1:]))"
+    code = "from harness.cli import main; main()"
     command = [sys.executable, "-c", code, "--plugin", str(plugin), "ls", "samplers"]
     done = subprocess.run(
         command,
