@@ -36,12 +36,9 @@ VERBS = {
     "ls": "List samplers, schedules, methods, tasks, reports, suites, runs.",
     "show": "Show one task, sampler, method, schedule or run.",
     "report": "Make a report; `bench ls reports` lists them.",
-    "compare": "Compare two samplers, paired by seed.",
     "sql": "Query the results database, read-only.",
     "ingest": "Update the database from the runs on disk.",
     "plugins": "List plugins and their problems.",
-    "doctor": "Check versions, folders, data sets, plugins and GPU.",
-    "data": "List, fetch and verify the data sets that tasks read.",
 }
 """Each core verb and its line in `bench --help`. The verb is the function of that name, or the group `app`, in the
 module `harness.cli.<verb>`. Its own help is that function's docstring. Plugins add verbs by the hook `bench_verbs`."""

@@ -9,6 +9,9 @@ from harness import Info, hook
 def bench_verbs() -> list[Info]:
     """Return the verbs of this package."""
     return [
+        Info("compare", "plugins.verbs.compare:compare", "Compare two samplers, paired by seed."),
+        Info("doctor", "plugins.verbs.doctor:doctor", "Check versions, folders, data sets, plugins and GPU."),
+        Info("data", "plugins.verbs.data:app", "List, fetch and verify the data sets that tasks read."),
         Info(
             "reproduce",
             "plugins.verbs.reproduce:reproduce",

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from harness.cli import doctor, plugins
+from harness.cli import plugins
 from harness.cli.app import run
 from harness.contracts.registry import Registry, registry
 
@@ -29,6 +29,7 @@ PLUGINS = {
     "lonely": (
         """
 from harness import Method, hook
+from plugins.verbs import doctor
 @hook
 def bench_methods():
     return [Method('lonely', 'nobody', 'cyclical')]

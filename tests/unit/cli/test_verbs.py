@@ -12,7 +12,7 @@ from plugins.verbs import bench_verbs
 
 OWN = {**VERBS, **{info.name: info.summary for info in sorted(bench_verbs(), key=lambda info: info.name)}}
 TARGETS = {
-    **{verb: f"harness.cli.{verb}:{verb}" for verb in VERBS}, "data": "harness.cli.data:app",
+    **{verb: f"harness.cli.{verb}:{verb}" for verb in VERBS},
     **{info.name: info.target for info in bench_verbs()},
 }  # fmt: skip
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from harness.cli import context, data, plugins
+from harness.cli import context, plugins
 from harness.contracts import data as files
 from harness.engine.stepping import execution_mode
 from harness.reporting.report import Result, table
@@ -20,6 +20,7 @@ from harness.results.ledger.ledger import Ledger, filesystem
 from harness.results.store import Store
 from harness.system.cpp import COMPILERS, identity
 from harness.system.errors import BenchError
+from plugins.verbs import data
 
 IMPORTED = ("torch", "torchvision", "duckdb", "polars", "pyarrow", "scipy", "matplotlib", "safetensors")
 ENOUGH = 2 * 2**30
