@@ -9,6 +9,7 @@ import pytest
 from harness.cli import plugins
 from harness.cli.app import run
 from harness.contracts.registry import Registry, registry
+from plugins.verbs import doctor
 
 GOOD = "from harness import Info, Sampler, hook, param\nfrom dataclasses import dataclass\n"
 PLUGINS = {
@@ -29,7 +30,6 @@ PLUGINS = {
     "lonely": (
         """
 from harness import Method, hook
-from plugins.verbs import doctor
 @hook
 def bench_methods():
     return [Method('lonely', 'nobody', 'cyclical')]
