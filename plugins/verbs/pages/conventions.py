@@ -19,7 +19,7 @@ from typing import Any
 
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Registry, load
-from harness.runs.plan import MAX_STEPS
+from harness.results.spec import MAX_STEPS
 from harness.runs.plugin_metadata import task_facts
 from harness.system.errors import BenchError
 
