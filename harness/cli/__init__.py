@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 from harness.system.streams import secure
@@ -13,6 +14,8 @@ GLOBAL = {
 }  # fmt: skip
 """The options of `bench` itself, and whether each takes a value. `main` accepts them anywhere in the command."""
 
+COMPLETION = "_BENCH_COMPLETE"
+"""The environment variable by which a shell asks for completions."""
 GARBAGE = 50_000
 """New objects after which Python collects garbage. With its default, 700, this takes a twentieth of a short command."""
 
@@ -21,6 +24,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command and exit with its code. This is the entry point of `bench`."""
     gc.set_threshold(GARBAGE)
     secure()
+    _check_environment()
     try:
         from harness.cli.app import run
 
@@ -29,6 +33,16 @@ def main(arguments: list[str] | None = None) -> None:
         print("bench: interrupted; repeat the command to resume", file=sys.stderr)
         code = 130
     sys.exit(code)
+
+
+def _check_environment() -> None:
+    """Correct the variables that libraries would use without a check."""
+    os.environ["MPLBACKEND"] = "agg"  # a child of a notebook inherits the name of a module that may not be installed
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        if not os.path.isabs(os.environ.get(name, "/")):  # noqa: PTH117 - by their specification it is ignored
+            del os.environ[name]
+    if not {"COMP_WORDS", "_TYPER_COMPLETE_ARGS"} & os.environ.keys():  # no shell asks for completions
+        os.environ.pop(COMPLETION, None)
 
 
 def front(arguments: list[str]) -> list[str]:

@@ -15,7 +15,7 @@ import typer
 import typer.core
 import typer.main
 
-from harness.cli import context, front, repeat
+from harness.cli import COMPLETION, context, front, repeat
 from harness.cli.conversion import convert_as_needed
 from harness.contracts.entry_points import HARNESS
 from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError, why
@@ -23,8 +23,6 @@ from harness.system.files import user_path
 from harness.system.memory import lacks_memory, memory_limit
 from harness.system.streams import unwritten
 
-COMPLETION = "_BENCH_COMPLETE"
-"""The environment variable by which a shell asks for completions."""
 INTERRUPTED = 130
 LONGEST = 2000
 """Most characters of a message, which may quote user input. The middle of a longer message is cut out."""
@@ -285,7 +283,7 @@ def run(arguments: list[str]) -> int:
     except SystemExit as stop:
         if isinstance(stop.__context__, OSError):  # typer ends the program at a broken pipe, whoever wrote to it
             return _fail(*_message(stop.__context__), debug=debug)
-        code = 0
+        code = stop.code if isinstance(stop.code, int) else 0
         if COMPLETION not in os.environ and not any(word.endswith("-completion") for word in arguments):
             return _fail(f"a plugin ended the program (exit code {stop.code})", PluginError.exit_code, debug=debug)
     except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - any error becomes a message to the user

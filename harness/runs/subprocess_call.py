@@ -50,7 +50,7 @@ def call(function: str, *arguments: Any, listen: Listener, seconds: float | None
     try:
         while True:
             if seconds is not None and not ours.poll(max(0.0, deadline - time.monotonic())):
-                raise EndedError(None, plugin_process.ending(-signal.SIGALRM, seconds))
+                raise EndedError(-signal.SIGALRM, plugin_process.ending(-signal.SIGALRM, seconds))
             try:
                 kind, payload = ours.recv()
             except (EOFError, OSError):

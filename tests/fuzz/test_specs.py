@@ -22,10 +22,12 @@ values = st.one_of(
 params = st.dictionaries(names, values, max_size=4)
 components = st.builds(Component, names, names, names, params)
 whole = st.integers(0, 2**53)
+steps = st.integers(2**20, identity.MAX_STEPS)
 runs = st.builds(
     RunSpec,
     sampler=components, schedule=components, task=components, task_version=whole, protocol=names, data=names,
-    steps=whole, burn_in=whole, thin=whole, seed=whole, chains=whole, method=names, budget=names,
+    steps=steps, burn_in=st.integers(0, 2**20 - 1), thin=st.integers(1, 2**53), seed=st.integers(0, 2**30),
+    chains=st.integers(1, identity.MAX_CHAINS), method=names, budget=names,
     execution=st.builds(Execution, dtype=names, device=names, deterministic=st.booleans(), compile=names),
     origins=st.dictionaries(names, st.builds(Origin, values, names, names), max_size=3),
 )  # fmt: skip

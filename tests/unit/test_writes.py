@@ -19,6 +19,7 @@ DECLARED = {
     "harness/contracts/plugin_process.py: answers: dump": "to the pipe of a process",
     "harness/contracts/plugin_process.py: serve: fdopen": "to the pipe of a process",
     "harness/contracts/plugin_process.py: serve: dump": "to the pipe of a process",
+    "harness/system/streams.py: secure: open": "the null device, in place of a closed stream",
     "harness/system/locks.py: lock_file: pwrite": "the lock is on the file itself; the text is for messages only",
     "harness/results/ledger/attempt.py: Attempt.take_over: copyfile": "digests tell a part of a file from the whole",
     "plugins/launchers/local.py: Local.submit: open": "the output of a process, into the exchange of its job",

@@ -67,8 +67,6 @@ def write(package: Package, into: Path) -> Path:
     """
     folder = into / package.name
     files = {place: text.encode() for place, text in package.files().items()}
-    if _holds(folder, files):
-        return folder
     made: list[Path] = []
     try:
         for missing in _missing(into):
@@ -80,6 +78,8 @@ def write(package: Package, into: Path) -> Path:
             with suppress(OSError):
                 place.rmdir()
         if isinstance(error, OSError) and error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
+            if _holds(folder, files):
+                return folder
             raise UsageError(f"{folder} already exists, and nothing is overwritten; choose another name") from error
         if isinstance(error, OSError):
             what = f"{error.filename or folder}: {error.strerror or error}"

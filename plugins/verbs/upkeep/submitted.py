@@ -71,13 +71,13 @@ def opened(folder: Path) -> Iterator[Submitted]:
     Ledger(folder).check_version()
     with TemporaryDirectory(prefix="bench-verify-") as aside:
         if (folder / "runs").is_dir():
-            exported, refused = _exported(folder, Path(aside) / "exported")
+            exported, refused, notes = _exported(folder, Path(aside) / "exported")
         else:
-            exported, refused = folder, {}
+            exported, refused, notes = folder, {}, []
         store = Published(exported)
         store.refresh()
         files = read_set(exported, MANIFEST) or {}
-        found = Submitted(store, documents_of(files), refused=refused)
+        found = Submitted(store, documents_of(files), refused=refused, notes=notes)
         _lay_out(found, Path(aside) / "records")
         for name, content in files.items():
             if match := _SOURCE.fullmatch(name):
@@ -89,8 +89,11 @@ def opened(folder: Path) -> Iterator[Submitted]:
         yield found
 
 
-def _exported(folder: Path, out: Path) -> tuple[Path, Refused]:
-    """Export the whole attempts of a results folder; return the exported folder and what is wrong with the others."""
+def _exported(folder: Path, out: Path) -> tuple[Path, Refused, list[str]]:
+    """Export the whole attempts of a results folder.
+
+    Return the exported folder, what is wrong with the others, and what was left out because it cannot be read.
+    """
     ledger = Ledger(folder)
     refused: Refused = {}
     for key in ledger.all_keys():
@@ -99,11 +102,11 @@ def _exported(folder: Path, out: Path) -> tuple[Path, Refused]:
                 if not (damage.path.name == verification.DRAWS and damage.what == "is missing"):
                     refused.setdefault(attempt.id, f"{damage.path.name} {damage.what}")
     store = Store(folder)
-    store.read_runs()
+    notes = store.read_runs()
     if not store.rows("select 1 from attempt where concluded limit 1"):
-        raise DataError(f"{folder} has no finished runs")
+        raise DataError("; ".join([f"{folder} has no finished runs", *notes[:1]]))
     export(store, out)
-    return out, refused
+    return out, refused, notes
 
 
 def _lay_out(found: Submitted, folder: Path) -> None:

@@ -321,7 +321,7 @@ class Verifier:
             limit = None if job.timeout is None else job.timeout * len(asked)
             call(RESCORE, job, [*asked], listen=lambda kind, what: messages.append((kind, what)), seconds=limit)
         except EndedError as error:
-            why = str(error) if error.code is None else plugin_process.ending(error.code, job.timeout or 0)
+            why = plugin_process.ending(error.code, job.timeout or 0)
             raise RunError(f"its draws could not be measured: {why}") from error
         for kind, what in () if refused else messages:
             if kind == "refused":

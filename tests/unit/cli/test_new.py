@@ -119,3 +119,31 @@ def test_killed_half_way_it_can_be_given_again(here):
     (here / "own").rename(here / "moved")
     assert run(["new", "task", "own"]) == 0
     assert {path.name for path in here.iterdir()} == {"own", "moved"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_command_again_finds_what_a_stopped_one_wrote(kind, here, capsys):
+    """A stop may come after the folder was written, and before the command said so."""
+    assert run(["new", kind, "own"]) == 0
+    first = capsys.readouterr().out
+    before = {path: path.stat().st_mtime_ns for path in here.rglob("*")}
+    assert run(["new", kind, "own"]) == 0
+    assert capsys.readouterr().out == first
+    assert {path: path.stat().st_mtime_ns for path in here.rglob("*")} == before
+
+
+@pytest.mark.parametrize("change", ["edited", "added", "removed", "a link", "another kind"])
+def test_a_folder_that_is_not_what_it_would_write_is_refused(change, here, capsys):
+    assert run(["new", "report" if change == "another kind" else "sampler", "own"]) == 0
+    readme = here / "own/README.md"
+    if change == "edited":
+        readme.write_text(readme.read_text() + "mine")
+    elif change == "added":
+        (here / "own/mine.txt").touch()
+    elif change == "removed":
+        readme.unlink()
+    elif change == "a link":
+        readme.rename(here / "README.md")
+        readme.symlink_to(here / "README.md")
+    assert run(["new", "sampler", "own"]) == 2
+    assert "own already exists, and nothing is overwritten" in capsys.readouterr().err

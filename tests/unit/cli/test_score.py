@@ -6,6 +6,7 @@ import io
 import json
 import pickle
 import re
+import tracemalloc
 import zipfile
 from types import SimpleNamespace
 
@@ -320,3 +321,76 @@ def test_predictions_are_scored_as_the_tasks_own_are(bench, tmp_path):
     for row in rows:
         if row["metric"] in {metric.name for metric in AVERAGED}:
             assert row["value"] == pytest.approx(wanted[row["metric"]], rel=1e-5)
+
+
+def small_file(path, kind):
+    """A file of a few kilobytes whose array takes 80 GB as float64, or has more chains than a run may have."""
+    if kind == "chains":
+        np.savez_compressed(path.with_suffix(".npz"), draws=np.zeros((100_001, 1, 1), np.float16))
+        return path.with_suffix(".npz")
+    if kind == "npz":
+        header = {"descr": "|b1", "fortran_order": False, "shape": (1, 10**9, 2)}
+        content = io.BytesIO()
+        np.lib.format.write_array_header_1_0(content, header)
+        with zipfile.ZipFile(path.with_suffix(".npz"), "w") as archive:
+            archive.writestr("draws.npy", content.getvalue())
+        return path.with_suffix(".npz")
+    if kind == "safetensors":
+        header = json.dumps({"draws": {"dtype": "U8", "shape": [1, 2 * 10**9, 1], "data_offsets": [0, 2 * 10**9]}})
+        with path.with_suffix(".safetensors").open("wb") as file:
+            file.write(len(header).to_bytes(8, "little") + header.encode())
+            file.truncate(8 + len(header) + 2 * 10**9)  # a hole: it takes no space
+        return path.with_suffix(".safetensors")
+    import pyarrow as pa
+    from pyarrow import parquet as pq
+
+    path = path.with_suffix(".parquet")
+    if kind == "lists":
+        column = pa.array([[0.0] * 1000] * 100)
+        pq.write_table(pa.table({"chain": [0] * 100, "draw": range(100), "x": column}), path)
+    elif kind == "texts":
+        pq.write_table(pa.table({"chain": [0], "draw": [0], "x": ["x" * 1000]}), path)
+    else:
+        column = pa.array(np.zeros(60_000, np.int8))
+        table = {"chain": column, "draw": pa.array(np.arange(60_000))} | {f"x{k}": column for k in range(200)}
+        pq.write_table(pa.table(table), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("npz", "states arrays of 16,000,000,000 bytes as float64"),
+        ("safetensors", "states arrays of 16,000,000,000 bytes as float64"),
+        ("chains", "there are 100,001 chains; a run has at most 100,000"),
+        ("lists", "column 'x' is of type List(Float64), not of numbers"),
+        ("texts", "column 'x' is of type String, not of numbers"),
+        ("columns", "states arrays of 96,960,000 bytes as float64"),
+    ],
+)
+def test_the_size_of_what_a_file_states_is_limited_before_it_is_decoded(tmp_path, monkeypatch, kind, why):
+    if kind == "columns":
+        monkeypatch.setattr("plugins.verbs.upkeep.submission.LARGEST", 2**26)
+    tracemalloc.start()
+    with pytest.raises(DataError, match=re.escape(why)):
+        read(small_file(tmp_path / "a", kind))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**28
+
+
+def test_a_path_is_not_a_pattern(tmp_path):
+    """Polars takes brackets and asterisks for a pattern, and reads all files that match it."""
+    (tmp_path / "a[b]*").mkdir()
+    parquet(tmp_path / "a[b]*/x.parquet", exact(1, 4))
+    assert read(tmp_path / "a[b]*/x.parquet").draws.shape == (4, 1, 2)
+
+
+@pytest.mark.parametrize(("option", "why"), [("--name", "be at most 64 long"), ("--about", "at most 1,000")])
+def test_long_texts_are_refused(bench, tmp_path, option, why):
+    np.savez(tmp_path / "a.npz", draws=exact(1, 4))
+    words = [*WORDS, 0, option, "x" * 100_000]
+    code, _, said = bench("score", "mixture25", tmp_path / "a.npz", *words)
+    assert (code, len(said) < 300) == (2, True)
+    assert why in said
+    assert not (tmp_path / "r").exists()

@@ -28,3 +28,21 @@ print(faults())
 def test_a_freed_array_is_mapped_once_where_it_is_kept(kept):
     done = subprocess.run([sys.executable, "-c", SCRIPT, kept], capture_output=True, text=True, check=True)
     assert (int(done.stdout) < 10) == (kept == "kept")
+
+
+def test_a_process_stays_within_the_free_memory():
+    program = """
+import re, resource
+import numpy as np
+from harness.system.memory import stay_within_free
+free = 1024 * int(re.search("MemAvailable: *([0-9]+)", open("/proc/meminfo").read())[1])
+stay_within_free()
+assert resource.getrlimit(resource.RLIMIT_DATA)[0] < 1.2 * free
+np.ones(1000)
+try:
+    np.empty(int(1.2 * free), np.int8)
+except MemoryError:
+    print("refused")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout == "refused\n", done.stderr
