@@ -81,7 +81,7 @@ def test_a_classifier_of_uci_keeps_the_laws():
 def test_a_network_on_a_csv_file_keeps_the_laws(csv):
     results = check_task(csv)
     assert all(result.outcome != "failed" for result in results), results
-    with pytest.raises(UsageError, match=r"task\.file"):
+    with pytest.raises(UsageError, match=r"file = 'nowhere\.csv' is not a file"):
         type(csv)(file="nowhere.csv")
 
 
