@@ -39,6 +39,7 @@ TEMPORARY = (
     Temporary("truths", rf"\.[\w.-]+\.json\.{ENDING}"),
     Temporary("figures", rf"\.[\w-]+\.{_KEY}\.json\.{ENDING}"),
     Temporary("rates", rf"\.{_KEY}-[\w-]+\.json\.{ENDING}"),
+    Temporary("files", rf"\.{_KEY}\.{ENDING}"),
     Temporary("tuning", rf"\.[\w.-]+\.json\.{ENDING}"),
     Temporary(f"nights/{_SUITE}", rf"\.\d+\.json\.{ENDING}"),
     Temporary("jobs", rf"\.[0-9a-f]{{16}}\.json\.{ENDING}"),

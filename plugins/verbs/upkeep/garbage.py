@@ -12,6 +12,7 @@ removed from the database: while it exists, the next refresh rebuilds the databa
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import stat
@@ -21,6 +22,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.contracts.user_files import FOLDER as FILES
+from harness.contracts.user_files import named_in
 from harness.reporting.scoring.cache import FOLDER as FIGURES
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import FILE_NAMES, NAME, WORK
@@ -28,8 +31,9 @@ from harness.results.ledger.commit import settle
 from harness.results.ledger.ledger import KEY, TRASH, Ledger
 from harness.results.ledger.temporary import TEMPORARY
 from harness.results.records import FINAL, RESUMABLE, Status
+from harness.results.spec import PARTS
 from harness.system.errors import RunError
-from harness.system.files import ENDING, is_abandoned
+from harness.system.files import ENDING, is_abandoned, read_json
 from harness.system.locks import held, lock_file
 
 LOCK_TIMEOUT_SECONDS = 1.0
@@ -59,7 +63,8 @@ def find(ledger: Ledger, *, failed: bool = False) -> list[Garbage]:
         if not ledger.held(key)
         for item in _of_run(ledger, key, failed=failed)
     ]  # fmt: skip
-    return [*of_runs, *_of_locks(ledger), *_of_figures(ledger), *_of_jobs(ledger), *_of_root(ledger.root)]
+    others = (_of_locks(ledger), _of_figures(ledger), _of_files(ledger), _of_jobs(ledger), _of_root(ledger.root))
+    return [*of_runs, *itertools.chain(*others)]
 
 
 def remove(ledger: Ledger, found: Sequence[Garbage], *, failed: bool = False) -> tuple[list[Garbage], list[str]]:
@@ -158,6 +163,20 @@ def _of_figures(ledger: Ledger) -> Iterator[Garbage]:
         found = _FIGURE.fullmatch(name)
         if found and found[1] not in keys:
             yield Garbage(ledger.root / FIGURES / name, size, "kept by a report for a run that is gone")
+
+
+def _of_files(ledger: Ledger) -> Iterator[Garbage]:
+    """Yield copies of the user's files that no run here names."""
+    copies = {name: size for name, size in _ordinary(ledger.root, FILES) if KEY.fullmatch(name)}
+    for key in ledger.all_keys() if copies else ():
+        for attempt in ledger.attempts(key):
+            spec = read_json(attempt.path / "spec.json") or {}
+            for params in (spec[part].get("params") for part in PARTS if isinstance(spec.get(part), dict)):
+                for file in named_in(params) if isinstance(params, dict) else ():
+                    copies.pop(file.partition(":")[2], None)
+    for name, size in copies.items():
+        if is_abandoned(ledger.root / FILES / name):  # a command that has just begun makes its runs later
+            yield Garbage(ledger.root / FILES / name, size, "a file of the user that no run names")
 
 
 def _of_jobs(ledger: Ledger) -> Iterator[Garbage]:

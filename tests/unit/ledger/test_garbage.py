@@ -17,6 +17,7 @@ from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
+from harness.results.spec import Component
 from harness.system.files import aside
 from harness.system.locks import lock_file
 from plugins.verbs.upkeep import garbage
@@ -110,7 +111,7 @@ ATTEMPT = "a000007-20260101T000000000-aaaaaa"
 WRITTEN = [
     "ledger.json", "results.settled.json", "results.duckdb", f"locks/{KEY}.notice", "truths/a-0123456789abcdef.json",
     f"figures/interpolation.{KEY}.json", f"rates/{KEY}-cuda-0-2.json", "tuning/tuned.json", "nights/smoke/000001.json",
-    "jobs/0123456789abcdef.json", "jobs/0123456789abcdef/job.tar", f"{RUN}/1.json", f"{RUN}/{ATTEMPT}.copied",
+    f"files/{KEY}", "jobs/0123456789abcdef.json", "jobs/0123456789abcdef/job.tar", f"{RUN}/1.json", f"{RUN}/{ATTEMPT}.copied",
     *(f"{RUN}/{ATTEMPT}/{name}" for name in ("result.json", "rescored-0123456789ab.safetensors", "spec.json")),
 ]  # fmt: skip
 FOLDERS = [f"{RUN}/{ATTEMPT}", f"conflicts/{KEY[:12]}-{ATTEMPT}-0123456789ab"]
@@ -133,6 +134,17 @@ def test_what_an_interrupted_write_leaves_is_listed_wherever_it_is(ledger, place
     assert [item.path for item in listed] == [left]
     gone, notes = garbage.remove(ledger, listed)
     assert ([item.path for item in gone], notes, left.exists()) == ([left], [], False)
+
+
+def test_files_of_the_user_go_when_no_run_names_them(ledger):
+    params = {"file": f"sha256:{KEY}"}
+    named = spec(7, task=Component("a", "m:C", "0" * 64, params))
+    Attempt.create(ledger.runs, named, HERE)
+    (ledger.root / "files").mkdir()
+    for name in (KEY, "0" * 64, "1" * 64, "mine.csv"):
+        (ledger.root / "files" / name).write_text("1")
+        os.utime(ledger.root / "files" / name, None if name[0] == "1" else (0, 0))
+    assert list(found(ledger)) == [f"files/{'0' * 64}"]
 
 
 def test_a_second_result_can_be_deleted_with_its_folder(ledger):
@@ -325,6 +337,7 @@ from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
+from harness.results.spec import Component
 ledger = Ledger(Path(sys.argv[1]))
 for seed in range(60):
     with ledger.hold(made(seed).key, 30):
