@@ -111,7 +111,8 @@ ATTEMPT = "a000007-20260101T000000000-aaaaaa"
 WRITTEN = [
     "ledger.json", "results.settled.json", "results.duckdb", f"locks/{KEY}.notice", "truths/a-0123456789abcdef.json",
     f"figures/interpolation.{KEY}.json", f"rates/{KEY}-cuda-0-2.json", "tuning/tuned.json", "nights/smoke/000001.json",
-    f"files/{KEY}", "jobs/0123456789abcdef.json", "jobs/0123456789abcdef/job.tar", f"{RUN}/1.json", f"{RUN}/{ATTEMPT}.copied",
+    f"files/{KEY}", "jobs/0123456789abcdef.json", "jobs/0123456789abcdef/job.tar", f"{RUN}/1.json",
+    f"{RUN}/{ATTEMPT}.copied",
     *(f"{RUN}/{ATTEMPT}/{name}" for name in ("result.json", "rescored-0123456789ab.safetensors", "spec.json")),
 ]  # fmt: skip
 FOLDERS = [f"{RUN}/{ATTEMPT}", f"conflicts/{KEY[:12]}-{ATTEMPT}-0123456789ab"]
