@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from harness.contracts.user_files import IDENTIFIED
 from harness.reporting.scoring.groups import Group, field_of
 
 SHORT = (8, 16, 64)
@@ -105,5 +106,7 @@ def is_hash(name: str) -> bool:
 
 
 def setting_text(value: Any) -> str:
-    """Return the value of a setting for people."""
+    """Return the value of a setting for people; of the checksum of a file, the beginning."""
+    if isinstance(value, str) and IDENTIFIED.fullmatch(value):
+        return value[:19]
     return f"{value:g}" if isinstance(value, float) else str(value)
