@@ -40,7 +40,7 @@ def completes(*kinds: str, words: Iterable[str] = ()) -> Callable[[typer.Context
 
 METHODS = completes("samplers", "methods")
 TASKS = completes("tasks")
-BUDGETS = completes(words=("smoke", "quick", "paper", "steps=", "passes=", "seconds="))
+BUDGETS = completes(words=("smoke", "quick", "paper", "steps=", "passes="))
 Samplers = Annotated[list[str], typer.Option("--sampler", help="Samplers or methods, a,b,c.", autocompletion=METHODS)]
 Tasks = Annotated[
     list[str], typer.Option("--task", help="Tasks, a,b,c; TASK@PROTOCOL picks a protocol.", autocompletion=TASKS)
@@ -55,7 +55,7 @@ Budget = Annotated[
     str,
     typer.Option(
         "--budget",
-        help="smoke, quick, paper, steps=N, passes=N (through the data) or seconds=N.",
+        help="smoke, quick, paper, steps=N or passes=N (through the data).",
         autocompletion=BUDGETS,
     ),
 ]

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 from harness.results.environment import cores
 from harness.results.records import Status
-from harness.runs import uncompiled
 from harness.runs.children import born, fork_server
 from harness.runs.plan import Planned
 from harness.runs.worker import GRACE_SECONDS, Job, checkpoint_seconds, place, serve
@@ -193,7 +192,7 @@ def launch(
 
 def _count_unfinished(queue: Sequence[Job], listen: Listener, outcome: LaunchSummary) -> None:
     """Record a failure if no worker reported how some runs ended, whatever the reason."""
-    runs = [spec.key for job in queue if not job.measure_steps for spec in job.specs]
+    runs = [spec.key for job in queue for spec in job.specs]
     number = len(set(runs) - outcome.statuses.keys() - outcome.uncompiled.keys())
     if number and not outcome.failures:
         text = f"{number} of {len(runs)} runs did not finish; repeat the command to resume"
@@ -266,7 +265,7 @@ def _refuse_long(children: Sequence[_Child], waiting: Sequence[Job], workers: in
         raise UsageError(
             f"this would take about {seconds / 3600:.0f} hours "
             f"({steps} steps at {slowest:.3g} a second, {workers} workers); "
-            "add --yes to run it anyway, or ask for --budget smoke, quick, steps=N or seconds=N; "
+            "add --yes to run it anyway, or ask for --budget smoke, quick or steps=N; "
             "what was done so far is kept"
         )
 
@@ -313,22 +312,3 @@ def _continue(pids: Sequence[int | None]) -> None:
         if pid is not None:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGCONT)
-
-
-def measure(job: Job, where: Place, steps: int) -> float | None:
-    """Return the steps per second of a job's runs together, measured in a worker; None if they cannot be compiled."""
-    found: dict[str, float] = {}
-
-    def listen(kind: str, payload: Mapping[str, Any]) -> None:
-        if kind == "rate":
-            found.update(payload)
-
-    outcome = launch([replace(job, measure_steps=steps)], [where], listen)
-    for code, message in outcome.failures:
-        error = BenchError(message)
-        error.exit_code = code
-        raise error
-    for spec in job.specs:
-        if said := outcome.uncompiled.get(spec.key):
-            uncompiled.keep(spec, said["reason"], lasting=said["scope"] != "moment")
-    return found.get("steps_per_second")

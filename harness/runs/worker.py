@@ -64,7 +64,6 @@ class Job:
     plugins: tuple[str, ...] = ()
     distributions: tuple[str, ...] = ()
     data: Sequence[Any] = ()
-    measure_steps: int = 0
     timeout: float | None = None
     retry: bool = False
     draws: str = "some"
@@ -211,9 +210,6 @@ def _advance_all(
 ) -> None:
     from harness.runs.session import Session
 
-    if job.measure_steps:
-        send("rate", {"steps_per_second": Session.measure(specs, job)})
-        return
     for session in Session.open_all(ledger, specs, job, send):
         attempt = str(session.attempts[0].path.relative_to(ledger.root))
         notice.update({**_labels(session.specs, job.place), "attempt": attempt})
