@@ -69,12 +69,12 @@ Set = Annotated[
 Workers = Annotated[
     int | None, typer.Option("--workers", min=1, max=256, help="Worker processes; default: one per core.")
 ]
-Devices = Annotated[str, typer.Option("--devices", help="cpu, or cuda:0,cuda:1,...; cuda:0,cuda:0: two shares.")]
+Devices = Annotated[str, typer.Option("--devices", help="cpu, or cuda:0,cuda:1,...")]
 AnyDevices = Annotated[
     str,
     typer.Option(
         "--devices",
-        help="cpu, or cuda:0,cuda:1,...; cuda:0,cuda:0: two shares; auto: every GPU for networks, else the CPU.",
+        help="cpu, or cuda:0,cuda:1,...; auto: every GPU for networks, else the CPU.",
     ),
 ]
 Timeout = Annotated[

@@ -23,7 +23,7 @@ from harness.results.environment import cores
 from harness.results.records import Status
 from harness.runs.children import born, fork_server
 from harness.runs.plan import Planned
-from harness.runs.worker import GRACE_SECONDS, Job, checkpoint_seconds, place, serve
+from harness.runs.worker import GRACE_SECONDS, Job, checkpoint_seconds, serve
 from harness.system.errors import BenchError, UsageError
 
 WORK = "harness.runs.worker:run"
@@ -96,27 +96,21 @@ class _Child:
 
 
 class Place(NamedTuple):
-    """Where a worker computes: a device, or one of `shares` parts of it, and its name in messages."""
+    """Where a worker computes: a device, and the worker's name in messages."""
 
     device: str
     slot: str
-    shares: int = 1
 
 
 def slots(devices: Sequence[str], workers: int | None) -> list[Place]:
-    """Return the place of each worker.
-
-    An accelerator that is named n times has n places, each with one of its n shares. The CPU has `workers` places, or
-    one for each core if `workers` is None.
-    """
+    """Return the place of each worker: one on each accelerator, and `workers` (None: one per core) on the CPU."""
     cpu = [Place("cpu", f"cpu-{i}") for i in range(workers or cores())] if "cpu" in devices else []
-    shares = Counter(device for device in devices if device != "cpu")
-    return [Place(device, place(device, n), n) for device, n in shares.items() for _ in range(n)] + cpu
+    return [Place(device, device) for device in devices if device != "cpu"] + cpu
 
 
 def side_by_side(places: Sequence[Place]) -> int:
-    """Return the number of workers that may share a long group of runs. A whole accelerator gets whole groups."""
-    return sum(where.device == "cpu" or where.shares > 1 for where in places)
+    """Return the number of workers that may share a long group of runs. An accelerator gets whole groups."""
+    return sum(where.device == "cpu" for where in places)
 
 
 def jobs(
@@ -169,7 +163,7 @@ def launch(
             for child in _receive(children, listen, outcome):
                 children.remove(child)
                 if not child.lost:
-                    free.append(Place(child.job.device, child.job.slot, child.job.shares))
+                    free.append(Place(child.job.device, child.job.slot))
                     continue
                 lost[child.job.specs[0].key] += 1
                 if lost[child.job.specs[0].key] <= LOSSES:

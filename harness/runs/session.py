@@ -61,7 +61,7 @@ class Session:
         if checkpoints:
             self._restore(checkpoints)
         self._reported = {attempt.id for attempt, run in zip(self.attempts, loop.runs, strict=True) if run.divergence}
-        where = {"kernel": kernel(), "device": job.place, **({"job": job.name} if job.name else {})}
+        where = {"kernel": kernel(), "device": job.device, **({"job": job.name} if job.name else {})}
         for attempt in self.attempts:
             with writing():
                 attempt.event("resumed" if checkpoints else "started", position=self.loop.position, **where)
@@ -81,7 +81,7 @@ class Session:
             build(specs[:1], job)  # otherwise fewer of them may fit
         building = time.perf_counter() - began
         check_code(specs)
-        here = environment.collect(job.device, job.distributions, job.place)
+        here = environment.collect(job.device, job.distributions)
         groups: dict[int, list[tuple[RunSpec, Attempt, Arrays | None]]] = {}
         with writing(), ThreadPoolExecutor(WRITERS) as pool:
             opened = list(pool.map(lambda spec: open_attempt(ledger, spec, here), specs))
