@@ -74,7 +74,6 @@ class PretendedGPU(TorchFunctionMode):
         super().__init__()
         self.gpu = MARKED
         self.waits: list[str] = []
-        self.memory: list[tuple[float, str]] = []
         self.graph: Recorded | None = None
         self.graphs: list[Recorded] = []
         self.sides = [False]
@@ -290,7 +289,6 @@ def _torch_cuda(gpu: PretendedGPU):
         "graph": graph,
         "synchronize": lambda *_: None,
         "set_device": lambda _: None,
-        "set_per_process_memory_fraction": lambda share, device: gpu.memory.append((share, device)),
         "device_count": lambda: 1,
         "get_device_properties": lambda _: SimpleNamespace(uuid=f"GPU-pretended-{os.getpid()}"),
         "get_device_name": lambda _: "a pretended GPU",

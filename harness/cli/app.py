@@ -244,6 +244,8 @@ def options(
     if found := memory_limit(GIB_TO_READ):
         raise RunError(f"too little memory for `bench {ctx.invoked_subcommand}`; {found}")
     folder = results or os.environ.get("BENCH_RESULTS") or "bench-results"
+    if "://" in folder:
+        raise UsageError(f"the results folder {folder!r:.200} is an address; download the folder first")
     shown = debug or bool(os.environ.get("BENCH_DEBUG"))
     asked = {"--json": "json"} if as_json else {}
     asked |= {"--csv": "csv"} if as_csv else {}
@@ -254,17 +256,7 @@ def options(
     if not launcher and (detach or launcher_setting):
         raise UsageError("--detach and --set launcher.NAME=VALUE go with --launcher NAME")
     how = context.Launching(launcher, tuple(launcher_setting or ()), detach) if launcher else None
-    context.set_current(context.Context(_place(folder), tuple(plugin or ()), shown, chosen, how))
-
-
-def _place(folder: str) -> Path:
-    """Return the absolute path of the results folder, or of the cached copy of a folder on a web server."""
-    if folder.startswith(("http:", "https:")):
-        from harness.results.store import web
-
-        if url := web.address(Path(folder)):
-            return web.fetched(url)
-    return user_path(folder).absolute()
+    context.set_current(context.Context(user_path(folder).absolute(), tuple(plugin or ()), shown, chosen, how))
 
 
 def _format(name: str) -> str:

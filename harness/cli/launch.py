@@ -23,7 +23,6 @@ from harness.runs.local import LaunchSummary
 from harness.runs.plan import Planned, RunRequest, size
 from harness.runs.worker import Job
 from harness.system.errors import DataError, UsageError
-from harness.system.locks import PARTS
 
 MANY_RUNS = 1000
 """Number of runs above which the plan is announced, because planning takes over a second."""
@@ -176,7 +175,7 @@ def devices_for(text: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
 def chosen_devices(text: str) -> tuple[str, list[str]]:
     """Return the kind of device, which is part of the run key, and the devices.
 
-    A device with n shares is listed n times. With --launcher, the launcher's devices are returned.
+    With --launcher, the launcher's devices are returned.
     """
     if found_launcher := jobs.chosen():
         launcher = found_launcher[1]
@@ -193,12 +192,10 @@ def chosen_devices(text: str) -> tuple[str, list[str]]:
     if len(kinds) > 1:
         raise UsageError(f"--devices {text!r}: CPU and GPU give different random numbers; choose one kind")
     named = Counter(word if word == "cpu" else f"cuda:{int(word[5:] or 0)}" for word in found)
-    if named["cpu"] > 1:
-        raise UsageError(f"--devices {text!r:.80}: name the CPU once; --workers sets the number of its processes")
-    for device, shares in named.items():
-        if shares > PARTS:
-            raise UsageError(f"--devices names {device} {shares} times; at most {PARTS} processes can share a GPU")
-    return kinds.pop(), list(named.elements())
+    if twice := next((device for device, times in named.items() if times > 1), None):
+        of_cpu = "; --workers sets the number of its processes" if twice == "cpu" else ""
+        raise UsageError(f"--devices {text!r:.80}: name {twice} once{of_cpu}")
+    return kinds.pop(), list(named)
 
 
 def absent_data() -> Callable[[Planned], str]:

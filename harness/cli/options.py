@@ -41,7 +41,7 @@ def completes(*kinds: str, words: Iterable[str] = ()) -> Callable[[typer.Context
 
 METHODS = completes("samplers", "methods")
 TASKS = completes("tasks")
-BUDGETS = completes(words=("smoke", "quick", "paper", "steps=", "passes=", "seconds="))
+BUDGETS = completes(words=("smoke", "quick", "paper", "steps=", "passes="))
 Samplers = Annotated[list[str], typer.Option("--sampler", help="Samplers or methods, a,b,c.", autocompletion=METHODS)]
 Tasks = Annotated[
     list[str], typer.Option("--task", help="Tasks, a,b,c; TASK@PROTOCOL picks a protocol.", autocompletion=TASKS)
@@ -56,7 +56,7 @@ Budget = Annotated[
     str,
     typer.Option(
         "--budget",
-        help="smoke, quick, paper, steps=N, passes=N (through the data) or seconds=N.",
+        help="smoke, quick, paper, steps=N or passes=N (through the data).",
         autocompletion=BUDGETS,
     ),
 ]
@@ -70,12 +70,12 @@ Set = Annotated[
 Workers = Annotated[
     int | None, typer.Option("--workers", min=1, max=256, help="Worker processes; default: one per core.")
 ]
-Devices = Annotated[str, typer.Option("--devices", help="cpu, or cuda:0,cuda:1,...; cuda:0,cuda:0: two shares.")]
+Devices = Annotated[str, typer.Option("--devices", help="cpu, or cuda:0,cuda:1,...")]
 AnyDevices = Annotated[
     str,
     typer.Option(
         "--devices",
-        help="cpu, or cuda:0,cuda:1,...; cuda:0,cuda:0: two shares; auto: every GPU for networks, else the CPU.",
+        help="cpu, or cuda:0,cuda:1,...; auto: every GPU for networks, else the CPU.",
     ),
 ]
 Timeout = Annotated[

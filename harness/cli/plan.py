@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.cli import context, options, rates
+from harness.cli import context, options
 from harness.cli.launch import check_size, devices_for
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import FINAL, Status
-from harness.runs.local import slots
 from harness.runs.plan import MAX_RUNS, Planned, RunRequest
 from harness.runs.plan import plan as make_plan
 from harness.runs.plugin_metadata import task_facts
@@ -46,13 +45,12 @@ def plan(asked: RunRequest, devices: options.AnyDevices = "auto", max_runs: opti
         bench plan --sampler sgld,csgld --task mixture25 --seeds 0-9 --chains 4
         bench plan --sampler hmc --task blr-heart --budget quick --json
     """
-    here = context.current()
-    ledger = Ledger(here.results)
+    ledger = Ledger(context.current().results)
     ledger.check_version()
-    kind, named = devices_for(devices, asked.tasks)
+    kind, _ = devices_for(devices, asked.tasks)
     asked = replace(asked, device=kind)
     check_size([asked], max_runs)
-    planned = make_plan(context.plugins(), asked, ledger, rates.known(here.results, slots(named, None)[0]))
+    planned = make_plan(context.plugins(), asked, ledger)
     rest = Counter(item.spec.group for item in planned if not item.standing.cached)
     first = {item.spec.group: item for item in reversed(planned)}
     estimates = {group: _estimate(item, rest[group]) for group, item in first.items()}

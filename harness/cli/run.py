@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli import context, options, rates
+from harness.cli import context, options
 from harness.cli.launch import check_size, devices_for, execute
 from harness.reporting.report import Records, Result
 from harness.results.ledger.ledger import Ledger
@@ -52,7 +52,7 @@ def run(
     check_size([asked], max_runs)
     places = local.slots(named, workers)
     ledger = Ledger(context.current().results)
-    planned = plan(context.plugins(), asked, ledger, rates.measured(ledger, places[0]))
+    planned = plan(context.plugins(), asked, ledger)
     try:
         outcome = execute(planned, places, retry=retry, long_is_fine=yes, timeout=limit, draws=draws)
     except local.PreemptedError:

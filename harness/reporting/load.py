@@ -18,7 +18,7 @@ from harness.reporting.rendering import figures
 from harness.reporting.report import Result
 from harness.reporting.requests import FILTERS, build, find_report, request_for, why_empty
 from harness.results.ledger.ledger import Ledger
-from harness.results.store import Store, store_of, web
+from harness.results.store import Store, store_of
 from harness.system.errors import DataError, UsageError
 from harness.system.files import user_path
 from harness.system.text import words
@@ -54,16 +54,14 @@ def load(path: str | Path | None = None, *, plugins: Sequence[str] = (), **filte
         results = harness.load("bench-results", task="mixture25", method=["sgld", "csgld"])
         results.metrics.filter(pl.col("is_primary"))
 
-    path     the results folder, or the web address of an exported one; default: BENCH_RESULTS, else ./bench-results
+    path     the results folder, or an exported one; default: BENCH_RESULTS, else ./bench-results
     plugins  plugin files, as for `bench --plugin FILE`
     filters  task (also TASK@PROTOCOL), method, protocol, budget, chains: only these runs
 
     Problems in single runs are warnings. Raises `DataError` if the folder does not exist or a newer version wrote it,
     `UsageError` for an unknown name. A database of another version is not changed, and the runs are read instead.
     """
-    place = path or os.environ.get("BENCH_RESULTS") or "bench-results"
-    url = web.address(place)
-    folder = web.fetched(url) if url else user_path(place).absolute()
+    folder = user_path(path or os.environ.get("BENCH_RESULTS") or "bench-results").absolute()
     Ledger(folder).check_version()
     if not folder.is_dir():
         raise DataError(f"there is no results folder {folder}; `bench run` makes one, in ./bench-results by default")

@@ -34,10 +34,8 @@ _OF_EXTRA = re.compile(r"""; *(?:\(.*\) *and *)?extra *== *["']([^"']*)["'] *$""
 """Matches the end of a requirement that holds under one extra only."""
 
 
-def collect(device: str, distributions: Iterable[str], place: str = "") -> dict[str, Any]:
+def collect(device: str, distributions: Iterable[str]) -> dict[str, Any]:
     """Return the environment of runs on `device` that use the plugins of `distributions`.
-
-    `place` names a share of the device.
 
     id             SHA-256 of the rest but `code`
     bench, python, torch, packages    versions: the harness, Python, torch, and all that harness and plugins require
@@ -63,7 +61,7 @@ def collect(device: str, distributions: Iterable[str], place: str = "") -> dict[
         "cores": cores(),
         "gpu": None,
         "torch": packages.get("torch"),
-        "device": place or device,
+        "device": device,
         "threads": None,
         "cpu_capability": None,
         "deterministic": None,

@@ -21,10 +21,9 @@ from typing import Any, NamedTuple
 
 from harness.results.environment import cores
 from harness.results.records import Status
-from harness.runs import uncompiled
 from harness.runs.children import born, fork_server
 from harness.runs.plan import Planned
-from harness.runs.worker import GRACE_SECONDS, Job, checkpoint_seconds, place, serve
+from harness.runs.worker import GRACE_SECONDS, Job, checkpoint_seconds, serve
 from harness.system.errors import BenchError, UsageError
 
 WORK = "harness.runs.worker:run"
@@ -97,27 +96,21 @@ class _Child:
 
 
 class Place(NamedTuple):
-    """Where a worker computes: a device, or one of `shares` parts of it, and its name in messages."""
+    """Where a worker computes: a device, and the worker's name in messages."""
 
     device: str
     slot: str
-    shares: int = 1
 
 
 def slots(devices: Sequence[str], workers: int | None) -> list[Place]:
-    """Return the place of each worker.
-
-    An accelerator that is named n times has n places, each with one of its n shares. The CPU has `workers` places, or
-    one for each core if `workers` is None.
-    """
+    """Return the place of each worker: one on each accelerator, and `workers` (None: one per core) on the CPU."""
     cpu = [Place("cpu", f"cpu-{i}") for i in range(workers or cores())] if "cpu" in devices else []
-    shares = Counter(device for device in devices if device != "cpu")
-    return [Place(device, place(device, n), n) for device, n in shares.items() for _ in range(n)] + cpu
+    return [Place(device, device) for device in devices if device != "cpu"] + cpu
 
 
 def side_by_side(places: Sequence[Place]) -> int:
-    """Return the number of workers that may share a long group of runs. A whole accelerator gets whole groups."""
-    return sum(where.device == "cpu" or where.shares > 1 for where in places)
+    """Return the number of workers that may share a long group of runs. An accelerator gets whole groups."""
+    return sum(where.device == "cpu" for where in places)
 
 
 def jobs(
@@ -170,7 +163,7 @@ def launch(
             for child in _receive(children, listen, outcome):
                 children.remove(child)
                 if not child.lost:
-                    free.append(Place(child.job.device, child.job.slot, child.job.shares))
+                    free.append(Place(child.job.device, child.job.slot))
                     continue
                 lost[child.job.specs[0].key] += 1
                 if lost[child.job.specs[0].key] <= LOSSES:
@@ -193,7 +186,7 @@ def launch(
 
 def _count_unfinished(queue: Sequence[Job], listen: Listener, outcome: LaunchSummary) -> None:
     """Record a failure if no worker reported how some runs ended, whatever the reason."""
-    runs = [spec.key for job in queue if not job.measure_steps for spec in job.specs]
+    runs = [spec.key for job in queue for spec in job.specs]
     number = len(set(runs) - outcome.statuses.keys() - outcome.uncompiled.keys())
     if number and not outcome.failures:
         text = f"{number} of {len(runs)} runs did not finish; repeat the command to resume"
@@ -266,7 +259,7 @@ def _refuse_long(children: Sequence[_Child], waiting: Sequence[Job], workers: in
         raise UsageError(
             f"this would take about {seconds / 3600:.0f} hours "
             f"({steps} steps at {slowest:.3g} a second, {workers} workers); "
-            "add --yes to run it anyway, or ask for --budget smoke, quick, steps=N or seconds=N; "
+            "add --yes to run it anyway, or ask for --budget smoke, quick or steps=N; "
             "what was done so far is kept"
         )
 
@@ -313,22 +306,3 @@ def _continue(pids: Sequence[int | None]) -> None:
         if pid is not None:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGCONT)
-
-
-def measure(job: Job, where: Place, steps: int) -> float | None:
-    """Return the steps per second of a job's runs together, measured in a worker; None if they cannot be compiled."""
-    found: dict[str, float] = {}
-
-    def listen(kind: str, payload: Mapping[str, Any]) -> None:
-        if kind == "rate":
-            found.update(payload)
-
-    outcome = launch([replace(job, measure_steps=steps)], [where], listen)
-    for code, message in outcome.failures:
-        error = BenchError(message)
-        error.exit_code = code
-        raise error
-    for spec in job.specs:
-        if said := outcome.uncompiled.get(spec.key):
-            uncompiled.keep(spec, said["reason"], lasting=said["scope"] != "moment")
-    return found.get("steps_per_second")

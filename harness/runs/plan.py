@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from harness.contracts.data import DataFile, checksum
@@ -28,10 +27,6 @@ MAX_SEEDS = 1_000_000
 """The most seeds of any command. Their numbers alone take 40 MB."""
 DIGITS = 15
 """The most digits of a seed or a budget. Such a number is still exact as a float, as JSON and DuckDB may read it."""
-
-Measure = Callable[[Pair, Settings, Mapping[str, Any]], float | None]
-"""A function (pair, settings, {"seeds", "chains"}) -> steps per second, for budgets in seconds; None for steps that
-cannot be compiled."""
 
 
 @dataclass(frozen=True)
@@ -83,16 +78,8 @@ def size(registry: Registry, requests: Iterable[RunRequest], most: int = MAX_RUN
     return total
 
 
-def expand(
-    registry: Registry,
-    request: RunRequest,
-    measure: Measure | None = None,
-    study: studies.Study | None = None,
-) -> list[tuple[RunSpec, Pair]]:
-    """Return all runs that a request names, in its order, with the tuned settings of `study` if one is given.
-
-    `measure` returns steps per second. Budgets in seconds need it.
-    """
+def expand(registry: Registry, request: RunRequest, study: studies.Study | None = None) -> list[tuple[RunSpec, Pair]]:
+    """Return all runs that a request names, in its order, with the tuned settings of `study` if one is given."""
     specs = []
     budget = budget_label(request.budget)
     for method, task in itertools.product(request.samplers, request.tasks):
@@ -101,8 +88,7 @@ def expand(
             settings = resolve(registry, pair, {**request.given, **point}, budget)
             seeds = request.seeds if request.seeds is not None else pair.protocol["seeds"]
             chains = request.chains if request.chains is not None else pair.protocol["chains"]
-            rate = partial(_rate, measure, pair, {"seeds": seeds, "chains": chains}) if measure else None
-            steps = _steps(budget, pair, settings, rate, request.device, chains)
+            steps = _steps(budget, pair, settings)
             label = _label(budget, steps, pair, settings)
             runs = [make_spec(pair, settings, steps, seed, chains, label, request.device) for seed in seeds]
             if runs and settings.run["compile"] is None and uncompiled.why(runs[0]):
@@ -111,7 +97,7 @@ def expand(
     return specs
 
 
-def plan(registry: Registry, request: RunRequest, ledger: Ledger, measure: Measure | None = None) -> list[Planned]:
+def plan(registry: Registry, request: RunRequest, ledger: Ledger) -> list[Planned]:
     """Return each run of a request once, with its standing in the ledger and its cost in data passes per chain.
 
     Raises the errors that a worker would raise because of the settings alone, for example when a sampler refuses a
@@ -119,7 +105,7 @@ def plan(registry: Registry, request: RunRequest, ledger: Ledger, measure: Measu
     """
     planned: dict[str, Planned] = {}
     study = studies.load(registry, ledger.root, request.study) if request.study else None
-    for spec, pair in expand(registry, request, measure, study):
+    for spec, pair in expand(registry, request, study):
         if spec.key not in planned:
             task = plugin_metadata.task_facts(pair.task, spec.task.params)
             warm = (registry.find("samplers", spec.warm_start), spec.warm_passes or 0.0) if spec.warm_start else None
@@ -262,40 +248,19 @@ def _part(offer: Offer, params: Mapping[str, Any]) -> Component:
     return Component(offer.name, offer.target, source_hash(offer.target), dict(params))
 
 
-def _steps(
-    budget: str,
-    pair: Pair,
-    settings: Settings,
-    rate: Callable[[Settings], float | None] | None,
-    device: str,
-    chains: int,
-) -> int:
-    """Return the length of a run in steps. `budget` is a name, "steps=N", "passes=N" (data passes) or "seconds=N"."""
+def _steps(budget: str, pair: Pair, settings: Settings) -> int:
+    """Return the length of a run in steps. `budget` is a name, "steps=N" or "passes=N" (data passes)."""
     named = _named_passes(pair, settings)
     if budget in named:
         return max(1, _affordable(named[budget], pair, settings))
     kind, equals, text = budget.partition("=")
-    if not equals or kind not in ("steps", "passes", "seconds"):
-        known = [*named, "steps=N", "passes=N", "seconds=N"]
+    if not equals or kind not in ("steps", "passes"):
+        known = [*named, "steps=N", "passes=N"]
         raise UsageError(
             f"unknown budget {budget!r:.80} of {pair.task.name}@{pair.protocol['name']}{suggestions(budget, known)}"
         )
     amount = _amount(kind, text)
-    if kind == "steps":
-        steps = int(amount)
-    elif kind == "passes":
-        steps = _affordable(amount, pair, settings)
-    else:
-        if rate is None:
-            raise UsageError(f"--budget {budget!r} needs a measured speed; `bench run` measures it")
-        warm = _warm_passes(pair, settings.task_params, _warm(settings))
-        before = warm / passes_per_step(pair, settings.sampler_params, settings.task_params)
-        steps = int(amount * (rate(settings) or 0.0) - before)
-        work = _work(pair, settings.sampler_params, settings.task_params, device, chains)
-        if settings.run["compile"] is None and choose(None, steps, work) == "compiled":
-            compiled = replace(settings, run={**settings.run, "compile": "compiled"})
-            if (speed := rate(compiled)) is not None:
-                steps = max(math.ceil(work.compiled_from), int(amount * speed - before))
+    steps = int(amount) if kind == "steps" else _affordable(amount, pair, settings)
     if not 1 <= steps <= MAX_STEPS:
         size = "less than one step" if steps < 1 else f"more than {MAX_STEPS:,} steps"
         raise UsageError(f"--budget {budget!r} is {size}{_spent(pair, settings)}")
@@ -333,10 +298,6 @@ def _work(
     task = plugin_metadata.task_facts(pair.task, task_params)
     never = plugin_metadata.sampler_facts(pair.sampler, sampler_params)["never_compiled"]
     return Work(device=device, dim=task["dim"], chains=chains, opaque=task["opaque"], never=never)
-
-
-def _rate(measure: Measure, pair: Pair, how: Mapping[str, Any], settings: Settings) -> float | None:
-    return measure(pair, settings, how)
 
 
 def _label(budget: str, steps: int, pair: Pair, settings: Settings) -> str:

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ class Session:
         if checkpoints:
             self._restore(checkpoints)
         self._reported = {attempt.id for attempt, run in zip(self.attempts, loop.runs, strict=True) if run.divergence}
-        where = {"kernel": kernel(), "device": job.place, **({"job": job.name} if job.name else {})}
+        where = {"kernel": kernel(), "device": job.device, **({"job": job.name} if job.name else {})}
         for attempt in self.attempts:
             with writing():
                 attempt.event("resumed" if checkpoints else "started", position=self.loop.position, **where)
@@ -81,7 +81,7 @@ class Session:
             build(specs[:1], job)  # otherwise fewer of them may fit
         building = time.perf_counter() - began
         check_code(specs)
-        here = environment.collect(job.device, job.distributions, job.place)
+        here = environment.collect(job.device, job.distributions)
         groups: dict[int, list[tuple[RunSpec, Attempt, Arrays | None]]] = {}
         with writing(), ThreadPoolExecutor(WRITERS) as pool:
             opened = list(pool.map(lambda spec: open_attempt(ledger, spec, here), specs))
@@ -101,21 +101,6 @@ class Session:
             session = cls(loop, some, attempts, [c for c in checkpoints if c is not None], job, send)
             session.seconds["setup"] += time.perf_counter() - began + building
             yield session
-
-    @staticmethod
-    def measure(specs: Sequence[RunSpec], job: Job) -> float:
-        """Return the steps per second of these runs together.
-
-        The `job.measure_steps` steps are done twice, and only the second time counts: the first is to warm up.
-        """
-        short = [replace(spec, steps=job.measure_steps, burn_in=0, thin=1, warm_start=None) for spec in specs]
-        seconds = 0.0
-        for _ in range(2):
-            loop = build(short, job)
-            while not loop.finished:
-                loop.advance_block()
-            seconds = loop.clock.sampling + loop.clock.observing
-        return job.measure_steps / seconds
 
     @property
     def finished(self) -> bool:

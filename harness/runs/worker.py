@@ -47,8 +47,6 @@ GRACE_SECONDS = 60.0
 """Time that workers have to end after they were asked to. They check between two blocks of steps, and then write
 checkpoints.
 """
-SHARED_MEMORY = 0.95
-"""Fraction of a GPU's memory for the tensors of all its shares. CUDA itself takes about half a GiB for each process."""
 LEAST_LOCK_TIMEOUT_SECONDS = 0.5
 """Least time to wait for a lock: a process that only tests whether it is held must not be mistaken for its holder."""
 
@@ -65,22 +63,10 @@ class Job:
     plugins: tuple[str, ...] = ()
     distributions: tuple[str, ...] = ()
     data: Sequence[Any] = ()
-    measure_steps: int = 0
     timeout: float | None = None
     retry: bool = False
     draws: str = "some"
     name: str = ""
-    shares: int = 1
-
-    @property
-    def place(self) -> str:
-        """The name of the device in records and messages, with the share of it: cuda:0, or cuda:0 1/2."""
-        return place(self.device, self.shares)
-
-
-def place(device: str, shares: int) -> str:
-    """Return the name of one of `shares` equal parts of a device."""
-    return device if shares == 1 else f"{device} 1/{shares}"
 
 
 @dataclass
@@ -166,7 +152,7 @@ def _sender(pipe: Connection) -> Callable[[str, dict[str, Any]], None]:
 
 def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, Any]], None]) -> None:
     ledger = Ledger(job.results)
-    stack.enter_context(device_held(job.device, job.shares))
+    stack.enter_context(device_held(job.device))
     specs: list[RunSpec] = []
     locks: dict[str, tuple[Lock, Lock]] = {}
     deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
@@ -189,7 +175,7 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, 
         return
 
     notice = stack.enter_context(Notice(ledger.locks / f"{specs[0].key}.notice"))
-    notice.update(_labels(specs, job.place))
+    notice.update(_labels(specs, job.device))
 
     prepare(job)
     try:
@@ -213,12 +199,9 @@ def _advance_all(
 ) -> None:
     from harness.runs.session import Session
 
-    if job.measure_steps:
-        send("rate", {"steps_per_second": Session.measure(specs, job)})
-        return
     for session in Session.open_all(ledger, specs, job, send):
         attempt = str(session.attempts[0].path.relative_to(ledger.root))
-        notice.update({**_labels(session.specs, job.place), "attempt": attempt})
+        notice.update({**_labels(session.specs, job.device), "attempt": attempt})
         session.locks = [locks.pop(spec.key) for spec in session.specs]
         _advance(session, stop, notice.hearing(send), job.timeout)
         if stop.reason:
@@ -234,8 +217,6 @@ def prepare(job: Job) -> None:
     torch.set_num_threads(job.threads)
     torch.set_default_dtype(torch.float32)
     set_up(job.specs[0].execution, job.device)
-    if job.shares > 1:
-        torch.cuda.set_per_process_memory_fraction(SHARED_MEMORY / job.shares, job.device)
     for path in job.plugins:
         plugin_process.add_file(Path(path))
     user_files.FOLDERS.append(job.results / user_files.FOLDER)
@@ -244,15 +225,15 @@ def prepare(job: Job) -> None:
 
 
 @contextmanager
-def device_held(device: str, shares: int = 1) -> Iterator[None]:
-    """Hold the lock of one of `shares` parts of a GPU. The CPU has no lock."""
+def device_held(device: str) -> Iterator[None]:
+    """Hold the lock of a GPU. The CPU has no lock."""
     if device == "cpu":
         yield
         return
     import torch
 
     _check_device(device, torch.cuda.device_count())
-    with lock_device(_gpu_identity(device), place(device, shares), LOCK_TIMEOUT_SECONDS, shares):
+    with lock_device(_gpu_identity(device), device, LOCK_TIMEOUT_SECONDS):
         yield
 
 

@@ -15,7 +15,6 @@ import fcntl
 import functools
 import json
 import os
-import random
 import socket
 import struct
 import time
@@ -30,8 +29,6 @@ from harness.system.files import read_json
 
 RETRY_SECONDS = 0.1
 """Seconds between two attempts to take a lock."""
-PARTS = 8
-"""Number of locks of a device, and so the largest number of processes that can share it."""
 
 
 class HeldError(RunError):
@@ -129,31 +126,21 @@ def _locked(path: Path, flags: int, patience: float) -> Lock | None:
 
 
 @contextmanager
-def lock_device(identity: str, device: str, patience: float, shares: int = 1) -> Iterator[None]:
-    """Hold one of `shares` equal parts of a device against all processes of this machine, whatever results they write.
+def lock_device(identity: str, device: str, patience: float) -> Iterator[None]:
+    """Hold a device against all processes of this machine, whatever results folders they write to.
 
-    `identity` is the name of the device that all of them use (a GPU's UUID), `device` its name in messages. A device
-    has `PARTS` locks. The whole device takes all of them and half of it takes half of them, so no process gets a part
-    that another one uses. A lock is a socket bound to a name in Linux's abstract namespace: it is not a file, is open
-    to all users, and is freed by the kernel when the process ends. Containers with separate networks do not see each
-    other's locks.
+    `identity` is the name of the device that all of them use (a GPU's UUID), `device` its name in messages. The lock is
+    a socket bound to a name in Linux's abstract namespace: it is not a file, is open to all users, and is freed by the
+    kernel when the process ends. Containers with separate networks do not see each other's locks.
     """
-    names = [f"\0sgmcmc-bench/device/{identity}{f'/{part}' if part else ''}" for part in range(PARTS)]
+    name = f"\0sgmcmc-bench/device/{identity}"
     deadline = time.monotonic() + patience
-    while True:
-        with ExitStack() as stack:
-            taken: list[str] = []
-            for name in names:
-                lock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-                if len(taken) < PARTS // shares and _bind(lock, name, device):
-                    taken.append(name)
-            if len(taken) == PARTS // shares:
-                yield
-                return
-            holder = _device_holder(next(name for name in names if name not in taken))
-        if time.monotonic() > deadline:
-            raise HeldError(f"{device} is held by {holder}")
-        time.sleep(RETRY_SECONDS * random.Random().uniform(1, 2))  # two processes with a part each must not meet again
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
+        while not _bind(lock, name, device):
+            if time.monotonic() > deadline:
+                raise HeldError(f"{device} is held by {_device_holder(name)}")
+            time.sleep(RETRY_SECONDS)
+        yield
 
 
 def _bind(lock: socket.socket, name: str, device: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import context, options, rates
+from harness.cli import context, options
 from harness.cli.launch import absent_data, check_size, chosen_devices, execute
 from harness.reporting.report import Result
 from harness.results.ledger.ledger import Ledger
@@ -61,7 +61,7 @@ def nightly(
     places = local.slots(named, workers)
     ledger = Ledger(context.current().results)
     check_size(chosen.entries, max_runs)
-    entries = _entries(chosen, ledger, places[0])
+    entries = _entries(chosen, ledger)
     ledger.prepare()
     with _locked(ledger.root / "nights", chosen.name):
         wanted = {p.spec.key: p for entry in entries for p in entry.planned if p.spec.key not in entry.skipped}
@@ -77,13 +77,13 @@ def nightly(
         return conclude(chosen, entries, left_out, out, open_runs=open_runs, accept=accept, ended=ended)
 
 
-def _entries(chosen: Suite, ledger: Ledger, place: local.Place) -> list[SuiteCommand]:
+def _entries(chosen: Suite, ledger: Ledger) -> list[SuiteCommand]:
     """Plan all commands of a suite before anything is run; an error names the command."""
-    measure, absent = rates.measured(ledger, place), absent_data()
+    absent = absent_data()
     found = []
     for number, request in zip(chosen.numbers, chosen.entries, strict=True):
         with about(chosen, number):
-            planned = plan(context.plugins(), request, ledger, measure)
+            planned = plan(context.plugins(), request, ledger)
         skipped = {p.spec.key: why for p in planned if not p.standing.cached and (why := absent(p))}
         found.append(SuiteCommand(number, request, planned, skipped))
         for reason in dict.fromkeys(skipped.values()):

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from harness import lacking
-from harness.cli import context, options, rates
+from harness.cli import context, options
 from harness.cli.launch import absent_data, check_size, chosen_devices, execute
 from harness.reporting.report import Request, Result
 from harness.reporting.requests import find_report
@@ -90,7 +90,7 @@ def reproduce(
         return Result(notes=_export(store, export), changed=True)
     kind, places = _places(devices, workers)
     needed = sides(cells, claims)
-    fields = _fields(needed, budget, seeds, kind, places[0], yes=yes)
+    fields = _fields(needed, budget, seeds, kind, yes=yes)
     failed = [_execute(name, found, places, retry, limit, yes=yes) for name, found in fields.items()]
     ran = any(found.planned for found in fields.values())
     result = find_report(registry, "reproduction").build(context.store() if ran else store, asked)
@@ -104,7 +104,7 @@ def _places(devices: str, workers: int | None) -> tuple[str, list[local.Place]]:
 
 
 def _fields(
-    needed: Mapping[Setup, str], budget: str, seeds: str | None, kind: str, place: local.Place, *, yes: bool
+    needed: Mapping[Setup, str], budget: str, seeds: str | None, kind: str, *, yes: bool
 ) -> dict[str, PlannedCells]:
     """Plan the runs by task, protocol and number of chains, all before anything is run."""
     ledger = Ledger(context.current().results)
@@ -120,7 +120,7 @@ def _fields(
             why = f"it needs {needs}; --devices cuda:0, or --yes to run it here anyway"
         if not why:
             try:
-                planned = _plan(side, budget, chosen_seeds, kind, ledger, place)
+                planned = _plan(side, budget, chosen_seeds, kind, ledger)
                 why = next((reason for p in planned if not p.standing.cached and (reason := absent(p))), "")
             except (UsageError, PluginError, DataError) as error:
                 why = str(error)
@@ -131,13 +131,11 @@ def _fields(
     return fields
 
 
-def _plan(
-    side: Setup, budget: str, seeds: Sequence[int] | None, kind: str, ledger: Ledger, place: local.Place
-) -> list[Planned]:
+def _plan(side: Setup, budget: str, seeds: Sequence[int] | None, kind: str, ledger: Ledger) -> list[Planned]:
     """Return the runs of a side as published and, with the paper's budget, those of its declared sweep."""
     registry, task = context.plugins(), f"{side.task}@{side.protocol}"
     asked = RunRequest([side.method], [task], seeds, side.chains, budget, device=kind)
-    found = {run.spec.key: run for run in plan(registry, asked, ledger, rates.measured(ledger, place))}
+    found = {run.spec.key: run for run in plan(registry, asked, ledger)}
     for values in sweeps(find_pair(registry, side.method, task).paper) if budget == "paper" else []:
         try:
             points = plan(registry, replace(asked, sweep=values), ledger)

@@ -48,9 +48,6 @@ LOOKS: Mapping[str, Mapping[str, Any]] = {
     "look-plain-bfloat16": {"mode": "plain", "precision": "bfloat16"},
     "look-network": {"mode": "network"},
     "look-network-bfloat16": {"mode": "network", "precision": "bfloat16"},
-    "look-packed-2": {"mode": "compiled", "processes": 2},
-    "look-packed-4": {"mode": "compiled", "processes": 4},
-    "look-packed-8": {"mode": "compiled", "processes": 8},
     "look-decoding": {"mode": "decoding"},
 }
 LOOK = {"precision": "float32", "tf32": False, "width": 64, "batch": 100, "sampler": "msgld"}
@@ -242,13 +239,11 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
     import torch
 
     from harness.results.spec import Execution
-    from harness.runs.worker import SHARED_MEMORY, set_up
+    from harness.runs.worker import set_up
 
     asked = {**LOOK, **asked}
     if asked["mode"] == "decoding":
         return decoding(asked["steps"])
-    if asked.get("processes", 1) > 1:
-        return packed(asked, asked["processes"])
     device, on_gpu = asked["device"], asked["device"] != "cpu"
     torch.set_num_threads(1)
     kind = "cuda" if on_gpu else "cpu"
@@ -256,7 +251,6 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
     said: dict[str, Any] = {"torch": torch.__version__, "python": sys.version.split()[0], "asked": dict(asked)}
     if on_gpu:
         said["gpu"] = torch.cuda.get_device_name(device)
-        torch.cuda.set_per_process_memory_fraction(SHARED_MEMORY / asked.get("shares", 1), device)
     began = time.perf_counter()
     loop, _ = networks.looped(asked["sampler"], asked, device)
     for _ in range(8):  # three to warm up, one recorded, and some replayed
@@ -282,19 +276,6 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
         said["memory"] = torch.cuda.max_memory_allocated() / 1e6
         said["memory_reserved"] = torch.cuda.max_memory_reserved() / 1e6
     return said
-
-
-def packed(asked: Mapping[str, Any], processes: int) -> dict[str, Any]:
-    """The same in several processes at once, as `--devices cuda:0,cuda:0`: steps a second of all together."""
-    how = json.dumps({**asked, "processes": 1, "shares": processes})
-    words = [sys.executable, "-W", "ignore", __file__, "look", how]
-    several = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
-    found = [json.loads(one.communicate()[0].splitlines()[-1]) for one in several]
-    speed = sum(each["steps_per_second"] for each in found)
-    return {
-        "asked": dict(asked), "steps_per_second": speed, "seconds_per_epoch": TRAIN / asked["batch"] / speed,
-        "each": found,
-    }  # fmt: skip
 
 
 def decoding(batches: int) -> dict[str, Any]:

@@ -107,14 +107,6 @@ def test_a_look_measures_steps_here_too():
     assert found["seconds_per_epoch"] == pytest.approx(gpu.TRAIN / 4 / found["steps_per_second"])
 
 
-def test_several_processes_are_measured_together():
-    found = gpu.measure({"device": "cpu", "mode": "plain", "width": 1, "batch": 4, "steps": 1, "processes": 2})
-    speeds = [each["steps_per_second"] for each in found["each"]]
-    assert len(speeds) == 2
-    assert found["steps_per_second"] == pytest.approx(sum(speeds))
-    assert [each["asked"]["shares"] for each in found["each"]] == [2, 2]
-
-
 def test_decoding_is_measured_here_too():
     found = gpu.measure({"mode": "decoding", "steps": 1})
     assert found["1 threads"]["per_core"] > 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from dataclasses import dataclass, replace
@@ -324,30 +323,25 @@ def test_two_workers_cannot_have_one_gpu_whatever_their_results_folders(monkeypa
             device_held(GPU).__enter__()
         with device_held(GPU):
             pass
-        for shares in (1, 2):
-            with pytest.raises(UsageError, match="torch sees 1 GPUs"), device_held("cuda:1", shares):
-                pass
+        with pytest.raises(UsageError, match="torch sees 1 GPUs"), device_held("cuda:1"):
+            pass
 
 
-@pytest.mark.parametrize("shares", [1, 2])
-def test_a_worker_with_a_share_of_a_gpu_limits_its_memory_and_says_so(tmp_path, monkeypatch, shares):
+def test_the_record_of_a_run_says_which_gpu_it_was_on(tmp_path, monkeypatch):
     request = RunRequest(["sgld"], ["mixture5"], seeds=[0], chains=2, budget="steps=20", device="cuda")
     ledger = Ledger(tmp_path)
     planned = plan(registry(), request, ledger)
     ledger.prepare()
     (job,) = local.jobs(planned, tmp_path, (), ())
-    (where, *others) = local.slots([GPU] * shares, None)
+    (where,) = local.slots([GPU], None)
     told = []
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", torch.backends.cudnn.benchmark)  # given back after the test
-    with PretendedGPU() as gpu, contextlib.ExitStack() as beside:
-        for other in others:
-            beside.enter_context(device_held(other.device, other.shares))
+    with PretendedGPU():
         local_run(replace(job, **where._asdict()), lambda kind, payload: told.append((kind, payload)), Stop())
     assert ledger.standing(planned[0].spec.key).status == "done", told
-    assert gpu.memory == ([(0.475, GPU)] if shares == 2 else [])
     (attempt,) = ledger.attempts(planned[0].spec.key)
     recorded = json.loads((attempt.path / "environment.json").read_text())
-    assert recorded["device"] == (GPU if shares == 1 else "cuda:0 1/2")
+    assert recorded["device"] == GPU
     assert environment.is_whole(recorded)
 
 

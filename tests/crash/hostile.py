@@ -54,7 +54,7 @@ def _lock(scene, key, photographs):
 
 
 def _trash(scene, _, photographs):
-    """A link in place of `runs`, `locks`, `rates` or `nights` is refused; others mean nothing."""
+    """A link in place of `runs`, `locks`, `truths` or `nights` is refused; others mean nothing."""
     return [(scene.results / ".trash", photographs), (scene.results / "drafts", photographs)]
 
 

@@ -213,11 +213,6 @@ def test_a_group_under_two_names_is_one_group(tmp_path):
     assert len(group.runs) == 2
 
 
-def test_wall_time_ranks_nobody(tmp_path):
-    write_group(tmp_path, "sgld", value=lambda seed: 1.0 + seed / 10, budget="seconds=5")
-    assert standing(tmp_path, "sgld").status == "unranked: equal seconds are not equal cost"
-
-
 def test_a_seed_without_a_value_leaves_no_mean(tmp_path):
     write_group(tmp_path, metric="last_mode_first_visit", value=lambda seed: None if seed == 3 else 100.0 + seed)
     (score,) = scores(tmp_path)

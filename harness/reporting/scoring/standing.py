@@ -31,8 +31,8 @@ def standings(
 ) -> dict[str, RankStatus]:
     """Return the rank status of each group of a field by one metric, by group key.
 
-    Not ranked are baselines, groups with a diverged or failed seed, with fewer than five seeds, with a budget in
-    seconds, or without a value for some seed, groups that the gate finds biased or cannot judge, and groups of another
+    Not ranked are baselines, groups with a diverged or failed seed, with fewer than five seeds, or without a value for
+    some seed, groups that the gate finds biased or cannot judge, and groups of another
     machine that were not replayed. `gates` is empty for a metric that a wrong law cannot inflate. A group without a
     gate is ranked only if the others have none either (no truth is known). All other groups are ranked, with intervals
     over seeds and tiers.
@@ -49,7 +49,6 @@ def standings(
             or ("" if group.verified else f"{group.level}: not repeated by the owner of these results (RULES.md 9)")
             or (f"biased: {gate.reason}" if gate is not None and gate.verdict == "biased" else "")
             or ("unranked: fewer than five seeds" if len(group.runs) < MINIMUM_SEEDS else "")
-            or ("unranked: equal seconds are not equal cost" if group.budget.startswith("seconds=") else "")
             or _doubt(gate, truth_known=truth_known)
             or _lack(group, estimates.get(group.key), newest)
         )

@@ -38,7 +38,7 @@ TEMPORARY = (
     Temporary("locks", rf"\.{_KEY}\.(notice|lock)\.{ENDING}"),
     Temporary("truths", rf"\.[\w.-]+\.json\.{ENDING}"),
     Temporary("figures", rf"\.[\w-]+\.{_KEY}\.json\.{ENDING}"),
-    Temporary("rates", rf"\.{_KEY}-[\w-]+\.json\.{ENDING}"),
+    Temporary("rates", rf"\.?{_KEY}-[\w-]+\.json(\.{ENDING})?", "a speed that no command reads", 0.0),
     Temporary("files", rf"\.{_KEY}\.{ENDING}"),
     Temporary("tuning", rf"\.[\w.-]+\.json\.{ENDING}"),
     Temporary(f"nights/{_SUITE}", rf"\.\d+\.json\.{ENDING}"),

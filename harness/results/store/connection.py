@@ -320,24 +320,3 @@ def _catalogue(db: DuckDBPyConnection, passed_over: AbstractSet[str] = frozenset
     except duckdb.CatalogException:
         queries.pop("trigger")
         return frozenset(db.execute(" union all ".join(queries.values())).fetchall())
-
-
-@contextmanager
-def fetching() -> Iterator[DuckDBPyConnection]:
-    """Open an empty database in memory that reaches web addresses by httpfs; no other database is opened in it.
-
-    Raises `DataError` if the extension is not installed, because nothing is installed here.
-    """
-    import duckdb
-
-    allowed = ("enable_external_access", "temp_directory")
-    locked = {name: value for name, value in _LOCKED.items() if name not in allowed}
-    with duckdb.connect(config={**locked}) as db:
-        try:
-            db.load_extension("httpfs")
-        except duckdb.Error as error:
-            raise DataError(
-                "DuckDB's extension httpfs reads web addresses, and is not installed: install it once by "
-                "`python -c \"import duckdb; duckdb.sql('install httpfs')\"`, or download the folder"
-            ) from error
-        yield db

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import context, rates
+from harness.cli import context
 from harness.cli.app import run
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
@@ -146,24 +146,3 @@ def test_a_plan_names_the_nearest_finished_run(tmp_path, capsys):
     assert why() == "never run"
     conclude(Attempt.create(ledger.runs, item.spec, {"id": "e"}), AttemptResult(status="done"))
     assert why() == "differs from a finished run in chains"
-
-
-def test_a_rate_is_measured_once_for_all_seeds(tmp_path, monkeypatch):
-    from harness.cli.options import request
-    from harness.runs import local
-    from harness.runs.plan import plan
-    from harness.system.errors import UsageError
-
-    speeds = iter([100.0, 900.0])
-    monkeypatch.setattr(local, "measure", lambda *_: next(speeds))
-    ledger, (place,) = Ledger(tmp_path), local.slots(["cpu"], 1)
-
-    def steps(seeds, measure):
-        asked = request(["sgld"], ["mixture5"], seeds, None, "seconds=30", None, None, None)
-        return {item.spec.steps for item in plan(context.plugins(), asked, ledger, measure)}
-
-    with pytest.raises(UsageError, match="`bench run` measures it"):
-        steps("0", rates.known(tmp_path, place))
-    assert steps("0-1", rates.measured(ledger, place)) == {3000}
-    assert steps("0-4", rates.measured(ledger, place)) == {3000}
-    assert steps("5", rates.known(tmp_path, place)) == {3000}

@@ -10,6 +10,7 @@ import pytest
 from harness.cli.app import run
 
 KEY = fabricated.run_key(0)
+RUN = ["--sampler", "sgld", "--task", "mixture5", "--budget", "smoke"]
 
 
 @pytest.fixture
@@ -52,6 +53,19 @@ def test_ls_runs_shows_every_run(answer):
     ]
     assert (rows[1]["metric"], rows[1]["value"]) == ("modes_covered", 0.5)
     assert (rows[2]["reason"], rows[2]["diverged_at"], rows[2]["value"]) == ("not finite", 12, None)
+
+
+@pytest.mark.parametrize("address", ["https://a.org/b", "http://localhost:80/b", "s3://bucket/b"])
+@pytest.mark.parametrize("by", ["--results", "BENCH_RESULTS"])
+def test_an_address_is_not_a_results_folder(address, by, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    if by != "--results":
+        monkeypatch.setenv(by, address)
+    assert run([*([by, address] if by == "--results" else []), "run", *RUN]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert f"{address!r} is an address; download the folder first" in said.err
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

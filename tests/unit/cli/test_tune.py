@@ -106,7 +106,7 @@ def test_an_interrupted_study_ends_as_an_undisturbed_one(bench, monkeypatch):
         (("--space", "schedule.step_size"), "is not NAME=LOW:HIGH"),
         (("--space", "schedule.step=1:2"), "did you mean schedule.step_size?"),
         (("--study", "../x"), "is not a name of a study"),
-        (("--budget", "seconds=1"), "needs a measured speed"),
+        (("--budget", "seconds=1"), "unknown budget 'seconds=1'"),
     ],
 )
 def test_bad_input_runs_nothing(bench, tmp_path, words, message):

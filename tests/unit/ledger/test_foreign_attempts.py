@@ -136,7 +136,7 @@ def test_nothing_is_written_through_a_link(results, tmp_path, linked):
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["runs", "locks", "rates", "nights"])
+@pytest.mark.parametrize("name", ["runs", "locks", "truths", "nights"])
 def test_a_link_for_all_of_them_is_refused(results, tmp_path, name):
     (tmp_path / "elsewhere").mkdir()
     if (results / name).exists():

@@ -92,6 +92,7 @@ def test_what_interrupted_writes_left_goes(ledger):
         ledger.root / ".results.duckdb.0123456789abcdef.wal",
         ledger.root / "results.duckdb.damaged-20260101T000000", ledger.locks / f"{KEY}.lock",
         ledger.locks / f"{KEY}.notice", ledger.locks / f".{KEY}.notice.0123456789abcdef",
+        ledger.root / "rates" / f"{KEY}-cpu.json", ledger.root / "rates" / f"{KEY}-cuda-0-2.json",
     ]  # fmt: skip
     for place in places:
         place.parent.mkdir(exist_ok=True)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -64,7 +63,7 @@ def test_the_lock_of_a_killed_holder_is_free_and_names_the_next(tmp_path):
 HOLD_DEVICE = """
 import sys
 from harness.system.locks import lock_device
-with lock_device(sys.argv[1], "cuda:0", 0, int(sys.argv[2])):
+with lock_device(sys.argv[1], "cuda:0", 0):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -73,7 +72,7 @@ with lock_device(sys.argv[1], "cuda:0", 0, int(sys.argv[2])):
 def test_a_device_is_held_against_all_processes_and_free_when_its_holder_dies():
     name = f"GPU-of-test-{os.getpid()}"
     holding = subprocess.Popen(
-        [sys.executable, "-c", HOLD_DEVICE, name, "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD_DEVICE, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert holding.stdout.readline() == "held\n"
     with pytest.raises(HeldError, match=rf"cuda:3 is held by process {holding.pid} of user {os.getuid()}"):
@@ -86,47 +85,7 @@ def test_a_device_is_held_against_all_processes_and_free_when_its_holder_dies():
         pass
 
 
-@contextmanager
-def others(name, *shares):
-    """Processes that hold a share each."""
-    with ExitStack() as stack:
-        for share in shares:
-            words = [sys.executable, "-c", HOLD_DEVICE, name, str(share)]
-            holding = stack.enter_context(
-                subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            )
-            stack.callback(holding.kill)
-            assert holding.stdout.readline() == "held\n"
-        yield
-
-
-@pytest.mark.parametrize(
-    ("held", "free", "refused"),
-    [
-        ((), (1, 2, 3, 5, 8), ()),
-        ((1,), (), (1, 2, 8)),
-        ((2,), (2, 4, 8), (1,)),
-        ((2, 2), (), (1, 2, 8)),
-        ((2, 4), (4, 8), (1, 2)),
-        ((8,) * 7, (8,), (1, 4)),
-        ((8,) * 8, (), (1, 8)),
-        ((3, 3, 3), (3, 4, 8), (1, 2)),
-    ],
-)
-def test_shares_of_a_device_exclude_what_does_not_fit_beside_them(held, free, refused):
-    name = f"GPU-of-shares-{os.getpid()}"
-    with others(name, *held):
-        for shares in free:
-            with lock_device(name, "cuda:0", 0, shares):
-                pass
-        for shares in refused:
-            with pytest.raises(HeldError, match=rf"cuda:0 is held by process \d+ of user {os.getuid()}"):
-                lock_device(name, "cuda:0", 0, shares).__enter__()
-    with lock_device(name, "cuda:0", 10):
-        pass
-
-
-def test_the_whole_device_is_held_against_an_earlier_version_which_locks_one_name():
+def test_a_device_is_held_against_earlier_versions():
     name = f"GPU-of-versions-{os.getpid()}"
     with socket.socket(socket.AF_UNIX) as theirs:
         with lock_device(name, "cuda:0", 0), pytest.raises(OSError, match="in use"):
@@ -136,7 +95,7 @@ def test_the_whole_device_is_held_against_an_earlier_version_which_locks_one_nam
             lock_device(name, "cuda:0", 0).__enter__()
 
 
-def test_two_that_want_the_whole_device_get_it_in_turn():
+def test_several_that_want_a_device_get_it_in_turn():
     name, got = f"GPU-of-turns-{os.getpid()}", []
 
     def take():
