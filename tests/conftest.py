@@ -13,6 +13,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def safe_convolutions():
+    """Tests that differentiate narrow modules themselves do without oneDNN, as `Network.safe_kernels` does."""
+    import torch
+
+    if torch.backends.cpu.get_cpu_capability() == "AVX2":
+        torch._C._set_mkldnn_enabled(False)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     folder = os.environ.get("BENCH_DATA")
     no_data = pytest.mark.skip(reason="BENCH_DATA names no folder with the data sets")

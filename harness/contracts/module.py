@@ -37,6 +37,22 @@ class Network:
         self.buffer_shapes = {name: leaf.shape for name, leaf in self.module.named_buffers()}
         self.buffer_sizes = [shape.numel() for shape in self.buffer_shapes.values()]
 
+    @contextmanager
+    def safe_kernels(self) -> Iterator[None]:
+        """Do without oneDNN where its gradients of convolutions to fewer than 8 channels write past their memory.
+
+        Seen with torch 2.9 to 2.14 on processors with AVX2 and without AVX-512, in float32.
+        """
+        import torch
+
+        before = torch._C._get_mkldnn_enabled()  # noqa: SLF001 - the public functions set three other flags, too
+        narrow = any(getattr(module, "out_channels", 8) < 8 for module in self.module.modules())
+        torch._C._set_mkldnn_enabled(before and not (narrow and torch.backends.cpu.get_cpu_capability() == "AVX2"))  # noqa: SLF001
+        try:
+            yield
+        finally:
+            torch._C._set_mkldnn_enabled(before)  # noqa: SLF001
+
     def start(self, generator: torch.Generator) -> Tensor:
         """Return weights (D,) as the module's own initialisation draws them, from a generator on the CPU."""
         import torch

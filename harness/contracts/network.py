@@ -281,7 +281,7 @@ class NetworkProblem(DataProblem):
         losses: list[Tensor] = []
         gradient: Tensor | None = None
         for n, part in self.parts(c, batch):
-            with torch.enable_grad(), self._compiling():
+            with torch.enable_grad(), self._compiling(), self.network.safe_kernels():
                 mean = self._mean_loss(c, weights, part, update=batch is not None)
                 (slope,) = torch.autograd.grad(mean, weights)
             losses.append(mean.detach() * n)
