@@ -115,7 +115,7 @@ class AttemptResult:
     run_key: str = entry("run that it is an attempt at", "", at="key")
     status: str = entry(f"{', '.join((*FINAL, *FAILED))}; unfinished: running, {', '.join(CONTINUABLE)}")
     concluded: bool = entry("whether there is a result.json: its status will not change any more", True, at="")
-    copied: bool = entry("whether the result was copied from another results folder; otherwise made here", False, at="")
+    copied: bool | None = entry("whether the result was copied from another results folder, not made here", None, at="")
     reason: str | None = entry("why it failed, or the last error or warning", None)
     executed: str | None = entry(
         "how its steps were executed, the mode of its run; NULL in records of earlier versions and of failed runs", None

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import context, options
+from harness.contracts import user_files
 from harness.contracts.hook_validation import LONGEST, NAME
 from harness.contracts.parameters import LONGEST_VALUE
 from harness.reporting.report import Result, table
@@ -87,6 +88,8 @@ def score(
     ledger = Ledger(here.results)
     ledger.check_version()
     ledger.prepare()
+    for identified in spec.files():
+        user_files.keep(identified, here.results / user_files.FOLDER)
     names = tuple(sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged}))
     data = data_files(task_facts(pair.task, spec.task.params))
     job = Job([spec], here.results, "cpu", "cpu", 1, here.plugins, names, data)

@@ -308,3 +308,9 @@ def test_the_tier_is_what_the_runs_were_measured_against(tmp_path, metrics, curv
         write_run(tmp_path, seed=seed, metrics=metrics, curves=curves, chains=8)
     (score,) = scores(tmp_path)
     assert score.tier == tier
+
+
+def test_wall_time_ranks_nobody(tmp_path):
+    """Earlier versions had budgets in seconds."""
+    write_group(tmp_path, "sgld", value=lambda seed: 1.0 + seed / 10, budget="seconds=5")
+    assert standing(tmp_path, "sgld").status == "unranked: equal seconds are not equal cost"

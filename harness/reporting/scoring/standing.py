@@ -49,6 +49,7 @@ def standings(
             or ("" if group.verified else f"{group.level}: not repeated by the owner of these results (RULES.md 9)")
             or (f"biased: {gate.reason}" if gate is not None and gate.verdict == "biased" else "")
             or ("unranked: fewer than five seeds" if len(group.runs) < MINIMUM_SEEDS else "")
+            or ("unranked: equal seconds are not equal cost" if group.budget.startswith("seconds=") else "")
             or _doubt(gate, truth_known=truth_known)
             or _lack(group, estimates.get(group.key), newest)
         )

@@ -39,7 +39,7 @@ with commit as (
         case when dirty then ', with uncommitted changes' else '' end, '; ' order by distribution) as code
     from plugin where git_commit is not null group by attempt
 )
-select run_key, group_key, code, strftime(finished, '%Y-%m-%d %H:%M') as finished, {", ".join(PARTS)}
+select run_key, group_key, commit.code, strftime(finished, '%Y-%m-%d %H:%M') as finished, {", ".join(PARTS)}
 from result left join commit on commit.attempt = result.attempt where run_key in (select unnest(?::varchar[]))
 """  # noqa: S608 - names from above
 

@@ -18,18 +18,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.contracts import user_files
 from harness.results import verification
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import FILE_NAMES, NAME, RESULT, WORK, Attempt, checksum
 from harness.results.ledger.commit import PATIENCE, aside_path, move_aside, publish
 from harness.results.ledger.ledger import KEY, Ledger
 from harness.results.records import FINAL
-from harness.results.spec import KEY_VERSION
+from harness.results.spec import KEY_VERSION, PARTS
 from harness.results.store import reader
 from harness.results.store.published import MANIFEST
 from harness.system.columns import Malformed
 from harness.system.errors import BenchError, DataError
-from harness.system.files import read_json, regular, write_folder
+from harness.system.files import read_json, regular, write_folder, write_whole
 from harness.system.locks import HeldError
 from harness.system.text import harmless
 
@@ -77,8 +78,21 @@ def merge(source: Path, here: Ledger, found: Merged) -> None:
                 found.running.append(place)
             elif why := _refusal(attempt, key, here, found):
                 found.refused.append((place, why))
+            else:
+                _keep_files(attempt, there, here)
         if attempts:
             _compare(here, key, found)
+
+
+def _keep_files(attempt: Attempt, there: Ledger, here: Ledger) -> None:
+    """Copy the user's files that the settings of a run name, if the other folder has them."""
+    spec = read_json(attempt.path / "spec.json") or {}
+    for params in (spec[part].get("params") for part in PARTS if isinstance(spec.get(part), dict)):
+        for file in user_files.named_in(params) if isinstance(params, dict) else ():
+            source, copy = (one.root / user_files.FOLDER / file.partition(":")[2] for one in (there, here))
+            if source.is_file() and not copy.exists():
+                copy.parent.mkdir(exist_ok=True)
+                write_whole(copy, _content(source, copy.name))
 
 
 def _opened(source: Path, here: Ledger) -> Ledger:

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from harness.cli.app import VERBS, _command, run
+from harness.results.provenance import digest
 from plugins.verbs import bench_verbs
 
 BENCH = "import sys; sys.argv[0] = 'bench'; from harness.cli import main; main()"
@@ -73,4 +74,6 @@ def test_the_version_is_shown_with_any_command(capsys):
     for words in (["--version"], ["ls", "samplers", "--version"]):
         assert run(words) == 0
         known = (importlib.metadata.version("sgmcmc-bench"), importlib.metadata.version("torch"))
-        assert capsys.readouterr().out == f"bench {known[0]}, Python {sys.version.split()[0]}, torch {known[1]}\n"
+        source = digest("sgmcmc-bench")[:12]
+        shown = f"bench {known[0]} (source {source}), Python {sys.version.split()[0]}, torch {known[1]}\n"
+        assert capsys.readouterr().out == shown

@@ -21,6 +21,7 @@ from harness.results.environment import is_whole
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
+from harness.results.spec import Component
 from harness.results.store import Store
 from harness.system import files
 from harness.system.files import sealed
@@ -363,3 +364,15 @@ def test_interrupted_at_every_write_the_same_command_finishes(tmp_path, theirs, 
         shutil.rmtree(here)
     assert number > 20
     assert tree(theirs) == before
+
+
+def test_the_files_that_settings_name_are_copied(tmp_path):
+    content = b"1,2\n"
+    named = hashlib.sha256(content).hexdigest()
+    sampler = Component("sgld", "m:C", "s" * 8, {"file": f"sha256:{named}"})
+    fabricated.unfinished(tmp_path / "theirs", 3, sampler=sampler)
+    (tmp_path / "theirs" / "files").mkdir()
+    (tmp_path / "theirs" / "files" / named).write_bytes(content)
+    (tmp_path / "theirs" / "files" / ("0" * 64)).write_bytes(b"nobody names it")
+    assert merged(tmp_path / "all", tmp_path / "theirs").refused == []
+    assert {path.name: path.read_bytes() for path in (tmp_path / "all" / "files").iterdir()} == {named: content}
