@@ -30,11 +30,9 @@ VERBS = {
     "run": "Run samplers on tasks.",
     "plan": "Show what `run` would do and what it would cost.",
     "status": "Show running workers, submitted jobs and their progress.",
-    "cancel": "End jobs that were submitted by a launcher.",
     "ls": "List samplers, schedules, methods, tasks, reports, suites, runs.",
     "show": "Show one task, sampler, method, schedule or run.",
     "report": "Make a report; `bench ls reports` lists them.",
-    "sql": "Query the results database, read-only.",
     "ingest": "Update the database from the runs on disk.",
     "plugins": "List plugins and their problems.",
 }

@@ -162,7 +162,9 @@ def _open(exchange: Exchange, ledger: Ledger, scratch: Path, name: str) -> tuple
     if record["format"] > FORMAT:
         raise DataError(f"this job is of a newer version (format {record['format']}, this one knows {FORMAT}); upgrade")
     _check_versions(record["versions"])
-    os.environ.update(record.get("variables", {}))  # an engine may pass others on to the job; workers inherit these
+    for variable in variables().keys() - record["variables"].keys():  # workers inherit what decides arithmetic there
+        del os.environ[variable]
+    os.environ.update(record["variables"])
     ledger.prepare()
     for key, attempt in record["last"].items():  # new attempts get numbers above those of earlier ones
         (ledger.folder(key) / attempt).mkdir(parents=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from harness.results.ledger.attempt import FILE_NAMES, NAME, WORK, Attempt, result_damage
+from harness.results.ledger.attempt import FILE_NAMES, NAME, RESULT, WORK, Attempt, result_damage
 from harness.results.ledger.commit import publish
 from harness.results.ledger.ledger import KEY, Ledger
 from harness.system.errors import DataError
@@ -102,7 +102,11 @@ def place(ledger: Ledger, key: str, attempt_id: str, files: Mapping[str, bytes])
         found = f"unknown files {wrong}" if wrong else "no spec.json"
         raise DataError(f"attempt {attempt_id} of run {key[:12]} was not sent correctly: {found}")
     _check(attempt_id, files)
-    return publish(Attempt(ledger.folder(key) / attempt_id), files, patience=HOLD_SECONDS)
+    attempt = Attempt(ledger.folder(key) / attempt_id)
+    with ledger.hold(key, HOLD_SECONDS):
+        events = attempt.path / "events.jsonl"
+        older = events.exists() and events.stat().st_size > len(files.get("events.jsonl", b""))
+        return attempt if older and RESULT not in files else publish(attempt, files)
 
 
 def _check(attempt_id: str, files: Mapping[str, bytes]) -> None:

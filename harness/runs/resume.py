@@ -107,7 +107,7 @@ def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tupl
         attempt = before
         failed = _interrupted_take_over(ledger, attempt, spec, here)
         if failed is not None:
-            attempt.take_over(failed)
+            attempt.take_over(failed, copy=failed.result() is None)
         attempt.describe(spec)  # fields outside the run key may be damaged on disk, or come from another command
     truth = (truths.read(ledger.root, spec) or {}).get(SEAL, "")
     for checkpoint in attempt.checkpoints():
@@ -124,7 +124,7 @@ def _interrupted_take_over(ledger: Ledger, attempt: Attempt, spec: RunSpec, here
         return None
     earlier = [other for other in ledger.attempts(spec.key) if other.id < attempt.id]
     result = earlier[-1].result() if earlier else None
-    failed = result is not None and result["status"] in RESUMABLE
+    failed = bool(earlier) and (result is None or result["status"] in RESUMABLE)
     return earlier[-1] if failed and _is_ours(earlier[-1], spec, here) else None
 
 

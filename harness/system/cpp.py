@@ -35,6 +35,8 @@ PATIENCE = 300
 """Seconds after which the compiler is stopped. The longest of the built-in samplers' steps takes a few seconds."""
 
 
+KILLED = re.compile(r"[Kk]illed|memory exhausted|[Oo]ut of memory|[Cc]annot allocate memory|internal compiler error")
+"""Matches what compilers say if the system ended them, as for lack of memory."""
 INSTRUCTIONS = re.compile(r"__(?:AVX|SSE|FMA|F16C|ARM_(?:NEON|FEATURE)|ALTIVEC|VSX|riscv_v)\w*")
 """Predefined macros that name the processor's instructions which a compiler uses."""
 
@@ -79,7 +81,7 @@ def _built(compiler: Command, source: str) -> ctypes.CDLL:
     except subprocess.CalledProcessError as error:
         messages = error.stderr.decode(errors="replace")
         why = f"{name} failed: {error_line(messages) or f'exit code {error.returncode}'}"
-        lasting = error.returncode > 0 and not lacks_space(messages)
+        lasting = error.returncode > 0 and not lacks_means(messages)
     except OSError as error:
         why, lasting = f"{name}: {error}", False
     _FAILED[place] = CompilerError(f"{why}; CXX can name another C++ compiler", lasting=lasting)
@@ -183,9 +185,9 @@ def error_line(messages: str) -> str:
     return next((line for line in lines if "error" in line), lines[-1] if lines else "")[:300]
 
 
-def lacks_space(messages: str) -> bool:
-    """Return whether a compiler's messages say that the disk is full."""
-    return any(os.strerror(number) in messages for number in FULL)
+def lacks_means(messages: str) -> bool:
+    """Return whether a compiler's messages say that the disk is full, or memory was lacking."""
+    return any(os.strerror(number) in messages for number in FULL) or KILLED.search(messages) is not None
 
 
 def _is_intact(path: Path, key: bytes) -> bool:

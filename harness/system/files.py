@@ -88,7 +88,7 @@ def write_whole(path: Path, content: bytes | Iterable[bytes], *, sync: bool = Tr
             new.unlink()
         raise
     if sync:
-        _sync(path.parent)
+        sync_folder(path.parent)
 
 
 def write_json(path: Path, record: Mapping[str, Any], *, sync: bool = True) -> None:
@@ -106,13 +106,13 @@ def create(path: Path, content: bytes) -> bool:
     new = aside(path)
     try:
         with _naming(path):
-            write_new(new, content, sync=False)
+            write_new(new, content)
             try:
                 os.link(new, path)
             except FileExistsError:
                 return False
             except OSError:  # a file system without hard links
-                write_new(path, content, sync=False)
+                write_new(path, content)
     except FileExistsError:
         return False
     finally:
@@ -141,7 +141,7 @@ def write_set(folder: Path, files: Mapping[str, bytes], manifest: str = "", **ab
                     new[path].unlink(missing_ok=True)
                     write_new(new[path], content)
         for parent in {path.parent for path in new}:
-            _sync(parent)
+            sync_folder(parent)
         if manifest:
             write_json(folder / manifest, sealed({**about, FILES: digests}))
     except BaseException:
@@ -154,7 +154,7 @@ def write_set(folder: Path, files: Mapping[str, bytes], manifest: str = "", **ab
         with _naming(path):
             written.replace(path)
     for parent in {path.parent for path in new}:
-        _sync(parent)
+        sync_folder(parent)
 
 
 def read_set(folder: Path, manifest: str, names: Container[str] | None = None) -> dict[str, bytes] | None:
@@ -212,13 +212,13 @@ def write_folder(folder: Path, files: Mapping[str, bytes | Iterable[bytes]]) -> 
                 (new / name).parent.mkdir(parents=True, exist_ok=True)
                 write_new(new / name, content)
         for inner, _, _ in os.walk(new):
-            _sync(Path(inner))
+            sync_folder(Path(inner))
         with _naming(folder):
             new.rename(folder)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
-    _sync(folder.parent)
+    sync_folder(folder.parent)
 
 
 @contextmanager
@@ -254,7 +254,7 @@ def write_new(path: Path, content: bytes | Iterable[bytes], *, sync: bool = True
         os.close(descriptor)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Sync the entries of a folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:

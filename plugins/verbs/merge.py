@@ -10,7 +10,6 @@ import typer
 from harness.cli import context
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import Ledger
-from harness.results.store import Store
 from harness.system.errors import DataError
 from harness.system.text import harmless
 from plugins.verbs.upkeep.merge import Merged
@@ -34,17 +33,13 @@ def merge(folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", hel
     ledger = Ledger(context.current().results)
     ledger.prepare()
     found = Merged()
-    try:
-        for folder in folders:
-            try:
-                union(folder, ledger, found)
-            except DataError as error:
-                if str(error).startswith(str(ledger.root)):
-                    raise
-                found.refused.append((harmless(str(folder))[:200], str(error)))
-    finally:
-        if found.changed:
-            Store(ledger.root).forget(found.changed)
+    for folder in folders:
+        try:
+            union(folder, ledger, found)
+        except DataError as error:
+            if str(error).startswith(str(ledger.root)):
+                raise
+            found.refused.append((harmless(str(folder))[:200], str(error)))
     rows = [{"run": row["run_key"][:12], **row} for row in found.conflicts.values()]
     shown = [{**row, "other": _older(row)} for row in rows]
     return Result(

@@ -47,16 +47,11 @@ def rescore(
         store, context.plugins(), _words(store, "task", task), _words(store, "method", sampler), split(metric)
     )
     rows: list[Row] = []
-    written = [*found.unread]
-    try:
-        if found.runs:
-            Ledger(store.results).prepare()
-            context.say(f"computing metrics of {context.count(len(found.runs), 'run')}")
-            _measure(found, rows, written)
-    finally:
-        if written:
-            store.forget(written)
-            store.refresh(context.plugins().papers())
+    if found.runs:
+        Ledger(store.results).prepare()
+        context.say(f"computing metrics of {context.count(len(found.runs), 'run')}")
+        _measure(found, rows)
+        store.refresh(context.plugins().papers())
     refused = [{**_about(row), "metric": None, "refused": reason} for row, reason in found.refused]
     shown = [
         {**row, "run": row["run_key"][:12], "version": _version(row), "before": _value(row["before"]),
@@ -72,8 +67,8 @@ def rescore(
     )
 
 
-def _measure(found: Found, rows: list[Row], written: list[str]) -> None:
-    """Compute metrics in a worker; its messages extend `rows`, `written` and `found.refused`."""
+def _measure(found: Found, rows: list[Row]) -> None:
+    """Compute metrics in a worker; its messages extend `rows` and `found.refused`."""
     from plugins.verbs.upkeep.rescore import Asked
 
     here = context.current()
@@ -87,8 +82,6 @@ def _measure(found: Found, rows: list[Row], written: list[str]) -> None:
             found.refused.append((row, content["reason"]))
             return
         rows.extend({**_about(row), **change, "refused": None} for change in content["changes"])
-        if content["written"]:
-            written.append(row["attempt"])
 
     asked = [Asked(run.attempt.path, run.spec, run.metrics) for run in found.runs]
     call("plugins.verbs.upkeep.rescore:rescore", job, asked, listen=listen)

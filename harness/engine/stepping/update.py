@@ -20,7 +20,7 @@ from harness.engine.stepping.block import Advanced, Block, check_calls, check_re
 from harness.engine.stepping.making import kind_of, making, reasons, tell_compiler
 from harness.engine.stepping.noise import Noise, StepNoise
 from harness.engine.stepping.potential import Potential
-from harness.system.cpp import CompilerError, error_line, lacks_space
+from harness.system.cpp import CompilerError, error_line, lacks_means
 from harness.system.errors import BenchError
 from harness.system.memory import lacks_memory
 
@@ -238,7 +238,7 @@ def _of_compiler(error: Exception) -> Exception:
         return error
     output = getattr(error, "output", None)  # of a CppCompileError, whose text begins with the command
     said = f"the C++ compiler failed: {error_line(output)}" if isinstance(output, str) else reasons(error)
-    return CompilerError(said, lasting=not (isinstance(error, OSError) or lacks_space(said)))
+    return CompilerError(said, lasting=not (isinstance(error, OSError) or lacks_means(said)))
 
 
 def _compile(update: Function, backend: str) -> Function:

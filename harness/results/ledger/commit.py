@@ -27,7 +27,7 @@ from harness.results.ledger.attempt import (
     is_permanent,
     is_thinned,
 )
-from harness.results.ledger.ledger import CONFLICTS, Ledger
+from harness.results.ledger.ledger import CHANGED, CONFLICTS, Ledger
 from harness.results.records import FINAL, RESUMABLE, AttemptResult
 from harness.system.columns import document
 from harness.system.files import (
@@ -37,6 +37,7 @@ from harness.system.files import (
     json_bytes,
     read_json,
     sealed,
+    sync_folder,
     write_folder,
     write_new,
     write_whole,
@@ -62,10 +63,14 @@ def publish(
         folder.check()
         settle(run)
         new = {name: files[name] for name in sorted(files, key=_order)}
-        if (attempt.path / RESULT).exists():
-            new.pop(RESULT, None)
+        if (attempt.path / RESULT).exists():  # its files stay as they are
+            _mark_changed(attempt)
+            new = {n: c for n, c in new.items() if n.startswith("rescored") or not (attempt.path / n).exists()}
         if copied and RESULT in new:
             create(attempt.copied_mark, b"")
+            for path in attempt.path.glob("*"):  # of an unfinished attempt here, whose draws may have other bits
+                if is_permanent(path.name) and path.name not in new:
+                    path.unlink()
         result = None if copied else new.pop(RESULT, None)
         if not attempt.path.exists():
             write_folder(attempt.path, new)
@@ -135,6 +140,7 @@ def aside_path(attempt: Attempt, digest: str, root: Path) -> Path:
 
 def move_aside(attempt: Attempt, digest: str) -> Path:
     """Move an attempt that does not count to `conflicts/`; return where it is. The caller holds the run."""
+    _mark_changed(attempt)
     kept = aside_path(attempt, digest, attempt.path.parents[3])
     kept.parent.mkdir(exist_ok=True)
     if kept.exists():  # moved there before: it is the same result
@@ -172,19 +178,29 @@ def _claimed(run: Path, number: int) -> Attempt | None:
         return None
     path = run / name / RESULT
     waiting = aside(path, digest[:16])
+    named = Attempt(path.parent)
     if not path.exists() and holds(waiting, digest):
+        named.copied_mark.unlink(missing_ok=True)
         _name(waiting, path)
-    return Attempt(path.parent) if holds(path, digest) else None
+    return named if holds(path, digest) else None
 
 
 def _name(waiting: Path, path: Path) -> None:
     """Give a result its name, unless another process has just done it."""
     with suppress(FileNotFoundError):
         waiting.replace(path)
+        sync_folder(path.parent)
 
 
 def _parts(content: Content) -> Iterable[bytes]:
     return (content,) if isinstance(content, bytes) else content
+
+
+def _mark_changed(attempt: Attempt) -> None:
+    """Have the database read an attempt again. The mark stays while the run is held, so it may come first."""
+    marks = attempt.path.parents[3] / CHANGED
+    marks.mkdir(exist_ok=True)
+    create(marks / f"{attempt.path.parent.name}.{attempt.id}", b"")
 
 
 def _order(name: str) -> tuple[int, str]:

@@ -23,6 +23,8 @@ KEY = re.compile(r"[0-9a-f]{64}")
 """Matches a whole run key."""
 CONFLICTS = "conflicts"
 """The folder of results that do not count, because the run or the attempt has another one. No command reads it."""
+CHANGED = "changed"
+"""The folder of marks, KEY.ATTEMPT, of attempts that changed since a database may have read them."""
 TRASH = ".trash"
 """The folder to which `bench gc` moves attempts before it deletes them."""
 NETWORK = frozenset(
@@ -106,7 +108,7 @@ class Ledger:
             raise DataError(f"{self.root!s} is not UTF-8; choose another folder by --results DIR or BENCH_RESULTS")
         if self.root.exists() and not self.root.is_dir():
             raise DataError(f"{self.root} is a file; choose a folder by --results DIR or BENCH_RESULTS")
-        others = (self.root / name for name in ("truths", "nights", "files"))
+        others = (self.root / name for name in ("truths", "nights", "files", CHANGED))
         for folder in (self.runs, self.locks, self.conflicts, *others):
             if folder.is_symlink():
                 raise DataError(

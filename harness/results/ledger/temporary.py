@@ -39,6 +39,7 @@ TEMPORARY = (
     Temporary("truths", rf"\.[\w.-]+\.json\.{ENDING}"),
     Temporary("figures", rf"\.[\w-]+\.{_KEY}\.json\.{ENDING}"),
     Temporary("rates", rf"\.?{_KEY}-[\w-]+\.json(\.{ENDING})?", "a speed that no command reads", 0.0),
+    Temporary("changed", rf"\.{_KEY}\.{_NAME}\.{ENDING}"),
     Temporary("files", rf"\.{_KEY}\.{ENDING}"),
     Temporary("tuning", rf"\.[\w.-]+\.json\.{ENDING}"),
     Temporary(f"nights/{_SUITE}", rf"\.\d+\.json\.{ENDING}"),

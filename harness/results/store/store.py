@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results.ledger.ledger import NETWORK, TRASH, Ledger, filesystem
+from harness.results.ledger.ledger import CHANGED, NETWORK, TRASH, Ledger, filesystem
 from harness.results.records import TABLES
 from harness.results.store import connection, schema
 from harness.results.store.changes import Known, News, damaged_since, known, news
@@ -108,20 +108,6 @@ class Store:
             connection.wal(new).unlink(missing_ok=True)
         return [*notes, *found.notes]
 
-    def forget(self, attempts: Iterable[str]) -> None:
-        """Delete attempts from the database; the next `refresh` reads them from the ledger again.
-
-        Raises `DataError` if the database cannot be written now.
-        """
-        try:
-            if os.path.lexists(self.path):
-                with connection.writing(self.path) as db:
-                    forget(db, attempts)
-        except Damaged as state:
-            raise DataError(f"{self.path} {state}; {connection.REBUILD}") from state
-        except (Busy, Refused) as obstacle:
-            raise DataError(f"{obstacle}; run `bench ingest --rebuild` once it is free") from obstacle
-
     def table(
         self, query: str, parameters: Sequence[Any] = (), *, most: int | None = None, seconds: float | None = None
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -178,6 +164,7 @@ class Store:
 
     def _refresh(self, papers: list[Path]) -> list[str]:
         existed, filled, have = os.path.lexists(self.path), False, Known()
+        changed = self._changed()
         settled = look(self.results, self.path)
         if settled.version == schema.VERSION:
             connection.believe(self.path)
@@ -185,6 +172,10 @@ class Store:
             with connection.reading(self.path) as db:
                 filled = connection.is_filled(db, self.path)
                 have = known(db, settled.parts) if filled else have
+            if filled and changed:
+                with connection.writing(self.path) as db:
+                    forget(db, [name for _, _, name in changed])
+                    have = known(db)
         found = news(self.results, have, papers)
         if self._is_foreign():
             self._read_instead(found)
@@ -194,6 +185,7 @@ class Store:
             return self._rebuild(papers)
         if not found and filled:
             keep(settled, self.path, found.troubled, schema.VERSION)
+            self._unmark(changed)
             return found.notes
         try:
             _fill(self.path, found, partial(damaged_since, self.results) if existed else None)
@@ -203,7 +195,19 @@ class Store:
                     self.path.unlink(missing_ok=True)
                     connection.wal(self.path).unlink(missing_ok=True)
             raise Refused(f"the database cannot be written: {refusal}") from refusal
+        self._unmark(changed)
         return found.notes
+
+    def _changed(self) -> list[tuple[Path, bool, str]]:
+        """Return the marks of changed attempts, whether the run of each is held, and the attempt."""
+        marks = [(path, *path.name.partition(".")[::2]) for path in (self.results / CHANGED).glob("[0-9a-f]*")]
+        return [(path, Ledger(self.results).held(key), attempt) for path, key, attempt in marks]
+
+    def _unmark(self, changed: Iterable[tuple[Path, bool, str]]) -> None:
+        for path, held, _ in changed:
+            if not held:  # otherwise the attempt may change again
+                with suppress(OSError):
+                    path.unlink()
 
     def _is_foreign(self) -> bool:
         """Return whether the folder has neither runs nor a database: it may belong to something else, or be missing."""

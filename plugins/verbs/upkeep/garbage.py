@@ -167,6 +167,8 @@ def _of_figures(ledger: Ledger) -> Iterator[Garbage]:
 
 def _of_files(ledger: Ledger) -> Iterator[Garbage]:
     """Yield copies of the user's files that no run here names."""
+    if any((ledger.root / "jobs").glob("*.json")) or any(held(path) for path in ledger.locks.glob("*.lock")):
+        return  # a run that is under way may need a file before it has an attempt here
     copies = {name: size for name, size in _ordinary(ledger.root, FILES) if KEY.fullmatch(name)}
     for key in ledger.all_keys() if copies else ():
         for attempt in ledger.attempts(key):

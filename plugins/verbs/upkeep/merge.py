@@ -51,7 +51,6 @@ class Merged:
     refused    (place, reason) for what was left out
     running    attempts that a worker writes to
     conflicts  a row for each run whose finished attempts have different numbers
-    changed    attempts here that the database has to read again
     """
 
     copied: int = 0
@@ -60,7 +59,6 @@ class Merged:
     refused: list[tuple[str, str]] = field(default_factory=list)
     running: list[str] = field(default_factory=list)
     conflicts: dict[tuple[str, str], Row] = field(default_factory=dict)
-    changed: list[str] = field(default_factory=list)
 
 
 def merge(source: Path, here: Ledger, found: Merged) -> None:
@@ -78,19 +76,20 @@ def merge(source: Path, here: Ledger, found: Merged) -> None:
                 found.running.append(place)
             elif why := _refusal(attempt, key, here, found):
                 found.refused.append((place, why))
-            else:
-                _keep_files(attempt, there, here)
         if attempts:
             _compare(here, key, found)
 
 
-def _keep_files(attempt: Attempt, there: Ledger, here: Ledger) -> None:
+def _keep_files(attempt: Attempt, here: Ledger) -> None:
     """Copy the user's files that the settings of a run name, if the other folder has them."""
     spec = read_json(attempt.path / "spec.json") or {}
     for params in (spec[part].get("params") for part in PARTS if isinstance(spec.get(part), dict)):
         for file in user_files.named_in(params) if isinstance(params, dict) else ():
-            source, copy = (one.root / user_files.FOLDER / file.partition(":")[2] for one in (there, here))
-            if source.is_file() and not copy.exists():
+            name = f"{user_files.FOLDER}/{file.partition(':')[2]}"
+            source, copy = attempt.path.parents[3] / name, here.root / name
+            if os.path.lexists(source) and not copy.exists():
+                with regular(source):  # an error about the source names it
+                    pass
                 copy.parent.mkdir(exist_ok=True)
                 write_whole(copy, _content(source, copy.name))
 
@@ -116,6 +115,7 @@ def _refusal(attempt: Attempt, key: str, here: Ledger, found: Merged) -> str:
     """Merge one attempt; return why it was left out, or "". Raise `DataError` if this folder cannot be written."""
     try:
         _merge(attempt, key, here, found)
+        _keep_files(attempt, here)
     except (BenchError, Malformed) as error:
         return str(error)
     except OSError as error:
@@ -194,17 +194,14 @@ def _merge_held(attempt: Attempt, own: Attempt, key: str, files: Mapping[str, st
         else:
             move_aside(own, mine)
             publish(own, _contents(attempt, files), copied=True)
-            found.changed.append(attempt.id)
         found.present += 1
     elif mine is None and (result is not None or attempt.last_step() > own.last_step()):
         whole = {name: b"".join(content) for name, content in _contents(attempt, files).items()}
         publish(own, whole, copied=result is not None)
         found.completed += 1
-        found.changed.append(attempt.id)
     elif added := _added(attempt, own, files):
         publish(own, _contents(attempt, added))
         found.completed += 1
-        found.changed.append(attempt.id)
     else:
         found.present += 1
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from harness.contracts.parameters import suggestions
@@ -44,10 +43,9 @@ class Outdated:
 
 @dataclass
 class Found:
-    """Runs to measure, attempts whose newer record the database has not read yet, and refused runs."""
+    """Runs to measure, and refused runs."""
 
     runs: list[Outdated] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)
     refused: list[tuple[dict[str, Any], str]] = field(default_factory=list)
 
 
@@ -84,9 +82,6 @@ def outdated(
         wanted = tuple(name for name in known if name in metrics) if metrics else tuple(lacking)
         if not wanted:
             continue
-        if not metrics and before == truth and {known[name] for name in wanted} <= _on_disk(attempt.path):
-            found.unread.append(row["attempt"])
-            continue
         parts = {kind: installed(offers[kind], getattr(spec, kind)) for kind in ("sampler", "schedule")}
         spec = replace(spec, sampler=parts["sampler"], schedule=parts["schedule"])
         found.runs.append(Outdated(row, attempt, spec, wanted))
@@ -101,9 +96,3 @@ def truth_of(attempt: Attempt) -> str | None:
     newer, _ = rescored.read(attempt.path)
     record = (newer or {}).get("code") or attempt.result()
     return record.get("truth") if isinstance(record, dict) else None
-
-
-def _on_disk(folder: Path) -> set[str]:
-    """Return the metrics, with their versions, that were recomputed before."""
-    record, _ = rescored.read(folder)
-    return {f"{metric['name']} {metric['version']}" for metric in record["metrics"]} if record else set()

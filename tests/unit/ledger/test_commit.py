@@ -7,10 +7,12 @@ import errno
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 from specs import made as spec
 
@@ -22,6 +24,7 @@ from harness.results.ledger.commit import conclude, publish, settle
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
 from harness.results.store import Store
+from harness.runs import parcel, resume
 from harness.system import files
 from plugins.verbs.upkeep import garbage
 
@@ -273,3 +276,48 @@ def test_an_attempt_of_another_machine_is_not_written_to(ledger, monkeypatch):
     monkeypatch.setattr(attempts, "kernel", lambda: "this one")
     attempt.event("resumed", kernel="this one")
     assert not attempt.is_at_work_elsewhere()
+
+
+def test_the_files_of_a_finished_attempt_stay_as_they_are(ledger):
+    """An older parcel of the same attempt arrives after the last one; a draw that was deleted comes back."""
+    attempt = create(ledger)
+    older = {path.name: path.read_bytes() for path in attempt.path.iterdir()}
+    attempt.save_arrays("draws", {"draws": np.zeros((4, 2, 3))})
+    conclude(attempt, done())
+    whole = {path.name: path.read_bytes() for path in attempt.path.iterdir()}
+    publish(attempt, older)
+    assert {path.name: path.read_bytes() for path in attempt.path.iterdir()} == whole
+    (attempt.path / "draws.safetensors").unlink()
+    publish(attempt, whole)
+    assert {path.name: path.read_bytes() for path in attempt.path.iterdir()} == whole
+
+
+def test_an_older_parcel_does_not_replace_a_newer_one(ledger):
+    attempt = create(ledger)
+    older = {path.name: path.read_bytes() for path in attempt.path.iterdir()}
+    attempt.event("checkpoint", position=3)
+    parcel.place(ledger, KEY, attempt.id, older)
+    assert attempt.last_step() == 3
+
+
+def test_a_copied_result_leaves_no_draws_from_here_beside_it(ledger, tmp_path):
+    """The attempt was begun here and finished elsewhere; its draws were deleted there."""
+    here = create(ledger)
+    there = Attempt(tmp_path / "there" / "runs" / KEY[:2] / KEY / here.id)
+    shutil.copytree(here.path, there.path)
+    here.save_arrays("draws", {"draws": np.zeros((4, 2, 3))})
+    conclude(there, done())
+    publish(here, {path.name: path.read_bytes() for path in there.path.iterdir()}, copied=True)
+    assert here.result()
+    assert not (here.path / "draws.safetensors").exists()
+
+
+def test_a_new_attempt_that_was_to_take_over_does_so_after_a_kill(ledger, monkeypatch):
+    """Killed between its creation and the copy of the checkpoint of an attempt of another machine."""
+    before = create(ledger)
+    before.save_checkpoint({"theta": np.zeros(3)})
+    before.event("started", kernel="another one")
+    taken_over = create(ledger)
+    assert resume._interrupted_take_over(ledger, taken_over, spec(), {}) is None  # of another environment
+    monkeypatch.setattr(resume, "_is_ours", lambda *_: True)
+    assert resume._interrupted_take_over(ledger, taken_over, spec(), {}).id == before.id

@@ -10,7 +10,9 @@ import duckdb
 import fabricated
 import pytest
 
-from harness.results.ledger import ledger
+from harness.results.ledger import ledger, rescored
+from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store, scan_cache
 
 SECOND = 10**9
@@ -132,16 +134,14 @@ def test_what_is_not_whole_is_told_each_time_and_taken_when_it_is(store, later):
     assert store.rows("select status from attempt") == [{"status": "done"}]
 
 
-@pytest.mark.parametrize("how", ["forgotten", "restored", "write-ahead log"])
+@pytest.mark.parametrize("how", ["restored", "write-ahead log"])
 def test_a_database_that_lacks_something_again_gets_it_again(store, later, how, tmp_path):
     fabricated.concluded(store.results, 1)
     store.refresh()
     shutil.copy2(store.path, tmp_path / "older")
     second = fabricated.concluded(store.results, 2)
     settle(store, later)
-    if how == "forgotten":
-        store.forget([second.name])
-    elif how == "restored":
+    if how == "restored":
         shutil.copy2(tmp_path / "older", store.path)
     else:
         with duckdb.connect(str(store.path)) as db:  # as a kill after the commit leaves it
@@ -154,10 +154,35 @@ def test_a_database_that_lacks_something_again_gets_it_again(store, later, how, 
     assert len(store.rows("select 1 from attempt")) == 2
 
 
-def test_all_attempts_forgotten_are_read_again(store):
-    folders = [fabricated.concluded(store.results, seed) for seed in range(2)]
-    store.refresh()
-    store.forget(folder.name for folder in folders)
-    assert store.rows("select * from attempt") == []
+def value_of(store, folder):
+    query = "select value from metric where attempt = $1 and name = 'modes_covered'"
+    return store.rows(query, [folder.name])[0]["value"]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_metrics_that_were_computed_again_are_read_whenever_that_was_interrupted(store, later, killed, monkeypatch):
+    """The command that writes them does not speak to the database; a kill right after the write changes nothing."""
+    folder = fabricated.concluded(store.results, 1)
+    settle(store, later)
+    metrics = [{**metric, "value": 0.125} for metric in Attempt(folder).result()["metrics"]]
+    if killed:
+        monkeypatch.setattr(Store, "refresh", lambda *_: pytest.fail("it was killed before"))
+    rescored.write(Attempt(folder), metrics, {}, {})
+    monkeypatch.undo()
+    later()
     assert store.refresh() == []
-    assert len(store.rows("select * from result")) == 2
+    assert value_of(store, folder) == 0.125
+    assert list((store.results / "changed").iterdir()) == []
+
+
+def test_an_attempt_that_is_being_changed_is_read_until_the_change_is_over(store):
+    folder = fabricated.concluded(store.results, 1)
+    store.refresh()
+    (store.results / "changed").mkdir()
+    (store.results / "changed" / f"{folder.parent.name}.{folder.name}").touch()
+    with Ledger(store.results).hold(folder.parent.name, 0):
+        assert store.refresh() == []
+        assert len(list((store.results / "changed").iterdir())) == 1
+    assert store.refresh() == []
+    assert list((store.results / "changed").iterdir()) == []
+    assert len(store.rows("select * from result")) == 1
