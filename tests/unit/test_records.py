@@ -58,7 +58,7 @@ def test_a_result_reads_back_as_it_was_written():
     record = json.loads(json.dumps(document(made)))
     assert record["seconds"].keys() == {"sampling", "observing", "checkpoint", "setup"}
     table = columns_of("attempt")
-    given = {"concluded": True, "environment": None, "path": "", "code": {}, "copied": False}
+    given = {"concluded": True, "environment": None, "path": "", "code": {}, "copied": None}
     found = row(table, record, "result.json", **given)
     assert found == {name: getattr(made, name) for name in table} | {"code": "{}"}
     (metric,) = record["metrics"]
