@@ -145,13 +145,13 @@ def test_a_report_that_fails_ends_with_3_and_the_other_pages_are_there(made, tmp
     assert sum(name.startswith("rows/") for name in pages) == 4
 
 
-RECORD = {"finished": "2026-01-01", "environment": "e"}
+RECORD = {"finished": "2026-01-01", "attempt": "a"}
 
 
 @pytest.mark.parametrize("hostile", ["--output=x", "main", "", None, "ABCDEF0"])
 def test_only_a_commit_becomes_an_argument_of_git(hostile):
     entry = {"distribution": "sgmcmc-bench", "git_commit": hostile, "dirty": False}
-    assert code.commit([RECORD], {"e": [entry]}) == ""
+    assert code.commit([RECORD], {"a": [entry]}) == ""
 
 
 def test_commits_that_are_not_here_are_named_with_the_command(monkeypatch):

@@ -71,7 +71,7 @@ def test_a_run_that_was_compiled_is_not_resumed_without_its_compiler(bench, tmp_
     long = ["run", "--sampler", "sgld", "--task", "mixture5", "--seeds", "0", "--chains", "2", "--budget", "steps=6000"]
     code, _, said = bench(*long, compiler="")
     assert (code, "not compiled" in said) == (0, False)
-    (done,) = (tmp_path / "results" / "runs").glob("*/*/*")
+    (done,) = (tmp_path / "results" / "runs").glob("*/*/*/")
     for name in ("result.json", "draws.safetensors", "curves.safetensors"):
         (done / name).unlink()  # as if it had been stopped
     before = {path: path.read_bytes() for path in done.iterdir()}
