@@ -132,7 +132,7 @@ def _leftovers(scene, found):
     """Files that no format names; those of attempts that were ended while they wrote are `bench gc`'s."""
     known = re.compile(
         r"(results\.settled\.json|results\.duckdb(\.wal)?(\.(damaged|foreign|older)-\w+(\.wal)?)?|ledger\.json|"
-        r"runs|locks|nights|rates|jobs|conflicts|tuning|truths|figures|files)"
+        r"runs|locks|nights|rates|jobs|conflicts|changed|tuning|truths|figures|files)"
     )
     for path in scene.results.rglob(".*"):
         os.utime(path, (0, 0))  # `gc` waits an hour before it takes these for abandoned
