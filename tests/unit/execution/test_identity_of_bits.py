@@ -14,6 +14,7 @@ from harness.contracts import user_files
 from harness.engine.stepping.execution_mode import lack
 from harness.results import environment, spec, verification
 from harness.results.ledger.attempt import Attempt
+from harness.results.ledger.commit import conclude
 from harness.results.records import AttemptResult
 from harness.results.spec import Origin
 from harness.runs import uncompiled
@@ -189,8 +190,8 @@ def test_a_result_of_another_mode_than_its_runs_is_not_concluded_and_not_believe
     attempt = Attempt.create(ledger.runs, made(0), environment.collect("cpu", ()))
     result = AttemptResult(run_key=made(0).key, status="done", executed="compiled")
     with pytest.raises(ValueError, match="was executed compiled, and its run is plain"):
-        attempt.conclude(result)
-    attempt.conclude(replace(result, executed="plain"))
+        conclude(attempt, result)
+    conclude(attempt, replace(result, executed="plain"))
     assert not list(verification.of_attempt(made(0).key, attempt))
     record = read_json(attempt.path / "result.json")
     del record["sha256"]
