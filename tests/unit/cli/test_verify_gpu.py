@@ -66,7 +66,7 @@ def verify(tmp_path, capsys, monkeypatch):
     """The command on a machine that has these GPUs; what a child process does is done in this one."""
     repeated_on = []
 
-    def call(function, job, *arguments, listen, seconds=None):
+    def call(function, job, *arguments, listen, seconds=None):  # noqa: ARG001 - the arguments of `call`
         place, _, name = function.partition(":")
         with PretendedGPU():
             if name == "rerun":

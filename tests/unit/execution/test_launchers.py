@@ -21,6 +21,7 @@ from harness.contracts.launcher import LOG, PARCEL
 from harness.results.ledger.ledger import Ledger
 from harness.runs import parcel, remote
 from harness.runs.worker import Job
+from harness.system.locks import lock_file
 from plugins.launchers import ray as ray_launcher
 from plugins.launchers.slurm import Slurm
 
@@ -444,7 +445,7 @@ def test_an_attempt_whose_run_a_worker_has_here_waits_for_it(ledger, tmp_path, m
     (waiting,) = submit(ledger, Told(), job(ledger, 0))
     waiting.exchange.put(parcel.attempt_name(key, attempt), parcel.pack(parcel.attempt_files(attempt)))
     waiting.exchange.put(LOG, json.dumps({"agent": "a", "ended": True, "progress": {}, "messages": []}).encode())
-    with ledger.hold(key, 0):
+    with lock_file(ledger.lock(key), 0):
         assert not waiting.listen(ledger, lambda *_: None)
         other = threading.Thread(target=follow, args=(ledger, [waiting]))
         other.start()
