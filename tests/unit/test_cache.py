@@ -27,6 +27,7 @@ a = {value = 1e400, provenance = "ours", source = "here"}
 @pytest.fixture(autouse=True)
 def place(tmp_path, monkeypatch):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("BENCH_DATA", raising=False)
     papers._parsed.cache_clear()
     return tmp_path / "cache"
 
@@ -69,7 +70,6 @@ def test_a_user_without_a_home_folder_has_a_folder_among_the_temporary_files(tmp
         return found
 
     monkeypatch.delenv("BENCH_CACHE")
-    monkeypatch.delenv("BENCH_DATA", raising=False)
     monkeypatch.setattr("platformdirs.user_cache_dir", look)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     place = tmp_path / f"sgmcmc-bench-{os.getuid()}"
