@@ -25,15 +25,15 @@ from harness.system.errors import PluginError
 if TYPE_CHECKING:
     from types import FrameType
 
-MOST = 20
-"""Number of files that are remembered: the first ones tell what is wrong."""
+MOST = 1000
+"""Number of files that are remembered."""
 CODE = (".py", ".pyc", ".so", ".pyd")
 SYSTEM = ("/proc/", "/dev/", "/sys/", "/etc/", "/usr/lib/", "/usr/share/")
 COMPILERS = ("torch._inductor", "torch._dynamo", "triton")
 """Modules that read what they compiled before, on behalf of whoever called them."""
 
-_read: dict[str, str] = {}
-"""Files that plugins' code has read in this process: real path -> name of the module that read it."""
+_read: dict[str, tuple[str, bool]] = {}
+"""Files that plugins' code has read: real path -> the module that read it, and whether that was during an import."""
 _made: set[str] = set()
 _HARNESS = str(Path(harness.__file__).parent) + os.sep
 
@@ -43,6 +43,12 @@ def watch() -> None:
     """Begin to record the files that plugins' code reads in this process. An audit hook cannot be removed."""
     _libraries(), plugin_packages()  # worked out here, and not while a file is being opened
     sys.addaudithook(_audit)
+
+
+def forget() -> None:
+    """Forget the files that other plugins of this process have read, but not those that importing a module reads."""
+    for path in [path for path, (_, importing) in _read.items() if not importing]:
+        del _read[path]
 
 
 def found(targets: Iterable[str], data: Iterable[DataFile] = (), files: Iterable[str] = ()) -> list[str]:
@@ -62,7 +68,7 @@ def found(targets: Iterable[str], data: Iterable[DataFile] = (), files: Iterable
             hashed = {}
         modules |= {target.partition(":")[0], *hashed}
         covered |= {os.path.realpath(path) for path in hashed.values()}
-    return [path for path, module in _read.items() if path not in covered and module in modules]
+    return [path for path, (module, _) in _read.items() if path not in covered and module in modules]
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
@@ -75,9 +81,10 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
         return
     if path.endswith(CODE) or path.startswith(SYSTEM) or not Path(path).is_file():
         return
-    module = _reader(sys._getframe(1))  # noqa: SLF001 - the only way to find who opens it
+    frame = sys._getframe(1)  # noqa: SLF001 - the only way to find who opens it
+    module = _reader(frame)
     if module and (_is_plugins(module, path) or not path.startswith(_libraries())):
-        _read[path] = module
+        _read[path] = (module, _importing(frame))
 
 
 def _reader(frame: FrameType | None) -> str:
@@ -91,6 +98,15 @@ def _reader(frame: FrameType | None) -> str:
             return name
         frame = frame.f_back
     return ""
+
+
+def _importing(frame: FrameType | None) -> bool:
+    """Return whether an event is part of an import."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "importlib._bootstrap":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _is_plugins(module: str, file: str) -> bool:

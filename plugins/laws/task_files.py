@@ -24,6 +24,8 @@ def law_bytes_are_in_the_key(task: Task) -> None:
     look, so `bench check` begins before it loads plugins.
     """
     undeclared.watch()
+    undeclared.forget()
+    task = replace(task)  # it may read files when it is made
     problem = task.build([Streams(0, 0, ("laws",))], "cpu")
     batches = problem.draw_batches(1)
     problem.gradient(problem.initial(), {name: leaf[0] for name, leaf in batches.items()} or None)

@@ -81,9 +81,20 @@ class Careless(Well):
     file: str = param("k.txt", meaning="the file with k", source="ours")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Second(Well):
+    """The same, and its file is another one."""
+
+    file: str = param("j.txt", meaning="the file with k", source="ours", kind="file")
+
+
 @hook
 def bench_tasks():
-    return [Info("well", "filed:Well", "k from a file"), Info("careless", "filed:Careless", "k from text")]
+    return [
+        Info("well", "filed:Well", "k from a file"),
+        Info("careless", "filed:Careless", "k from text"),
+        Info("second", "filed:Second", "k from a file"),
+    ]
 
 
 @hook
@@ -262,6 +273,25 @@ def test_a_file_that_is_not_declared_is_a_warning_of_the_run_and_a_broken_law(be
     code, rows, said = bench("check", "well", "--set", "task.file=k.txt")
     assert {row["law"]: row["outcome"] for row in rows}["bytes are in the key"] == "passed", said
     assert "not declared" not in bench(*RUN, "task.file=k.txt")[2]
+
+
+def outcomes(rows):
+    return {row["name"]: row["outcome"] for row in rows if row["law"] == "bytes are in the key"}
+
+
+def test_what_one_task_reads_is_not_held_against_another(bench):
+    (bench.folder / "j.txt").write_text("3.0")
+    for words in (["careless", "second"], ["second", "careless"]):
+        code, rows, said = bench("check", *words)
+        assert (code, outcomes(rows)) == (1, {"careless": "failed", "second": "passed"}), said
+
+
+def test_what_a_module_reads_when_it_is_imported_is_held_against_each_of_its_tasks(bench):
+    with (bench.folder / "filed.py").open("a") as plugin:
+        plugin.write('\nnumber(__file__.replace("filed.py", "k.txt"))\n')
+    (bench.folder / "j.txt").write_text("3.0")
+    code, rows, said = bench("check", "second", "well", "--set", "task.file=j.txt")
+    assert (code, outcomes(rows)) == (1, {"second": "failed", "well": "failed"}), said
 
 
 def test_a_label_begins_the_refusal():
