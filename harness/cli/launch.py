@@ -17,12 +17,13 @@ from harness.results.environment import gpus
 from harness.results.ledger.heartbeats import ranges
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
-from harness.results.spec import RunSpec
+from harness.results.spec import RunSpec, from_record
 from harness.runs import local, plugin_metadata, uncompiled
 from harness.runs.local import LaunchSummary
 from harness.runs.plan import Planned, RunRequest, size
 from harness.runs.worker import Job
 from harness.system.errors import DataError, UsageError
+from harness.system.files import read_json
 
 MANY_RUNS = 1000
 """Number of runs above which the plan is announced, because planning takes over a second."""
@@ -44,7 +45,9 @@ def execute(
     Runs that are to be compiled only because no setting says otherwise, and cannot be, are executed as plain ones.
     `timeout` is the time limit of a block of runs in seconds. `draws` says which draws are kept on disk.
     """
-    here = context.current()
+    here, chosen = context.current(), jobs.chosen()
+    before = _done_as_plain(planned, draws) if chosen else {}
+    planned = [before.get(p.spec.key, p) for p in planned]
     missing = [p for p in planned if not (p.standing.done(draws) or (p.standing.failed and not retry))]
     if missing:  # after the plan, so that a refused command makes no folder
         Ledger(here.results).prepare()
@@ -55,7 +58,6 @@ def execute(
     if missing:
         for file in dict.fromkeys(file for p in missing for file in p.spec.files()):
             user_files.keep(file, here.results / user_files.FOLDER)
-        chosen = jobs.chosen()
         distributions = tuple(sorted({plugin.distribution for plugin in context.plugins().plugins if plugin.packaged}))
         blocks = local.jobs(missing, here.results, here.plugins, distributions, local.side_by_side(places))
         blocks = [replace(block, timeout=timeout, retry=retry, draws=draws) for block in blocks]
@@ -68,17 +70,18 @@ def execute(
             except (KeyboardInterrupt, local.PreemptedError):
                 _print_unfinished(missing)
                 raise
+    outcome.instead = before
     if outcome.detached:
         return outcome
-    if instead := _plain(missing, outcome, elsewhere=bool(missing) and chosen is not None):
+    if instead := _plain(missing, outcome, elsewhere=chosen is not None):
         again = execute(
             [*instead.values()], places, retry=retry, long_is_fine=long_is_fine, timeout=timeout, draws=draws
         )
         outcome.statuses |= again.statuses
         outcome.failures += again.failures
-        outcome.instead, outcome.detached = instead, again.detached
+        outcome.instead, outcome.detached = before | instead, again.detached
         missing = [p for p in missing if p.spec.key not in instead]
-    if missing or not outcome.instead:
+    if missing or not instead:
         context.say(f"results in {here.results}: {ended(missing, outcome.statuses)}")
     return outcome
 
@@ -95,6 +98,19 @@ def _plain(missing: Sequence[Planned], outcome: LaunchSummary, *, elsewhere: boo
             uncompiled.keep(item.spec, said["reason"], lasting=lasting)
             spec = uncompiled.in_mode(item.spec, "plain")
             found[item.spec.key] = replace(item, spec=spec, standing=ledger.standing(spec.key), lacks=said["reason"])
+    return found
+
+
+def _done_as_plain(planned: Sequence[Planned], draws: str) -> dict[str, Planned]:
+    """Return the plain runs that were done for runs that other machines could not compile, by the keys of these."""
+    ledger, found = Ledger(context.current().results), {}
+    for item in planned:
+        if not item.standing.cached and item.spec.execution.compile != "plain":
+            spec = uncompiled.in_mode(item.spec, "plain")
+            standing = ledger.standing(spec.key)
+            stored = standing.done(draws) and standing.attempt and read_json(standing.attempt.path / "spec.json")
+            if stored and uncompiled.asked_mode(from_record(stored)) is None:
+                found[item.spec.key] = replace(item, spec=spec, standing=standing)
     return found
 
 

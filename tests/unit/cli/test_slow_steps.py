@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -57,6 +58,16 @@ def test_runs_that_cannot_be_compiled_are_plain_runs_by_their_key_and_are_done_o
     assert "compiled" not in said
     _, shown, _ = bench("--json", "plan", *RUN[1:-2], "--budget", "steps=6000", compiler=compiler)
     assert [row["to_do"] for row in json.loads(shown)] == [False, False]
+
+
+def test_what_other_machines_could_not_compile_is_not_tried_again(bench, tmp_path):
+    """This machine does not know why: with its cache gone it is like the one that submits jobs to a cluster."""
+    words = [*RUN[:-2], "--budget", "steps=6000", "--launcher", "local"]
+    code, _, said = bench(*words, compiler="c++-that-fails-later")
+    assert (code, said.count("local job"), said.count("2 done\n")) == (0, 2, 1), said
+    shutil.rmtree(tmp_path / "cache")
+    code, _, said = bench(*words, compiler="c++-that-fails-later")
+    assert (code, said.count("local job"), said.splitlines()[0]) == (0, 0, "2 runs: 2 done before, 0 to do"), said
 
 
 @pytest.mark.parametrize("compiler", ["c++-that-fails", "c++-that-fails-later", "none"])
