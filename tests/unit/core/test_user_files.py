@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +13,11 @@ import pytest
 from support import bench as bench_in
 
 from harness import UsageError
+from harness.cli.app import run
 from harness.contracts import user_files
 from harness.contracts.parameters import Configurable, param, schema
+from harness.contracts.registry import registry
+from harness.runs import plugin_metadata
 from harness.system.errors import DataError
 
 PLUGIN = '''
@@ -44,10 +48,10 @@ class Well(DensityTask):
         return number(self.file)
 
     def energy(self, theta):
-        return number(self.file) * theta.square().sum(1) / 2
+        return self.curvature() * theta.square().sum(1) / 2
 
     def truth(self):
-        return Truth.normal(mean=np.zeros(1), covariance=np.eye(1) / number(self.file))
+        return Truth.normal(mean=np.zeros(1), covariance=np.eye(1) / self.curvature())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +80,13 @@ class FromFile(Constant):
 
 @dataclass(frozen=True, kw_only=True)
 class Careless(Well):
-    """The same, but it also reads a file that it does not declare."""
+    """The same, but it reads a file that it does not declare."""
 
-    file: str = param("k.txt", meaning="the file with k", source="ours")
+    file: str | None = param(None, meaning="a file that is not read", source="ours", kind="file")
+    text: str = param("k.txt", meaning="the file with k", source="ours")
+
+    def curvature(self):
+        return number(self.text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,20 +118,31 @@ RUN = ["run", "--sampler", "sgld", "--task", "well", "--budget", "smoke", "--set
 
 
 @pytest.fixture
-def bench(tmp_path):
-    """`bench --json WORDS` in a folder with the plugin and k.txt: the exit code, the records, and stderr."""
+def bench(tmp_path, monkeypatch, capsys):
+    """`bench --json WORDS` in a folder with the plugin and k.txt: the exit code, the records, and stderr.
+
+    Each command knows as little of files as one in a process of its own.
+    """
     folder = tmp_path / "there"
     folder.mkdir()
     (folder / "filed.py").write_text(PLUGIN)
     (folder / "k.txt").write_text("2.0")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
 
-    def run(*words, **environment):
-        words = ["--plugin", "filed.py", "--results", "r", "--json", *words]
-        done = bench_in(words, folder, BENCH_CACHE=str(tmp_path / "cache"), **environment)
-        return done.returncode, json.loads(done.stdout or "[]"), done.stderr
+    def bench(*words):
+        for name, empty in (("FOLDERS", []), ("KNOWN", {})):
+            monkeypatch.setattr(user_files, name, empty)
+        monkeypatch.setattr(plugin_metadata, "_known", {})
+        user_files._checksum.cache_clear()
+        code = run(["--plugin", "filed.py", "--results", "r", "--json", *words])
+        said = capsys.readouterr()
+        return code, json.loads(said.out or "[]"), said.err
 
-    run.folder = folder
-    return run
+    bench.folder = folder
+    yield bench
+    sys.modules.pop("filed", None)
+    registry.cache_clear()
 
 
 def key_of(bench, *words):
@@ -143,21 +162,22 @@ def test_other_content_is_another_run_and_another_path_is_not(bench):
     assert (code, row["run_key"] != first, "0 done before, 1 to do" in said) == (0, True, True)
 
 
-def test_a_home_folder_is_understood(bench):
+def test_a_home_folder_is_understood(bench, monkeypatch):
     first = key_of(bench, *RUN, "task.file=k.txt")
-    code, (row,), said = bench(*RUN, "task.file=~/k.txt", HOME=str(bench.folder))
+    monkeypatch.setenv("HOME", str(bench.folder))
+    code, (row,), said = bench(*RUN, "task.file=~/k.txt")
     assert (code, row["run_key"], "1 done before" in said) == (0, first, True)
 
 
-@pytest.mark.parametrize("setting", ["sampler.scale", "schedule.factor"])
-def test_a_sampler_and_a_schedule_may_have_files_too(bench, setting):
-    words = ["run", "--sampler", "filed", "--schedule", "from-file", "--task", "mixture5", "--budget", "steps=50",
+def test_a_sampler_and_a_schedule_may_have_files_too(bench):
+    words = ["--sampler", "filed", "--schedule", "from-file", "--task", "mixture5", "--budget", "steps=50",
              "--seeds", "0", "--set", "schedule.step_size=0.01"]  # fmt: skip
-    without = key_of(bench, *words)
-    first = key_of(bench, *words, "--set", f"{setting}=k.txt")
+    files = {name: ("--set", f"{name}=k.txt") for name in ("sampler.scale", "schedule.factor")}
+    both = key_of(bench, "run", *words, *files["sampler.scale"], *files["schedule.factor"])
+    before = [key_of(bench, "plan", *words, *given) for given in files.values()]
     (bench.folder / "k.txt").write_text("1.5")
-    second = key_of(bench, *words, "--set", f"{setting}=k.txt")
-    assert len({without, first, second}) == 3
+    after = [key_of(bench, "plan", *words, *given) for given in files.values()]
+    assert len({key_of(bench, "plan", *words), both, *before, *after}) == 6
 
 
 def test_no_path_is_in_the_results(bench):
@@ -259,7 +279,7 @@ def test_a_job_of_a_launcher_has_its_files(bench):
     assert bench("replay", row["run_key"])[0] == 0
 
 
-def test_a_file_that_is_not_declared_is_a_warning_of_the_run_and_a_broken_law(bench):
+def test_a_file_that_is_not_declared_is_a_warning_of_the_run(bench):
     words = ["run", "--sampler", "sgld", "--task", "careless", "--budget", "smoke"]
     code, _, said = bench(*words)
     path = str(bench.folder / "k.txt")
@@ -267,31 +287,33 @@ def test_a_file_that_is_not_declared_is_a_warning_of_the_run_and_a_broken_law(be
     events = b"".join(path.read_bytes() for path in (bench.folder / "r").rglob("events.jsonl"))
     assert events.count(b"not declared") == 1
     assert b"k.txt" not in events
-    code, rows, _ = bench("check", "careless")
-    (law,) = (row for row in rows if row["law"] == "bytes are in the key")
-    assert (code, law["outcome"], path in law["message"]) == (1, "failed", True)
-    code, rows, said = bench("check", "well", "--set", "task.file=k.txt")
-    assert {row["law"]: row["outcome"] for row in rows}["bytes are in the key"] == "passed", said
     assert "not declared" not in bench(*RUN, "task.file=k.txt")[2]
 
 
-def outcomes(rows):
-    return {row["name"]: row["outcome"] for row in rows if row["law"] == "bytes are in the key"}
+def check(bench, *words):
+    """`bench check` in a process of its own: what a process has imported and read is remembered in it."""
+    done = bench_in(["--plugin", "filed.py", "--json", "check", *words], bench.folder)
+    rows = [row for row in json.loads(done.stdout or "[]") if row["law"] == "bytes are in the key"]
+    return done.returncode, {row["name"]: (row["outcome"], row["message"]) for row in rows}, done.stderr
 
 
-def test_what_one_task_reads_is_not_held_against_another(bench):
+@pytest.mark.parametrize("words", [["careless", "second"], ["well", "careless", "--set", "task.file=j.txt"]])
+def test_a_file_that_is_not_declared_breaks_a_law_and_is_not_held_against_another_task(bench, words):
     (bench.folder / "j.txt").write_text("3.0")
-    for words in (["careless", "second"], ["second", "careless"]):
-        code, rows, said = bench("check", *words)
-        assert (code, outcomes(rows)) == (1, {"careless": "failed", "second": "passed"}), said
+    code, found, said = check(bench, *words)
+    outcome, message = found.pop("careless")
+    assert (code, outcome, str(bench.folder / "k.txt") in message) == (1, "failed", True), said
+    assert [outcome for outcome, _ in found.values()] == ["passed"], said
 
 
 def test_what_a_module_reads_when_it_is_imported_is_held_against_each_of_its_tasks(bench):
     with (bench.folder / "filed.py").open("a") as plugin:
         plugin.write('\nnumber(__file__.replace("filed.py", "k.txt"))\n')
     (bench.folder / "j.txt").write_text("3.0")
-    code, rows, said = bench("check", "second", "well", "--set", "task.file=j.txt")
-    assert (code, outcomes(rows)) == (1, {"second": "failed", "well": "failed"}), said
+    code, found, said = check(bench, "second", "well", "--set", "task.file=j.txt")
+    assert (code, {name: outcome for name, (outcome, _) in found.items()}) == (
+        1, {"second": "failed", "well": "failed"},
+    ), said  # fmt: skip
 
 
 def test_a_label_begins_the_refusal():
