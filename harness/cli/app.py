@@ -33,7 +33,6 @@ VERBS = {
     "ls": "List samplers, schedules, methods, tasks, reports, suites, runs.",
     "show": "Show one task, sampler, method, schedule or run.",
     "report": "Make a report; `bench ls reports` lists them.",
-    "ingest": "Update the database from the runs on disk.",
     "plugins": "List plugins and their problems.",
 }
 """Each core verb and its line in `bench --help`. The verb is the function of that name, or the group `app`, in the

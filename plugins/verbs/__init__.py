@@ -10,6 +10,7 @@ def bench_verbs() -> list[Info]:
     """Return the verbs of this package."""
     return [
         Info("compare", "plugins.verbs.compare:compare", "Compare two samplers, paired by seed."),
+        Info("ingest", "plugins.verbs.ingest:ingest", "Update the database from the runs on disk."),
         Info("sql", "plugins.verbs.sql:sql", "Query the results database, read-only."),
         Info("cancel", "plugins.verbs.cancel:cancel", "End jobs that were submitted by a launcher."),
         Info("doctor", "plugins.verbs.doctor:doctor", "Check versions, folders, data sets, plugins and GPU."),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import secrets
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -200,7 +201,7 @@ def _mark_changed(attempt: Attempt) -> None:
     """Have the database read an attempt again. The mark stays while the run is held, so it may come first."""
     marks = attempt.path.parents[3] / CHANGED
     marks.mkdir(exist_ok=True)
-    create(marks / f"{attempt.path.parent.name}.{attempt.id}", b"")
+    (marks / f"{attempt.path.parent.name}.{attempt.id}.{secrets.token_hex(4)}").touch()  # each change has its own
 
 
 def _order(name: str) -> tuple[int, str]:

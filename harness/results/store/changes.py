@@ -112,6 +112,15 @@ def news(results: Path, have: Known, papers: Iterable[Path]) -> News:
     return found
 
 
+def reread(results: Path, keys: Mapping[str, str]) -> News:
+    """Read some attempts, given with the keys of their runs. Those that are gone or not intact are left out."""
+    found = News()
+    present = {attempt: [f"runs/{key[:2]}/{key}/{attempt}"] for attempt, key in keys.items()}
+    there = {attempt: paths for attempt, paths in present.items() if (results / paths[0]).is_dir()}
+    found.records = _records(results, there, Known(), found)
+    return found
+
+
 def _attempts(results: Path, settled: frozenset[str]) -> tuple[dict[str, list[str]], dict[str, str]]:
     """Return the directories of each attempt below `results`, and misplaced directories with the reason.
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from harness.results.ledger.ledger import CHANGED, NETWORK, TRASH, Ledger, filesystem
 from harness.results.records import TABLES
 from harness.results.store import connection, schema
-from harness.results.store.changes import Known, News, damaged_since, known, news
+from harness.results.store.changes import Known, News, damaged_since, known, news, reread
 from harness.results.store.connection import Busy, Damaged, Foreign, Refused
 from harness.results.store.ingest import Redone, batches, forget, ingest
 from harness.results.store.scan_cache import keep, look
 from harness.system import cache
 from harness.system.errors import DataError, UsageError
-from harness.system.files import aside
+from harness.system.files import aside, read_json, write_json
 from harness.system.text import is_text
 
 if TYPE_CHECKING:
@@ -164,7 +164,6 @@ class Store:
 
     def _refresh(self, papers: list[Path]) -> list[str]:
         existed, filled, have = os.path.lexists(self.path), False, Known()
-        changed = self._changed()
         settled = look(self.results, self.path)
         if settled.version == schema.VERSION:
             connection.believe(self.path)
@@ -172,10 +171,8 @@ class Store:
             with connection.reading(self.path) as db:
                 filled = connection.is_filled(db, self.path)
                 have = known(db, settled.parts) if filled else have
-            if filled and changed:
-                with connection.writing(self.path) as db:
-                    forget(db, [name for _, _, name in changed])
-                    have = known(db)
+            if filled and self._marks()[0]:
+                have = self._read_changed_again()
         found = news(self.results, have, papers)
         if self._is_foreign():
             self._read_instead(found)
@@ -185,7 +182,6 @@ class Store:
             return self._rebuild(papers)
         if not found and filled:
             keep(settled, self.path, found.troubled, schema.VERSION)
-            self._unmark(changed)
             return found.notes
         try:
             _fill(self.path, found, partial(damaged_since, self.results) if existed else None)
@@ -195,19 +191,34 @@ class Store:
                     self.path.unlink(missing_ok=True)
                     connection.wal(self.path).unlink(missing_ok=True)
             raise Refused(f"the database cannot be written: {refusal}") from refusal
-        self._unmark(changed)
+        if not filled and self._marks()[0]:  # another command may have filled it with what it read before the change
+            self._read_changed_again()
         return found.notes
 
-    def _changed(self) -> list[tuple[Path, bool, str]]:
-        """Return the marks of changed attempts, whether the run of each is held, and the attempt."""
-        marks = [(path, *path.name.partition(".")[::2]) for path in (self.results / CHANGED).glob("[0-9a-f]*")]
-        return [(path, Ledger(self.results).held(key), attempt) for path, key, attempt in marks]
+    def _marks(self) -> tuple[set[str], set[str]]:
+        """Return the marks of changed attempts, KEY.ATTEMPT.RANDOM: new ones, and those that were read before."""
+        marks = {path.name for path in (self.results / CHANGED).glob("[0-9a-f]*.*")}
+        before = marks & {*(read_json(self._followed) or {}).get("marks", [])}
+        return marks - before, before
 
-    def _unmark(self, changed: Iterable[tuple[Path, bool, str]]) -> None:
-        for path, held, _ in changed:
-            if not held:  # otherwise the attempt may change again
-                with suppress(OSError):
-                    path.unlink()
+    def _read_changed_again(self) -> Known:
+        """Replace the rows of changed attempts, while no other process has the database; return what it has then."""
+        with connection.writing(self.path) as db:
+            new, before = self._marks()
+            keys = {mark.split(".")[1]: mark.split(".")[0] for mark in new}
+            over = {mark for mark in new if not Ledger(self.results).held(mark.split(".")[0])}  # the others may go on
+            forget(db, keys)
+            ingest(db, reread(self.results, keys))
+            if self.path.parent != self.results:  # other machines have databases of their own
+                write_json(self._followed, {"marks": sorted(before | over)})
+            else:
+                for mark in over:
+                    (self.results / CHANGED / mark).unlink(missing_ok=True)
+            return known(db)
+
+    @property
+    def _followed(self) -> Path:
+        return self.path.with_name("followed.json")
 
     def _is_foreign(self) -> bool:
         """Return whether the folder has neither runs nor a database: it may belong to something else, or be missing."""

@@ -13,7 +13,8 @@ import pytest
 from harness.results.ledger import ledger, rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
-from harness.results.store import Store, scan_cache
+from harness.results.store import Store, changes, scan_cache
+from harness.results.store import store as store_module
 
 SECOND = 10**9
 
@@ -159,15 +160,89 @@ def value_of(store, folder):
     return store.rows(query, [folder.name])[0]["value"]
 
 
+def compute_again(folder, value):
+    metrics = [{**metric, "value": value} for metric in Attempt(folder).result()["metrics"]]
+    rescored.write(Attempt(folder), metrics, {}, {})
+
+
+def test_a_change_that_comes_while_an_earlier_one_is_read_is_read_too(store, monkeypatch):
+    """Two `bench rescore` at once: the first reads the database's news while the second writes."""
+    folder = fabricated.concluded(store.results, 1)
+    store.refresh()
+    compute_again(folder, 0.125)
+
+    def reread(*given):
+        read = list(changes.reread(*given).records)
+        compute_again(folder, 0.25)
+        return changes.News(read)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("harness.results.store.store.reread", reread)
+        assert store.refresh() == []
+    assert store.refresh() == []
+    assert value_of(store, folder) == 0.25
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_another_command_read_before_a_change_does_not_stay(store, first):
+    """The other command looks, the metrics change, and it writes what it saw before this one reads, or after."""
+    folder = fabricated.concluded(store.results, 1)
+    fabricated.concluded(store.results, 2)
+    seen = list(changes.news(store.results, changes.Known(), []).records)
+
+    def writes_what_it_saw():
+        store_module._fill(store.path, changes.News(seen))
+
+    compute_again(folder, 0.125)
+    if first:
+        writes_what_it_saw()
+        assert store.refresh() == []
+    else:
+        assert store.refresh() == []
+        writes_what_it_saw()
+    assert store.refresh() == []
+    assert value_of(store, folder) == 0.125
+    assert list((store.results / "changed").iterdir()) == []
+
+
+def test_an_attempt_that_changes_while_the_database_is_first_filled_is_read_again(store, monkeypatch):
+    folder = fabricated.concluded(store.results, 1)
+    fill = store_module._fill
+
+    def later(path, found, redone=None):
+        found.records = list(found.records)
+        compute_again(folder, 0.125)
+        fill(path, found, redone)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("harness.results.store.store._fill", later)
+        assert store.refresh() == []
+    assert value_of(store, folder) == 0.125
+
+
+def test_each_machine_that_shares_a_folder_reads_a_change(store, tmp_path, monkeypatch):
+    folder = fabricated.concluded(store.results, 1)
+    monkeypatch.setattr(Ledger, "locks_reach", lambda _: False)
+    machines = []
+    for name in ("first", "second"):
+        monkeypatch.setenv("BENCH_CACHE", str(tmp_path / name))
+        machines.append(Store(store.results))
+        assert machines[-1].refresh() == []
+    for value in (0.125, 0.25):
+        compute_again(folder, value)
+        for machine in (*machines, *machines):
+            assert machine.refresh() == []
+            assert value_of(machine, folder) == value
+
+
 @pytest.mark.parametrize("killed", [False, True])
 def test_metrics_that_were_computed_again_are_read_whenever_that_was_interrupted(store, later, killed, monkeypatch):
     """The command that writes them does not speak to the database; a kill right after the write changes nothing."""
     folder = fabricated.concluded(store.results, 1)
     settle(store, later)
-    metrics = [{**metric, "value": 0.125} for metric in Attempt(folder).result()["metrics"]]
     if killed:
         monkeypatch.setattr(Store, "refresh", lambda *_: pytest.fail("it was killed before"))
-    rescored.write(Attempt(folder), metrics, {}, {})
+    compute_again(folder, 0.125)
     monkeypatch.undo()
     later()
     assert store.refresh() == []
