@@ -21,7 +21,7 @@ from harness.results.ledger import rescored
 
 TEN = Command(("sghmc", "sgld"), "mixture5", (0, 1, 2, 3, 4), 2, ("--budget", "steps=500", "--set", "run.thin=5"))
 ENDS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-BUSY = ("another command writes to", "is held by", "a worker writes to this run")
+BUSY = ("another command writes to", "is held by", "a worker writes to this run", "is being run by process")
 """What a command may say of another one that does the same."""
 PAUSES = (0.0, 0.0, 0.005, 0.05, 0.3)
 
