@@ -189,7 +189,8 @@ def _export(store: Store, folder: Path) -> list[str]:
     except OSError as error:
         raise DataError(f"{folder} cannot be created: {error.strerror}; choose another --export") from error
     with alone(folder):
-        merged = Published(folder, context.plugins().papers(), store)
+        merged = Published(folder, more=store)
+        merged.refresh(context.plugins().papers())
         keys = reproduction(merged, Request()).run_keys
         if not keys:
             raise DataError(

@@ -267,7 +267,8 @@ def content(folder):
 
 
 def export(results, folder):
-    merged = Published(folder, bench_papers(), store(results, bench_papers()))
+    merged = Published(folder, more=store(results, bench_papers()))
+    merged.refresh(bench_papers())
     merged.write(reproduction(merged, Request()).run_keys, folder)
     return content(folder)
 
@@ -277,7 +278,8 @@ def test_what_is_published_gives_the_same_ledger(tmp_path):
     write_run(tmp_path / "r", method="sghmc", budget="paper", metrics={"modes_covered": 1.0})  # of no cell
     export(tmp_path / "r", tmp_path / "out")
     own = ReproductionLedger().build(store(tmp_path / "r", bench_papers()), Request())
-    published = Published(tmp_path / "out", bench_papers())
+    published = Published(tmp_path / "out")
+    published.refresh(bench_papers())
     assert ReproductionLedger().build(published, Request()).records[:] == own.records[:]
     assert len(published.rows("select * from run")) == 40
     assert published.rows("select * from curve") == []
@@ -377,7 +379,9 @@ def test_the_counts_in_the_readme_are_those_of_the_published_files():
     told = counts(FOLDER, bench_papers())
     assert written == with_counts(written, told)
     assert told in written
-    found = reproduction(Published(FOLDER, bench_papers()), Request())
+    published = Published(FOLDER)
+    published.refresh(bench_papers())
+    found = reproduction(published, Request())
     assert f"Of the {len(found.cells)} printed cells" in told.replace("\n", " ")
     assert f"Of the {len(found.claims)} claims" in told.replace("\n", " ")
 
