@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
 from harness import MOMENT_METRICS, DensityTask, Info, Outcome, Protocol, hook, param
 
 
@@ -34,6 +32,8 @@ class Pair(DensityTask):
         return (x * x - 2 * self.rho * x * y + y * y) / (2 * (1 - self.rho**2))
 
     def grad(self, theta):
+        import torch
+
         x, y = theta[:, 0] - 3, 10 * theta[:, 1]
         return torch.stack([x - self.rho * y, 10 * (y - self.rho * x)], 1) / (1 - self.rho**2)
 
@@ -56,6 +56,8 @@ class Line(Pair):
 
 class Random(Line):
     def energy(self, theta):
+        import torch
+
         return theta.square().sum(1) * (1 + 0.01 * torch.rand(len(theta)))
 
 
@@ -76,11 +78,15 @@ class TwoModes(Line):
     box = 30.0
 
     def energy(self, theta):
+        import torch
+
         return -torch.logaddexp(-(theta[:, 0] - 20).square() / 2, -(theta[:, 0] + 20).square() / 2)
 
 
 class Sums(Pair):
     def functions(self, theta):
+        import torch
+
         return torch.stack([theta[:, 0], theta[:, 0] + 10 * theta[:, 1]], 1)
 
 
@@ -89,6 +95,8 @@ class Apart(TwoModes):
         return theta
 
     def start(self, generator):
+        import torch
+
         return torch.empty(1, dtype=torch.float64).uniform_(-25, 25, generator=generator)
 
 
