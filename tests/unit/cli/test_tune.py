@@ -274,6 +274,15 @@ def test_a_network_is_tuned_on_held_out_rows():
     assert len(problem.labels["test"]) == len(whole) // 10
 
 
+@pytest.fixture
+def unsettled(tmp_path, monkeypatch):
+    """Adaptive entries stay as `init` leaves them where a stability limit is found: no step size is taken from it."""
+    monkeypatch.setattr("harness.engine.stability.at_work", lambda sampler: sampler)
+    monkeypatch.setattr("harness.runs.plugin_metadata._known", {})
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("unsettled")
 def test_the_shipped_study_is_of_pairs_that_exist(tmp_path):
     study = studies.load(registry(), tmp_path, "tuned")
     assert study.records
