@@ -14,6 +14,7 @@ import torch
 
 from harness import PluginError
 from harness.cli.app import run
+from harness.contracts.registry import load
 from harness.engine.gaussian import GaussianTask
 from plugins.adapters.posteriors import Posteriors
 from plugins.adapters.torch_optim import TorchOptim
@@ -303,8 +304,21 @@ def test_a_library_that_is_not_installed_is_named(tmp_path, capsys, monkeypatch)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("library")
 def test_the_transforms_of_the_docs_run(tmp_path, capsys):
-    names = ",".join(f"their-{name}" for name in ("sgld", "sglrw", "sghmc", "baoa", "sgnht"))
+    """The page's, and of the shipped ones that which is not elementwise: each process imports the library anew."""
     words = ["--budget", "smoke", "--seeds", "0", "--set", "schedule.step_size=0.01"]
-    for plugin, samplers in ((example("my_transforms", tmp_path), "their-sghmc"), (SHIPPED, names)):
+    for plugin, sampler in ((example("my_transforms", tmp_path), "their-sghmc"), (SHIPPED, "their-sgnht")):
         place = ["--results", str(tmp_path / Path(plugin).stem), "--plugin", plugin]
-        assert run([*place, "run", "--sampler", samplers, "--task", "gaussian2d", *words]) == 0, capsys.readouterr().err
+        assert run([*place, "run", "--sampler", sampler, "--task", "gaussian2d", *words]) == 0, capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("library")
+def test_every_shipped_transform_makes_steps_by_its_defaults(monkeypatch):
+    monkeypatch.syspath_prepend(Path(SHIPPED).parent)
+    offers = import_module("posteriors_samplers").bench_samplers()
+    assert {info.name for info in offers} == {f"their-{name}" for name in ("sgld", "sglrw", "sghmc", "baoa", "sgnht")}
+    task = GaussianTask(variance=0.5, curvatures=(0.5, 1.0, 2.0))
+    for info in offers:
+        found = path_of(load(info.target)(), task, trajectory([0.01] * STEPS, 1.0), CHAINS, 3)
+        assert found.isfinite().all(), info.name
+        assert (found[1:] != found[:-1]).any(), info.name
