@@ -15,6 +15,14 @@ from plugins.launchers import ray as launcher
 from plugins.launchers.ray import Box, Ray
 
 
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch):
+    """What a launcher sets for Ray ends with its test."""
+    for name in launcher.SILENT | launcher.FEW_TRIES:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+
+
 class RayError(Exception):
     pass
 
