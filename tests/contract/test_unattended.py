@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
 from published import check_pages, files
-from support import bench, bench_words
+from support import bench_words
+
+from harness.cli.app import run
+from harness.contracts.registry import registry
+from harness.runs.source import content_hash
 
 SAMPLER = '''
 from dataclasses import dataclass
@@ -53,11 +58,25 @@ def folder(tmp_path_factory):
 NIGHTLY = ("--plugin", "mine_nightly.py", "nightly", "tiny.toml", "--out", "site")
 
 
-def nightly(folder, *words):
-    return bench([*NIGHTLY, *words], folder)
+@pytest.fixture
+def nightly(folder, monkeypatch, capsys):
+    """The command in this process, which forgets the plugin: exit code, stdout and stderr."""
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("BENCH_RESULTS", raising=False)
+
+    def command():
+        registry.cache_clear()
+        content_hash.cache_clear()
+        code = run(NIGHTLY)
+        return code, *capsys.readouterr()
+
+    yield command
+    sys.modules.pop("mine_nightly", None)
+    registry.cache_clear()
+    content_hash.cache_clear()
 
 
-def test_a_night_killed_on_the_way_is_finished_by_the_same_command(folder):
+def test_a_night_killed_on_the_way_is_finished_by_the_same_command(folder, nightly):
     environment = {name: value for name, value in os.environ.items() if name != "BENCH_RESULTS"}
     how = {"cwd": folder, "env": environment, "stderr": subprocess.DEVNULL, "start_new_session": True}
     child = subprocess.Popen(bench_words(*NIGHTLY), **how)
@@ -68,9 +87,9 @@ def test_a_night_killed_on_the_way_is_finished_by_the_same_command(folder):
     child.wait()
     assert not (folder / "site").exists()
     assert not list(folder.glob("bench-results/nights/*/*.json"))
-    done = nightly(folder)
-    assert done.returncode == 0, done.stderr
-    assert "the first night" in done.stderr
+    code, _, said = nightly()
+    assert code == 0, said
+    assert "the first night" in said
     assert len(list(folder.glob("bench-results/nights/tiny/*.json"))) == 1
 
 
@@ -83,20 +102,20 @@ def test_the_pages_have_every_report_in_every_form_and_stand_alone(folder):
     assert "http" not in (folder / "site" / "index.html").read_text().replace("http-equiv", "")
 
 
-def test_the_same_command_finds_nothing_to_do_and_leaves_every_byte(folder):
+def test_the_same_command_finds_nothing_to_do_and_leaves_every_byte(folder, nightly):
     before = files(folder / "site")
-    done = nightly(folder)
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    assert "nothing to do" in done.stderr
+    code, shown, said = nightly()
+    assert (code, shown) == (0, ""), said
+    assert "nothing to do" in said
     assert files(folder / "site") == before
 
 
-def test_a_sampler_made_worse_ends_with_5_and_its_rows_by_name_and_the_other_is_not_run(folder):
+def test_a_sampler_made_worse_ends_with_5_and_its_rows_by_name_and_the_other_is_not_run(folder, nightly):
     (folder / "mine_nightly.py").write_text(SAMPLER.replace("(2 * h * T)", "(8 * h * T)"))
-    done = nightly(folder)
-    assert done.returncode == 5, done.stderr
-    assert "10 runs: 5 done before, 5 to do" in done.stderr
-    lines = done.stdout.splitlines()
+    code, shown, said = nightly()
+    assert code == 5, said
+    assert "10 runs: 5 done before, 5 to do" in said
+    lines = shown.splitlines()
     assert any(line.startswith(f"{ROW}: within_mode_covariance_ratio is worse") for line in lines)
     assert all(line.startswith(ROW) for line in lines)
     assert ROW in (folder / "site" / "index.html").read_text()
