@@ -154,7 +154,7 @@ WARM = ["--set", "run.warm_start=adam", "run.warm_passes=5", "run.warm_step_size
 
 @pytest.mark.parametrize(
     "words",
-    [[*RUN_SGLD, *WARM], ["--launcher", "local", *RUN_SGLD], ["check", "sgld"]],
+    [[*RUN_SGLD, *WARM], ["--launcher", "local", *RUN_SGLD], ["check", "sgd"]],
     ids=["run", "local", "check"],
 )
 def test_no_process_imports_from_the_current_folder(tmp_path, words):
