@@ -95,9 +95,15 @@ def test_every_verb(tmp_path, kind, verbs):
     assert {path.name for path in tmp_path.iterdir()} <= MADE
 
 
-@pytest.mark.parametrize("kind", SLOW_KINDS)
-def test_a_run(tmp_path, kind):
-    done = bench(RUN, tmp_path, **KINDS[kind])
+RUN_KINDS = [
+    pytest.param(KINDS["jupyter"] | KINDS["nonsense"], id="jupyter and nonsense"),
+    *(pytest.param(variables, marks=pytest.mark.slow, id=kind) for kind, variables in KINDS.items()),
+]
+
+
+@pytest.mark.parametrize("variables", RUN_KINDS)
+def test_a_run(tmp_path, variables):
+    done = bench(RUN, tmp_path, **variables)
     assert done.returncode == 0, done.stderr
     assert "made: 1 done" in done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"made"}
