@@ -20,6 +20,8 @@ from plugins.verbs import suite_pairs
 from plugins.verbs.regression import conclusion as night
 from plugins.verbs.site import build
 
+LEAN = TINY.replace('"coverage", ', "")
+"""With one report: what these tests look at does not depend on the others."""
 NUDGE = {"sgld": 1.0, "hmc": 2.0}
 
 
@@ -101,9 +103,9 @@ INPUTS = {
     "a page was deleted": lambda here, _: (here / "site" / "leaderboard.html").unlink(),
     "a page was edited": lambda here, _: (here / "site" / "index.html").write_text("edited"),
     "the manifest was edited": lambda here, _: (here / "site" / "site.json").write_text('{"site": "tiny"}'),
-    "the suite's summary": lambda here, _: write_suite(here, TINY.replace("A tiny", "Another")),
-    "the suite's reports": lambda here, _: write_suite(here, TINY.replace('"coverage", ', "")),
-    "the suite's runs": lambda here, _: write_suite(here, TINY.replace("0-4", "0-3")),
+    "the suite's summary": lambda here, _: write_suite(here, LEAN.replace("A tiny", "Another")),
+    "the suite's reports": lambda here, _: write_suite(here, LEAN.replace("leaderboard", "coverage")),
+    "the suite's runs": lambda here, _: write_suite(here, LEAN.replace("0-4", "0-3")),
     "the harness": _edit_harness,
     "a plugin": lambda _, monkeypatch: monkeypatch.setattr(build, "content_hash", lambda target: f"new {target}"),
     "a version": lambda _, monkeypatch: monkeypatch.setattr(build, "requirements", lambda _: {"matplotlib": "99"}),
@@ -115,7 +117,7 @@ INPUTS = {
 
 
 def test_pages_are_made_anew_where_anything_that_they_are_made_from_changed(here, monkeypatch, capsys, made):
-    fabricate(here / "r", write_suite(here), usual, only=lambda spec: spec.method == "sgld")
+    fabricate(here / "r", write_suite(here, LEAN), usual, only=lambda spec: spec.method == "sgld")
     monkeypatch.setattr("plugins.verbs.nightly.absent_data", lambda: lambda _: "on holiday")
     assert nightly(here) == 0
     for what, edit in INPUTS.items():
@@ -129,7 +131,7 @@ def test_pages_are_made_anew_where_anything_that_they_are_made_from_changed(here
 
 
 def test_a_regression_ends_with_5_and_names_its_row_until_it_is_accepted(here, capsys, new_code):
-    suite = write_suite(here)
+    suite = write_suite(here, LEAN)
     fabricate(here / "r", suite, usual)
     assert nightly(here) == 0
     new_code("b")
@@ -151,7 +153,7 @@ def test_a_regression_ends_with_5_and_names_its_row_until_it_is_accepted(here, c
 
 
 def test_better_numbers_and_new_code_with_the_same_numbers_end_with_0(here, capsys, new_code):
-    suite = write_suite(here)
+    suite = write_suite(here, LEAN)
     fabricate(here / "r", suite, worse_sgld)
     assert nightly(here) == 0
     new_code("b")
@@ -167,7 +169,7 @@ def test_better_numbers_and_new_code_with_the_same_numbers_end_with_0(here, caps
 
 
 def test_only_tonights_runs_are_on_the_page(here, new_code):
-    suite = write_suite(here)
+    suite = write_suite(here, LEAN)
     fabricate(here / "r", suite, usual)
     new_code("b")
     fabricate(here / "r", suite, worse_sgld)
@@ -178,7 +180,7 @@ def test_only_tonights_runs_are_on_the_page(here, new_code):
 
 
 def test_json_has_every_comparison_as_a_flat_object(here, capsys, new_code):
-    suite = write_suite(here)
+    suite = write_suite(here, LEAN)
     fabricate(here / "r", suite, usual)
     nightly(here)
     new_code("b")
@@ -193,7 +195,7 @@ def test_json_has_every_comparison_as_a_flat_object(here, capsys, new_code):
 
 
 def test_a_diverged_run_is_1_on_the_first_night_and_5_where_it_is_new(here, capsys, new_code):
-    suite = write_suite(here)
+    suite = write_suite(here, LEAN)
     fabricate(here / "r", suite, usual)
     assert nightly(here) == 0
     new_code("b")
@@ -205,12 +207,12 @@ def test_a_diverged_run_is_1_on_the_first_night_and_5_where_it_is_new(here, caps
     page = (here / "site" / "night.html").read_text()
     assert "Runs without a result" in page
     assert "made up: diverged" in page
-    other = write_suite(here, name="other.toml")
+    other = write_suite(here, LEAN, name="other.toml")
     assert run(["--results", str(here / "r"), "nightly", str(other), "--out", str(here / "other")]) == 1
 
 
 def test_an_unfinished_night_is_published_as_such_and_is_no_last_night(here, capsys, monkeypatch):
-    suite = write_suite(here)
+    suite = write_suite(here, LEAN)
     fabricate(here / "r", suite, usual, only=lambda spec: spec.seed != 2)
     from harness.runs import local
 
@@ -228,7 +230,7 @@ def test_an_unfinished_night_is_published_as_such_and_is_no_last_night(here, cap
 
 
 def test_what_failed_before_is_run_again(here, monkeypatch):
-    suite = write_suite(here)
+    suite = write_suite(here, LEAN)
     fabricate(here / "r", suite, usual, "timeout", only=lambda spec: spec.seed == 2)
     fabricate(here / "r", suite, usual, only=lambda spec: spec.seed != 2)
     from harness.runs import local
@@ -257,7 +259,7 @@ def test_rows_whose_data_is_missing_are_left_out_with_the_reason(here, capsys, m
 
 
 def test_a_second_command_on_the_suite_waits_and_then_says_who_is_at_it(here, capsys, monkeypatch):
-    fabricate(here / "r", write_suite(here), usual)
+    fabricate(here / "r", write_suite(here, LEAN), usual)
     (here / "r" / "nights").mkdir()
     monkeypatch.setattr("plugins.verbs.nightly.LOCK_TIMEOUT_SECONDS", 0.1)
     with locks.lock_file(here / "r" / "nights" / "tiny.lock", 1.0):
