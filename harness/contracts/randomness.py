@@ -92,9 +92,10 @@ def _mt19937_state(digest: bytes, template: torch.Tensor) -> torch.Tensor:
     import numpy as np
     import torch
 
-    words = np.random.MT19937(_sequence(digest)).state["state"]["key"]
+    words = _sequence(digest).generate_state(624)
+    words[0] = 0x80000000  # as in np.random.MT19937(sequence), whose `state` takes longer: not all bits may be zero
     state = template.numpy().copy()
-    state[24 : 24 + 624 * 8].view(np.uint64)[:] = words.astype(np.uint64)
+    state[24 : 24 + 624 * 8].view(np.uint64)[:] = words
     return torch.from_numpy(state)
 
 
