@@ -138,7 +138,8 @@ def in_memory() -> Iterator[DuckDBPyConnection]:
     """Open an empty database of this schema in memory."""
     with _connect(":memory:") as db:
         schema.create(db)
-        yield db
+        with ctrl_c():
+            yield db
 
 
 def is_filled(db: DuckDBPyConnection, path: Path) -> bool:
@@ -155,6 +156,17 @@ def is_filled(db: DuckDBPyConnection, path: Path) -> bool:
 def believe(path: Path) -> None:
     """Note that the database at `path`, in its present state, was checked before and has the tables of the schema."""
     _known[_identity(path)] = True
+
+
+@contextmanager
+def ctrl_c() -> Iterator[None]:
+    """Raise `KeyboardInterrupt` where DuckDB noticed Ctrl-C in a query, for which it raises an error like any other."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":
+            raise KeyboardInterrupt from error
+        raise
 
 
 def interruptible(db: DuckDBPyConnection, work: Callable[[], Answer], seconds: float | None = None) -> Answer:
@@ -251,7 +263,8 @@ def _opened(path: Path, *, read_only: bool, **config: str) -> Iterator[DuckDBPyC
                 raise meaning from error
         time.sleep(0.05)
     try:
-        yield db
+        with ctrl_c():
+            yield db
     except duckdb.Error as error:
         raise told_apart(error, path) from error
     finally:

@@ -230,7 +230,7 @@ class Store:
 
         try:
             if self._instead is not None:
-                with self._instead.cursor() as db:  # a separate connection to the same database
+                with connection.ctrl_c(), self._instead.cursor() as db:  # a separate connection to the same database
                     yield db
             else:
                 with connection.reading(self.path) as db:

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
+from unittest import mock
 
 import duckdb
 import fabricated
@@ -8,6 +13,7 @@ import pytest
 
 from harness.results import records
 from harness.results.store import Store, connection, schema
+from harness.results.store import store as store_module
 from harness.system.errors import DataError
 from harness.system.locks import lock_file
 
@@ -233,3 +239,37 @@ def test_a_database_of_another_schema_is_set_aside_and_the_runs_are_read(store, 
     assert aside.name in note
     assert contents(store) == before
     assert store.refresh([paper]) == []
+
+
+INTERRUPTED = RuntimeError("Query interrupted")
+
+
+@pytest.mark.parametrize("instead", [False, True])
+def test_ctrl_c_in_a_query_is_ctrl_c_and_no_error_that_a_caller_may_report(store, instead, monkeypatch):
+    """DuckDB raises an error like any other, and a night took it for a broken report."""
+    fabricated.concluded(store.results, 1)
+    if instead:
+        monkeypatch.setattr(store_module, "_fill", mock.Mock(side_effect=connection.Refused("read-only")))
+    store.refresh()
+    with pytest.raises(KeyboardInterrupt), store.reading():
+        raise INTERRUPTED
+    with pytest.raises(RuntimeError, match="else"), store.reading():
+        raise RuntimeError("something else")
+
+
+def test_duckdb_names_ctrl_c_as_before():
+    program = """if True:
+        import duckdb, signal
+        try:
+            print(flush=True)
+            duckdb.connect().execute("select count(*) from range(1000000000000) t(i) where i % 7 = 3")
+        except (RuntimeError, KeyboardInterrupt) as error:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            print(repr(error), flush=True)
+    """
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        while process.poll() is None:  # DuckDB looks for it only now and then
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+        assert process.stdout.read().splitlines()[:1] in ([repr(INTERRUPTED)], ["KeyboardInterrupt()"])
