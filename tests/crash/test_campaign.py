@@ -28,6 +28,8 @@ LEFT_TO_THE_LONG_FORM = {
     "spec.json of an unfinished run truncated", "environment.json of an unfinished run bit-flipped",
     "environment.json of an unfinished run truncated", "draws.part of an unfinished run bit-flipped",
     "result.json truncated", *(fault for fault in damage.FAULTS if " of a finished run " in fault or "duckdb" in fault),
+    "events.jsonl of an unfinished run truncated", "spec.json of an unfinished run bit-flipped",
+    "SIGTERM to a worker", "a closed terminal",
     "a writer holds the database", "Ctrl-C of stopped workers", "lock files deleted or replaced",
     "launchers in process-id namespaces",
     *(fault for fault in (*syscalls.FAULTS, *hostile.FAULTS) if fault not in (KILLED, "links in runs")),
