@@ -71,20 +71,23 @@ class Verbs(typer.core.TyperGroup):
         """Find the verb in the arguments, and import it. Typer calls this."""
         name, command, rest = super().resolve_command(ctx, args)
         if name == "run" and not ctx.resilient_parsing and "--help" not in args:
-            _expect_runs()
+            _expect_runs(ctx)
         if command is not None:
             command = _command(name or "", _files(ctx))
             convert_as_needed(command, ctx)
         return name, command, rest
 
 
-def _expect_runs() -> None:
+def _expect_runs(ctx: Any) -> None:
     """Start the import of torch, the slowest part of a run, if it is certainly needed because there is no run yet."""
-    here = context.current()
-    if here.launching is None and not (here.results / "runs").is_dir():
+    if not ctx.params.get("launcher") and not (user_path(_results(ctx.params.get("results"))) / "runs").is_dir():
         from harness.runs.children import start_early
 
         start_early()
+
+
+def _results(given: str | None) -> str:
+    return given or os.environ.get("BENCH_RESULTS") or "bench-results"
 
 
 def _files(ctx: Any) -> tuple[str, ...]:
@@ -240,7 +243,7 @@ def options(
     """Set the options that all verbs share."""
     if found := memory_limit(GIB_TO_READ):
         raise RunError(f"too little memory for `bench {ctx.invoked_subcommand}`; {found}")
-    folder = results or os.environ.get("BENCH_RESULTS") or "bench-results"
+    folder = _results(results)
     if "://" in folder:
         raise UsageError(f"the results folder {folder!r:.200} is an address; download the folder first")
     shown = debug or bool(os.environ.get("BENCH_DEBUG"))

@@ -93,13 +93,14 @@ SECONDS = 30.0
     ],
 )  # fmt: skip
 def test_the_fork_server_is_started_early_by_a_first_run_only(tmp_path, monkeypatch, words, early):
-    started = []
+    started, empty, used = [], tmp_path / "empty", tmp_path / "used"
     monkeypatch.setattr(children, "start_early", lambda: started.append(True))
-    run(["--results", str(tmp_path), *words])
-    assert bool(started) == early
-    (tmp_path / "runs").mkdir()
-    run(["--results", str(tmp_path), *words])
-    assert len(started) == early
+    (used / "runs").mkdir(parents=True)
+    for before, now, expected in ((used, empty, early), (empty, used, False)):
+        run(["--results", str(before), "ls", "samplers"])  # the command before in this process is about another folder
+        started.clear()
+        run(["--results", str(now), *words])
+        assert bool(started) == expected
 
 
 @pytest.mark.parametrize(
