@@ -136,10 +136,9 @@ def reading(path: Path) -> Iterator[DuckDBPyConnection]:
 @contextmanager
 def in_memory() -> Iterator[DuckDBPyConnection]:
     """Open an empty database of this schema in memory."""
-    with _connect(":memory:") as db:
+    with ctrl_c(), _connect(":memory:") as db:
         schema.create(db)
-        with ctrl_c():
-            yield db
+        yield db
 
 
 def is_filled(db: DuckDBPyConnection, path: Path) -> bool:
@@ -238,10 +237,11 @@ def _connect(path: str, *, read_only: bool = False, **config: str) -> DuckDBPyCo
     import duckdb
 
     locked: dict[str, Any] = {**_LOCKED, **config}
-    opened = duckdb.connect(path, read_only=read_only, config=locked)
-    with suppress(duckdb.InvalidInputException):  # in Jupyter without ipywidgets, the bar is off and cannot be set
-        opened.execute("set enable_progress_bar = false")
-    opened.execute("set lock_configuration = true")
+    with ctrl_c():
+        opened = duckdb.connect(path, read_only=read_only, config=locked)
+        with suppress(duckdb.InvalidInputException):  # in Jupyter without ipywidgets, the bar is off and cannot be set
+            opened.execute("set enable_progress_bar = false")
+        opened.execute("set lock_configuration = true")
     return opened
 
 

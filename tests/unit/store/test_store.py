@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from unittest import mock
 
 import duckdb
@@ -251,8 +252,15 @@ def test_ctrl_c_in_a_query_is_ctrl_c_and_no_error_that_a_caller_may_report(store
     if instead:
         monkeypatch.setattr(store_module, "_fill", mock.Mock(side_effect=connection.Refused("read-only")))
     store.refresh()
-    with pytest.raises(KeyboardInterrupt), store.reading():
-        raise INTERRUPTED
+    for opened in (store.reading, connection.in_memory, partial(connection.writing, store.path.with_name("other"))):
+        with pytest.raises(KeyboardInterrupt), opened():
+            raise INTERRUPTED
+    for where in ("harness.results.store.schema.create", "duckdb.connect"):
+        with monkeypatch.context() as patched:
+            patched.setattr(where, mock.Mock(side_effect=INTERRUPTED))
+            for opened in (connection.in_memory, partial(connection.writing, store.path.with_name("another"))):
+                with pytest.raises(KeyboardInterrupt), opened():
+                    pass
     with pytest.raises(RuntimeError, match="else"), store.reading():
         raise RuntimeError("something else")
 
