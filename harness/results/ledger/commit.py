@@ -64,7 +64,7 @@ def publish(
         folder.check()
         settle(run)
         new = {name: files[name] for name in sorted(files, key=_order)}
-        if (attempt.path / RESULT).exists():  # its files stay as they are
+        if concluded := (attempt.path / RESULT).exists():  # its files stay as they are
             _mark_changed(attempt)
             new = {n: c for n, c in new.items() if n.startswith("rescored") or not (attempt.path / n).exists()}
         if copied and RESULT in new:
@@ -82,6 +82,8 @@ def publish(
         stored = counting is attempt and attempt.result()
         for name in WORK if stored and stored["status"] not in RESUMABLE else ():
             (attempt.path / name).unlink(missing_ok=True)
+        if concluded:  # again, for machines that do not see who holds the run
+            _mark_changed(attempt)
         return counting
 
 

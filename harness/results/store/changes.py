@@ -115,9 +115,9 @@ def news(results: Path, have: Known, papers: Iterable[Path]) -> News:
 def reread(results: Path, keys: Mapping[str, str]) -> News:
     """Read some attempts, given with the keys of their runs. Those that are gone or not intact are left out."""
     found = News()
-    present = {attempt: [f"runs/{key[:2]}/{key}/{attempt}"] for attempt, key in keys.items()}
-    there = {attempt: paths for attempt, paths in present.items() if (results / paths[0]).is_dir()}
-    found.records = _records(results, there, Known(), found)
+    paths = {attempt: f"runs/{key[:2]}/{key}/{attempt}" for attempt, key in keys.items()}
+    present = {attempt: [path] for attempt, path in paths.items() if (results / path).is_dir()}
+    found.records = _records(results, present, Known(), found)
     return found
 
 

@@ -40,6 +40,7 @@ class Store:
     def __init__(self, results: Path) -> None:
         self.results = results
         self.path = index(results)
+        self._followed = self.path.with_name("followed.json")
         self._instead: DuckDBPyConnection | None = None  # a database in memory, which is read instead of the file
         self._closing = ExitStack()
         self.obstacle = ""
@@ -209,16 +210,12 @@ class Store:
             over = {mark for mark in new if not Ledger(self.results).held(mark.split(".")[0])}  # the others may go on
             forget(db, keys)
             ingest(db, reread(self.results, keys))
-            if self.path.parent != self.results:  # other machines have databases of their own
-                write_json(self._followed, {"marks": sorted(before | over)})
-            else:
-                for mark in over:
+            with suppress(OSError):  # otherwise it is read once more
+                if self.path.parent != self.results:  # other machines have databases of their own
+                    write_json(self._followed, {"marks": sorted(before | over)})
+                for mark in over if self.path.parent == self.results else ():
                     (self.results / CHANGED / mark).unlink(missing_ok=True)
             return known(db)
-
-    @property
-    def _followed(self) -> Path:
-        return self.path.with_name("followed.json")
 
     def _is_foreign(self) -> bool:
         """Return whether the folder has neither runs nor a database: it may belong to something else, or be missing."""

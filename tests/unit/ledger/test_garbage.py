@@ -12,7 +12,7 @@ import pytest
 from specs import made as spec
 
 from harness.reporting.scoring import cache
-from harness.results.ledger import commit
+from harness.results.ledger import commit, rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
@@ -136,6 +136,16 @@ def test_what_an_interrupted_write_leaves_is_listed_wherever_it_is(ledger, place
     assert [item.path for item in listed] == [left]
     gone, notes = garbage.remove(ledger, listed)
     assert ([item.path for item in gone], notes, left.exists()) == ([left], [], False)
+
+
+def test_a_change_is_listed_when_every_database_has_had_the_time_to_follow_it(ledger):
+    made = attempt(ledger, "done")
+    for _ in range(2):
+        rescored.write(made, [], {}, {})
+    old, *others = sorted((ledger.root / "changed").iterdir())
+    os.utime(old, (time.time() - 91 * 86400,) * 2)
+    assert others
+    assert list(found(ledger)) == [f"changed/{old.name}"]
 
 
 def test_files_of_the_user_go_when_no_run_names_them(ledger):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from pathlib import Path
+from unittest import mock
 
 import duckdb
 import fabricated
 import pytest
 
-from harness.results.ledger import ledger, rescored
+from harness.results.ledger import commit, ledger, rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store, changes, scan_cache
@@ -233,6 +235,55 @@ def test_each_machine_that_shares_a_folder_reads_a_change(store, tmp_path, monke
         for machine in (*machines, *machines):
             assert machine.refresh() == []
             assert value_of(machine, folder) == value
+
+
+def test_a_machine_that_does_not_see_the_hold_reads_a_change_that_was_under_way(store, later, monkeypatch):
+    folder = fabricated.concluded(store.results, 1)
+    monkeypatch.setattr(Ledger, "held", lambda *_: False)
+    settle(store, later)
+    whole = commit.write_whole
+
+    def beside(*given):
+        assert store.refresh() == []
+        whole(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(commit, "write_whole", beside)
+        compute_again(folder, 0.125)
+    later()
+    assert store.refresh() == []
+    assert value_of(store, folder) == 0.125
+
+
+def test_a_kill_right_after_a_change_leaves_it_to_be_read(store, later, monkeypatch):
+    folder = fabricated.concluded(store.results, 1)
+    settle(store, later)
+    whole = commit.write_whole
+
+    def killed(*given):
+        whole(*given)
+        raise SystemExit
+
+    with monkeypatch.context() as patched:
+        patched.setattr(commit, "write_whole", killed)
+        with pytest.raises(SystemExit):
+            compute_again(folder, 0.125)
+    later()
+    assert store.refresh() == []
+    assert value_of(store, folder) == 0.125
+
+
+def test_marks_that_cannot_be_deleted_are_followed_again(store, monkeypatch):
+    """Somebody else's folder, for example: reading goes on."""
+    folder = fabricated.concluded(store.results, 1)
+    store.refresh()
+    compute_again(folder, 0.125)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", mock.Mock(side_effect=PermissionError(13, "Permission denied")))
+        assert store.refresh() == []
+        assert value_of(store, folder) == 0.125
+    assert store.refresh() == []
+    assert list((store.results / "changed").iterdir()) == []
 
 
 @pytest.mark.parametrize("killed", [False, True])
