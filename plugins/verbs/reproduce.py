@@ -189,8 +189,7 @@ def _export(store: Store, folder: Path) -> list[str]:
     except OSError as error:
         raise DataError(f"{folder} cannot be created: {error.strerror}; choose another --export") from error
     with alone(folder):
-        merged = Published(folder, more=store)
-        merged.refresh(context.plugins().papers())
+        merged = Published(folder, context.plugins().papers(), store)
         keys = reproduction(merged, Request()).run_keys
         if not keys:
             raise DataError(

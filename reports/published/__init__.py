@@ -33,7 +33,7 @@ hypotheses of ours. The printed values and claims, with our corrections and the 
 
 def counts(folder: Path, papers: list[Path]) -> str:
     """Return a summary of the ledger of the published results in a few sentences, for the README."""
-    found = reproduction(_read(folder, papers), Request())
+    found = reproduction(Published(folder, papers), Request())
     verdicts = Counter(kind(entry.verdict, CELL_VERDICTS) for entry in found.cells)
     as_stated = sum(entry.at_papers_settings and not entry.cell.obstacle for entry in found.cells)
     own = sum(bool(entry.cell.ours) for entry in found.cells if entry.verdict.startswith(NOT_RUN))
@@ -79,14 +79,7 @@ def with_counts(readme: str, told: str) -> str:
     return f"{head}{begin}\n{told}\n{end}{tail}" if begin and end else readme
 
 
-def _read(folder: Path, papers: list[Path]) -> Published:
-    """Return the published results, read once for all queries."""
-    found = Published(folder)
-    found.refresh(papers)
-    return found
-
-
 def page(folder: Path, papers: list[Path]) -> str:
     """Return the ledger of the published results, as Markdown."""
-    result = ReproductionLedger().build(_read(folder, papers), Request())
+    result = ReproductionLedger().build(Published(folder, papers), Request())
     return HEAD + render(result, "markdown")

@@ -267,8 +267,7 @@ def content(folder):
 
 
 def export(results, folder):
-    merged = Published(folder, more=store(results, bench_papers()))
-    merged.refresh(bench_papers())
+    merged = Published(folder, bench_papers(), store(results, bench_papers()))
     merged.write(reproduction(merged, Request()).run_keys, folder)
     return content(folder)
 
@@ -278,11 +277,19 @@ def test_what_is_published_gives_the_same_ledger(tmp_path):
     write_run(tmp_path / "r", method="sghmc", budget="paper", metrics={"modes_covered": 1.0})  # of no cell
     export(tmp_path / "r", tmp_path / "out")
     own = ReproductionLedger().build(store(tmp_path / "r", bench_papers()), Request())
-    published = Published(tmp_path / "out")
-    published.refresh(bench_papers())
+    published = Published(tmp_path / "out", bench_papers())
     assert ReproductionLedger().build(published, Request()).records[:] == own.records[:]
     assert len(published.rows("select * from run")) == 40
     assert published.rows("select * from curve") == []
+
+
+def test_the_files_are_read_once_for_all_queries(tmp_path, monkeypatch):
+    write_table_4(tmp_path / "r", seeds=range(1))
+    export(tmp_path / "r", tmp_path / "out")
+    published = Published(tmp_path / "out")
+    assert published.rows("select count(*) as runs from run") == [{"runs": 4}]
+    monkeypatch.setattr(Published, "_files", lambda _: pytest.fail("they were read again"))
+    assert published.rows("select count(*) as runs from run") == [{"runs": 4}]
 
 
 def test_results_of_several_folders_are_merged_and_the_same_again_changes_nothing(tmp_path):
@@ -379,9 +386,7 @@ def test_the_counts_in_the_readme_are_those_of_the_published_files():
     told = counts(FOLDER, bench_papers())
     assert written == with_counts(written, told)
     assert told in written
-    published = Published(FOLDER)
-    published.refresh(bench_papers())
-    found = reproduction(published, Request())
+    found = reproduction(Published(FOLDER, bench_papers()), Request())
     assert f"Of the {len(found.cells)} printed cells" in told.replace("\n", " ")
     assert f"Of the {len(found.claims)} claims" in told.replace("\n", " ")
 

@@ -86,6 +86,7 @@ delete from attempt where attempt in (
 class Published(Store):
     """The Parquet files of a folder as a store, with the papers' files; `more` is a store whose runs are added.
 
+    The first query reads them, for all later ones.
     Reading raises `DataError` if the files are not a complete set, or if there are neither files nor `more`.
     """
 
@@ -96,19 +97,17 @@ class Published(Store):
         self.obstacle = f"{self.results} is an exported folder, which is read-only"
 
     def refresh(self, papers: Iterable[Path] = (), *, replace: bool = True) -> list[str]:
-        """Read the files once for all later queries, with these papers; nothing is written."""
+        """Read the files, with these papers; nothing is written."""
         self.papers = list(papers)
         self._instead = self._closing.enter_context(self._filled())
         return []
 
     @contextmanager
     def _reading(self) -> Iterator[DuckDBPyConnection]:
-        if self._instead is not None:
-            with super()._reading() as db:
-                yield db
-        else:
-            with self._filled() as db:
-                yield db
+        if self._instead is None:
+            self.refresh(self.papers)
+        with super()._reading() as db:
+            yield db
 
     @contextmanager
     def _filled(self) -> Iterator[DuckDBPyConnection]:
