@@ -12,6 +12,7 @@ import functools
 import os
 import sys
 import sysconfig
+import traceback
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ CODE = (".py", ".pyc", ".so", ".pyd")
 SYSTEM = ("/proc/", "/dev/", "/sys/", "/etc/", "/usr/lib/", "/usr/share/")
 COMPILERS = ("torch._inductor", "torch._dynamo", "triton")
 """Modules that read what they compiled before, on behalf of whoever called them."""
+IMPORTING = "importlib._bootstrap"
 
 _read: dict[str, tuple[str, bool]] = {}
 """Files that plugins' code has read: real path -> the module that read it, and whether that was during an import."""
@@ -84,7 +86,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     frame = sys._getframe(1)  # noqa: SLF001 - the only way to find who opens it
     module = _reader(frame)
     if module and (_is_plugins(module, path) or not path.startswith(_libraries())):
-        _read[path] = (module, _importing(frame))
+        _read[path] = module, any(f.f_globals.get("__name__") == IMPORTING for f, _ in traceback.walk_stack(frame))
 
 
 def _reader(frame: FrameType | None) -> str:
@@ -98,15 +100,6 @@ def _reader(frame: FrameType | None) -> str:
             return name
         frame = frame.f_back
     return ""
-
-
-def _importing(frame: FrameType | None) -> bool:
-    """Return whether an event is part of an import."""
-    while frame is not None:
-        if frame.f_globals.get("__name__") == "importlib._bootstrap":
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _is_plugins(module: str, file: str) -> bool:

@@ -96,12 +96,22 @@ class Second(Well):
     file: str = param("j.txt", meaning="the file with k", source="ours", kind="file")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Early(Second):
+    """The same, and when it is made it reads a file that it does not declare."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        number("k.txt")
+
+
 @hook
 def bench_tasks():
     return [
         Info("well", "filed:Well", "k from a file"),
         Info("careless", "filed:Careless", "k from text"),
         Info("second", "filed:Second", "k from a file"),
+        Info("early", "filed:Early", "k from a file, and more"),
     ]
 
 
@@ -297,12 +307,19 @@ def check(bench, *words):
     return done.returncode, {row["name"]: (row["outcome"], row["message"]) for row in rows}, done.stderr
 
 
-@pytest.mark.parametrize("words", [["careless", "second"], ["well", "careless", "--set", "task.file=j.txt"]])
-def test_a_file_that_is_not_declared_breaks_a_law_and_is_not_held_against_another_task(bench, words):
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["careless", "second", "early"], ["careless", "early"]),
+        (["well", "careless", "--set", "task.file=j.txt"], ["careless"]),
+    ],
+)
+def test_a_file_that_is_not_declared_breaks_a_law_and_is_not_held_against_another_task(bench, words, names):
     (bench.folder / "j.txt").write_text("3.0")
     code, found, said = check(bench, *words)
-    outcome, message = found.pop("careless")
-    assert (code, outcome, str(bench.folder / "k.txt") in message) == (1, "failed", True), said
+    for name in names:
+        outcome, message = found.pop(name)
+        assert (code, outcome, str(bench.folder / "k.txt") in message) == (1, "failed", True), said
     assert [outcome for outcome, _ in found.values()] == ["passed"], said
 
 
