@@ -8,6 +8,9 @@ import subprocess
 import pytest
 from support import bench_words
 
+from harness.cli import app
+from harness.runs.local import LaunchSummary
+
 RUN = ["run", "--sampler", "sgld", "--task", "mixture5", "--seeds", "0-1", "--chains", "2", "--workers", "2"]
 
 FAILS = "#!/bin/sh\necho 'x.cpp:7: error: there is no such thing' >&2; exit 1\n"
@@ -68,6 +71,20 @@ def test_what_other_machines_could_not_compile_is_not_tried_again(bench, tmp_pat
     shutil.rmtree(tmp_path / "cache")
     code, _, said = bench(*words, compiler="c++-that-fails-later")
     assert (code, said.count("local job"), said.splitlines()[0]) == (0, 0, "2 runs: 2 done before, 0 to do"), said
+
+
+def test_plain_runs_that_somebody_asked_for_do_not_stand_in_for_compiled_ones(tmp_path, monkeypatch):
+    submitted = []
+
+    def submit(_name, _launcher, missing, *_):
+        submitted.extend(item.spec.execution.compile for item in missing)
+        return LaunchSummary(detached=True)
+
+    monkeypatch.setattr("harness.cli.launch._submit", submit)
+    words = [*RUN[:-2], "--budget", "steps=6000"]
+    assert app.run(["--results", str(tmp_path), *words, "--set", "run.compile=plain"]) == 0
+    app.run(["--results", str(tmp_path), "--launcher", "local", *words])
+    assert submitted == ["compiled"] * 2
 
 
 @pytest.mark.parametrize("compiler", ["c++-that-fails", "c++-that-fails-later", "none"])
