@@ -94,7 +94,8 @@ class NetworkTask(DataTask):
 
     def terms(self) -> int:
         """Return the number of training rows, N."""
-        return self.few or self.size or super().terms()
+        rows = self.size or super().terms()
+        return min(self.few or rows, rows)
 
     def start(self, generator: torch.Generator) -> Tensor:
         """Return the weights (D,) as the network's own initialisation draws them."""
