@@ -94,8 +94,8 @@ class Attempt:
         attempt = cls(run / f"a{max(numbers, default=0) + 1:06d}-{time}-{secrets.token_hex(3)}")
         attempt.path.mkdir()
         write_json(attempt.path / "environment.json", environment)
+        attempt.event("created", kernel=kernel())
         attempt.describe(spec)
-        attempt.event("created")
         return attempt
 
     def describe(self, spec: RunSpec) -> None:
@@ -263,7 +263,7 @@ class Attempt:
     def is_at_work_elsewhere(self) -> bool:
         """Return whether a worker may write to this attempt whom the locks of this kernel do not reach."""
         events = self.events()
-        kernels = [event.get("kernel") for event in events if event["event"] in ("started", "resumed")]
+        kernels = [event.get("kernel") for event in events if event["event"] in ("created", "started", "resumed")]
         return bool(kernels) and kernels[-1] != kernel() and events[-1]["event"] not in PAUSED
 
     def last_step(self) -> int:

@@ -267,9 +267,14 @@ def attempt_record(attempt, status, stored):
     return json.dumps(files.sealed(record)).encode()
 
 
-def test_an_attempt_of_another_machine_is_not_written_to(ledger, monkeypatch):
-    attempt = create(ledger)
-    attempt.event("started", kernel="another one")
+@pytest.mark.parametrize("began", [True, False])
+def test_an_attempt_of_another_machine_is_not_written_to(ledger, monkeypatch, began):
+    """Not even between the moment from which others see it and its first step."""
+    with monkeypatch.context() as there:
+        there.setattr(attempts, "kernel", lambda: "another one")
+        attempt = create(ledger)
+        if began:
+            attempt.event("started", kernel="another one")
     assert attempt.is_at_work_elsewhere()
     attempt.event("cancelled")
     assert not attempt.is_at_work_elsewhere()
