@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from planted import maker
@@ -43,6 +48,32 @@ def test_what_plain_steps_do_in_every_stage(name):
     for expected, found in zip(plain, update, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
     assert loops[0].cost == loops[1].cost
+
+
+STEPS_OF_BOTH_MODES = """
+import sys
+sys.path[:0] = sys.argv[1:]
+import harness.engine.stepping, torch
+from support import SAMPLERS, both
+from plugins.schedules.constant import Constant
+from tasks.regression.blr import Heart
+harness.engine.stepping.LARGE = 1
+_, (plain, update) = both(Heart(batch=None), SAMPLERS["hmc"], Constant(step_size=0.01), 12, chains=2)
+for expected, found in zip(plain, update, strict=True):
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+"""
+
+
+def test_code_for_other_instructions_is_not_taken_from_the_cache_of_torch(tmp_path):
+    """Each process passes alone; the second would find the code of the first, and compile it for its instructions."""
+    wide = torch.backends.cpu.get_cpu_capability() == "AVX512"
+    inherited = {name: value for name, value in os.environ.items() if name != "ATEN_CPU_CAPABILITY"}
+    for capability in ("avx2", "") if wide else ("", "default"):
+        environment = inherited | {"ATEN_CPU_CAPABILITY": capability, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+        environment = {name: value for name, value in environment.items() if value}
+        words = [sys.executable, "-c", STEPS_OF_BOTH_MODES, str(Path(__file__).parents[1])]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+        assert not done.returncode, done.stderr
 
 
 @pytest.fixture

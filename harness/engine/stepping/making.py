@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.system.arithmetic import libc, processor, variables
 from harness.system.cpp import CompilerError, find_compiler, identity
 from harness.system.errors import BenchError, UsageError
 from harness.system.memory import lacks_memory
@@ -24,6 +26,9 @@ def kind_of(block: Block) -> tuple[bool, ...]:
     """Return the properties of a block that decide whether the code for another block can be used."""
     return block.adapt, *(bool(slot.ndim) for slot in block.noise)
 
+
+OURS = re.compile("arithmetic-[0-9a-f]{16}")
+"""Matches the name of a folder that `tell_compiler` makes in the cache of torch's compiler."""
 
 LONGEST = 2000
 """Most characters of a reason: an error of torch's compiler may quote its code."""
@@ -65,8 +70,10 @@ def making(sampler: Sampler, failure: Callable[[Sampler, Exception], BenchError]
 def tell_compiler() -> None:
     """Make torch's compiler as deterministic as this process, and let it use our C++ compiler and compile, or fail.
 
-    Without this a variable of the environment would make it execute what it should compile. This imports it, so call it
-    only where it is needed.
+    Without this a variable of the environment would make it execute what it should compile. Its cache returns code that
+    was generated for other instructions, of another process or another machine, and compiles that for the ones here,
+    which computes wrong numbers; so everything that decides arithmetic has a cache of its own. This imports the
+    compiler, so call it only where it is needed.
     """
     import torch
     import torch._dynamo
@@ -77,11 +84,14 @@ def tell_compiler() -> None:
     torch.use_deterministic_algorithms(wanted, warn_only=torch.is_deterministic_algorithms_warn_only_enabled())
     torch._dynamo.config.disable = torch._dynamo.config.suppress_errors = False  # noqa: SLF001 - no public name
     os.environ.pop("TORCHDYNAMO_DISABLE", None)
-    if found := identity():
+    found = dict(identity())
+    if found:
         torch._inductor.config.cpp.cxx = (shlex.join(find_compiler()),)  # noqa: SLF001
-        kept, own = cache_dir(), hashlib.sha256(repr(found).encode()).hexdigest()[:16]
-        if Path(kept).name != own:  # that cache does not know the version of the compiler
-            os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{kept}/{own}"
+    kept = Path(cache_dir())
+    root = kept.parent if OURS.fullmatch(kept.name) else kept
+    decides = repr((found, processor(), libc(), variables(), torch.get_num_threads()))
+    own = hashlib.sha256(decides.encode()).hexdigest()[:16]
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(root / f"arithmetic-{own}")
 
 
 def reasons(error: BaseException) -> str:
