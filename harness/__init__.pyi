@@ -2,6 +2,9 @@
 
 from harness.analysis import diagnostics as diagnostics
 from harness.analysis import statistics as statistics
+from harness.application.bench import Bench as Bench
+from harness.application.results import Results as Results
+from harness.application.results import load as load
 from harness.contracts.chain_sequence import ChainSequence as ChainSequence
 from harness.contracts.chain_sequence import epochs as epochs
 from harness.contracts.data import DataFile as DataFile
@@ -69,8 +72,6 @@ from harness.contracts.truth import Truth as Truth
 from harness.contracts.truth import quantile_levels as quantile_levels
 from harness.engine import linear as linear
 from harness.reporting.draws import Draws as Draws
-from harness.reporting.load import Results as Results
-from harness.reporting.load import load as load
 from harness.reporting.rendering import render as render
 from harness.reporting.report import Column as Column
 from harness.reporting.report import Figure as Figure

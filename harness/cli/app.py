@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import importlib
+import inspect
 import os
 import platform
 from collections.abc import Callable
@@ -15,15 +16,20 @@ import typer
 import typer.core
 import typer.main
 
-from harness.cli import COMPLETION, context, front, repeat
+from harness.application.application import Launching, results_folder
+from harness.application.bench import Bench
+from harness.cli import COMPLETION, front, repeat
+from harness.cli.context import Command
 from harness.cli.conversion import convert_as_needed
 from harness.contracts.entry_points import HARNESS
 from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError, why
 from harness.system.files import user_path
 from harness.system.memory import lacks_memory, memory_limit
-from harness.system.streams import unwritten
+from harness.system.streams import say, unwritten
 
 INTERRUPTED = 130
+CONTEXT = "command_context"
+"""The parameter by which typer gives a verb its context; the verb itself gets the application."""
 LONGEST = 2000
 """Most characters of a message, which may quote user input. The middle of a longer message is cut out."""
 VERBS = {
@@ -80,14 +86,10 @@ class Verbs(typer.core.TyperGroup):
 
 def _expect_runs(ctx: Any) -> None:
     """Start the import of torch, the slowest part of a run, if it is certainly needed because there is no run yet."""
-    if not ctx.params.get("launcher") and not (user_path(_results(ctx.params.get("results"))) / "runs").is_dir():
+    if not ctx.params.get("launcher") and not (results_folder(ctx.params.get("results")) / "runs").is_dir():
         from harness.runs.children import start_early
 
         start_early()
-
-
-def _results(given: str | None) -> str:
-    return given or os.environ.get("BENCH_RESULTS") or "bench-results"
 
 
 def _files(ctx: Any) -> tuple[str, ...]:
@@ -103,7 +105,7 @@ def _offered(ctx: Any) -> dict[str, str]:
         ctx.meta["harness.plugins"] = True
         for plugin in known.plugins:
             if plugin.problems and not plugin.offers:
-                context.say(f"note: plugin {plugin.name} ({plugin.distribution}) is left out: {plugin.problems[0]}")
+                say(f"note: plugin {plugin.name} ({plugin.distribution}) is left out: {plugin.problems[0]}")
     return {offer.name: offer.info.summary for offer in known.offers("verbs") if offer.name not in VERBS}
 
 
@@ -119,26 +121,44 @@ def _command(name: str, files: tuple[str, ...]) -> Any:
         verb = load(registry(files).target("verbs", name))
     group = verb if isinstance(verb, typer.Typer) else _app()
     with plugin_code(f"verb {name}"):
+        for registered in group.registered_commands:
+            if registered.callback is not None and CONTEXT not in registered.callback.__annotations__:
+                registered.callback = _as_command(registered.callback)
         if group is not verb:
-            group.command(name)(_with_user_paths(verb))
+            group.command(name)(_as_command(verb))
         command = typer.main.get_command(group)
     for one in (command, *getattr(command, "commands", {}).values()):
         _prepare_help(one)
     return command
 
 
-def _with_user_paths(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a verb that gets each path among its arguments as `user_path` returns it."""
+def _as_command(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a verb as typer calls it: it gets the application if its first parameter is `bench`, and paths of users.
+
+    A core verb may ask for the whole `command`.
+    """
 
     def replaced(value: Any) -> Any:
         if isinstance(value, list):
             return [replaced(one) for one in value]
         return user_path(value) if isinstance(value, Path) else value
 
+    signature = inspect.signature(verb, eval_str=True)
+    first = next(iter(signature.parameters), "")
+    parts = {"bench": lambda command: command.bench, "command": lambda command: command}
+    own = [parameter for name, parameter in signature.parameters.items() if name not in parts]
+    asked = [parameter.name for parameter in own if parameter.annotation is typer.Context]
+
     @functools.wraps(verb)
     def called(**given: Any) -> Any:
-        return verb(**{name: replaced(value) for name, value in given.items()})
+        context = given[asked[0]] if asked else given.pop(CONTEXT)
+        part = [parts[first](context.obj)] if first in parts else []
+        return verb(*part, **{name: replaced(value) for name, value in given.items()})
 
+    if not asked:
+        own.append(inspect.Parameter(CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
+    called.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in own}
     return called
 
 
@@ -243,9 +263,6 @@ def options(
     """Set the options that all verbs share."""
     if found := memory_limit(GIB_TO_READ):
         raise RunError(f"too little memory for `bench {ctx.invoked_subcommand}`; {found}")
-    folder = _results(results)
-    if "://" in folder:
-        raise UsageError(f"the results folder {folder!r:.200} is an address; download the folder first")
     shown = debug or bool(os.environ.get("BENCH_DEBUG"))
     asked = {"--json": "json"} if as_json else {}
     asked |= {"--csv": "csv"} if as_csv else {}
@@ -255,8 +272,9 @@ def options(
     chosen = next(iter(asked.values()), "")
     if not launcher and (detach or launcher_setting):
         raise UsageError("--detach and --set launcher.NAME=VALUE go with --launcher NAME")
-    how = context.Launching(launcher, tuple(launcher_setting or ()), detach) if launcher else None
-    context.set_current(context.Context(user_path(folder).absolute(), tuple(plugin or ()), shown, chosen, how))
+    how = Launching(launcher, tuple(launcher_setting or ()), detach) if launcher else None
+    ctx.obj.bench = Bench(results, plugins=plugin or (), launching=how, debug=shown)
+    ctx.obj.form = chosen
 
 
 def _format(name: str) -> str:
@@ -268,10 +286,10 @@ def _format(name: str) -> str:
 def run(arguments: list[str]) -> int:
     """Run a command, print its result and return its exit code."""
     debug = "--debug" in arguments or bool(os.environ.get("BENCH_DEBUG"))
-    answer: Any = None
+    answer, command = None, Command()
     try:
-        answer = app(front(repeat(arguments)), standalone_mode=False)
-        code = answer if isinstance(answer, int) else 0 if answer is None else context.show(answer)
+        answer = app(front(repeat(arguments)), standalone_mode=False, obj=command)
+        code = answer if isinstance(answer, int) else 0 if answer is None else command.show(answer)
     except SystemExit as stop:
         if isinstance(stop.__context__, OSError):  # typer ends the program at a broken pipe, whoever wrote to it
             return _fail(*_message(stop.__context__), debug=debug)
@@ -314,5 +332,5 @@ def _fail(message: str, code: int, *, debug: bool) -> int:
         traceback.print_exc()
     if len(message) > LONGEST:
         message = f"{message[: LONGEST // 2]} ... {message[-LONGEST // 2 :]}"
-    context.say(f"bench: {message}")
+    say(f"bench: {message}")
     return code

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli import context
+from harness.application.bench import Bench
 from harness.cli.options import METHODS, TASKS, completes
 from harness.contracts.hookspecs import Method
 from harness.contracts.parameters import check_known
 from harness.contracts.plugin_errors import plugin_code
-from harness.contracts.registry import Offer
+from harness.contracts.registry import Offer, Registry
 from harness.reporting.report import Result, table
 from harness.results.records import STATUSES
 from harness.system.errors import BenchError, UsageError
@@ -41,6 +41,7 @@ order by task, protocol, method, budget, chains, seed, run_key
 
 
 def ls(
+    bench: Bench,
     what: Annotated[str, typer.Argument(help=", ".join(KINDS), autocompletion=completes(words=KINDS))],
     task: Annotated[str | None, typer.Option(help="Only runs on these tasks, a,b,c.", autocompletion=TASKS)] = None,
     method: Annotated[
@@ -60,29 +61,27 @@ def ls(
     """
     check_known("listing", [what], KINDS)
     if what == "runs":
-        rows = _runs(task, method, status)
+        rows = _runs(bench, task, method, status)
     elif task or method or status:
         raise UsageError(f"--task, --method and --status choose among runs; `bench ls {what}` lists all {what}")
     else:
-        rows = _suites() if what == "suites" else _offers(what)
+        rows = _suites(bench.registry) if what == "suites" else _offers(bench.registry, what)
     shown = table(rows, COLUMNS.get(what, OFFERED))
     columns = [replace(column, format=".6g") if column.key == "value" else column for column in shown.columns]
     asked = " that match the filters" if task or method or status else ""
-    none = f"no {what}{asked} in {context.current().results}; `bench run --help` says how to make some"
+    none = f"no {what}{asked} in {bench.results}; `bench run --help` says how to make some"
     return Result([replace(shown, columns=columns)], rows, notes=[] if rows or what != "runs" else [none])
 
 
-def _offers(kind: str) -> list[dict[str, Any]]:
-    registry = context.plugins()
+def _offers(registry: Registry, kind: str) -> list[dict[str, Any]]:
     rows = [_offer(offer) for offer in registry.offers(kind)]
     if kind == "samplers":
         rows += [_offer(offer) for offer in registry.offers("methods")]
     return rows
 
 
-def _suites() -> list[dict[str, Any]]:
+def _suites(registry: Registry) -> list[dict[str, Any]]:
     """Return a row for each suite, with the facts of the plugin that runs suites."""
-    registry = context.plugins()
     rows: list[dict[str, Any]] = []
     for plugin, path in registry.suites():
         row: dict[str, Any] = {"name": path.stem, "kind": "suite", "plugin": plugin.name}
@@ -111,12 +110,11 @@ def _offer(offer: Offer) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _runs(task: str | None, method: str | None, status: str | None) -> list[dict[str, Any]]:
-    store = context.store()
-    registry = context.plugins()
+def _runs(bench: Bench, task: str | None, method: str | None, status: str | None) -> list[dict[str, Any]]:
+    store, registry = bench.store(), bench.registry
     seen = store.rows("select distinct task, method from run")
     tasks = [row["task"] for row in seen] + [offer.name for offer in registry.offers("tasks")]
-    methods = [row["method"] for row in seen] + [row["name"] for row in _offers("samplers")]
+    methods = [row["method"] for row in seen] + [row["name"] for row in _offers(registry, "samplers")]
     chosen = []
     for kind, text, known in (("task", task, tasks), ("method", method, methods), ("status", status, STATUSES)):
         check_known(kind, words(text), {*known})

@@ -138,17 +138,19 @@ def request(
 
 
 def with_request(verb: Callable[..., Result]) -> Callable[..., Result]:
-    """Add the options of `request` to a verb, before its own. The verb gets the resulting request as `asked`."""
+    """Add the options of `request` to a verb, after its `bench`. The verb gets the resulting request as `asked`."""
+    from harness.application.bench import Bench
     from harness.runs.plan import RunRequest
 
-    ours, own = (inspect.signature(f, locals={"RunRequest": RunRequest}, eval_str=True) for f in (request, verb))
-    rest = [parameter for name, parameter in own.parameters.items() if name != "asked"]
+    names = {"RunRequest": RunRequest, "Bench": Bench}
+    ours, own = (inspect.signature(f, locals=names, eval_str=True) for f in (request, verb))
+    first, _, *rest = own.parameters.values()
 
     @functools.wraps(verb)
-    def called(**given: Any) -> Result:
-        return verb(request(**{name: given.pop(name) for name in ours.parameters}), **given)
+    def called(bench: Bench, **given: Any) -> Result:
+        return verb(bench, request(**{name: given.pop(name) for name in ours.parameters}), **given)
 
-    parameters = [*ours.parameters.values(), *rest]
+    parameters = [first, *ours.parameters.values(), *rest]
     called.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called

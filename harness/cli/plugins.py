@@ -5,20 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from harness.cli import classes, context
+from harness.application.bench import Bench
+from harness.cli import classes
 from harness.contracts.registry import KINDS, Plugin, Registry
 from harness.reporting.report import Result, table
 from harness.system.errors import PluginError, UsageError
 
 
-def plugins() -> Result:
+def plugins(bench: Bench) -> Result:
     """List the plugins, what they offer, and their problems. Every class is loaded and created from its defaults.
 
     Examples:
         bench plugins
         bench plugins --json
     """
-    rows = listing(context.plugins())
+    rows = listing(bench.registry)
     notes = [f"{row['distribution']} ({row['plugin']}): {row['problems']}" for row in rows if row["problems"]]
     return Result([table(rows, ["plugin", "status", "offers", "version", "distribution"])], rows, notes=notes)
 

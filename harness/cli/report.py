@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli import context
+from harness.cli.context import Command
 from harness.cli.options import BUDGETS, OnlyMethods, OnlyTasks, completes
 from harness.contracts.plugin_errors import plugin_code
 from harness.reporting import rendering
@@ -19,7 +19,8 @@ from harness.reporting.report import Figure, Result, Table
 from harness.reporting.requests import build, find_report, request_for, why_empty
 from harness.system.errors import DataError, UsageError
 from harness.system.files import write_set
-from harness.system.text import words
+from harness.system.streams import say
+from harness.system.text import count, words
 
 WIDEST = 40
 """Largest width or height of a figure in inches: 6,400 pixels at the 160 dots per inch of a PNG file. A square of this
@@ -28,6 +29,7 @@ size takes 160 MB in memory.
 
 
 def report(
+    command: Command,
     name: Annotated[
         str, typer.Argument(help="The report; `bench ls reports` lists them.", autocompletion=completes("reports"))
     ],
@@ -59,12 +61,13 @@ def report(
         bench report leaderboard --task mixture25 --format latex
         bench report density --task mixture25 --out figures
     """
-    kind, form = _formats(out, context.current().form)
+    kind, form = _formats(out, command.form)
     changes: dict[str, Any] = {"size": _inches(size)} if size else {}
     changes |= {"title": title} if title is not None else {}
-    registry = context.plugins()
-    made = find_report(context.plugins(), name)
-    store = context.store()
+    bench = command.bench
+    registry = bench.registry
+    made = find_report(registry, name)
+    store = bench.store()
     given = {"task": task, "method": method, "protocol": protocol, "budget": budget, "chains": chains}
     request = request_for(store, registry, {name: words(values) for name, values in given.items()}, metric)
     result = build(made, name, store, request)
@@ -73,12 +76,12 @@ def report(
     notes += why_empty(result, name, store, request)
     if out is None:
         if result.figures:
-            count = context.count(len(result.figures), "figure")
-            notes.append(f"{count} not drawn; --out FOLDER writes them, --out FILE.svg a single one")
+            drawable = count(len(result.figures), "figure")
+            notes.append(f"{drawable} not drawn; --out FOLDER writes them, --out FILE.svg a single one")
         return replace(result, notes=notes)
     drawn = [replace(figure, **changes) for figure in result.figures]
     for note in notes:
-        context.say(note)
+        bench.say(note)
     if kind:
         file, files = _place(out, name, ""), {}
         files[file.name] = figures.drawn(_only(drawn, name, out), kind)[0]
@@ -178,4 +181,4 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     except OSError as error:
         raise DataError(f"cannot write {error.filename or folder}: {error.strerror}; choose another --out") from error
     for name in files:
-        context.say(f"wrote {folder / name}")
+        say(f"wrote {folder / name}")

@@ -8,20 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli import context, options
-from harness.cli.launch import check_size, devices_for, execute
+from harness.application.bench import Bench
+from harness.cli import options
 from harness.reporting.report import Records, Result
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
-from harness.runs import local
-from harness.runs.plan import MAX_RUNS, RunRequest, plan
-from harness.system.errors import UsageError
-
-DRAWS = ("some", "all", "none")
+from harness.runs.local import PreemptedError
+from harness.runs.plan import MAX_RUNS, Planned, RunRequest
 
 
 @options.with_request
 def run(
+    bench: Bench,
     asked: RunRequest,
     workers: options.Workers = None,
     devices: options.AnyDevices = "auto",
@@ -45,20 +43,15 @@ def run(
         bench run --sampler sgld --task mixture5 --sweep schedule.step_size=0.01,0.1
     """
     limit = options.duration(timeout, "--timeout")
-    kind, named = devices_for(devices, asked.tasks)
-    if draws not in DRAWS:
-        raise UsageError(f"--draws {draws!r} is not one of {', '.join(DRAWS)}")
-    asked = replace(asked, device=kind)
-    check_size([asked], max_runs)
-    places = local.slots(named, workers)
-    ledger = Ledger(context.current().results)
-    planned = plan(context.plugins(), asked, ledger)
+    kind, places = bench.places(devices, workers, asked.tasks)
+    planned = bench.planned([replace(asked, device=kind)], max_runs)
     try:
-        outcome = execute(planned, places, retry=retry, long_is_fine=yes, timeout=limit, draws=draws)
-    except local.PreemptedError:
+        outcome = bench.execute(planned, places, retry=retry, long_is_fine=yes, timeout=limit, draws=draws)
+    except PreemptedError:
         if not preemptible:
             raise
         return Result(notes=["ended by SIGTERM; repeat the command to resume"])
+    ledger = bench.ledger
     if outcome.detached:
         return Result(records=Records(lambda: _rows(planned, ledger)), changed=True)
     planned = [outcome.instead.get(p.spec.key, p) for p in planned]
@@ -68,7 +61,7 @@ def run(
     return Result(records=rows, exit_code=outcome.exit_code or int(failed), changed=True)
 
 
-def _rows(planned: Sequence[Any], ledger: Any) -> list[dict[str, Any]]:
+def _rows(planned: Sequence[Planned], ledger: Ledger) -> list[dict[str, Any]]:
     rows = []
     for item in planned:
         spec, standing = item.spec, ledger.standing(item.spec.key)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli import context
+from harness.application.bench import Bench
 from harness.cli.options import completes
 from harness.cli.pages import offers, run, task
 from harness.contracts.parameters import suggestions
@@ -22,6 +22,7 @@ KEY = re.compile(r"[0-9a-fA-F]{6,64}")
 
 
 def show(
+    bench: Bench,
     words: Annotated[
         list[str],
         typer.Argument(
@@ -42,9 +43,9 @@ def show(
         raise UsageError("`bench show` takes a name, or a kind and a name")
     if len(words) == 2 and words[0] not in {*KINDS, *(f"{kind}s" for kind in KINDS)}:
         raise UsageError(f"unknown kind {words[0]!r}{suggestions(words[0], KINDS)}")
-    registry = context.plugins()
+    registry = bench.registry
     kind = words[0].removesuffix("s") if len(words) == 2 else _kind(words[0], registry)
-    record = _record(kind, words[-1], registry)
+    record = _record(bench, kind, words[-1])
     return Result(sections(record), [record])
 
 
@@ -61,12 +62,12 @@ def _kind(name: str, registry: Registry) -> str:
     raise UsageError(f"there is no task, sampler, method, schedule or run {name!r}{suggestions(bare, known)}")
 
 
-def _record(kind: str, name: str, registry: Registry) -> dict[str, Any]:
-
+def _record(bench: Bench, kind: str, name: str) -> dict[str, Any]:
+    registry = bench.registry
     if kind == "run":
         if not KEY.fullmatch(name):
             raise UsageError(f"{name!r} is not a run key: give 6 to 64 hexadecimal digits")
-        store = context.store()
+        store = bench.store()
         return run.run(store, run.key(store, name), registry)
     offer = registry.find(f"{kind}s", name)
     with plugin_code(f"{kind} {name} ({offer.distribution})"):

@@ -10,13 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli import context, jobs
-from harness.cli.context import span
+from harness.application import jobs
+from harness.application.bench import Bench
+from harness.cli.context import Command
 from harness.reporting.rendering import render
 from harness.reporting.report import Result, table
-from harness.results.ledger.ledger import Ledger
 from harness.results.ledger.overview import Row, overview
 from harness.results.records import Status
+from harness.system.streams import has_colour
+from harness.system.text import span
 
 EVERY_SECONDS = 2.0
 SILENT_SECONDS = 30.0
@@ -25,6 +27,7 @@ TABLE = ("status", "method", "task", "step", "left", "seeds", "steps/s", "worker
 
 
 def status(
+    command: Command,
     watch: Annotated[bool, typer.Option("--watch", help="Update it every two seconds until Ctrl-C.")] = False,
 ) -> Result | None:
     """Show submitted jobs, running workers and their progress, interrupted runs, and the number of runs by status.
@@ -33,37 +36,37 @@ def status(
         bench status
         bench status --watch
     """
-    ledger = Ledger(context.current().results)
-    ledger.check_version()
+    bench = command.bench
+    bench.ledger.check_version()
     settled: dict[str, str] = {}
-    if watch and sys.stdout.isatty() and context.current().form in {"", "table"}:
+    if watch and sys.stdout.isatty() and command.form in {"", "table"}:
         with suppress(KeyboardInterrupt):
-            _watch(ledger, settled)
+            _watch(bench, settled)
         return None
-    return _result(ledger, settled)
+    return _result(bench, settled)
 
 
-def _watch(ledger: Ledger, settled: dict[str, str]) -> None:
+def _watch(bench: Bench, settled: dict[str, str]) -> None:
     from rich.live import Live
     from rich.text import Text
 
     with Live(auto_refresh=False) as live:
         while True:
-            colour = context.has_colour()
-            text = render(_result(ledger, settled), "table", live.console.width, colour=colour)
+            colour = has_colour()
+            text = render(_result(bench, settled), "table", live.console.width, colour=colour)
             live.update(Text.from_ansi(text, no_wrap=True, overflow="ellipsis"), refresh=True)
             time.sleep(EVERY_SECONDS)
 
 
-def _result(ledger: Ledger, settled: dict[str, str]) -> Result:
-    rows = overview(ledger, settled)
-    submitted, problems = jobs.states(ledger)
+def _result(bench: Bench, settled: dict[str, str]) -> Result:
+    rows = overview(bench.ledger, settled)
+    submitted, problems = jobs.states(bench)
     shown = [_shown(row) for row in rows if row["seeds"] is not None or row["status"] == Status.RUNNING]
     totals: dict[str, int] = {}
     for row in rows:
         totals[row["status"]] = totals.get(row["status"], 0) + row["runs"]
     counts = ", ".join(f"{number:,} {name}" for name, number in totals.items()) or "no runs"
-    text = f"{counts} in {context.current().results}"
+    text = f"{counts} in {bench.results}"
     content = [replace(table(shown, TABLE), notes=[text]) if shown else text]
     if submitted:
         lines = [row | {"left": span(row["seconds_left"]), "heard": span(row["heard_age"])} for row in submitted]

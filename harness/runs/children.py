@@ -8,9 +8,11 @@ import functools
 import multiprocessing
 import os
 import signal
+import sys
 import tempfile
 import threading
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterator
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -114,6 +116,17 @@ def _with_files(known: tuple[list[Path], dict[str, str]], target: Callable[..., 
     target(*arguments)
 
 
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Hide the main module: a child would execute a script again that has no `if __name__ == "__main__"`."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
 def _born(target: Callable[..., None], arguments: tuple[Any, ...]) -> tuple[Any, Connection]:
     context = forkserver_context()
     ours, theirs = context.Pipe()
@@ -121,6 +134,7 @@ def _born(target: Callable[..., None], arguments: tuple[Any, ...]) -> tuple[Any,
         known = user_files.FOLDERS, user_files.KNOWN
         process = context.Process(target=_with_files, args=(known, target, *arguments, theirs), daemon=True)
         _compile_meanwhile()
-        process.start()  # waits until the fork server has imported torch
+        with _without_main():
+            process.start()  # waits until the fork server has imported torch
     atexit.unregister(_end_unused)
     return process, ours

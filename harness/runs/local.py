@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -149,7 +150,7 @@ def launch(
     waiting, free = list(queue), list(places)
     children: list[_Child] = []
     outcome = LaunchSummary()
-    before = signal.signal(signal.SIGTERM, _preempt)
+    before = _on_sigterm(_preempt)
     lost: Counter[str] = Counter()
     try:
         while waiting or children:
@@ -180,7 +181,7 @@ def launch(
         _stop(children, listen, outcome, Status.CANCELLED)
         raise
     finally:
-        signal.signal(signal.SIGTERM, before)
+        _on_sigterm(before)
     return outcome
 
 
@@ -192,6 +193,11 @@ def _count_unfinished(queue: Sequence[Job], listen: Listener, outcome: LaunchSum
         text = f"{number} of {len(runs)} runs did not finish; repeat the command to resume"
         outcome.failures.append((1, text))
         listen("failed", {"message": text})
+
+
+def _on_sigterm(handler: Any) -> Any:
+    """Set what happens at SIGTERM and return what did before. Threads beside the main one cannot, and get no signal."""
+    return signal.signal(signal.SIGTERM, handler) if threading.current_thread() is threading.main_thread() else None
 
 
 def _preempt(*_: object) -> None:

@@ -100,7 +100,7 @@ def made_of(target: str) -> tuple[Mapping[str, Path], Sequence[str]]:
         foreign = packages.get(name.partition(".")[0]) != HARNESS  # a built-in imports what the harness requires
         for module in _imports(name, path, tree):
             top = module.partition(".")[0]
-            if top in own or (foreign and _is_local(top)):
+            if top in own or (foreign and is_local(top)):
                 queue.append(module)
             elif foreign:
                 installed.add(top)
@@ -156,7 +156,7 @@ def _module(value: str) -> str:
     return value.partition(":")[0].strip()
 
 
-def _is_local(top: str) -> bool:
+def is_local(top: str) -> bool:
     """Return whether a top-level module is not installed, not part of Python, and not required by the harness."""
     spec = None if top in _KNOWN or canonicalize_name(top) in required(HARNESS) else _spec(top)
     if spec is None:

@@ -11,6 +11,8 @@ import select
 import sys
 from typing import Any
 
+from harness.system.text import harmless
+
 STDERR = 2
 
 
@@ -55,3 +57,14 @@ def unwritten() -> OSError | None:
     sys.stdout.flush()
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     return raw.error if isinstance(raw, _Descriptor) else None
+
+
+def say(message: str) -> None:
+    """Print progress or a note to stderr. Results go to stdout."""
+    sys.stderr.write(harmless(message, "\n\t") + "\n")
+    sys.stderr.flush()
+
+
+def has_colour() -> bool:
+    """Return whether to use colours: not if NO_COLOR is set (https://no-color.org) or the terminal is "dumb"."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -1,4 +1,7 @@
-"""Text without control characters: text from plugins, files and errors must not control a terminal or a document."""
+"""Text for people: without control characters, numbers with their nouns, times in one unit.
+
+Text from plugins, files and errors must not control a terminal or a document.
+"""
 
 from __future__ import annotations
 
@@ -37,3 +40,18 @@ def is_text(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 run`, `2 runs`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def span(seconds: float | None) -> str:
+    """Return a time in one unit: 42 s, 12 min, 3.4 h, 2.1 d. "" for None."""
+    if seconds is None:
+        return ""
+    for unit, length, most in (("s", 1, 100), ("min", 60, 100), ("h", 3600, 48)):
+        if seconds < most * length:
+            return f"{seconds / length:.{int(unit == 'h')}f} {unit}"
+    return f"{seconds / 86_400:.1f} d"

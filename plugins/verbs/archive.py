@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli import context
+from harness.application.bench import Bench
 from harness.reporting.report import Result
 from harness.results.ledger.attempt import checksum
 from harness.results.store import Store
@@ -62,6 +62,7 @@ references:
 
 
 def archive(
+    bench: Bench,
     out: Annotated[Path, typer.Option("--out", help="The file, NAME.tar; an existing one is replaced.")],
     author: Annotated[list[str], typer.Option("--author", help="An author; repeat it for several.")],
     title: Annotated[str, typer.Option("--title", help="Title of the data set.")] = "Results of sgmcmc-bench",
@@ -79,7 +80,7 @@ def archive(
         raise UsageError(f"--out {out}: the name must be of letters, digits, '.', '_', '+' and '-', and end in .tar")
     if not all(text.strip() and is_text(text) for text in (title, *author)):
         raise UsageError("--author and --title need text")
-    store, written = context.store(), hashlib.sha256()
+    store, written = bench.store(), hashlib.sha256()
     with tempfile.TemporaryDirectory() as place:
         results, authors = Path(place) / "results", [" ".join(name.split()) for name in author]
         files = _files(store, results, out, authors, " ".join(title.split()))

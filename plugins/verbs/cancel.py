@@ -6,13 +6,15 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import context, jobs
+from harness.application import jobs
+from harness.application.bench import Bench
 from harness.contracts.parameters import check_known
 from harness.reporting.report import Result
-from harness.results.ledger.ledger import Ledger
+from harness.system.text import count
 
 
 def cancel(
+    bench: Bench,
     job: Annotated[list[str] | None, typer.Argument(help="Jobs, as `bench status` names them; default: all.")] = None,
 ) -> Result:
     """End jobs that were submitted by a launcher. Their workers write checkpoints; the same command resumes the runs.
@@ -23,11 +25,10 @@ def cancel(
     """
     from harness.runs import remote
 
-    ledger = Ledger(context.current().results)
-    ledger.check_version()
-    found = jobs.under_way(ledger)
+    bench.ledger.check_version()
+    found = jobs.under_way(bench)
     check_known("job", job or [], {each.name for each in found})
     ended = [each for each in found if not job or each.name in job]
     remote.cancel(ended)
-    remote.follow(ended, ledger, lambda _kind, _payload: None, cancelled=True)
-    return Result(notes=[f"{context.count(len(ended), 'job')} ended"], changed=True)
+    remote.follow(ended, bench.ledger, lambda _kind, _payload: None, cancelled=True)
+    return Result(notes=[f"{count(len(ended), 'job')} ended"], changed=True)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli import context
+from harness.application.bench import Bench
 from harness.cli.classes import loaded
 from harness.cli.options import Set, completes
 from harness.contracts.hookspecs import Method
@@ -36,6 +36,7 @@ COLUMNS = ["name", "law", "outcome", "message", "seconds"]
 
 
 def check(
+    bench: Bench,
     name: Annotated[
         list[str],
         typer.Argument(
@@ -56,31 +57,31 @@ def check(
     words = list(dict.fromkeys(name))
     given = parse_settings(settings or [], "--set")
     # Report wrong names and settings before anything is checked.
-    kinds = {word: {kind[:-1] for kind, _ in _made(context.plugins(), word, given)} for word in words}
+    kinds = {word: {kind[:-1] for kind, _ in _made(bench.registry, word, given)} for word in words}
     known = set[str]().union(*kinds.values())
     idle = sorted(key for key in given if key.partition(".")[0] not in known)
     if idle:
         raise UsageError(
             f"--set {idle[0]}: nothing of that kind is checked; settings begin with {' or '.join(sorted(known))} here"
         )
-    context.say(f"checking {', '.join(words)}")
-    found = _shared(words, [word for word in words if "sampler" in kinds[word]], given)
+    bench.say(f"checking {', '.join(words)}")
+    found = _shared(bench, words, [word for word in words if "sampler" in kinds[word]], given)
     rows = [row for word in words for row in found[word]]
     return Result([table(rows, COLUMNS)], rows, exit_code=int(any(row["outcome"] == "failed" for row in rows)))
 
 
-def _shared(words: list[str], samplers: list[str], given: dict[str, str]) -> dict[str, list[Row]]:
+def _shared(bench: Bench, words: list[str], samplers: list[str], given: dict[str, str]) -> dict[str, list[Row]]:
     """Return the rows of each name, computed by one process per core: first the short laws, for many names at once."""
     groups = 1 if len(words) < NAMES_PER_PROCESS else min(cores(), len(words))
     jobs: list[Job] = [(words[k::groups], None) for k in range(groups)]
     jobs += [([word], law) for word in samplers for law in LONG]
     rows: dict[str, list[Row]] = {word: [] for word in words}
     if len(jobs) == 1:
-        return _rows(jobs[0], given)
+        return _rows(bench, jobs[0], given)
     place = multiprocessing.get_context("spawn")
-    with passed_on(), ProcessPoolExecutor(min(cores(), len(jobs)), place, _init_worker, (context.current(),)) as pool:
+    with passed_on(), ProcessPoolExecutor(min(cores(), len(jobs)), place, _init_worker) as pool:
         try:
-            for part in pool.map(partial(_rows, given=given), jobs):
+            for part in pool.map(partial(_rows, bench, given=given), jobs):
                 for word, found in part.items():
                     rows[word] = sorted(rows[word] + found, key=lambda row: KINDS.index(f"{row['kind']}s"))
         except BrokenProcessPool as error:
@@ -90,10 +91,9 @@ def _shared(words: list[str], samplers: list[str], given: dict[str, str]) -> dic
     return rows
 
 
-def _init_worker(current: context.Context) -> None:
+def _init_worker() -> None:
     restore()
     undeclared.watch()
-    context.set_current(current)
 
 
 Row = dict[str, Any]
@@ -103,7 +103,7 @@ Made = list[tuple[str, Any]]
 """The kind and the object of each part that a name stands for."""
 
 
-def _rows(job: Job, given: dict[str, str]) -> dict[str, list[Row]]:
+def _rows(bench: Bench, job: Job, given: dict[str, str]) -> dict[str, list[Row]]:
     """Return the rows of a job, with all samplers checked together: they share the new process of the law restore."""
     import torch
 
@@ -112,7 +112,7 @@ def _rows(job: Job, given: dict[str, str]) -> dict[str, list[Row]]:
     torch.set_num_threads(1)
     words, long = job
     laws = [law.name for law in LAWS if (law.name == long if long else law.name not in LONG)]
-    made = {word: _made(context.plugins(), word, given) for word in words}
+    made = {word: _made(bench.registry, word, given) for word in words}
     samplers = [thing for parts in made.values() for kind, thing in parts if kind == "samplers"]
     held = iter(check_samplers(samplers, laws) if samplers else [])
     rows: dict[str, list[Row]] = {}

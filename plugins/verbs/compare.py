@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli import context
+from harness.application.bench import Bench
 from harness.cli.options import METHODS, OnlyTasks
 from harness.contracts.parameters import suggestions
 from harness.reporting.report import Column, Request, Result, Table
@@ -28,6 +28,7 @@ Row = dict[str, Any]
 
 
 def compare(
+    bench: Bench,
     a: Annotated[
         str,
         typer.Argument(help="A method, a row's label, or the beginning of a group or run key.", autocompletion=METHODS),
@@ -55,11 +56,11 @@ def compare(
     """
     if a == b:
         raise UsageError(f"A and B are both {a!r}; give a label or group key to compare rows of one method")
-    scores, sides = _scores(context.store(), a, b, task)
+    scores, sides = _scores(bench, bench.store(), a, b, task)
     wanted = _metrics(scores, metric)
     found = [
         (score, left, right, compared)
-        for score, pairs in _current([(score, _pairs(score, sides)) for score in scores])
+        for score, pairs in _current(bench, [(score, _pairs(bench, score, sides)) for score in scores])
         for left, right in pairs
         for name in wanted or _default(score)
         if (compared := score.compare(left, right, name)) is not None
@@ -72,10 +73,10 @@ def compare(
 
 
 def _scores(
-    store: Store, a: str, b: str, task: Sequence[str] | None
+    bench: Bench, store: Store, a: str, b: str, task: Sequence[str] | None
 ) -> tuple[list[FieldScore], tuple[Selector, Selector]]:
 
-    registry = context.plugins()
+    registry = bench.registry
     offered = [offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)]
     sides = side(store, a, offered), side(store, b, offered)
     asked = words(task)
@@ -93,25 +94,25 @@ def _scores(
     return chosen, sides
 
 
-def _pairs(score: FieldScore, sides: tuple[Selector, Selector]) -> Pairs:
+def _pairs(bench: Bench, score: FieldScore, sides: tuple[Selector, Selector]) -> Pairs:
 
     (left, older), (right, old) = (members(found, score.groups) for found in sides)
     if not left or not right:
         return []
     for group in [*older, *old]:
-        context.say(f"note: {score.title}: {group.key[:12]} ({group.method}) was run with older code and is left out")
+        bench.say(f"note: {score.title}: {group.key[:12]} ({group.method}) was run with older code and is left out")
     pairs = [(x, y) for x in left for y in right if x.key != y.key]
     return sorted(pairs, key=lambda pair: [score.labels[group.key] for group in pair])
 
 
-def _current(found: Sequence[tuple[FieldScore, Pairs]]) -> list[tuple[FieldScore, Pairs]]:
+def _current(bench: Bench, found: Sequence[tuple[FieldScore, Pairs]]) -> list[tuple[FieldScore, Pairs]]:
     """The fields and their pairs. If a pair ran on a task's current code, pairs on older code are left out."""
     kept = []
     current = [pair for _, pairs in found for pair in pairs if pair[0].task_code and pair[0].task_code.current]
     for score, pairs in found:
         older = bool(pairs) and any(differ_in_code(pairs[0][0], other) for other, _ in current)
         if older:
-            context.say(f"note: {score.title}: runs on older code of the task are left out")
+            bench.say(f"note: {score.title}: runs on older code of the task are left out")
         kept += [] if older else [(score, pairs)]
     return kept
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli import context
+from harness.application.bench import Bench
 from harness.cli.options import TASKS
 from harness.contracts import data as files
 from harness.contracts.data import DataFile
@@ -29,32 +29,32 @@ Names = Annotated[list[str] | None, typer.Argument(help="Data sets or tasks; def
 
 
 @app.command("ls")
-def ls() -> Result:
+def ls(bench: Bench) -> Result:
     """List the files of all data sets. Their sizes are checked, their contents are not.
 
     Examples:
         bench data ls
         bench data ls --json
     """
-    return _result([_row(file, tasks, _presence(file)) for file, tasks in _declared().items()])
+    return _result([_row(file, tasks, _presence(file)) for file, tasks in _declared(bench).items()])
 
 
 @app.command("verify")
-def verify(names: Names = None) -> Result:
+def verify(bench: Bench, names: Names = None) -> Result:
     """Check the files by their SHA-256. Exit code 4 if one is missing or altered.
 
     Examples:
         bench data verify
         bench data verify mnist blr-heart
     """
-    rows = [_row(file, tasks, files.problem(file) or "ok") for file, tasks in _chosen(names).items()]
+    rows = [_row(file, tasks, files.problem(file) or "ok") for file, tasks in _chosen(bench, names).items()]
     bad = sum(row["status"] != "ok" for row in rows)
     note = f"{bad} of {len(rows)} files are not as declared; `bench data fetch` downloads them"
     return replace(_result(rows), notes=[note] if bad else [], exit_code=DataError.exit_code if bad else 0)
 
 
 @app.command("fetch")
-def fetch(names: Names = None) -> Result:
+def fetch(bench: Bench, names: Names = None) -> Result:
     """Download missing and altered files. Files with the right checksum stay as they are.
 
     Examples:
@@ -62,38 +62,38 @@ def fetch(names: Names = None) -> Result:
         bench data fetch mnist blr-heart
     """
     rows = []
-    for file, tasks in _chosen(names).items():
+    for file, tasks in _chosen(bench, names).items():
         try:
             files.fetch(file)
             status = "ok"
         except DataError as error:
-            context.say(str(error))
+            bench.say(str(error))
             status = "not fetched"
         rows.append(_row(file, tasks, status))
     bad = any(row["status"] != "ok" for row in rows)
     return replace(_result(rows), exit_code=DataError.exit_code if bad else 0, changed=True)
 
 
-def _declared() -> dict[DataFile, list[str]]:
+def _declared(bench: Bench) -> dict[DataFile, list[str]]:
     """Return each data file with the tasks that read it. A task that does not load is left out with a note."""
     found: dict[DataFile, list[str]] = {}
-    for offer in context.plugins().offers("tasks"):
+    for offer in bench.registry.offers("tasks"):
         try:
             declared = datasets(offer)
         except BenchError as error:
-            context.say(f"note: task {offer.name} is left out: {error}")
+            bench.say(f"note: task {offer.name} is left out: {error}")
             continue
         for file in declared:
             found.setdefault(file, []).append(offer.name)
     return dict(sorted(found.items(), key=lambda item: (item[0].dataset, item[0].path)))
 
 
-def _chosen(names: list[str] | None) -> dict[DataFile, list[str]]:
+def _chosen(bench: Bench, names: list[str] | None) -> dict[DataFile, list[str]]:
     """Return the files of the named data sets, with the tasks that read each. None means all data sets.
 
     A name that is not a data set is a task, and selects all files that the task may read.
     """
-    declared = _declared()
+    declared = _declared(bench)
     sets = {file.dataset for file in declared}
     known = sets | {task for tasks in declared.values() for task in tasks}
     check_known("data set", names or [], known)

@@ -12,7 +12,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from harness.cli import context, plugins
+from harness.application.bench import Bench
+from harness.cli import plugins
 from harness.contracts import data as files
 from harness.engine.stepping import execution_mode
 from harness.reporting.report import Result, table
@@ -27,7 +28,7 @@ ENOUGH = 2 * 2**30
 """Free bytes below which there is a warning. A long run with its draws and checkpoints takes a few hundred MB."""
 
 
-def doctor() -> Result:
+def doctor(bench: Bench) -> Result:
     """Check versions, the results folder, data sets, plugins and GPU. Exit code 1 if there is a problem.
 
     Examples:
@@ -36,8 +37,8 @@ def doctor() -> Result:
     """
     rows = [
         {"check": check, "state": state, "what to do": remedy, "found": found}
-        for part in (_versions, _compiler, _results, _data, _plugins, _gpu)
-        for check, state, found, remedy in part()
+        for part in (_versions(), _compiler(), _results(bench), _data(bench), _plugins(bench), _gpu())
+        for check, state, found, remedy in part
     ]
     return Result([table(rows)], rows, exit_code=int(any(row["state"] == "problem" for row in rows)))
 
@@ -71,8 +72,8 @@ def _version(name: str, wanted: Requirement | None) -> Answer:
     return name, "ok", found, ""
 
 
-def _results() -> Iterator[Answer]:
-    results = context.current().results
+def _results(bench: Bench) -> Iterator[Answer]:
+    results = bench.results
     place = next(folder for folder in (results, *results.parents) if folder.exists())
     elsewhere = "choose another folder by --results DIR or BENCH_RESULTS"
     writable = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
@@ -116,7 +117,7 @@ def _database(results: Path) -> Iterator[Answer]:
         yield "results database", "ok", f"{row['n']} attempts in {store.path}", ""
 
 
-def _data() -> Iterator[Answer]:
+def _data(bench: Bench) -> Iterator[Answer]:
     root = files.data_root()
     source = "BENCH_DATA" if os.environ.get("BENCH_DATA") else "the user's cache; BENCH_DATA names another"
     yield (
@@ -125,7 +126,7 @@ def _data() -> Iterator[Answer]:
         f"{root} ({source})",
         "" if root.is_dir() else "bench data fetch",
     )
-    rows = data.verify().records
+    rows = data.verify(bench).records
     for name in sorted({row["dataset"] for row in rows}):
         own = [row for row in rows if row["dataset"] == name and row["status"] != "ok"]
         wrong = [f"{row['path']} is {row['status']}" for row in own]
@@ -133,8 +134,8 @@ def _data() -> Iterator[Answer]:
         yield f"data set {name}", "warning" if wrong else "ok", (wrong or ["as declared"])[0], remedy
 
 
-def _plugins() -> Iterator[Answer]:
-    for row in plugins.listing(context.plugins()):
+def _plugins(bench: Bench) -> Iterator[Answer]:
+    for row in plugins.listing(bench.registry):
         what = f"plugin {row['distribution']}: {row['plugin']}"
         if row["problems"]:
             yield what, "problem", row["problems"], f"repair it, or pip uninstall {row['distribution']}"

@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import context
+from harness.application.bench import Bench
 from harness.reporting.report import Result
+from harness.system.text import count
 from plugins.verbs.upkeep.export import export as write
 
 
 def export(
+    bench: Bench,
     out: Annotated[Path, typer.Option("--out", help="The folder; what it has is kept, what is new is added.")],
 ) -> Result:
     """Write the finished runs of this results folder (--results) as Parquet files, without their draws.
@@ -24,6 +26,6 @@ def export(
         bench export --out published
         bench export --out ../our-repository/results
     """
-    fresh, written, kept = write(context.store(), out)
-    done = f"{context.count(fresh, 'attempt')} exported to {out}: {written} shards written, {kept} left as they were"
+    fresh, written, kept = write(bench.store(), out)
+    done = f"{count(fresh, 'attempt')} exported to {out}: {written} shards written, {kept} left as they were"
     return Result(notes=[done], changed=True)

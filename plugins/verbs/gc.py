@@ -7,16 +7,18 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import context
+from harness.application.bench import Bench
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import TRASH, Ledger
 from harness.results.store import Store
 from harness.system.errors import DataError
 from harness.system.locks import lock_file
+from harness.system.text import count
 from plugins.verbs.upkeep import garbage
 
 
 def gc(
+    bench: Bench,
     delete: Annotated[bool, typer.Option("--delete", help="Delete what is listed.")] = False,
     failed: Annotated[
         bool, typer.Option("--failed", help="Also failed attempts of runs that a later attempt finished.")
@@ -31,7 +33,7 @@ def gc(
         bench gc
         bench gc --delete
     """
-    ledger = Ledger(context.current().results)
+    ledger = bench.ledger
     ledger.check_version()
     found = garbage.find(ledger, failed=failed)
     notes: list[str] = []
@@ -41,21 +43,21 @@ def gc(
         ledger.locks.mkdir(exist_ok=True)
         with lock_file(ledger.lock("gc"), garbage.LOCK_TIMEOUT_SECONDS):
             found, notes = garbage.remove(ledger, found, failed=failed)
-            notes += _forget(ledger)
+            notes += _forget(bench, ledger)
     rows = [{"path": str(item.path.relative_to(ledger.root)), "bytes": item.bytes, "why": item.why} for item in found]
-    total = f"{context.count(len(found), 'thing')}, {sum(item.bytes for item in found) / 1e6:,.1f} MB"
+    total = f"{count(len(found), 'thing')}, {sum(item.bytes for item in found) / 1e6:,.1f} MB"
     total += " deleted" if delete else "; nothing was deleted, `bench gc --delete` does that"
     tables = [table(rows, ["path", "why", "bytes"])] if rows else []
     return Result(tables, rows, notes=[*(f"note: {note}" for note in notes), total], changed=delete)
 
 
-def _forget(ledger: Ledger) -> list[str]:
+def _forget(bench: Bench, ledger: Ledger) -> list[str]:
     """Remove the deleted attempts from the database, then delete the trash folder; return notes."""
     notes: list[str] = []
     trash = ledger.root / TRASH
     store = Store(ledger.root)
     if store.path.exists() and trash.exists():
-        notes = store.refresh(context.plugins().papers())
+        notes = store.refresh(bench.registry.papers())
     if not store.aside:
         with suppress(OSError):
             trash.rmdir()

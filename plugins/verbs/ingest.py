@@ -6,14 +6,16 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import context
+from harness.application.bench import Bench
 from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store
 from harness.system.errors import DataError, UsageError
+from harness.system.text import count
 
 
 def ingest(
+    bench: Bench,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild the database from the runs.")] = False,
     verify: Annotated[
         bool, typer.Option("--verify", help="Check all checksums, and the database against a rebuild.")
@@ -27,22 +29,22 @@ def ingest(
     """
     if rebuild and verify:
         raise UsageError("--rebuild and --verify exclude each other; give one after the other")
-    ledger = Ledger(context.current().results)
+    ledger = bench.ledger
     ledger.check_version()
     store = Store(ledger.root)
-    papers = context.plugins().papers()
+    papers = bench.registry.papers()
     if verify:
-        return _verify(ledger, store)
+        return _verify(bench, ledger, store)
     notes = store.rebuild(papers) if rebuild else store.refresh(papers)
     for note in notes:
-        context.say(f"note: {note}")
+        bench.say(f"note: {note}")
     if store.obstacle:
         raise DataError(f"{store.path} could not be updated; the runs are safe, repeat the command later")
     rows = store.rows("select status, count(*) as attempts from attempt group by status order by status")
     return Result([table(rows, ["status", "attempts"])], rows, changed=True)
 
 
-def _verify(ledger: Ledger, store: Store) -> Result:
+def _verify(bench: Bench, ledger: Ledger, store: Store) -> Result:
     from harness.results import verification  # it imports numpy
 
     found: list[verification.Damage] = []
@@ -52,11 +54,11 @@ def _verify(ledger: Ledger, store: Store) -> Result:
             attempts += 1
             found += verification.of_attempt(key, attempt)
     broken = {problem.path.parent for problem in found}  # attempts with a problem are not in the database
-    found += [p for p in verification.of_database(store, context.plugins().papers()) if p.path not in broken]
+    found += [p for p in verification.of_database(store, bench.registry.papers()) if p.path not in broken]
     if not found:
         text = f"{attempts:,} attempts in {ledger.root} are whole, and the database is what a rebuild would give"
         return Result([text])
     notes = [f"{p.path}: {p.what}; {p.remedy}" for p in found]
-    notes.append(f"bench: {context.count(len(found), 'problem')} in {ledger.root}, {attempts:,} attempts looked at")
+    notes.append(f"bench: {count(len(found), 'problem')} in {ledger.root}, {attempts:,} attempts looked at")
     records = [{"path": str(p.path), "what": p.what, "what_to_do": p.remedy} for p in found]
     return Result(records=records, notes=notes, exit_code=DataError.exit_code)

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import context
+from harness.application.bench import Bench
 from harness.reporting.report import Result, table
-from harness.results.ledger.ledger import Ledger
 from harness.system.errors import DataError
-from harness.system.text import harmless
+from harness.system.text import count, harmless
 from plugins.verbs.upkeep.merge import Merged
 from plugins.verbs.upkeep.merge import merge as union
 
@@ -19,7 +18,9 @@ SHOWN = 8
 COLUMNS = ["run", "method", "task", "seed", "metric", "value", "value_other", "counts", "other"]
 
 
-def merge(folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Results folders.")]) -> Result:
+def merge(
+    bench: Bench, folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Results folders.")]
+) -> Result:
     """Copy the attempts of other results folders into this one (--results), each after a check of its checksums.
 
     An attempt that is here already is not copied again, so an interrupted merge is finished by the same command. Runs
@@ -30,7 +31,7 @@ def merge(folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", hel
         bench merge ../theirs/bench-results
         bench merge part-1/bench-results part-2/bench-results
     """
-    ledger = Ledger(context.current().results)
+    ledger = bench.ledger
     ledger.prepare()
     found = Merged()
     for folder in folders:
@@ -62,5 +63,5 @@ def _notes(found: Merged) -> list[str]:
     running = found.running[:SHOWN]
     more = f" and {len(found.running) - SHOWN} more" if len(found.running) > SHOWN else ""
     notes += [f"note: a worker writes to {', '.join(running)}{more}, left out; merge again later"] if running else []
-    done = f"{context.count(found.copied, 'attempt')} copied, {found.completed} completed, {found.present} already here"
+    done = f"{count(found.copied, 'attempt')} copied, {found.completed} completed, {found.present} already here"
     return [*notes, f"{done}, {len(found.refused)} refused"]

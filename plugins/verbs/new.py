@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import context
+from harness.application.bench import Bench
 from harness.cli.options import completes
 from harness.contracts.hook_validation import LONGEST, NAME
 from harness.contracts.parameters import suggestions
@@ -34,6 +34,7 @@ NEXT = {
 
 
 def new(
+    bench: Bench,
     kind: Annotated[
         str, typer.Argument(help="sampler, schedule, task or report.", autocompletion=completes(words=KINDS))
     ],
@@ -48,7 +49,7 @@ def new(
     """
     if kind not in KINDS:
         raise UsageError(f"unknown kind {kind!r:.80}{suggestions(kind, KINDS)}")
-    _check_name(name, context.plugins())
+    _check_name(name, bench.registry)
     folder = write(Package(kind, name), into or Path())
     shown = shlex.quote(str(folder))
     install = "pip install -e " + shlex.quote(f"{folder if folder.is_absolute() else f'./{folder}'}[test]")

@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import context, options
-from harness.cli.launch import absent_data, check_size, chosen_devices, execute
+from harness.application.bench import Bench
+from harness.application.launch import absent_data, check_size
+from harness.cli import options
 from harness.reporting.report import Result
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
-from harness.runs import local
 from harness.runs.plan import MAX_RUNS, plan
 from harness.system.errors import RunError
 from harness.system.locks import HeldError, holder, lock_file
@@ -29,6 +29,7 @@ LOCK_TIMEOUT_SECONDS = 5.0
 
 
 def nightly(
+    bench: Bench,
     suite: Annotated[
         str,
         typer.Argument(
@@ -52,20 +53,19 @@ def nightly(
         bench nightly my-suite.toml --out pages --timeout 2h
     """
     limit = options.duration(timeout, "--timeout")
-    chosen, left_out = complete(find(context.plugins(), suite), context.plugins(), context.current().results)
+    chosen, left_out = complete(find(bench.registry, suite), bench.registry, bench.results)
     for name in chosen.reports or ():
-        context.plugins().find("reports", name)
+        bench.registry.find("reports", name)
     check_folder(out, chosen.name)
-    kind, named = chosen_devices(devices)
+    kind, places = bench.places(devices, workers)
     chosen = replace(chosen, entries=tuple(replace(entry, device=kind) for entry in chosen.entries))
-    places = local.slots(named, workers)
-    ledger = Ledger(context.current().results)
-    check_size(chosen.entries, max_runs)
-    entries = _entries(chosen, ledger)
+    ledger = bench.ledger
+    check_size(bench, chosen.entries, max_runs)
+    entries = _entries(bench, chosen, ledger)
     ledger.prepare()
     with _locked(ledger.root / "nights", chosen.name):
         wanted = {p.spec.key: p for entry in entries for p in entry.planned if p.spec.key not in entry.skipped}
-        outcome = execute(list(wanted.values()), places, retry=True, long_is_fine=True, timeout=limit)
+        outcome = bench.execute(list(wanted.values()), places, retry=True, long_is_fine=True, timeout=limit)
         if outcome.detached:
             return Result()
         entries = [replace(e, planned=[outcome.instead.get(p.spec.key, p) for p in e.planned]) for e in entries]
@@ -74,20 +74,20 @@ def nightly(
         open_runs = sum(not (standing.cached or standing.failed) for standing in standings)
         failed = any(standing.status != Status.DONE for standing in standings)
         ended = outcome.exit_code or int(failed)
-        return conclude(chosen, entries, left_out, out, open_runs=open_runs, accept=accept, ended=ended)
+        return conclude(bench, chosen, entries, left_out, out, open_runs=open_runs, accept=accept, ended=ended)
 
 
-def _entries(chosen: Suite, ledger: Ledger) -> list[SuiteCommand]:
+def _entries(bench: Bench, chosen: Suite, ledger: Ledger) -> list[SuiteCommand]:
     """Plan all commands of a suite before anything is run; an error names the command."""
     absent = absent_data()
     found = []
     for number, request in zip(chosen.numbers, chosen.entries, strict=True):
         with about(chosen, number):
-            planned = plan(context.plugins(), request, ledger)
+            planned = plan(bench.registry, request, ledger)
         skipped = {p.spec.key: why for p in planned if not p.standing.cached and (why := absent(p))}
         found.append(SuiteCommand(number, request, planned, skipped))
         for reason in dict.fromkeys(skipped.values()):
-            context.say(f"left out of run {number}: {reason}")
+            bench.say(f"left out of run {number}: {reason}")
     return found
 
 

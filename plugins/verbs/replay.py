@@ -6,10 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli import context
-from harness.cli.progress import Progress
+from harness.application.bench import Bench
+from harness.application.progress import Progress
 from harness.reporting.report import Result, Table, table
-from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
 from harness.runs.worker import Job
 from plugins.verbs.upkeep import replay as replays
@@ -21,6 +20,7 @@ COORDINATES = 8
 
 
 def replay(
+    bench: Bench,
     run: Annotated[str, typer.Argument(help="The beginning of a run key (6 digits at least), or an attempt.")],
     anyway: Annotated[bool, typer.Option("--anyway", help="Repeat it even if code, engine or data changed.")] = False,
 ) -> Result:
@@ -32,16 +32,15 @@ def replay(
         bench replay RUN  # the beginning of a run key, as `bench ls runs` prints it
         bench replay RUN --anyway
     """
-    here = context.current()
-    ledger = Ledger(here.results)
+    ledger = bench.ledger
     ledger.check_version()
-    registry = context.plugins()
+    registry = bench.registry
     asked = replays.request(concluded_attempt(ledger, run), registry, anyway=anyway)
     for change in asked.changes:
-        context.say(f"note: {change}")
+        bench.say(f"note: {change}")
     names = tuple(sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged}))
-    job = Job([asked.spec], here.results, asked.device, asked.device, 1, here.plugins, names, asked.data)
-    with Progress([job]) as progress:
+    job = Job([asked.spec], bench.results, asked.device, asked.device, 1, bench.plugins, names, asked.data)
+    with Progress(bench, [job]) as progress:
 
         def listen(kind: str, content: dict[str, Any]) -> None:
             """Show progress only: warnings were shown at the first run, and the result says how it ended."""

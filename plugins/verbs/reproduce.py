@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from harness import lacking
-from harness.cli import context, options
-from harness.cli.launch import absent_data, check_size, chosen_devices, execute
+from harness.application.bench import Bench
+from harness.application.launch import absent_data, check_size
+from harness.cli import options
 from harness.reporting.report import Request, Result
 from harness.reporting.requests import find_report
 from harness.results.ledger.ledger import Ledger
@@ -24,6 +25,7 @@ from harness.runs.plan import MAX_RUNS, Planned, RunRequest, parse_seeds, plan
 from harness.runs.settings import find_pair
 from harness.system.errors import DataError, PluginError, UsageError
 from harness.system.files import alone
+from harness.system.text import count
 from reports.reproduction.claims import Setup
 from reports.reproduction.ledger import chosen, reproduction, sides
 
@@ -39,6 +41,7 @@ class PlannedCells:
 
 
 def reproduce(
+    bench: Bench,
     paper: Annotated[
         str | None,
         typer.Argument(
@@ -82,36 +85,30 @@ def reproduce(
     if budget not in BUDGETS:
         raise UsageError(f"--budget {budget!r} is not one of {', '.join(BUDGETS)}")
     limit = options.duration(timeout, "--timeout")
-    store = context.store()
-    registry = context.plugins()
+    store = bench.store()
+    registry = bench.registry
     asked = Request(registry=registry, paper=paper, tables=tuple(table or ()))
     cells, claims = chosen(store, paper, asked.tables)
     if export is not None:
-        return Result(notes=_export(store, export), changed=True)
-    kind, places = _places(devices, workers)
+        return Result(notes=_export(bench, store, export), changed=True)
+    kind, places = bench.places(devices, workers)
     needed = sides(cells, claims)
-    fields = _fields(needed, budget, seeds, kind, yes=yes)
-    failed = [_execute(name, found, places, retry, limit, yes=yes) for name, found in fields.items()]
+    fields = _fields(bench, needed, budget, seeds, kind, yes=yes)
+    failed = [_execute(bench, name, found, places, retry, limit, yes=yes) for name, found in fields.items()]
     ran = any(found.planned for found in fields.values())
-    result = find_report(registry, "reproduction").build(context.store() if ran else store, asked)
+    result = find_report(registry, "reproduction").build(bench.store() if ran else store, asked)
     return replace(result, notes=(), exit_code=int(any(failed)), changed=True)
 
 
-def _places(devices: str, workers: int | None) -> tuple[str, list[local.Place]]:
-
-    kind, named = chosen_devices(devices)
-    return kind, local.slots(named, workers)
-
-
 def _fields(
-    needed: Mapping[Setup, str], budget: str, seeds: str | None, kind: str, *, yes: bool
+    bench: Bench, needed: Mapping[Setup, str], budget: str, seeds: str | None, kind: str, *, yes: bool
 ) -> dict[str, PlannedCells]:
     """Plan the runs by task, protocol and number of chains, all before anything is run."""
-    ledger = Ledger(context.current().results)
+    ledger = bench.ledger
     chosen_seeds = parse_seeds(seeds) if seeds is not None else None
     if chosen_seeds is not None:
-        check_size([RunRequest([side.method], [side.task], chosen_seeds) for side in needed], MAX_RUNS)
-    absent, registry = absent_data(), context.plugins()
+        check_size(bench, [RunRequest([side.method], [side.task], chosen_seeds) for side in needed], MAX_RUNS)
+    absent, registry = absent_data(), bench.registry
     fields: dict[str, PlannedCells] = {}
     for side, needs in needed.items():
         found = fields.setdefault(_name(side), PlannedCells())
@@ -120,7 +117,7 @@ def _fields(
             why = f"it needs {needs}; --devices cuda:0, or --yes to run it here anyway"
         if not why:
             try:
-                planned = _plan(side, budget, chosen_seeds, kind, ledger)
+                planned = _plan(bench, side, budget, chosen_seeds, kind, ledger)
                 why = next((reason for p in planned if not p.standing.cached and (reason := absent(p))), "")
             except (UsageError, PluginError, DataError) as error:
                 why = str(error)
@@ -131,16 +128,18 @@ def _fields(
     return fields
 
 
-def _plan(side: Setup, budget: str, seeds: Sequence[int] | None, kind: str, ledger: Ledger) -> list[Planned]:
+def _plan(
+    bench: Bench, side: Setup, budget: str, seeds: Sequence[int] | None, kind: str, ledger: Ledger
+) -> list[Planned]:
     """Return the runs of a side as published and, with the paper's budget, those of its declared sweep."""
-    registry, task = context.plugins(), f"{side.task}@{side.protocol}"
+    registry, task = bench.registry, f"{side.task}@{side.protocol}"
     asked = RunRequest([side.method], [task], seeds, side.chains, budget, device=kind)
     found = {run.spec.key: run for run in plan(registry, asked, ledger)}
     for values in sweeps(find_pair(registry, side.method, task).paper) if budget == "paper" else []:
         try:
             points = plan(registry, replace(asked, sweep=values), ledger)
         except UsageError as error:
-            context.say(f"{_name(side)}: the declared sweep of {side.method} is left out: {error}")
+            bench.say(f"{_name(side)}: the declared sweep of {side.method} is left out: {error}")
             points = []
         for run in points:
             found.setdefault(run.spec.key, run)
@@ -148,6 +147,7 @@ def _plan(side: Setup, budget: str, seeds: Sequence[int] | None, kind: str, ledg
 
 
 def _execute(
+    bench: Bench,
     name: str,
     found: PlannedCells,
     places: Sequence[local.Place],
@@ -158,14 +158,14 @@ def _execute(
 ) -> bool:
     """Run what is missing, print what is left out, and return whether a run failed; a divergence is a result."""
     for why, methods in _by_reason(found.left_out).items():
-        context.say(f"{name}: {', '.join(methods)} left out: {why}")
+        bench.say(f"{name}: {', '.join(methods)} left out: {why}")
     if not found.planned:
         return False
-    context.say(f"{name}: {', '.join(dict.fromkeys(p.spec.method for p in found.planned))}")
+    bench.say(f"{name}: {', '.join(dict.fromkeys(p.spec.method for p in found.planned))}")
     try:
-        outcome = execute(found.planned, places, retry=retry, long_is_fine=yes, timeout=limit)
+        outcome = bench.execute(found.planned, places, retry=retry, long_is_fine=yes, timeout=limit)
     except UsageError as refusal:  # it would take over a day; the other tables are run
-        context.say(f"{name} left out: {refusal}")
+        bench.say(f"{name} left out: {refusal}")
         return False
     return bool(outcome.failures) or any(status not in FINAL for status in outcome.statuses.values())
 
@@ -182,14 +182,14 @@ def _name(side: Setup) -> str:
     return f"{side.task}@{side.protocol}{chains}"
 
 
-def _export(store: Store, folder: Path) -> list[str]:
+def _export(bench: Bench, store: Store, folder: Path) -> list[str]:
     """Add the runs that cells and claims use to a folder of Parquet files; return notes."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"{folder} cannot be created: {error.strerror}; choose another --export") from error
     with alone(folder):
-        merged = Published(folder, context.plugins().papers(), store)
+        merged = Published(folder, bench.registry.papers(), store)
         keys = reproduction(merged, Request()).run_keys
         if not keys:
             raise DataError(
@@ -198,6 +198,6 @@ def _export(store: Store, folder: Path) -> list[str]:
             )
         left_out = len(merged.run_keys() - keys)
         merged.write(keys, folder)
-    before = f"note: left out {context.count(left_out, 'run')} that no cell or claim uses any more"
-    done = f"{context.count(len(keys), 'run')} in {folder}; `nox -s docs` writes REPRODUCTION.md from them"
+    before = f"note: left out {count(left_out, 'run')} that no cell or claim uses any more"
+    done = f"{count(len(keys), 'run')} in {folder}; `nox -s docs` writes REPRODUCTION.md from them"
     return [before, done] if left_out else [done]

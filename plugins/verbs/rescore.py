@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli import context
+from harness.application.bench import Bench
 from harness.cli.options import TASKS, OnlyMethods
 from harness.contracts.parameters import suggestions
 from harness.reporting.report import Result, table
@@ -17,6 +17,7 @@ from harness.results.store import Store
 from harness.runs.subprocess_call import call
 from harness.runs.worker import Job
 from harness.system.errors import DataError, UsageError
+from harness.system.text import count
 from harness.system.text import words as split
 from plugins.verbs.upkeep.stale_metrics import Found, outdated
 
@@ -25,6 +26,7 @@ COLUMNS = ["run", "method", "task", "seed", "metric", "version", "before", "afte
 
 
 def rescore(
+    bench: Bench,
     task: Annotated[list[str] | None, typer.Option(help="Only these tasks, a,b,c.", autocompletion=TASKS)] = None,
     sampler: OnlyMethods = None,
     metric: Annotated[
@@ -40,18 +42,18 @@ def rescore(
         bench rescore
         bench rescore --task mixture25 --metric modes_covered
     """
-    store = context.store()
+    store = bench.store()
     if store.obstacle:
         raise DataError(f"{store.obstacle}; its metrics could not be updated, so nothing was computed")
     found = outdated(
-        store, context.plugins(), _words(store, "task", task), _words(store, "method", sampler), split(metric)
+        store, bench.registry, _words(store, "task", task), _words(store, "method", sampler), split(metric)
     )
     rows: list[Row] = []
     if found.runs:
         Ledger(store.results).prepare()
-        context.say(f"computing metrics of {context.count(len(found.runs), 'run')}")
-        _measure(found, rows)
-        store.refresh(context.plugins().papers())
+        bench.say(f"computing metrics of {count(len(found.runs), 'run')}")
+        _measure(bench, found, rows)
+        store.refresh(bench.registry.papers())
     refused = [{**_about(row), "metric": None, "refused": reason} for row, reason in found.refused]
     shown = [
         {**row, "run": row["run_key"][:12], "version": _version(row), "before": _value(row["before"]),
@@ -67,13 +69,12 @@ def rescore(
     )
 
 
-def _measure(found: Found, rows: list[Row]) -> None:
+def _measure(bench: Bench, found: Found, rows: list[Row]) -> None:
     """Compute metrics in a worker; its messages extend `rows` and `found.refused`."""
     from plugins.verbs.upkeep.rescore import Asked
 
-    here = context.current()
-    names = tuple(sorted({plugin.distribution for plugin in context.plugins().plugins if plugin.packaged}))
-    job = Job([run.spec for run in found.runs], here.results, "cpu", "cpu", 1, here.plugins, names)
+    names = tuple(sorted({plugin.distribution for plugin in bench.registry.plugins if plugin.packaged}))
+    job = Job([run.spec for run in found.runs], bench.results, "cpu", "cpu", 1, bench.plugins, names)
     by_path: dict[Path, Row] = {run.attempt.path: run.row for run in found.runs}
 
     def listen(kind: str, content: dict[str, Any]) -> None:

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli import context, options
+from harness.application.bench import Bench
+from harness.cli import options
 from harness.contracts import user_files
 from harness.contracts.hook_validation import LONGEST, NAME
 from harness.contracts.parameters import LONGEST_VALUE
 from harness.reporting.report import Result, table
-from harness.results.ledger.ledger import Ledger
 from harness.results.records import ELSEWHERE
 from harness.results.spec import Component, Origin
 from harness.runs.plan import RunRequest, data_files, expand, parse_seeds, parse_settings
@@ -28,6 +28,7 @@ STEPS = {"schedule": "constant", "schedule.step_size": "1", "run.burn_in": "0", 
 
 
 def score(
+    bench: Bench,
     task: Annotated[
         str,
         typer.Argument(metavar="TASK", help="The task; TASK@PROTOCOL for its settings.", autocompletion=options.TASKS),
@@ -72,7 +73,7 @@ def score(
         raise UsageError(f"{other[0]}: only settings of the task, task.NAME, can be given; --about is for the others")
     found = read(file)
     steps, chains = (1, 1) if found.draws is None else found.draws.shape[:2]
-    registry, here = context.plugins(), context.current()
+    registry = bench.registry
     asked = RunRequest(["hmc"], [task], parse_seeds(str(seed)), chains, f"steps={steps}", {**STEPS, **given})
     ((plain, pair),) = expand(registry, asked)
     origins = {key: origin for key, origin in plain.origins.items() if key.startswith("task.")}
@@ -85,17 +86,17 @@ def score(
         budget=f"passes={passes:g}",
         origins=origins,
     )
-    ledger = Ledger(here.results)
+    ledger = bench.ledger
     ledger.check_version()
     ledger.prepare()
     for identified in spec.files():
-        user_files.keep(identified, here.results / user_files.FOLDER)
+        user_files.keep(identified, bench.results / user_files.FOLDER)
     names = tuple(sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged}))
     data = data_files(task_facts(pair.task, spec.task.params))
-    job = Job([spec], here.results, "cpu", "cpu", 1, here.plugins, names, data)
+    job = Job([spec], bench.results, "cpu", "cpu", 1, bench.plugins, names, data)
     declared = Declared(file.absolute(), passes, warmup)
     attempt = call("plugins.verbs.upkeep.elsewhere:measure", job, declared, listen=lambda *_: None)
-    return Result(*_answer(context.store(), attempt), changed=True)
+    return Result(*_answer(bench.store(), attempt), changed=True)
 
 
 def _answer(store: Any, attempt: str) -> tuple[list[Any], list[dict[str, Any]]]:

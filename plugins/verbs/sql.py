@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import context
+from harness.application.bench import Bench
 from harness.cli.options import MAX_INT, duration
 from harness.reporting.report import Result, table
 
@@ -15,6 +15,7 @@ MAX_ROWS = 100_000
 
 
 def sql(
+    bench: Bench,
     query: Annotated[str, typer.Argument(help="One query, in DuckDB's SQL; `show tables` lists the tables.")],
     timeout: Annotated[str, typer.Option("--timeout", help="Time limit for the query: 2h, 30m, 90s or 90.")] = "1m",
     max_rows: Annotated[
@@ -28,6 +29,6 @@ def sql(
         bench sql "select method, seed, value from run_metric where metric = 'modes_covered'"
     """
     seconds = duration(timeout, "--timeout")
-    columns, found = context.store().table(query, most=max_rows, seconds=seconds)
+    columns, found = bench.store().table(query, most=max_rows, seconds=seconds)
     rows = [dict(zip(columns, row, strict=True)) for row in found]
     return Result([table(rows, columns)], rows)

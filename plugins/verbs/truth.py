@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli import context, options
+from harness.application.bench import Bench
+from harness.cli import options
 from harness.reporting.report import Result, table
 from harness.system.errors import RunError, UsageError
 
@@ -21,6 +22,7 @@ FUNCTION_COLUMNS = ["function", *COLUMNS[1:], "R-hat"]
 
 
 def truth(
+    bench: Bench,
     task: Annotated[
         str,
         typer.Argument(
@@ -46,7 +48,6 @@ def truth(
     """
     from harness.contracts import user_files
     from harness.contracts.reference import Reference
-    from harness.results.ledger.ledger import Ledger
     from harness.runs import truths
     from harness.runs.plan import RunRequest, data_files, expand, parse_settings
     from harness.runs.plugin_metadata import task_facts
@@ -54,7 +55,7 @@ def truth(
     from harness.runs.worker import Job
     from harness.system.files import sealed, write_json
 
-    here, registry, given = context.current(), context.plugins(), parse_settings(settings or [], "--set")
+    registry, given = bench.registry, parse_settings(settings or [], "--set")
     if other := [name for name in given if not name.startswith("task.")]:
         raise UsageError(f"{other[0]}: only settings of the task, task.NAME, matter for its truth")
     hmc = {"schedule": "constant", "schedule.step_size": "1", "run.burn_in": "0", "run.compile": "plain"}
@@ -62,17 +63,17 @@ def truth(
     facts = task_facts(pair.task, spec.task.params)
     if facts["dim"] > LARGEST:
         raise UsageError(f"{spec.task.name} has {facts['dim']:,} coordinates; a truth is computed of {LARGEST} at most")
-    ledger = Ledger(here.results)
+    ledger = bench.ledger
     ledger.check_version()
-    path, record = truths.place(here.results, spec), truths.read(here.results, spec)
+    path, record = truths.place(bench.results, spec), truths.read(bench.results, spec)
     note = f"stored before in {path}; delete it to compute it again"
     if record is None:
         ledger.prepare()
         for file in spec.files():
-            user_files.keep(file, here.results / user_files.FOLDER)
+            user_files.keep(file, bench.results / user_files.FOLDER)
         names = tuple(sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged}))
-        job = Job([spec], here.results, "cpu", "cpu", 1, here.plugins, names, data_files(facts))
-        made = call("plugins.verbs.upkeep.truth:compute", job, draws, listen=lambda _, sent: context.say(sent["text"]))
+        job = Job([spec], bench.results, "cpu", "cpu", 1, bench.plugins, names, data_files(facts))
+        made = call("plugins.verbs.upkeep.truth:compute", job, draws, listen=lambda _, sent: bench.say(sent["text"]))
         record = sealed({"task": spec.task.name, "params": dict(spec.task.params), **made})
         path.parent.mkdir(exist_ok=True)
         write_json(path, record)

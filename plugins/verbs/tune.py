@@ -10,19 +10,19 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli import context, options
-from harness.cli.launch import chosen_devices, execute
+from harness.application.bench import Bench
+from harness.cli import options
 from harness.contracts.randomness import TUNING_SEED
 from harness.reporting.report import Column, Result, Table
 from harness.reporting.scoring.formatting import number
-from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
 from harness.results.spec import MAX_CHAINS
-from harness.runs import local, studies
+from harness.runs import studies
 from harness.runs.plan import Planned, RunRequest, parse_settings, plan
 from harness.runs.plugin_metadata import task_facts
 from harness.runs.settings import find_pair
 from harness.system.errors import UsageError
+from harness.system.text import count
 from plugins.verbs.tuning.objective import objective
 from plugins.verbs.tuning.record import add, record, sources
 from plugins.verbs.tuning.search import TOGETHER, Search, check_installed
@@ -43,14 +43,12 @@ COLUMNS = (
 class _Job:
     """The search of one pair, and the runs of its trials. `__init__` raises the errors that a run of it raises."""
 
-    def __init__(
-        self, asked: RunRequest, metric: str | None, stated: Sequence[str], trials: int, ledger: Ledger
-    ) -> None:
-        registry = context.plugins()
+    def __init__(self, bench: Bench, asked: RunRequest, metric: str | None, stated: Sequence[str], trials: int) -> None:
+        registry = bench.registry
         pair = find_pair(registry, asked.samplers[0], asked.tasks[0])
         limits = space(registry, pair, asked.given, asked.budget, stated)
-        (first,) = plan(registry, replace(asked, seeds=[TUNING_SEED]), ledger)
-        self.asked, self.ledger = asked, ledger
+        (first,) = plan(registry, replace(asked, seeds=[TUNING_SEED]), bench.ledger)
+        self.asked, self.bench = asked, bench
         self.spec, self.together = first.spec, first.max_block
         self.objective = objective(pair.task.name, task_facts(pair.task, first.spec.task.params), metric)
         self.place: studies.Place = (pair.method.name, pair.task.name, pair.protocol["name"])
@@ -70,7 +68,7 @@ class _Job:
                 continue
             given = {**self.asked.given, **trial.values}
             try:
-                runs = plan(context.plugins(), replace(self.asked, seeds=seeds, given=given), self.ledger)
+                runs = plan(self.bench.registry, replace(self.asked, seeds=seeds, given=given), self.bench.ledger)
             except UsageError as error:
                 trial.refused = str(error)
                 continue
@@ -88,7 +86,7 @@ class _Job:
         """Record the objective of the runs that were planned last."""
         for trial in self.search.round:
             for key in trial.keys[len(trial.seen) :]:
-                standing = self.ledger.standing(key)
+                standing = self.bench.ledger.standing(key)
                 result = standing.attempt.result() if standing.attempt and standing.status == Status.DONE else None
                 trial.seen.append(self.objective.loss(result["metrics"]) if result else math.inf)
                 trial.statuses.append(standing.status)
@@ -97,6 +95,7 @@ class _Job:
 
 
 def tune(
+    bench: Bench,
     sampler: options.Samplers,
     task: options.Tasks,
     trials: Annotated[int, typer.Option("--trials", min=1, max=10_000, help="Settings to try for each pair.")] = 30,
@@ -140,26 +139,24 @@ def tune(
         bench tune --sampler sghmc --task mixture5 --space sampler.friction=0.01:1
     """
     check_installed()
-    if (how := context.current().launching) and how.detach:
+    if (how := bench.launching) and how.detach:
         raise UsageError("--detach: a search needs the results of its trials; leave --detach out")
     limit = options.duration(timeout, "--timeout")
-    kind, named = chosen_devices(devices)
-    here, places = context.current(), local.slots(named, workers)
-    ledger = Ledger(here.results)
-    file = studies.path(here.results, study)
+    kind, places = bench.places(devices, workers)
+    file = studies.path(bench.results, study)
     given = parse_settings(settings or [], "--set")
     asked = RunRequest(
         options.some(sampler, "--sampler"), options.some(task, "--task"), [], chains, budget, given, device=kind
     )
     numbers = [TUNING_SEED + k for k in range(seeds)]
     groups = [
-        [_Job(replace(asked, samplers=[one], tasks=[name]), objective_, space_ or [], trials, ledger)
+        [_Job(bench, replace(asked, samplers=[one], tasks=[name]), objective_, space_ or [], trials)
          for one in asked.samplers]
         for name in asked.tasks
     ]  # fmt: skip
     jobs = [job for group in groups for job in group]
-    _print_changed_code(file, jobs)
-    ledger.prepare()
+    _print_changed_code(bench, file, jobs)
+    bench.ledger.prepare()
     found: dict[studies.Place, dict[str, Any]] = {}
     for group in groups:
         size = group[0].together  # of seeds that advance together: stopping between them would save nothing
@@ -168,9 +165,11 @@ def tune(
             for job in group:
                 job.search.ask()
             for stage in stages:
-                context.say(f"{group[0].place[1]}: trial {begun + 1} of {trials}, {context.count(len(stage), 'seed')}")
+                bench.say(f"{group[0].place[1]}: trial {begun + 1} of {trials}, {count(len(stage), 'seed')}")
                 planned = {run.spec.key: run for job in group for run in job.plan(stage)}
-                done = execute([*planned.values()], places, retry=retry, long_is_fine=yes, timeout=limit, draws="none")
+                done = bench.execute(
+                    [*planned.values()], places, retry=retry, long_is_fine=yes, timeout=limit, draws="none"
+                )
                 for job in group:
                     job.replace({key: run.spec.key for key, run in done.instead.items()})
                     job.judge()
@@ -184,12 +183,12 @@ def tune(
     return _result(found, jobs, study, file)
 
 
-def _print_changed_code(file: Path, jobs: Sequence[_Job]) -> None:
+def _print_changed_code(bench: Bench, file: Path, jobs: Sequence[_Job]) -> None:
     """Print the pairs in the study whose code has changed: their trials are run again."""
     known = studies.read(file) if file.is_file() else {}
     for job in jobs:
         if changed := job.place in known and studies.changed_code(known[job.place], sources(job.spec)):
-            context.say(f"{job.name}: the code of the {changed} has changed since its study; the trials are run again")
+            bench.say(f"{job.name}: the code of the {changed} has changed since its study; the trials are run again")
 
 
 def _result(found: Mapping[Any, Mapping[str, Any]], jobs: Sequence[_Job], study: str, file: Path) -> Result:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli import context, options
+from harness.application.bench import Bench
+from harness.cli import options
 from harness.contracts import user_files
 from harness.contracts.registry import registry
 from harness.reporting.report import Result, table
@@ -20,7 +21,7 @@ from harness.results.ledger.heartbeats import ranges
 from harness.results.records import Level, Verification
 from harness.runs.worker import Job
 from harness.system.errors import UsageError
-from harness.system.text import harmless
+from harness.system.text import count, harmless
 
 if TYPE_CHECKING:
     from plugins.verbs.upkeep.verify import Verdict
@@ -29,6 +30,7 @@ COLUMNS = ["method", "task", "protocol", "group", "seeds", "verified", "how"]
 
 
 def verify(
+    bench: Bench,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A results folder, or an exported one.")],
     into: Annotated[
         Path | None, typer.Option("--into", help="Add what is not refused to this exported folder, with its level.")
@@ -63,25 +65,25 @@ def verify(
     limit = options.duration(timeout, "--timeout")
     if into is not None and into.resolve() == folder.resolve():
         raise UsageError(f"--into {into} is the folder that is verified")
-    here, salt = context.current(), salt or secrets.token_hex(8)
+    salt = salt or secrets.token_hex(8)
     with ExitStack() as stack:
         found = stack.enter_context(submitted.opened(folder))
         user_files.FOLDERS.append(folder / user_files.FOLDER)
         if into is not None:
             submitted.refuse_known(found, into)
-        files, notes = here.plugins, [f"runs were chosen by the salt {salt}"] if replays else []
+        files, notes = bench.plugins, [f"runs were chosen by the salt {salt}"] if replays else []
         notes += found.notes
         if execute:
             aside = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-verify-code-")))
             code, more = submitted.code_of(found, aside)
             files, notes = (*files, *code), [*notes, *more]
-            context.say(f"note: {folder} contains {context.count(len(code), 'module')}, whose code is executed now")
+            bench.say(f"note: {folder} contains {count(len(code), 'module')}, whose code is executed now")
         plugins = registry(files)
         names = tuple(sorted({plugin.distribution for plugin in plugins.plugins if plugin.packaged}))
-        job = Job([], here.results, "cpu", "cpu", 1, files, names, timeout=limit)
+        job = Job([], bench.results, "cpu", "cpu", 1, files, names, timeout=limit)
         verifier, rows, verdicts = Verifier(found, job, plugins), rows_of(found), []
         for i, row in enumerate(rows):
-            context.say(f"{i + 1} of {len(rows)}: {row[0]['method']} on {row[0]['task']}")
+            bench.say(f"{i + 1} of {len(rows)}: {row[0]['method']} on {row[0]['task']}")
             verdicts.append(verifier.verdict(row, salt, replays))
         if into is not None:
             levels = {k: v for one in verdicts if not one.refused for k, v in one.records(salt).items()}
@@ -91,7 +93,7 @@ def verify(
                 return {attempt: one for attempt, one in levels.items() if attempt not in found.refused}
 
             fresh, written, kept = export(found.store, into, taken)
-            done = f"{context.count(fresh, 'attempt')} taken into {into}: {written} shards written, {kept} left"
+            done = f"{count(fresh, 'attempt')} taken into {into}: {written} shards written, {kept} left"
             notes.append(done)
     left = [(one, [row for row in one.attempts if row["attempt"] not in found.refused]) for one in verdicts]
     answer = _answer([replace(one, attempts=rows) for one, rows in left if rows], found.refused, notes)

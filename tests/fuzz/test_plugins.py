@@ -10,6 +10,7 @@ import sys
 import tempfile
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fuzz.budget import PROFILE, cases
@@ -242,4 +243,4 @@ def test_pages_of_classes_that_do_harm_are_shown(site):
     with importable(site), contextlib.redirect_stderr(io.StringIO()):
         registry = Registry()
         for name in HARMFUL:
-            assert show._record("sampler", name.lower(), registry)["name"] == name.lower()
+            assert show._record(SimpleNamespace(registry=registry), "sampler", name.lower())["name"] == name.lower()

@@ -12,7 +12,8 @@ from fuzz.running import ends_well
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.cli.launch import chosen_devices
+from harness.application.bench import Bench
+from harness.application.launch import chosen_devices
 from harness.cli.options import request
 from harness.contracts.registry import registry
 from harness.runs import plugin_metadata
@@ -67,7 +68,7 @@ def test_seeds_are_whole_numbers_or_refused(text):
 @given(st.one_of(words, st.text("cuda:0123456789, ", max_size=12)))
 def test_devices_are_those_that_there_are_or_refused(text):
     with contextlib.suppress(UsageError):
-        kind, named = chosen_devices(text)
+        kind, named = chosen_devices(Bench(), text)
         assert kind in {"cpu", "cuda"}
         assert all(device == "cpu" or int(device.partition(":")[2]) >= 0 for device in named)
 

@@ -12,7 +12,7 @@ import harness
 from harness.contracts.registry import KINDS, registry
 
 HOME = Path(harness.__file__).parent
-ORDER = ("system", "analysis", "contracts", "engine", "results", "runs", "reporting", "cli")
+ORDER = ("system", "analysis", "contracts", "engine", "results", "runs", "reporting", "application", "cli")
 """Each imports only those before it. An import for types counts."""
 OUTSIDE = ("plugins", "tasks", "reports", "tests")
 PUBLIC_ONLY = ("reports", "tasks")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli import context
+from harness.application.bench import Bench
 from harness.cli.pages.offers import sampler
 from harness.contracts.registry import Registry, load
 from harness.reporting.rendering import render
@@ -114,6 +114,7 @@ def picture(record: Mapping[str, Any]) -> bytes:
 
 
 def docs(
+    bench: Bench,
     folder: Annotated[Path, typer.Argument(help="Folder for the pages.")] = HOME,
     distribution: Annotated[str, typer.Option(help="Distribution with the samplers.")] = OWN,
 ) -> Result:
@@ -129,7 +130,7 @@ def docs(
     is_own = readme.exists() and any(mark in readme.read_text("utf-8", "replace") for mark in (MARK, OLD_MARK))
     if readme.exists() and not is_own:
         raise UsageError(f"{readme} was not written by `bench docs`; choose another folder")
-    found = records(context.plugins(), distribution)
+    found = records(bench.registry, distribution)
     if not found:
         raise UsageError(f"{distribution} offers no sampler, nothing was written; `bench plugins` says why")
     files = {name: text.encode() for name, text in texts(found).items()}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.cli import context
+from harness.application.bench import Bench
 from harness.reporting.report import Result
 from harness.results.records import Status
 from harness.results.store import Store
@@ -33,6 +33,7 @@ SHOWN = 5
 
 
 def conclude(
+    bench: Bench,
     suite: Suite,
     entries: Sequence[SuiteCommand],
     left_out: Sequence[LeftOut],
@@ -46,11 +47,11 @@ def conclude(
 
     The exit code is 5 if a row became worse, otherwise `ended`, or 3 if that is 0 and a report could not be made.
     """
-    store = _store(entries)
+    store = _store(bench, entries)
     tonight, skipped = observe(suite.digest, entries, store), skipped_rows(entries)
-    history = History(context.current().results, suite.name)
+    history = History(bench.results, suite.name)
     for note in history.notes:
-        context.say(f"note: {note}")
+        bench.say(f"note: {note}")
     last, recorded = history.last(tonight), history.again(tonight)
     accepted = accept or (recorded is not None and recorded.accepted)
     found = changes(last, tonight, skipped)
@@ -61,14 +62,14 @@ def conclude(
     section = Section("night", "what changed since the last night, and the runs", own)
     compared = [("compared with the night of", _minute(last.recorded))] if last else []
     site = Site(suite.name, words, tone, lead, [*about(store), *compared], section)
-    registry, chosen = context.plugins(), reports.names(context.plugins(), suite.reports)
-    lines = [timeline(context.current().results, suite.name, context.store(), tonight)]
+    registry, chosen = bench.registry, reports.names(bench.registry, suite.reports)
+    lines = [timeline(bench.results, suite.name, bench.store(), tonight)]
     digest = made_from(site, chosen, lines, store, registry)
     problems: dict[str, str] = {}
     if not (current := folder.is_current(out, digest)):
         problems = publish(site, chosen, lines, store, registry, out, digest)
     for name, problem in problems.items():
-        context.say(f"report {name} could not be created: {problem}")
+        bench.say(f"report {name} could not be created: {problem}")
     if not open_runs:
         history.record(settled(last, tonight, found, accepted=accepted))
     sentences = "\n".join(plain(tables.sentence(change)) for change in tables.told(found)) if last else ""
@@ -78,12 +79,12 @@ def conclude(
     return Result([sentences] if sentences else [], records, notes=[note], exit_code=code, changed=True)
 
 
-def _store(entries: Sequence[SuiteCommand]) -> Store:
+def _store(bench: Bench, entries: Sequence[SuiteCommand]) -> Store:
     """Return the store, with new results ingested, as if it contained only the suite's runs."""
     keys = [p.spec.key for entry in entries for p in entry.planned if p.spec.key not in entry.skipped]
-    store = Selection(context.current().results, keys)
-    for note in store.refresh(context.plugins().papers()):
-        context.say(f"note: {note}")
+    store = Selection(bench.results, keys)
+    for note in store.refresh(bench.registry.papers()):
+        bench.say(f"note: {note}")
     return store
 
 

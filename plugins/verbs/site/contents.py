@@ -15,12 +15,12 @@ from typing import Any
 
 from markupsafe import escape
 
-from harness.cli import context
 from harness.reporting.rendering import FORMATS, SUFFIXES, figures, render, web
 from harness.reporting.report import Column, Figure, Table
 from harness.reporting.scoring.formatting import number
 from harness.system.errors import BenchError
-from harness.system.text import harmless
+from harness.system.streams import say
+from harness.system.text import count, harmless
 from plugins.verbs.site import charts
 from plugins.verbs.site.folder import INDEX
 from plugins.verbs.site.model import Field, Row, Section, Site
@@ -90,7 +90,7 @@ def contents(site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
     shown: list[Section] = []
     for section in [*([site.changes] if site.changes else []), *site.sections]:
         if section.result.figures:
-            progress(f"drawing {context.count(len(section.result.figures), 'figure')} of {section.name}")
+            progress(f"drawing {count(len(section.result.figures), 'figure')} of {section.name}")
         whole, own, pictures[section.name] = _made(section, site)
         if not whole.empty:
             shown.append(whole)
@@ -157,7 +157,7 @@ def _overviews(site: Site, pictures: Mapping[str, Sequence[Picture]]) -> Pages:
 def progress(message: str) -> None:
     """Print a message about a step that takes long, if stderr is a terminal."""
     if sys.stderr.isatty():
-        context.say(message)
+        say(message)
 
 
 def described(error: BaseException) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import context
+from harness.application.bench import Bench
 from harness.reporting.report import Result
 from harness.system.errors import PluginError
 from harness.system.text import words
@@ -19,6 +19,7 @@ from plugins.verbs.site.nights import timeline
 
 
 def site(
+    bench: Bench,
     out: Annotated[Path, typer.Option("--out", help="Folder for the pages.")],
     report: Annotated[
         list[str] | None, typer.Option(help="Only these reports, a,b,c; default: all but those that take minutes.")
@@ -32,12 +33,12 @@ def site(
         bench site --out pages
         bench site --out pages --report leaderboard,coverage
     """
-    registry, results = context.plugins(), context.current().results
+    registry, results = bench.registry, bench.results
     chosen = reports.names(registry, words(report) if report else None)
     for name in chosen:
         registry.find("reports", name)
     folder.check_folder(out, results.name)
-    store = context.store()
+    store = bench.store()
     lines = [timeline(results, name, store) for name in history.suites(results)]
     planned = Site(results.name, facts=about(store))
     digest = made_from(planned, chosen, lines, store, registry)

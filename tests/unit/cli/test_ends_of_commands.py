@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import context
 from harness.cli.app import run
+from harness.contracts.registry import registry
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
@@ -109,7 +109,7 @@ def test_a_plan_says_which_runs_have_a_checkpoint(tmp_path, capsys):
     ledger = Ledger(tmp_path)
     ledger.prepare()
     asked = request(["sgld"], ["mixture5"], "0", None, "smoke", None, None, None)
-    [item] = plan(context.plugins(), asked, ledger)
+    [item] = plan(registry(), asked, ledger)
     attempt = Attempt.create(ledger.runs, item.spec, {"id": "e"})
 
     def why():
@@ -127,17 +127,15 @@ def test_a_plan_says_which_runs_have_a_checkpoint(tmp_path, capsys):
 
 
 def test_a_plan_names_the_nearest_finished_run(tmp_path, capsys):
-    from harness.cli import plan as verb
     from harness.cli.options import request
     from harness.runs.plan import plan
 
     ledger = Ledger(tmp_path)
     ledger.prepare()
-    [item] = plan(context.plugins(), request(["sgld"], ["mixture5"], "0", None, "smoke", None, None, None), ledger)
+    [item] = plan(registry(), request(["sgld"], ["mixture5"], "0", None, "smoke", None, None, None), ledger)
     attempt = Attempt.create(ledger.runs, item.spec, {"id": "e"})
 
     def why():
-        verb._ended.cache_clear()
         assert run(["--results", str(tmp_path), *PLAN, "--chains", "3", "--json"]) == 0
         return json.loads(capsys.readouterr().out)[0]["why"]
 

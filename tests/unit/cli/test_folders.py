@@ -150,10 +150,10 @@ def test_run_with_nothing_missing_needs_no_write(tmp_path):
 
 
 def test_a_plan_with_nothing_missing_does_not_prepare_the_folder(monkeypatch):
-    from harness.cli import launch
+    from harness.application.bench import Bench
 
     monkeypatch.setattr(Ledger, "prepare", lambda _: pytest.fail("it prepares the folder"))
-    assert launch.execute([], [], retry=False, long_is_fine=False).exit_code == 0
+    assert Bench().execute([], [], retry=False, long_is_fine=False).exit_code == 0
 
 
 def test_user_path_leaves_other_paths_alone():

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from harness import UsageError
-from harness.cli import launch
+from harness.application import launch
 from harness.cli.app import run
 from harness.contracts.registry import registry
 from harness.runs.plan import MAX_SEEDS, RunRequest, expand, parse_seeds, size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.cli import plan
+from harness.application import forecast
 from harness.contracts.registry import registry
 from harness.results.ledger.ledger import Ledger
 from harness.runs.plan import RunRequest
@@ -12,7 +12,7 @@ from harness.runs.plan import plan as make_plan
 
 
 @pytest.fixture
-def estimate(tmp_path, monkeypatch):
+def estimate(tmp_path):
     """Estimate of a run from one of width 16 and batch 32 that took 2 s and 10 ms a step, over the exact one."""
 
     def planned(seeds=(0,), chains=1, budget="steps=1000", **params):
@@ -21,14 +21,17 @@ def estimate(tmp_path, monkeypatch):
         return make_plan(registry(()), request, Ledger(tmp_path))
 
     def told(seeds=(0,), **settings):
-        return plan._estimate(planned(seeds, **settings)[0], len(seeds))
+        return forecast._estimate(registry(()), ended, planned(seeds, **settings)[0], len(seeds))
 
     (item,) = planned()
-    pace = plan._Pace(
-        1, 1000, plan._kept_at_most(item.spec.canonical()), item.passes / 1000, 2.0, 9e-3, 1e-3 * item.spec.thin
+    pace = forecast._Pace(
+        1, 1000, forecast._kept_at_most(item.spec.canonical()), item.passes / 1000, 2.0, 9e-3, 1e-3 * item.spec.thin
     )
     record = {**item.spec.canonical(), "method": "sghmc"}
-    monkeypatch.setattr(plan, "_ended", lambda _: [plan._Ended(("sghmc", "landsat", 9), record, "done", pace)])
+
+    def ended():
+        return [forecast._Ended(("sghmc", "landsat", 9), record, "done", pace)]
+
     return told
 
 

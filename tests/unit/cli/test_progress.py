@@ -6,8 +6,9 @@ from types import SimpleNamespace as Record
 import pytest
 from rich.console import Console
 
-from harness.cli import progress
-from harness.cli.progress import Progress
+from harness.application import progress
+from harness.application.bench import Bench
+from harness.application.progress import Progress
 
 METHODS = ("sgld", "relativistic-sghmc-with-a-long-name")
 
@@ -42,7 +43,7 @@ def lines(shown, width=80, height=24):
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 def test_every_line_fits_and_names_its_block(width):
-    shown = Progress(jobs(), 2)
+    shown = Progress(Bench(), jobs(), 2)
     assert lines(shown, width)[0].startswith("0 of 6 runs")
     for k in range(2):
         advance(shown, k, 500)
@@ -55,14 +56,14 @@ def test_every_line_fits_and_names_its_block(width):
 
 
 def test_the_steps_of_a_warm_start_count():
-    shown = Progress(jobs(1))
+    shown = Progress(Bench(), jobs(1))
     advance(shown, 0, 1200, steps=1600)
     assert shown.seconds_left() == pytest.approx(4)
     assert "75%" in lines(shown)[1]
 
 
 def test_blocks_that_do_not_fit_are_counted_and_finished_ones_are_gone():
-    shown = Progress(jobs(40), 40)
+    shown = Progress(Bench(), jobs(40), 40)
     for k in range(40):
         advance(shown, k, 10 * (k + 1))
     found = lines(shown, 80, 12)
@@ -77,7 +78,7 @@ def test_blocks_that_do_not_fit_are_counted_and_finished_ones_are_gone():
 
 
 def test_diverged_and_failed_runs_are_marked(capsys):
-    shown = Progress(jobs(), 2)
+    shown = Progress(Bench(), jobs(), 2)
     advance(shown, 0, 500)
     where = {"key": "0-0", "method": "sgld", "task": "mixture25", "seed": 0, "chain": 1, "step": 7, "block": "0-0"}
     shown.listen("diverged", where)
@@ -92,7 +93,7 @@ def test_diverged_and_failed_runs_are_marked(capsys):
 
 
 def test_a_worker_that_died_is_no_longer_shown():
-    shown = Progress(jobs(), 2)
+    shown = Progress(Bench(), jobs(), 2)
     advance(shown, 0, 500)
     shown.listen("died", {"message": "a worker exited unexpectedly", "block": "0-0"})
     assert len(lines(shown)) == 1
@@ -101,7 +102,7 @@ def test_a_worker_that_died_is_no_longer_shown():
 def test_the_time_left_knows_slow_methods_and_what_blocks_take_besides_their_steps(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    shown = Progress(jobs(6), 2)
+    shown = Progress(Bench(), jobs(6), 2)
     assert shown.seconds_left() is None
     now[0] = 12.0
     advance(shown, 0, 1000, rate=100.0)  # sgld: 10 s
@@ -112,13 +113,13 @@ def test_the_time_left_knows_slow_methods_and_what_blocks_take_besides_their_ste
     assert shown.seconds_left() == pytest.approx((90 + 2 * 10 + 2 * 100 + 4 * besides) / 2)
     advance(shown, 1, 100, rate=0.1)  # one block is longer than all others together
     assert shown.seconds_left() >= 9000
-    assert Progress(jobs(1), 2).workers == 1
+    assert Progress(Bench(), jobs(1), 2).workers == 1
 
 
 def test_a_log_gets_a_line_a_minute(monkeypatch, capsys):
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    with Progress(jobs(), 1) as shown:
+    with Progress(Bench(), jobs(), 1) as shown:
         for second in range(130):
             now[0] = float(second)
             advance(shown, 0, second + 1, rate=1.0)
@@ -130,7 +131,7 @@ def test_a_log_gets_a_line_a_minute(monkeypatch, capsys):
 
 
 def test_a_warning_that_several_blocks_have_is_shown_once(capsys):
-    shown = Progress(jobs())
+    shown = Progress(Bench(), jobs())
     for text in ("one", "two", "one"):
         shown.listen("warning", {"text": text})
     assert capsys.readouterr().err.splitlines() == ["warning: one", "warning: two"]

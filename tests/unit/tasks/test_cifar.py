@@ -11,7 +11,7 @@ import pytest
 from support import make_loop, run_loop
 
 import harness.contracts.data
-from harness.cli.launch import shortened
+from harness.application.launch import shortened
 from harness.contracts.data import DataFile, digest, fetch
 from harness.contracts.registry import load, registry
 from harness.runs.plan import RunRequest, expand

@@ -1,32 +1,29 @@
-"""Results in Python: `harness.load()` reads a results folder into frames, arrays, reports and figures."""
+"""Results in Python: a results folder as frames, arrays, reports and figures."""
 
 from __future__ import annotations
 
 import functools
 import io
-import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.application.application import Application
 from harness.contracts.randomness import TUNING_SEED
-from harness.contracts.registry import registry as all_plugins
+from harness.contracts.registry import load as load_target
 from harness.reporting import draws
 from harness.reporting.rendering import figures
 from harness.reporting.report import Result
 from harness.reporting.requests import FILTERS, build, find_report, request_for, why_empty
-from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store, store_of
 from harness.system.errors import DataError, UsageError
-from harness.system.files import user_path
-from harness.system.text import words
+from harness.system.text import count, words
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from harness.contracts.registry import Registry
     from harness.reporting.draws import Draws
     from harness.reporting.report import Figure, Request
 
@@ -61,26 +58,35 @@ def load(path: str | Path | None = None, *, plugins: Sequence[str] = (), **filte
     Problems in single runs are warnings. Raises `DataError` if the folder does not exist or a newer version wrote it,
     `UsageError` for an unknown name. A database of another version is not changed, and the runs are read instead.
     """
-    folder = user_path(path or os.environ.get("BENCH_RESULTS") or "bench-results").absolute()
-    Ledger(folder).check_version()
-    if not folder.is_dir():
-        raise DataError(f"there is no results folder {folder}; `bench run` makes one, in ./bench-results by default")
-    store, registry = store_of(folder), all_plugins(tuple(plugins))
-    for note in store.refresh(registry.papers(), replace=False):
-        warnings.warn(note, stacklevel=2)
-    return Results(store, registry, request_for(store, registry, _words(filters)))
+    from harness.application.bench import Bench
+
+    return Bench(path, plugins=plugins).load(**filters)
+
+
+def selected(app: Application, filters: Mapping[str, Filter]) -> Results:
+    """Return the runs of a results folder that filters select; raises what `load` raises."""
+    app.ledger.check_version()
+    if not app.results.is_dir():
+        raise DataError(
+            f"there is no results folder {app.results}; `bench run` makes one, in ./bench-results by default"
+        )
+    store = store_of(app.results)
+    for note in store.refresh(app.registry.papers(), replace=False):
+        warnings.warn(note, stacklevel=3)
+    return Results(app, store, request_for(store, app.registry, _words(filters)))
 
 
 class Results:
-    """The runs of a results folder that `harness.load` selected."""
+    """The runs of a results folder that `Bench.run`, `Bench.load` or `harness.load` selected."""
 
-    def __init__(self, store: Store, registry: Registry, request: Request) -> None:
+    def __init__(self, app: Application, store: Store, request: Request) -> None:
         self.path = store.results
-        self._store, self._registry, self._request = store, registry, request
+        self._app, self._store, self._request = app, store, request
+        self._registry = app.registry
 
     def __repr__(self) -> str:
         counts = {"run": len(self.runs), **{name: self.runs[name].n_unique() for name in ("method", "task")}}
-        return f"{self.path}: " + ", ".join(f"{n} {noun}{'' if n == 1 else 's'}" for noun, n in counts.items())
+        return f"{self.path}: " + ", ".join(count(n, noun) for noun, n in counts.items())
 
     @functools.cached_property
     def runs(self) -> pl.DataFrame:
@@ -109,6 +115,17 @@ class Results:
         request = self._narrowed(filters, metric)
         result = build(find_report(self._registry, name), name, self._store, request)
         return replace(result, notes=[*result.notes, *why_empty(result, name, self._store, request)])
+
+    def compare(self, a: str, b: str, *, metric: str | Iterable[str] | None = None) -> Result:
+        """Compare two rows of these tasks, paired by seed, as `bench compare A B` does.
+
+        a, b    methods, labels of rows, or the beginning of group keys
+        metric  the metrics; default: the joint error, data passes to low error, and the primary metric
+        """
+        tasks = [f"{row['task']}@{row['protocol']}" for row in self.runs.unique(("task", "protocol")).to_dicts()]
+        verb = load_target(self._registry.target("verbs", "compare"))
+        compared: Result = verb(self._app, a, b, task=tasks, metric=words(metric) or None)
+        return compared
 
     def figures(self, report: str, *, metric: str | None = None, **filters: Filter) -> dict[str, Any]:
         """Return the figures of a report as matplotlib Figures, by name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import sys
 import time
 from collections.abc import Sequence
@@ -9,10 +10,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from harness.cli import context
-from harness.cli.context import count, say, span
+from harness.application.application import Application
 from harness.results.records import FINAL, Status
-from harness.system.text import harmless
+from harness.system.text import count, harmless, span
 
 if TYPE_CHECKING:
     import rich.live
@@ -50,7 +50,8 @@ class Block:
 class Progress:
     """The receiver of the workers' messages. A context manager, because a terminal's lines are removed at the end."""
 
-    def __init__(self, jobs: Sequence[Job], workers: int = 1) -> None:
+    def __init__(self, app: Application, jobs: Sequence[Job], workers: int = 1) -> None:
+        self.app = app
         self.blocks: list[Block] = []
         self.block: dict[str, Block] = {}
         self.seed = {spec.key: spec.seed for job in jobs for spec in job.specs}
@@ -64,9 +65,15 @@ class Progress:
         self.printed: set[str] = set()
         self.began = self.printed_at = time.monotonic()
         self.live: rich.live.Live | None = None
+        self.output: Any = None
+        self.drawn_at = 0.0
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty():
+        if in_notebook():
+            from IPython.display import display
+
+            self.output = display({"text/plain": ""}, raw=True, display_id=True)
+        elif sys.stderr.isatty():
             from rich.console import Console
             from rich.live import Live
 
@@ -86,9 +93,17 @@ class Progress:
     ) -> None:
         if self.live:
             self.live.stop()
+        if self.output:
+            self.output.update({"text/plain": ""}, raw=True)
 
     def listen(self, kind: str, payload: dict[str, Any]) -> None:
         """Record a worker's message, and print it if the user must know it."""
+        self._record(kind, payload)
+        if self.output and time.monotonic() - self.drawn_at > 1 / REFRESH:
+            self.drawn_at = time.monotonic()
+            self.output.update({"text/html": self.html(), "text/plain": self.summary()}, raw=True)
+
+    def _record(self, kind: str, payload: dict[str, Any]) -> None:
         if kind == "progress":
             self._advance(payload)
         elif kind == "warning":
@@ -105,7 +120,7 @@ class Progress:
         elif kind in ("finished", "uncompiled"):
             self._finish(payload)
         elif kind == "device lost":
-            say(f"lost {payload['message']}; it is not used again, and its runs continue on other devices")
+            self.app.say(f"lost {payload['message']}; it is not used again, and its runs continue on other devices")
         elif kind in ("held", "failed", "died", "stopping"):
             if payload["message"] not in self.printed:  # several blocks may fail for the same reason
                 self.printed.add(payload["message"])
@@ -159,9 +174,8 @@ class Progress:
             meter = ProgressBar(1.0, share, bar, complete_style="cyan", finished_style="green")
             grid.add_row(label, meter, f"{share:4.0%}", *([speed] if width >= WIDE else []), left)
 
-        done = sum(b.runs * (b.position / max(b.steps, 1) if b.open else 1.0) for b in self.blocks)
         left = self.seconds_left()
-        add(self.summary(), done / max(len(self.block), 1), "" if left is None else f"{span(left)} left")
+        add(self.summary(), self.share_done(), "" if left is None else f"{span(left)} left")
         running = [block for block in self.blocks if block.running and block.open]
         most = max(1, height - 3)  # without the lines of the total, of the number of more blocks, and of the cursor
         for block in running[:most]:
@@ -169,6 +183,18 @@ class Progress:
         if len(running) > most:
             grid.add_row(Text(f"  and {count(len(running) - most, 'more block')} of runs"))
         return grid
+
+    def share_done(self) -> float:
+        """Return the share of all steps that is done."""
+        done = sum(b.runs * (b.position / max(b.steps, 1) if b.open else 1.0) for b in self.blocks)
+        return done / max(len(self.block), 1)
+
+    def html(self) -> str:
+        """Return bars for all runs and for each running block, as a notebook shows them."""
+        running = [block for block in self.blocks if block.running and block.open]
+        bars = [(self.summary(), self.share_done()), *((_label(b), b.position / max(b.steps, 1)) for b in running)]
+        lines = (f'<div><progress value="{share:.4f}"></progress> {html.escape(label)}</div>' for label, share in bars)
+        return "".join(lines)
 
     def _finish(self, payload: dict[str, Any]) -> None:
         key = payload["key"]
@@ -182,7 +208,7 @@ class Progress:
 
     def _trace(self, text: str | None) -> None:
         """Print the traceback of a worker's error once, if the command has --debug."""
-        if text and context.current().debug and text not in self.printed:
+        if text and self.app.debug and text not in self.printed:
             self.printed.add(text)
             self._print(text)
 
@@ -191,9 +217,9 @@ class Progress:
         block.running = True
         for name in ("position", "steps", "rate", "seconds", "step_size"):  # steps: with those of a warm start
             setattr(block, name, payload[name])
-        if not self.live and time.monotonic() - self.printed_at > LINE_SECONDS:
+        if not (self.live or self.output) and time.monotonic() - self.printed_at > LINE_SECONDS:
             self.printed_at = time.monotonic()
-            say(
+            self.app.say(
                 f"{self.summary()}, {span(self.seconds_left())} left; {_label(block)}: step {block.position} of "
                 f"{block.steps}, {block.rate:,.0f} steps/s, {_left(block)} left, step size {block.step_size:.3g}"
             )
@@ -202,7 +228,13 @@ class Progress:
         if self.live:
             self.live.console.print(harmless(text, "\n\t"), style=style, markup=False, highlight=False)
         else:
-            say(text)
+            self.app.say(text)
+
+
+def in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
 
 
 def _label(block: Block) -> str:

@@ -1,21 +1,22 @@
-"""Execute a plan, for `bench run`, `bench nightly` and `bench reproduce`."""
+"""Execute a plan, and check what a command asks for before it is planned."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from harness.cli import context, jobs
-from harness.cli.progress import Progress
+from harness.application import jobs
+from harness.application.application import Application
+from harness.application.progress import Progress
 from harness.contracts import user_files
 from harness.contracts.data import DataFile, locate
 from harness.contracts.launcher import Launcher
 from harness.engine.stepping.execution_mode import LARGE
 from harness.results.environment import gpus
 from harness.results.ledger.heartbeats import ranges
-from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
 from harness.results.spec import RunSpec, from_record
 from harness.runs import local, plugin_metadata, uncompiled
@@ -24,6 +25,7 @@ from harness.runs.plan import Planned, RunRequest, size
 from harness.runs.worker import Job
 from harness.system.errors import DataError, UsageError
 from harness.system.files import read_json
+from harness.system.text import count
 
 MANY_RUNS = 1000
 """Number of runs above which the plan is announced, because planning takes over a second."""
@@ -32,6 +34,7 @@ MAX_LINES = 10
 
 
 def execute(
+    app: Application,
     planned: Sequence[Planned],
     places: Sequence[local.Place],
     *,
@@ -45,69 +48,73 @@ def execute(
     Runs that are to be compiled only because no setting says otherwise, and cannot be, are executed as plain ones.
     `timeout` is the time limit of a block of runs in seconds. `draws` says which draws are kept on disk.
     """
-    here, chosen = context.current(), jobs.chosen()
-    before = _done_as_plain(planned, draws) if chosen else {}
+    chosen = jobs.chosen(app)
+    before = _done_as_plain(app, planned, draws) if chosen else {}
     planned = [before.get(p.spec.key, p) for p in planned]
     missing = [p for p in planned if not (p.standing.done(draws) or (p.standing.failed and not retry))]
     if missing:  # after the plan, so that a refused command makes no folder
-        Ledger(here.results).prepare()
-    _print_done_before(planned, missing, retry=retry)
+        app.ledger.prepare()
+    _print_done_before(app, planned, missing, retry=retry)
     outcome = local.LaunchSummary()
     if missing and draws == "all":
-        _print_size(missing)
+        _print_size(app, missing)
     if missing:
         for file in dict.fromkeys(file for p in missing for file in p.spec.files()):
-            user_files.keep(file, here.results / user_files.FOLDER)
-        distributions = tuple(sorted({plugin.distribution for plugin in context.plugins().plugins if plugin.packaged}))
-        blocks = local.jobs(missing, here.results, here.plugins, distributions, local.side_by_side(places))
+            user_files.keep(file, app.results / user_files.FOLDER)
+        distributions = tuple(sorted({plugin.distribution for plugin in app.registry.plugins if plugin.packaged}))
+        blocks = local.jobs(missing, app.results, app.plugins, distributions, local.side_by_side(places))
         blocks = [replace(block, timeout=timeout, retry=retry, draws=draws) for block in blocks]
         if chosen:
-            outcome = _submit(*chosen, missing, blocks, len(places), draws)
+            outcome = _submit(app, *chosen, missing, blocks, len(places), draws)
         else:
             try:
-                with Progress(blocks, len(places)) as progress:
+                with Progress(app, blocks, len(places)) as progress:
                     outcome = local.launch(blocks, places, progress.listen, long_is_fine=long_is_fine)
             except (KeyboardInterrupt, local.PreemptedError):
-                _print_unfinished(missing)
+                _print_unfinished(app, missing)
                 raise
     outcome.instead = before
     if outcome.detached:
         return outcome
-    if instead := _plain(missing, outcome, elsewhere=chosen is not None):
+    if instead := _plain(app, missing, outcome, elsewhere=chosen is not None):
         again = execute(
-            [*instead.values()], places, retry=retry, long_is_fine=long_is_fine, timeout=timeout, draws=draws
+            app, [*instead.values()], places, retry=retry, long_is_fine=long_is_fine, timeout=timeout, draws=draws
         )
         outcome.statuses |= again.statuses
         outcome.failures += again.failures
         outcome.instead, outcome.detached = before | instead, again.detached
         missing = [p for p in missing if p.spec.key not in instead]
     if missing or not instead:
-        context.say(f"results in {here.results}: {ended(missing, outcome.statuses)}")
+        app.say(f"results in {app.results}: {ended(missing, outcome.statuses)}")
     return outcome
 
 
-def _plain(missing: Sequence[Planned], outcome: LaunchSummary, *, elsewhere: bool) -> dict[str, Planned]:
+def _plain(
+    app: Application, missing: Sequence[Planned], outcome: LaunchSummary, *, elsewhere: bool
+) -> dict[str, Planned]:
     """Return the plain runs for those that were not compiled, by the keys of these. The reasons are kept.
 
     `elsewhere` says that the workers were on other machines, whose compilers are not the one of this machine.
     """
-    ledger, found = Ledger(context.current().results), {}
+    found = {}
     for item in missing:
         if said := outcome.uncompiled.get(item.spec.key):
             lasting = said["scope"] == "step" or (said["scope"] == "compiler" and not elsewhere)
             uncompiled.keep(item.spec, said["reason"], lasting=lasting)
             spec = uncompiled.in_mode(item.spec, "plain")
-            found[item.spec.key] = replace(item, spec=spec, standing=ledger.standing(spec.key), lacks=said["reason"])
+            found[item.spec.key] = replace(
+                item, spec=spec, standing=app.ledger.standing(spec.key), lacks=said["reason"]
+            )
     return found
 
 
-def _done_as_plain(planned: Sequence[Planned], draws: str) -> dict[str, Planned]:
+def _done_as_plain(app: Application, planned: Sequence[Planned], draws: str) -> dict[str, Planned]:
     """Return the plain runs that were done for runs that other machines could not compile, by the keys of these."""
-    ledger, found = Ledger(context.current().results), {}
+    found = {}
     for item in planned:
         if not item.standing.cached and item.spec.execution.compile != "plain":
             spec = uncompiled.in_mode(item.spec, "plain")
-            standing = ledger.standing(spec.key)
+            standing = app.ledger.standing(spec.key)
             stored = standing.done(draws) and standing.attempt and read_json(standing.attempt.path / "spec.json")
             if stored and uncompiled.asked_mode(from_record(stored)) is None:
                 found[item.spec.key] = replace(item, spec=spec, standing=standing)
@@ -115,85 +122,88 @@ def _done_as_plain(planned: Sequence[Planned], draws: str) -> dict[str, Planned]
 
 
 def _submit(
-    name: str, launcher: Launcher, missing: Sequence[Planned], blocks: Sequence[Job], places: int, draws: str
+    app: Application,
+    name: str,
+    launcher: Launcher,
+    missing: Sequence[Planned],
+    blocks: Sequence[Job],
+    places: int,
+    draws: str,
 ) -> LaunchSummary:
     """Submit the runs that are not under way, and wait for all of them unless the command has --detach."""
     from harness.runs import remote
 
-    here = context.current()
-    ledger = Ledger(here.results)
-    found = remote.submit(name, launcher, blocks, ledger, jobs.make)
+    found = remote.submit(name, launcher, blocks, app.ledger, functools.partial(jobs.make, app))
     if found:  # otherwise another command has finished the runs
         names = ", ".join([job.name for job in found[:MAX_LINES]] + ["..."] * (len(found) > MAX_LINES))
-        context.say(f"{context.count(len(found), f'{name} job')}: {names}")
-    leave = f"the same command waits for the jobs, `bench status` shows them, `bench cancel` ends them ({here.results})"
-    if here.launching and here.launching.detach:
-        context.say(leave)
+        app.say(f"{count(len(found), f'{name} job')}: {names}")
+    leave = f"the same command waits for the jobs, `bench status` shows them, `bench cancel` ends them ({app.results})"
+    if app.launching and app.launching.detach:
+        app.say(leave)
         return LaunchSummary(detached=True)
     try:
-        with Progress(blocks, places) as progress:
-            outcome = remote.follow(found, ledger, progress.listen, {p.spec.key for p in missing}, draws)
+        with Progress(app, blocks, places) as progress:
+            outcome = remote.follow(found, app.ledger, progress.listen, {p.spec.key for p in missing}, draws)
     except KeyboardInterrupt:
-        context.say(leave)
+        app.say(leave)
         raise
     return outcome
 
 
-def _print_unfinished(missing: Sequence[Planned]) -> None:
+def _print_unfinished(app: Application, missing: Sequence[Planned]) -> None:
     """Print the step from which the same command resumes each unfinished run."""
-    ledger = Ledger(context.current().results)
     begun: dict[tuple[str, str, int, int], list[int]] = {}
     left = 0
     for spec in (p.spec for p in missing):
-        standing = ledger.standing(spec.key)
+        standing = app.ledger.standing(spec.key)
         left += not (standing.cached or standing.failed)
         if standing.unfinished:
             step = standing.unfinished.last_step()
             begun.setdefault((spec.method, spec.task.name, step, spec.steps), []).append(spec.seed)
     anew = left - sum(map(len, begun.values()))
     for (method, task, step, steps), seeds in [*begun.items()][:MAX_LINES]:
-        context.say(f"{method} on {task}, seed{'s' * (len(seeds) > 1)} {ranges(seeds)}: from step {step} of {steps}")
+        app.say(f"{method} on {task}, seed{'s' * (len(seeds) > 1)} {ranges(seeds)}: from step {step} of {steps}")
     more = [f"{len(begun) - MAX_LINES} more lines like these"] if len(begun) > MAX_LINES else []
-    context.say("; ".join([*more, f"{context.count(left, 'run')} left, {anew} of them not started"]))
+    app.say("; ".join([*more, f"{count(left, 'run')} left, {anew} of them not started"]))
 
 
-def _print_size(missing: Sequence[Planned]) -> None:
+def _print_size(app: Application, missing: Sequence[Planned]) -> None:
     from harness.runs.resume import kept_bytes  # imports torch
 
     size = sum(kept_bytes(p.spec) for p in missing)
-    context.say(f"all kept draws of {context.count(len(missing), 'run')}: {size / 2**20:,.0f} MiB on disk")
+    app.say(f"all kept draws of {count(len(missing), 'run')}: {size / 2**20:,.0f} MiB on disk")
 
 
-def check_size(requests: Iterable[RunRequest], most: int) -> None:
+def check_size(app: Application, requests: Iterable[RunRequest], most: int) -> None:
     """Refuse more than `most` runs before planning, and announce a plan that takes a while."""
-    runs = size(context.plugins(), requests, most)
+    runs = size(app.registry, requests, most)
     if runs > MANY_RUNS:
-        context.say(f"planning {runs:,} runs")
+        app.say(f"planning {runs:,} runs")
 
 
-def devices_for(text: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
+def devices_for(app: Application, text: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
     """Return what `chosen_devices` returns, also for "auto".
 
     "auto" means every GPU if all tasks have at least `LARGE` parameters, else the CPU.
     """
-    if text == "auto" and context.current().launching:
+    if text == "auto" and app.launching:
         text = "cpu"
     if text != "auto":
-        return chosen_devices(text)
+        return chosen_devices(app, text)
     found = gpus()
-    offers = [context.plugins().find("tasks", name.partition("@")[0]) for name in tasks] if found else []
+    offers = [app.registry.find("tasks", name.partition("@")[0]) for name in tasks] if found else []
     large = bool(offers) and all(
         plugin_metadata.task_facts(o, plugin_metadata.resolve(o, {}))["dim"] >= LARGE for o in offers
     )
     return ("cuda", found) if large else ("cpu", ["cpu"])
 
 
-def chosen_devices(text: str) -> tuple[str, list[str]]:
+def chosen_devices(app: Application, text: str) -> tuple[str, list[str]]:
     """Return the kind of device, which is part of the run key, and the devices.
 
     With --launcher, the launcher's devices are returned.
     """
-    if found_launcher := jobs.chosen():
+    if found_launcher := jobs.chosen(app):
         launcher = found_launcher[1]
         if text not in ("cpu", launcher.device):
             raise UsageError(f"--devices {text!r}: the launcher chooses the devices; --set launcher.gpus=N")
@@ -247,28 +257,30 @@ def shortened(spec: RunSpec) -> str:
     return f"{spec.task.name}@{spec.protocol}: the {spec.budget} budget is a short one, with {', '.join(changed)}"
 
 
-def _print_done_before(planned: Sequence[Planned], missing: Sequence[Planned], *, retry: bool) -> None:
+def _print_done_before(
+    app: Application, planned: Sequence[Planned], missing: Sequence[Planned], *, retry: bool
+) -> None:
     done = sum(p.standing.cached for p in planned)
     again = sum(p.standing.cached for p in missing)
     failed = [p for p in planned if p.standing.failed]
     lost = sum(p.standing.status == Status.DIVERGED for p in planned)
     of_them = f" ({lost} diverged)" if lost else ""
-    context.say(f"{context.count(len(planned), 'run')}: {done} done before{of_them}, {len(missing)} to do")
+    app.say(f"{count(len(planned), 'run')}: {done} done before{of_them}, {len(missing)} to do")
     if again:
-        context.say(f"{context.count(again, 'finished run')} repeated, because not all draws were kept")
+        app.say(f"{count(again, 'finished run')} repeated, because not all draws were kept")
     names = {p.lacks: f"{p.spec.method} on {p.spec.task.name}" for p in reversed(missing) if p.lacks}
     for lacks, name in reversed(names.items()):
-        context.say(f"warning: {name} is not compiled and takes more time: {lacks}")
+        app.say(f"warning: {name} is not compiled and takes more time: {lacks}")
     for line in dict.fromkeys(shortened(p.spec) for p in missing):
         if line:
-            context.say(line)
+            app.say(line)
     for item in (p for p in planned if p.standing.status == Status.DAMAGED):
-        context.say(
+        app.say(
             f"{item.spec.method} on {item.spec.task.name}, seed {item.spec.seed}: done before, but "
             f"{item.standing.reason}; it is run again"
         )
     for item in [] if retry else failed:
-        context.say(
+        app.say(
             f"{item.spec.method} on {item.spec.task.name}, seed {item.spec.seed}: {item.standing.status} before "
             f"({item.standing.reason}); --retry runs it again"
         )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import time
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.cli import context
+from harness.application.application import Application
 from harness.contracts.launcher import Launcher
-from harness.results.ledger.ledger import Ledger
 from harness.results.ledger.overview import COLUMNS
 from harness.runs import plugin_metadata
 from harness.runs.plan import parse_settings
@@ -18,28 +18,28 @@ from harness.system.errors import PluginError, UsageError
 from harness.system.files import user_path
 
 
-def make(name: str, settings: Mapping[str, Any]) -> Launcher:
+def make(app: Application, name: str, settings: Mapping[str, Any]) -> Launcher:
     """Make the launcher of that name with these settings. `UsageError` if a setting is wrong."""
-    offer = context.plugins().find("launchers", name)
+    offer = app.registry.find("launchers", name)
     made = plugin_metadata.instance(offer.target, plugin_metadata.resolve(offer, settings))
     if not isinstance(made, Launcher):
         raise PluginError(f"{offer.target} is not a harness.Launcher")
     return made
 
 
-def chosen() -> tuple[str, Launcher] | None:
+def chosen(app: Application) -> tuple[str, Launcher] | None:
     """Return the name of the launcher that this command asks for, and the launcher.
 
     None if the command uses worker processes of its own.
     """
-    how = context.current().launching
+    how = app.launching
     if how is None:
         return None
     name = how.launcher
     settings: dict[str, Any] = {}
     if name.endswith(".toml"):
         name, settings = _profile(user_path(name))
-    return name, make(name, {**settings, **parse_settings(how.settings, "--set launcher")})
+    return name, make(app, name, {**settings, **parse_settings(how.settings, "--set launcher")})
 
 
 def _profile(path: Path) -> tuple[str, dict[str, Any]]:
@@ -53,12 +53,12 @@ def _profile(path: Path) -> tuple[str, dict[str, Any]]:
     return name, found
 
 
-def states(ledger: Ledger) -> tuple[list[dict[str, Any]], list[str]]:
+def states(app: Application) -> tuple[list[dict[str, Any]], list[str]]:
     """Return a row for each submitted job, and the errors of the engines that cannot be asked.
 
     This does not take in what the agents sent.
     """
-    found = under_way(ledger)
+    found = under_way(app)
     if not found:
         return [], []
     from harness.runs import remote
@@ -81,10 +81,10 @@ def states(ledger: Ledger) -> tuple[list[dict[str, Any]], list[str]]:
     return rows, problems
 
 
-def under_way(ledger: Ledger) -> Sequence[Any]:
+def under_way(app: Application) -> Sequence[Any]:
     """Return the submitted jobs of a results folder, as `harness.runs.remote.Submitted`."""
-    if not (ledger.root / "jobs").is_dir():
+    if not (app.results / "jobs").is_dir():
         return []
     from harness.runs import remote
 
-    return remote.submitted(ledger, make)
+    return remote.submitted(app.ledger, functools.partial(make, app))

@@ -1,0 +1,239 @@
+"""`Bench`: plan, run and read results. The command line, notebooks, agents and all verbs work through it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from harness.application.application import Application
+from harness.contracts.parameters import schema, suggestions
+from harness.system.errors import UsageError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from harness.application.results import Filter, Results
+    from harness.reporting.report import Result
+    from harness.runs.local import LaunchSummary, Place
+    from harness.runs.plan import Planned, RunRequest
+
+    Named = str | type | Any
+    """A plugin by name, by class, or an instance with its settings."""
+
+DRAWS = ("some", "all", "none")
+_PARTS = {"samplers": "sampler", "schedules": "schedule", "tasks": "task"}
+
+
+class Bench(Application):
+    """The application: a results folder and all that is done with it.
+
+        bench = harness.Bench("bench-results", plugins=["my_sampler.py"])
+        bench.plan("sgld,csgld", "mixture25", seeds=range(5), budget="quick")
+        results = bench.run(["sgld", MySampler(share=0.3)], "mixture25", seeds=range(5), chains=8)
+        results.report("leaderboard")
+
+    results  the results folder; default: that of BENCH_RESULTS, else ./bench-results
+    plugins  plugin files, as for `bench --plugin FILE`
+
+    Every verb of `bench` that a plugin offers is a method too, with the same options: `bench.compare("sgld", "csgld")`.
+    """
+
+    def __repr__(self) -> str:
+        files = f", {len(self.plugins)} plugin files" if self.plugins else ""
+        return f"Bench of {self.results}{files}"
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Return a plugin's verb as a method."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        from harness.contracts.registry import load
+
+        verbs = self.registry.names("verbs")
+        if name not in verbs:
+            raise AttributeError(f"Bench has no {name!r}{suggestions(name, verbs)}")
+        verb = load(self.registry.target("verbs", name))
+        if not callable(verb) or not hasattr(verb, "__name__"):
+            raise AttributeError(f"`bench {name}` has verbs of its own, which Python cannot call")
+        return functools.partial(verb, self)
+
+    # What a user does.
+
+    def plan(self, samplers: Named | Sequence[Named], tasks: Named | Sequence[Named], **asked: Any) -> pl.DataFrame:
+        """Return a frame with a row for each run that `run` would do or finds done, and its cost. Runs nothing.
+
+        The arguments are those of `run` that decide which runs there are.
+        """
+        import polars as pl
+
+        devices, max_runs = asked.pop("devices", "auto"), asked.pop("max_runs", None)
+        requests = self.requests(samplers, tasks, **asked)
+        kind, _ = self.places(devices, None, [name for request in requests for name in request.tasks])
+        planned = self.planned([replace(request, device=kind) for request in requests], max_runs)
+        return pl.DataFrame([*self.forecast(planned).records])
+
+    def run(
+        self,
+        samplers: Named | Sequence[Named],
+        tasks: Named | Sequence[Named],
+        *,
+        devices: str = "auto",
+        workers: int | None = None,
+        draws: str = "some",
+        retry: bool = False,
+        timeout: float | None = None,
+        max_runs: int | None = None,
+        **asked: Any,
+    ) -> Results:
+        """Run samplers on tasks and return the results of these rows, as `bench run` does; nothing is done twice.
+
+        samplers, tasks  names ("sgld,csgld", a list), classes, or instances with their settings, in any mixture
+        seeds            numbers, or a text such as "0-9"; default: the protocol's
+        chains           chains of each run; default: the protocol's
+        budget           smoke, quick, paper, "steps=N" or "passes=N"
+        schedule         instead of the default one: a name, a class or an instance
+        settings         further settings by name, {"sampler.a": 5, "task.batch": 64}
+        sweep            {"schedule.step_size": [0.01, 0.1]}: a run for each value
+        study            use the tuned settings of this study
+        devices          cpu, or cuda:0,cuda:1; auto: every GPU for networks, else the CPU
+        workers          processes; default: one per core
+        draws            kept on disk: some (64 MiB a run, none for networks), all, none
+        retry            run failed runs again
+        timeout          seconds after which runs that advance together end with the status timeout
+
+        A class or instance need not be a plugin: the source of a class of a script or a notebook is kept in the results
+        folder, and workers import it from there. Raises `UsageError` before the first step for what cannot be run.
+        Ctrl-C stops the workers, and what is finished is kept. Runs that fail are rows with their reason.
+        """
+        kept = {"retry": retry, "timeout": timeout, "draws": draws}
+        requests = self.requests(samplers, tasks, **asked)
+        kind, places = self.places(devices, workers, [name for request in requests for name in request.tasks])
+        planned = self.planned([replace(request, device=kind) for request in requests], max_runs)
+        outcome = self.execute(planned, places, long_is_fine=True, **kept)
+        specs = [outcome.instead.get(item.spec.key, item).spec for item in planned]
+        return self.load(
+            method={spec.method for spec in specs},
+            task={f"{spec.task.name}@{spec.protocol}" for spec in specs},
+            budget={spec.budget for spec in specs},
+            chains={spec.chains for spec in specs},
+        )
+
+    def load(self, **filters: Filter) -> Results:
+        """Return the results in the folder, or those that filters select: task, method, protocol, budget, chains."""
+        from harness.application.results import selected
+
+        return selected(self, filters)
+
+    def report(self, name: str, *, metric: str | None = None, **filters: Filter) -> Result:
+        """Return a report of the results, as `bench report NAME` makes it."""
+        return self.load().report(name, metric=metric, **filters)
+
+    def figure(self, report: str, **options: Any) -> Any:
+        """Return the only figure of a report as a matplotlib Figure; see `Results.figure`."""
+        return self.load().figure(report, **options)
+
+    # What verbs are made of.
+
+    def requests(
+        self,
+        samplers: Named | Sequence[Named],
+        tasks: Named | Sequence[Named],
+        *,
+        seeds: str | Iterable[int] | None = None,
+        chains: int | None = None,
+        budget: str = "paper",
+        schedule: Named | None = None,
+        settings: Mapping[str, Any] | None = None,
+        sweep: Mapping[str, Sequence[Any]] | None = None,
+        study: str = "",
+    ) -> list[RunRequest]:
+        """Return a request for each sampler and task; see `run`. Classes that no plugin offers are kept as files."""
+        from harness.runs.plan import RunRequest, parse_seeds
+
+        numbers = parse_seeds(seeds) if isinstance(seeds, str) else None if seeds is None else list(seeds)
+        scheduled = {} if schedule is None else self._named("schedules", schedule)[1]
+        found = []
+        for sampler, of_sampler in map(functools.partial(self._named, "samplers"), _several(samplers)):
+            for task, of_task in map(functools.partial(self._named, "tasks"), _several(tasks)):
+                given = {**scheduled, **of_sampler, **of_task, **(settings or {})}
+                found.append(RunRequest([sampler], [task], numbers, chains, budget, given, sweep or {}, study=study))
+        if not found:
+            raise UsageError("no sampler or no task is given")
+        return found
+
+    def places(self, devices: str, workers: int | None, tasks: Sequence[str] = ()) -> tuple[str, list[Place]]:
+        """Return the kind of device, which is part of run keys, and where workers run: on each device, or on the CPU.
+
+        The tasks decide on "auto". On the CPU there are `workers`, by default one per core.
+        """
+        from harness.application.launch import devices_for
+        from harness.runs import local
+
+        kind, named = devices_for(self, devices, tasks)
+        return kind, local.slots(named, workers)
+
+    def planned(self, requests: Sequence[RunRequest], most: int | None = None) -> list[Planned]:
+        """Return each run of the requests once, with its standing and its cost. `UsageError` for more than `most`."""
+        from harness.application.launch import check_size
+        from harness.runs.plan import MAX_RUNS, plan
+
+        self.ledger.check_version()
+        check_size(self, requests, MAX_RUNS if most is None else most)
+        found = [item for asked in requests for item in plan(self.registry, asked, self.ledger)]
+        return list({item.spec.key: item for item in found}.values())
+
+    def forecast(self, planned: Sequence[Planned]) -> Result:
+        """Return which of the runs are done, why the others are not, and their cost."""
+        from harness.application.forecast import forecast
+
+        return forecast(self, planned)
+
+    def execute(self, planned: Sequence[Planned], places: Sequence[Place], **how: Any) -> LaunchSummary:
+        """Do the planned runs that are missing; see `harness.application.launch.execute`."""
+        from harness.application.launch import execute
+
+        if (draws := how.get("draws", "some")) not in DRAWS:
+            raise UsageError(f"--draws {draws!r} is not one of {', '.join(DRAWS)}")
+        return execute(self, planned, places, **how)
+
+    def _named(self, kind: str, given: Named) -> tuple[str, dict[str, Any]]:
+        """Return a plugin's name and the settings of an instance, by name; for a schedule its name is one of them."""
+        part = _PARTS[kind]
+        if isinstance(given, str):
+            return given, {"schedule": given} if part == "schedule" else {}
+        cls = given if isinstance(given, type) else type(given)
+        name = self._offered(kind, cls)
+        settings = {} if isinstance(given, type) else _settings(part, given)
+        return name, {"schedule": name, **settings} if part == "schedule" else settings
+
+    def _offered(self, kind: str, cls: type) -> str:
+        """Return the name of the offer of a class; one that no plugin offers becomes a plugin file."""
+        import harness
+        from harness.application import definitions
+
+        bases = {"samplers": harness.Sampler, "schedules": harness.Schedule, "tasks": harness.Task}
+        if not issubclass(cls, bases[kind]):
+            raise UsageError(f"{cls.__name__} is not a harness.{bases[kind].__name__}")
+        target = f"{cls.__module__}:{cls.__qualname__}"
+        for offer in self.registry.offers(kind):
+            if offer.target == target:
+                return f"{offer.distribution}:{offer.name}"
+        path, name = definitions.keep(cls, kind, self.results)
+        if str(path) not in self.plugins:
+            self.plugins = (*self.plugins, str(path))
+        return name
+
+
+def _settings(part: str, instance: Any) -> dict[str, Any]:
+    """Return the settings of an instance by name, without those that are None."""
+    values = {spec.name: getattr(instance, spec.name) for spec in schema(type(instance))}
+    return {f"{part}.{name}": value for name, value in values.items() if value is not None}
+
+
+def _several(given: Named | Sequence[Named]) -> list[Named]:
+    """Return plugins as a list; a text may name several, "a,b"."""
+    from harness.system.text import words
+
+    listed = [given] if isinstance(given, str | type) or not isinstance(given, Iterable) else [*given]
+    return [one for item in listed for one in (words(item) if isinstance(item, str) else [item])]
