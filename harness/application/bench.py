@@ -133,6 +133,10 @@ class Bench(Application):
         """Return the only figure of a report as a matplotlib Figure; see `Results.figure`."""
         return self.load().figure(report, **options)
 
+    def sql(self, query: str) -> pl.DataFrame:
+        """Return the answer to a query, as `bench sql` does: read-only."""
+        return self.store().frame(query)
+
     # What verbs are made of.
 
     def requests(

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import harness
 from harness.runs.source import is_local, plugin_packages
 from harness.system.errors import UsageError
 from harness.system.files import write_whole
@@ -138,6 +139,8 @@ def _installed(name: str, value: Any) -> str | None:
     )
     if not isinstance(module, str) or not isinstance(qualified, str) or not _workers_have(module):
         return None
+    if qualified in harness.__all__ and getattr(harness, qualified) is value:
+        module = "harness"
     if not qualified or "." in qualified or getattr(sys.modules.get(module), qualified, None) is not value:
         return None
     return f"from {module} import {qualified}" + (f" as {name}" if name != qualified else "")

@@ -22,6 +22,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
+from harness.system.text import count
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -131,7 +133,7 @@ class Records(Sequence[Mapping[str, Any]]):
         return self._make()[index]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """The result of a report or a verb, which the command prints in the requested format.
 
@@ -150,6 +152,16 @@ class Result:
     notes: Sequence[str] = ()
     exit_code: int = 0
     changed: bool = False
+
+    def __repr__(self) -> str:
+        parts = {"table": self.tables, "record": self.records, "figure": self.figures, "note": self.notes}
+        return f"Result of {', '.join(count(len(values), noun) for noun, values in parts.items() if len(values))}"
+
+    def __str__(self) -> str:
+        """Return the tables and notes as text, as the command prints them."""
+        from harness.reporting.rendering import render
+
+        return "\n".join([render(self, "table").rstrip("\n"), *self.notes])
 
     def frame(self) -> pl.DataFrame:
         """Return the records as a polars frame with a column for each key."""
