@@ -23,9 +23,9 @@ PAGES = {
         ("contracts",),
     ),
     "results.md": (
-        "Python: results and reports",
-        "Reading results, scoring them, and writing reports.",
-        ("reporting", "results", "runs", "system", "cli"),
+        "Python: runs, results and reports",
+        "The application, reading results, scoring them, and writing reports.",
+        ("application", "reporting", "results", "runs", "system", "cli"),
     ),
     "diagnostics.md": (
         "Python: diagnostics and statistics",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import UsageError
+from harness import Bench, UsageError
 from harness.cli.app import run
 from harness.cli.pages.offers import sampler
 from harness.contracts.registry import registry
@@ -40,12 +40,12 @@ def test_every_curve_has_its_picture(found):
 
 def test_pages_are_the_same_bytes_again(tmp_path, monkeypatch, record):
     monkeypatch.setattr("plugins.verbs.pages.verb.records", lambda *_: [record("msgld"), record("hmc")])
-    docs(tmp_path)
+    docs(Bench(), tmp_path)
     (tmp_path / "gone.md").write_text("of a sampler that is gone")
-    docs(tmp_path)
+    docs(Bench(), tmp_path)
     first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert sorted(first) == ["README.md", "hmc.md", "msgld.md", "msgld.svg"]
-    docs(tmp_path)
+    docs(Bench(), tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == first
     assert b"<svg" in picture(record("msgld"))
 
@@ -55,10 +55,10 @@ def test_a_folder_that_is_not_of_pages_is_left_as_it_is(tmp_path, monkeypatch, r
     (tmp_path / "notes.md").write_text("mine")
     (tmp_path / "README.md").write_text("mine")
     with pytest.raises(UsageError, match=r"was not written by .* choose another folder"):
-        docs(tmp_path)
+        docs(Bench(), tmp_path)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"notes.md": "mine", "README.md": "mine"}
     (tmp_path / "README.md").unlink()
-    docs(tmp_path)
+    docs(Bench(), tmp_path)
     assert (tmp_path / "notes.md").read_text() == "mine"
 
 
