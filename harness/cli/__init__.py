@@ -8,12 +8,6 @@ import sys
 
 from harness.system.streams import secure
 
-GLOBAL = {
-    "--results": True, "--plugin": True, "--format": True, "--json": False, "--csv": False, "--debug": False,
-    "--version": False, "--launcher": True, "--launcher-setting": True, "--detach": False,
-}  # fmt: skip
-"""The options of `bench` itself, and whether each takes a value. `main` accepts them anywhere in the command."""
-
 COMPLETION = "_BENCH_COMPLETE"
 """The environment variable by which a shell asks for completions."""
 GARBAGE = 50_000
@@ -45,41 +39,3 @@ def _check_environment(arguments: list[str]) -> None:
     asked = {"COMP_WORDS", "_TYPER_COMPLETE_ARGS"} & os.environ.keys()
     if arguments and not asked:  # no shell asks for completions; for its script it gives no arguments
         os.environ.pop(COMPLETION, None)
-
-
-def front(arguments: list[str]) -> list[str]:
-    """Move the global options, such as --results in `bench run ... --results DIR`, to the front.
-
-    `--set launcher.X=V` is a global option too.
-    """
-    leading: list[str] = []
-    rest: list[str] = []
-    queue = list(arguments)
-    while queue:
-        word = queue.pop(0)
-        if word == "--":
-            rest += [word, *queue]
-            break
-        if word == "--set" and queue and queue[0].startswith("launcher."):
-            word = f"--launcher-setting={queue.pop(0).removeprefix('launcher.')}"
-        name, equals, _ = word.partition("=")
-        if name in GLOBAL:
-            leading.append(word)
-            if GLOBAL[name] and not equals and queue:
-                leading.append(queue.pop(0))
-        else:
-            rest.append(word)
-    return leading + rest
-
-
-def repeat(arguments: list[str]) -> list[str]:
-    """Let --set and --sweep take several words: `--set a=1 b=2` becomes `--set a=1 --set b=2`."""
-    found: list[str] = []
-    option = ""
-    for word in arguments:
-        if option and found[-1] != option and "=" in word and not word.startswith("-"):
-            found.append(option)
-        elif word.startswith("-") or (option and found[-1] != option):
-            option = word if word in ("--set", "--sweep") else ""
-        found.append(word)
-    return found

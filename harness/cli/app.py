@@ -18,9 +18,8 @@ import typer.main
 
 from harness.application.application import Launching, results_folder
 from harness.application.bench import Bench
-from harness.cli import COMPLETION, front, repeat
+from harness.cli import COMPLETION
 from harness.cli.context import Command
-from harness.cli.conversion import convert_as_needed
 from harness.contracts.entry_points import HARNESS
 from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError, why
 from harness.system.files import user_path
@@ -56,11 +55,6 @@ DuckDB and polars abort the process.
 class Verbs(typer.core.TyperGroup):
     """The group of all verbs: it lists each with its line of help, and imports only the verb that is called."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Read the options of `bench` itself. Typer calls this."""
-        convert_as_needed(self, ctx)
-        return super().parse_args(ctx, args)
-
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the core verbs, then those of the plugins' verbs."""
         return [*VERBS, *_offered(ctx)]
@@ -80,7 +74,6 @@ class Verbs(typer.core.TyperGroup):
             _expect_runs(ctx)
         if command is not None:
             command = _command(name or "", _files(ctx))
-            convert_as_needed(command, ctx)
         return name, command, rest
 
 
@@ -281,6 +274,52 @@ def _format(name: str) -> str:
     from harness.reporting.rendering import check_format
 
     return check_format(name)
+
+
+@functools.cache
+def global_options() -> dict[str, bool]:
+    """Return the options of `bench` itself, which may stand anywhere in a command, and whether each takes a value."""
+    group: Any = typer.main.get_command(app)
+    return {name: not one.is_flag for one in group.params for name in one.opts}
+
+
+def front(arguments: list[str]) -> list[str]:
+    """Move the global options, such as --results in `bench run ... --results DIR`, to the front.
+
+    `--set launcher.X=V` is a global option too.
+    """
+    takes_value = global_options()
+    leading: list[str] = []
+    rest: list[str] = []
+    queue = list(arguments)
+    while queue:
+        word = queue.pop(0)
+        if word == "--":
+            rest += [word, *queue]
+            break
+        if word == "--set" and queue and queue[0].startswith("launcher."):
+            word = f"--launcher-setting={queue.pop(0).removeprefix('launcher.')}"
+        name, equals, _ = word.partition("=")
+        if name in takes_value:
+            leading.append(word)
+            if takes_value[name] and not equals and queue:
+                leading.append(queue.pop(0))
+        else:
+            rest.append(word)
+    return leading + rest
+
+
+def repeat(arguments: list[str]) -> list[str]:
+    """Let --set and --sweep take several words: `--set a=1 b=2` becomes `--set a=1 --set b=2`."""
+    found: list[str] = []
+    option = ""
+    for word in arguments:
+        if option and found[-1] != option and "=" in word and not word.startswith("-"):
+            found.append(option)
+        elif word.startswith("-") or (option and found[-1] != option):
+            option = word if word in ("--set", "--sweep") else ""
+        found.append(word)
+    return found
 
 
 def run(arguments: list[str]) -> int:

@@ -10,7 +10,7 @@ from fuzz.running import ends_well
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.cli import front, repeat
+from harness.cli.app import front, repeat
 from harness.runs import children
 
 VERBS = (

@@ -5,8 +5,7 @@ import shlex
 
 import pytest
 
-from harness.cli import GLOBAL, repeat
-from harness.cli.app import VERBS, _command, run
+from harness.cli.app import VERBS, _command, global_options, repeat, run
 from harness.contracts.registry import registry
 from plugins.verbs import bench_verbs
 
@@ -81,7 +80,7 @@ def test_every_report_that_needs_results_says_which_command_makes_them():
 def test_an_example_parses_and_its_names_exist(words):
     verb = options(words)[0]
     command = COMMANDS[verb]
-    given = repeat([word for word in options(words)[1] if word not in {*GLOBAL, "latex"}])
+    given = repeat([word for word in options(words)[1] if word not in {*global_options(), "latex"}])
     with command.make_context(verb, given) as ctx:
         for parameter in command.params:
             value = ctx.params[parameter.name]

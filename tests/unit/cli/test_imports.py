@@ -14,7 +14,7 @@ from harness.contracts.registry import registry
 from harness.results.ledger.ledger import Ledger
 from harness.runs.plan import RunRequest, plan
 
-LIGHT = {"torch", "numpy", "polars", "duckdb", "pyarrow", "matplotlib", "scipy", "sklearn", "rich", "pydantic"}
+LIGHT = {"torch", "numpy", "polars", "duckdb", "pyarrow", "matplotlib", "scipy", "sklearn", "rich"}
 RUNS = ["--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "smoke", "--seeds", "0-29"]
 COMMANDS = [
     (["--help"], LIGHT), (["new", "task", "own"], LIGHT - {"numpy"}), (["ls", "samplers"], LIGHT), (["status"], LIGHT),
