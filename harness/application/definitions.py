@@ -139,7 +139,7 @@ def _installed(name: str, value: Any) -> str | None:
     )
     if not isinstance(module, str) or not isinstance(qualified, str) or not _workers_have(module):
         return None
-    if qualified in harness.__all__ and getattr(harness, qualified) is value:
+    if qualified in dir(harness) and getattr(harness, qualified) is value:
         module = "harness"
     if not qualified or "." in qualified or getattr(sys.modules.get(module), qualified, None) is not value:
         return None
