@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     import polars as pl
 
     from harness.application.results import Filter, Results
+    from harness.contracts.data import DataFile
     from harness.reporting.report import Result
+    from harness.results.spec import RunSpec
     from harness.runs.local import LaunchSummary, Place
     from harness.runs.plan import Planned, RunRequest
+    from harness.runs.worker import Job
 
     Named = str | type | Any
     """A plugin by name, by class, or an instance with its settings."""
@@ -200,6 +203,12 @@ class Bench(Application):
         if (draws := how.get("draws", "some")) not in DRAWS:
             raise UsageError(f"--draws {draws!r} is not one of {', '.join(DRAWS)}")
         return execute(self, planned, places, **how)
+
+    def job(self, specs: Sequence[RunSpec], data: Sequence[DataFile] = (), device: str = "cpu") -> Job:
+        """Return a job for one worker that does something else with these runs than execute them."""
+        from harness.runs.worker import Job
+
+        return Job(list(specs), self.results, device, device, 1, self.plugins, self.registry.distributions, tuple(data))
 
     def _named(self, kind: str, given: Named) -> tuple[str, dict[str, Any]]:
         """Return a plugin's name and the settings of an instance, by name; for a schedule its name is one of them."""

@@ -61,8 +61,7 @@ def execute(
     if missing:
         for file in dict.fromkeys(file for p in missing for file in p.spec.files()):
             user_files.keep(file, app.results / user_files.FOLDER)
-        distributions = tuple(sorted({plugin.distribution for plugin in app.registry.plugins if plugin.packaged}))
-        blocks = local.jobs(missing, app.results, app.plugins, distributions, local.side_by_side(places))
+        blocks = local.jobs(missing, app.results, app.plugins, app.registry.distributions, local.side_by_side(places))
         blocks = [replace(block, timeout=timeout, retry=retry, draws=draws) for block in blocks]
         if chosen:
             outcome = _submit(app, *chosen, missing, blocks, len(places), draws)

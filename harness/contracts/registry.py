@@ -97,6 +97,11 @@ class Registry:
         _LAWS.update({info.target: info.law for info in found if isinstance(info, Info) and info.law})
         self._mark_clashes()
 
+    @property
+    def distributions(self) -> tuple[str, ...]:
+        """The names of the distributions whose plugins are installed, sorted."""
+        return tuple(sorted({plugin.distribution for plugin in self.plugins if plugin.packaged}))
+
     def offers(self, kind: str) -> list[Offer]:
         """Return everything of a kind ("samplers", ...) that can be used, sorted by name."""
         found = [offer for plugin in self.plugins for offer in plugin.offers if offer.kind == kind]

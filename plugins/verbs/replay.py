@@ -10,7 +10,6 @@ from harness.application.bench import Bench
 from harness.application.progress import Progress
 from harness.reporting.report import Result, Table, table
 from harness.results.records import Status
-from harness.runs.worker import Job
 from plugins.verbs.upkeep import replay as replays
 from plugins.verbs.upkeep.lookup import concluded_attempt
 from plugins.verbs.upkeep.replay import Replay
@@ -38,8 +37,7 @@ def replay(
     asked = replays.request(concluded_attempt(ledger, run), registry, anyway=anyway)
     for change in asked.changes:
         bench.say(f"note: {change}")
-    names = tuple(sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged}))
-    job = Job([asked.spec], bench.results, asked.device, asked.device, 1, bench.plugins, names, asked.data)
+    job = bench.job([asked.spec], asked.data, asked.device)
     with Progress(bench, [job]) as progress:
 
         def listen(kind: str, content: dict[str, Any]) -> None:

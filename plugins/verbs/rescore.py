@@ -15,7 +15,6 @@ from harness.reporting.report import Result, table
 from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store
 from harness.runs.subprocess_call import call
-from harness.runs.worker import Job
 from harness.system.errors import DataError, UsageError
 from harness.system.text import count
 from harness.system.text import words as split
@@ -73,8 +72,7 @@ def _measure(bench: Bench, found: Found, rows: list[Row]) -> None:
     """Compute metrics in a worker; its messages extend `rows` and `found.refused`."""
     from plugins.verbs.upkeep.rescore import Asked
 
-    names = tuple(sorted({plugin.distribution for plugin in bench.registry.plugins if plugin.packaged}))
-    job = Job([run.spec for run in found.runs], bench.results, "cpu", "cpu", 1, bench.plugins, names)
+    job = bench.job([run.spec for run in found.runs])
     by_path: dict[Path, Row] = {run.attempt.path: run.row for run in found.runs}
 
     def listen(kind: str, content: dict[str, Any]) -> None:

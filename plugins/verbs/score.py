@@ -20,7 +20,6 @@ from harness.results.spec import Component, Origin
 from harness.runs.plan import RunRequest, data_files, expand, parse_seeds, parse_settings
 from harness.runs.plugin_metadata import task_facts
 from harness.runs.subprocess_call import call
-from harness.runs.worker import Job
 from harness.system.errors import UsageError
 
 SOURCE = hashlib.sha256(b"made elsewhere").hexdigest()
@@ -91,9 +90,7 @@ def score(
     ledger.prepare()
     for identified in spec.files():
         user_files.keep(identified, bench.results / user_files.FOLDER)
-    names = tuple(sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged}))
-    data = data_files(task_facts(pair.task, spec.task.params))
-    job = Job([spec], bench.results, "cpu", "cpu", 1, bench.plugins, names, data)
+    job = bench.job([spec], data_files(task_facts(pair.task, spec.task.params)))
     declared = Declared(file.absolute(), passes, warmup)
     attempt = call("plugins.verbs.upkeep.elsewhere:measure", job, declared, listen=lambda *_: None)
     return Result(*_answer(bench.store(), attempt), changed=True)

@@ -52,7 +52,6 @@ def truth(
     from harness.runs.plan import RunRequest, data_files, expand, parse_settings
     from harness.runs.plugin_metadata import task_facts
     from harness.runs.subprocess_call import call
-    from harness.runs.worker import Job
     from harness.system.files import sealed, write_json
 
     registry, given = bench.registry, parse_settings(settings or [], "--set")
@@ -71,8 +70,7 @@ def truth(
         ledger.prepare()
         for file in spec.files():
             user_files.keep(file, bench.results / user_files.FOLDER)
-        names = tuple(sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged}))
-        job = Job([spec], bench.results, "cpu", "cpu", 1, bench.plugins, names, data_files(facts))
+        job = bench.job([spec], data_files(facts))
         made = call("plugins.verbs.upkeep.truth:compute", job, draws, listen=lambda _, sent: bench.say(sent["text"]))
         record = sealed({"task": spec.task.name, "params": dict(spec.task.params), **made})
         path.parent.mkdir(exist_ok=True)

@@ -15,11 +15,9 @@ import typer
 from harness.application.bench import Bench
 from harness.cli import options
 from harness.contracts import user_files
-from harness.contracts.registry import registry
 from harness.reporting.report import Result, table
 from harness.results.ledger.heartbeats import ranges
 from harness.results.records import Level, Verification
-from harness.runs.worker import Job
 from harness.system.errors import UsageError
 from harness.system.text import count, harmless
 
@@ -78,10 +76,9 @@ def verify(
             code, more = submitted.code_of(found, aside)
             files, notes = (*files, *code), [*notes, *more]
             bench.say(f"note: {folder} contains {count(len(code), 'module')}, whose code is executed now")
-        plugins = registry(files)
-        names = tuple(sorted({plugin.distribution for plugin in plugins.plugins if plugin.packaged}))
-        job = Job([], bench.results, "cpu", "cpu", 1, files, names, timeout=limit)
-        verifier, rows, verdicts = Verifier(found, job, plugins), rows_of(found), []
+        theirs = Bench(bench.results, plugins=files)
+        job = replace(theirs.job([]), timeout=limit)
+        verifier, rows, verdicts = Verifier(found, job, theirs.registry), rows_of(found), []
         for i, row in enumerate(rows):
             bench.say(f"{i + 1} of {len(rows)}: {row[0]['method']} on {row[0]['task']}")
             verdicts.append(verifier.verdict(row, salt, replays))
