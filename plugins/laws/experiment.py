@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
-from harness.contracts.randomness import Streams
+from harness import Streams
 from plugins.laws.law import Broken, Skip, streams
 
 PValues: TypeAlias = dict[str, float]

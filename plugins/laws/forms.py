@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness.contracts.sampler import Sampler, State
+    from harness import Sampler
+    from harness.contracts.sampler import State
 
 SHARE = 0.5
 """The share of the level of whole-law that the sampler's own law may spend; its simulations have the rest."""

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 import torch
 
-from harness.contracts.sampler import Sampler
-from harness.contracts.schedule import Schedule
-from harness.contracts.task import Task
-from harness.system.errors import DataError, PluginError
+from harness import DataError, PluginError, Sampler, Schedule, Task
 from plugins.laws.schedule_laws import SCHEDULE_LAWS
 from plugins.laws.suite import LAWS, LawResult, check_sampler, check_schedule, check_task
 from plugins.laws.task_laws import TASK_LAWS

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from harness.contracts.randomness import Streams
-from harness.contracts.schedule import Trajectory
+from harness import Streams, Trajectory
 from harness.engine.gaussian import GaussianTask, Recorder
 from harness.engine.linear import SHORT
 from harness.engine.loop import Loop
@@ -26,8 +25,7 @@ from harness.engine.stepping.making import UncompiledError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.contracts.sampler import Sampler
-    from harness.contracts.task import Task
+    from harness import Sampler, Task
 
 TEMPERATURES = (0.5, 1.0, 3.0)
 

@@ -24,7 +24,7 @@ from plugins.laws.law import Broken, loop, trajectory, varying
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.contracts.sampler import Sampler
+    from harness import Sampler
     from harness.engine.loop import Loop
 
 CHAINS = 3

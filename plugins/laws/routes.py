@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.contracts.randomness import Streams
+from harness import Streams
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from harness.contracts.task import Problem, Task
-    from harness.contracts.truth import Truth
+    from harness import Problem, Task, Truth
 
     Array = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from harness.contracts.schedule import Schedule, Trajectory
+    from harness import Schedule, Trajectory
 
 LENGTHS = (40, 997, 20_000)
 EPOCH = 13

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from harness import Sampler as _Sampler
 from harness.contracts.registry import law_of
-from harness.contracts.sampler import Sampler as _Sampler
 from harness.engine.gaussian import GaussianTask
 from harness.engine.linear import derive, frozen
 from plugins.laws.samplers import homogeneity, whole
@@ -13,7 +13,7 @@ from plugins.laws.samplers.exact import SETTINGS
 from plugins.laws.samplers.exact import experiments as exact
 
 if TYPE_CHECKING:
-    from harness.contracts.sampler import Sampler
+    from harness import Sampler
 
 EVERYWHERE = (
     "at the defaults and at other settings, exact and noisy gradients: N(0, 1) and the quartic at T = 0.5, 1, 3, "

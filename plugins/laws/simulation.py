@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from harness.contracts.schedule import Trajectory
+from harness import Trajectory
 from harness.engine.gaussian import Recorder
 from harness.engine.linear import derive
 from harness.engine.loop import Loop
@@ -31,7 +31,7 @@ from plugins.laws.targets import Target
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from harness.contracts.sampler import Sampler
+    from harness import Sampler
 
     Array = NDArray[np.float64]
 

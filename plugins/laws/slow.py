@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness.contracts.sampler import Sampler, State
+    from harness import Sampler
+    from harness.contracts.sampler import State
 
     Array = NDArray[np.float64]
 

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness import DataError, PluginError
 from harness.contracts.registry import law_of
 from harness.engine.gaussian import GaussianTask
 from harness.engine.linear import Probe
-from harness.system.errors import DataError, PluginError
 from plugins.laws.law import Broken, Law, Skip
 from plugins.laws.samplers import (
     compiled,
@@ -38,9 +38,7 @@ from plugins.laws.samplers import (
 from plugins.laws.samplers.restore import Resumption
 
 if TYPE_CHECKING:
-    from harness.contracts.sampler import Sampler
-    from harness.contracts.schedule import Schedule
-    from harness.contracts.task import Task
+    from harness import Sampler, Schedule, Task
 
 LAWS: tuple[Law, ...] = tuple(
     module.LAW

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from harness.contracts.parameters import param
+from harness import param
 from harness.engine.gaussian import GaussianProblem, GaussianTask
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness.contracts.randomness import Streams
+    from harness import Streams
     from harness.contracts.task import Batch
 
     Array = NDArray[np.float64]

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.contracts.sampler import Sampler
+from harness import Sampler
 from harness.engine.loop import Loop
 from plugins.laws.law import distance, in_batches, in_both_modes, streams, trajectory
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.contracts.sampler import Noise, Potential
-    from harness.contracts.task import Task
+    from harness import Noise, Potential, Task
 
 CHAINS = 3
 STEPS = 5

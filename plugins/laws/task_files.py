@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness import Streams
 from harness.contracts import data
 from harness.contracts.parameters import check, schema
-from harness.contracts.randomness import Streams
 from harness.runs import undeclared
 from harness.system.files import write_whole
 
 if TYPE_CHECKING:
-    from harness.contracts.task import Task
+    from harness import Task
 
 
 def law_bytes_are_in_the_key(task: Task) -> None:

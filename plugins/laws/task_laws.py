@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.contracts.posterior import DataProblem
-from harness.contracts.randomness import Streams
+from harness import DataProblem, Streams
 from plugins.laws.law import Skip, in_batches
 from plugins.laws.routes import Estimate, importance_sampling, quadrature
 from plugins.laws.task_compiled import law_compiled_is_plain
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness.contracts.task import Batch, Problem, Task
+    from harness import Problem, Task
+    from harness.contracts.task import Batch
 
     Array = NDArray[np.float64]
 

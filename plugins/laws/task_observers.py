@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.contracts.randomness import Streams
-from harness.contracts.schedule import Trajectory
-from harness.contracts.task import Cost
+from harness import Cost, Streams, Trajectory
 from plugins.laws.law import Skip
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness.contracts.task import Observer, Outcome, Problem, Task
+    from harness import Observer, Outcome, Problem, Task
 
     Array = NDArray[np.float64]
 

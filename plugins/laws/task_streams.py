@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from harness.contracts.randomness import Streams
+from harness import Streams
 from plugins.laws.law import in_batches
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.contracts.task import Task
+    from harness import Task
 
 CHAINS = (0, 1, 2, 3)
 ALONE = 2

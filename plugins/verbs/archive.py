@@ -13,13 +13,10 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.application.bench import Bench
-from harness.reporting.report import Result
+from harness import Bench, DataError, Published, Result, Store, UsageError
 from harness.results.ledger.attempt import checksum
-from harness.results.store import Store
-from harness.results.store.published import MANIFEST, Published
+from harness.results.store.published import MANIFEST
 from harness.runs.parcel import packed
-from harness.system.errors import DataError, UsageError
 from harness.system.files import write_whole
 from harness.system.text import is_text
 from plugins.verbs.upkeep.export import export

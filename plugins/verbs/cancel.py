@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
+from harness import Bench, Result
 from harness.application import jobs
-from harness.application.bench import Bench
 from harness.contracts.parameters import check_known
-from harness.reporting.report import Result
 from harness.system.text import count
 
 

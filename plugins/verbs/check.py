@@ -11,17 +11,15 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.application.bench import Bench
+from harness import Bench, Method, PluginError, Registry, Result, UsageError, suggestions
 from harness.cli.classes import loaded
 from harness.cli.options import Set, completes
-from harness.contracts.hookspecs import Method
-from harness.contracts.parameters import of_part, schema, suggestions
-from harness.contracts.registry import Offer, Registry
-from harness.reporting.report import Result, table
+from harness.contracts.parameters import of_part, schema
+from harness.contracts.registry import Offer
+from harness.reporting.report import table
 from harness.results.environment import cores
 from harness.runs import undeclared
 from harness.runs.plan import parse_settings
-from harness.system.errors import PluginError, UsageError
 from harness.system.import_path import passed_on, restore
 
 KINDS = ("samplers", "schedules", "tasks", "methods")

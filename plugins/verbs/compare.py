@@ -8,18 +8,27 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.application.bench import Bench
+from harness import (
+    Bench,
+    Column,
+    Comparison,
+    FieldScore,
+    Group,
+    Request,
+    Result,
+    Store,
+    Table,
+    UsageError,
+    check_metric,
+    judge,
+    number,
+    score_fields,
+    suggestions,
+)
 from harness.cli.options import METHODS, OnlyTasks
-from harness.contracts.parameters import suggestions
-from harness.reporting.report import Column, Request, Result, Table
 from harness.reporting.scoring.accuracy import GATE_METRICS, JOINT, LOW_ERROR, OVER_SEEDS
-from harness.reporting.scoring.compare import Comparison, judge
-from harness.reporting.scoring.formatting import number
-from harness.reporting.scoring.groups import Group, differ_in_code
-from harness.reporting.scoring.score import FieldScore, check_metric, score_fields
+from harness.reporting.scoring.groups import differ_in_code
 from harness.reporting.scoring.selectors import Selector, members, side
-from harness.results.store import Store
-from harness.system.errors import UsageError
 from harness.system.text import words
 
 Pairs = list[tuple[Group, Group]]

@@ -7,14 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.application.bench import Bench
+from harness import Bench, BenchError, DataError, DataFile, Result
 from harness.cli.options import TASKS
 from harness.contracts import data as files
-from harness.contracts.data import DataFile
 from harness.contracts.parameters import check_known
-from harness.reporting.report import Result, table
+from harness.reporting.report import table
 from harness.runs.plugin_metadata import datasets
-from harness.system.errors import BenchError, DataError
 
 app = typer.Typer(
     help="List, fetch and verify the data sets that tasks read.\n\n"

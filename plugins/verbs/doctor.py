@@ -12,15 +12,13 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from harness.application.bench import Bench
+from harness import Bench, BenchError, Result, Store
 from harness.cli import plugins
 from harness.contracts import data as files
 from harness.engine.stepping import execution_mode
-from harness.reporting.report import Result, table
+from harness.reporting.report import table
 from harness.results.ledger.ledger import Ledger, filesystem
-from harness.results.store import Store
 from harness.system.cpp import COMPILERS, identity
-from harness.system.errors import BenchError
 from plugins.verbs import data
 
 IMPORTED = ("torch", "torchvision", "duckdb", "polars", "pyarrow", "scipy", "matplotlib", "safetensors")

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.application.bench import Bench
-from harness.reporting.report import Result
+from harness import Bench, Result
 from harness.system.text import count
 from plugins.verbs.upkeep.export import export as write
 

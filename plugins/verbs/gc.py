@@ -7,11 +7,9 @@ from typing import Annotated
 
 import typer
 
-from harness.application.bench import Bench
-from harness.reporting.report import Result, table
+from harness import Bench, DataError, Result, Store
+from harness.reporting.report import table
 from harness.results.ledger.ledger import TRASH, Ledger
-from harness.results.store import Store
-from harness.system.errors import DataError
 from harness.system.locks import lock_file
 from harness.system.text import count
 from plugins.verbs.upkeep import garbage

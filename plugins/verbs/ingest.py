@@ -6,11 +6,9 @@ from typing import Annotated
 
 import typer
 
-from harness.application.bench import Bench
-from harness.reporting.report import Result, table
+from harness import Bench, DataError, Result, Store, UsageError
+from harness.reporting.report import table
 from harness.results.ledger.ledger import Ledger
-from harness.results.store import Store
-from harness.system.errors import DataError, UsageError
 from harness.system.text import count
 
 

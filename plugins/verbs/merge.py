@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from harness.application.bench import Bench
-from harness.reporting.report import Result, table
-from harness.system.errors import DataError
+from harness import Bench, DataError, Result
+from harness.reporting.report import table
 from harness.system.text import count, harmless
 from plugins.verbs.upkeep.merge import Merged
 from plugins.verbs.upkeep.merge import merge as union

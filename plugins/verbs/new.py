@@ -11,14 +11,10 @@ from typing import Annotated
 
 import typer
 
-from harness.application.bench import Bench
+from harness import Bench, Registry, Result, UsageError, suggestions
 from harness.cli.options import completes
 from harness.contracts.hook_validation import LONGEST, NAME
-from harness.contracts.parameters import suggestions
 from harness.contracts.registry import KINDS as OFFERED
-from harness.contracts.registry import Registry
-from harness.reporting.report import Result
-from harness.system.errors import UsageError
 from plugins.verbs.scaffold.package import KINDS, Package, write
 
 NEXT = {

@@ -10,14 +10,12 @@ from typing import Annotated
 
 import typer
 
-from harness.application.bench import Bench
+from harness import Bench, Result, RunError
 from harness.application.launch import absent_data, check_size
 from harness.cli import options
-from harness.reporting.report import Result
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
 from harness.runs.plan import MAX_RUNS, plan
-from harness.system.errors import RunError
 from harness.system.locks import HeldError, holder, lock_file
 from plugins.verbs.regression.conclusion import conclude
 from plugins.verbs.regression.observe import SuiteCommand

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.application.bench import Bench
+from harness import Bench, Result, Table
 from harness.application.progress import Progress
-from harness.reporting.report import Result, Table, table
+from harness.reporting.report import table
 from harness.results.records import Status
 from plugins.verbs.upkeep import replay as replays
 from plugins.verbs.upkeep.lookup import concluded_attempt

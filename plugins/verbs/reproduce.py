@@ -9,21 +9,16 @@ from typing import Annotated
 
 import typer
 
-from harness import lacking
-from harness.application.bench import Bench
+from harness import Bench, DataError, PluginError, Published, Request, Result, Store, UsageError, lacking
 from harness.application.launch import absent_data, check_size
 from harness.cli import options
-from harness.reporting.report import Request, Result
 from harness.reporting.requests import find_report
 from harness.results.ledger.ledger import Ledger
 from harness.results.papers import sweeps
 from harness.results.records import FINAL
-from harness.results.store import Store
-from harness.results.store.published import Published
 from harness.runs import local
 from harness.runs.plan import MAX_RUNS, Planned, RunRequest, parse_seeds, plan
 from harness.runs.settings import find_pair
-from harness.system.errors import DataError, PluginError, UsageError
 from harness.system.files import alone
 from harness.system.text import count
 from reports.reproduction.claims import Setup

@@ -8,14 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.application.bench import Bench
+from harness import Bench, DataError, Result, Store, UsageError, suggestions
 from harness.cli.options import TASKS, OnlyMethods
-from harness.contracts.parameters import suggestions
-from harness.reporting.report import Result, table
+from harness.reporting.report import table
 from harness.results.ledger.ledger import Ledger
-from harness.results.store import Store
 from harness.runs.subprocess_call import call
-from harness.system.errors import DataError, UsageError
 from harness.system.text import count
 from harness.system.text import words as split
 from plugins.verbs.upkeep.stale_metrics import Found, outdated

@@ -9,18 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.application.bench import Bench
+from harness import Bench, Result, UsageError
 from harness.cli import options
 from harness.contracts import user_files
 from harness.contracts.hook_validation import LONGEST, NAME
 from harness.contracts.parameters import LONGEST_VALUE
-from harness.reporting.report import Result, table
+from harness.reporting.report import table
 from harness.results.records import ELSEWHERE
 from harness.results.spec import Component, Origin
 from harness.runs.plan import RunRequest, data_files, expand, parse_seeds, parse_settings
 from harness.runs.plugin_metadata import task_facts
 from harness.runs.subprocess_call import call
-from harness.system.errors import UsageError
 
 SOURCE = hashlib.sha256(b"made elsewhere").hexdigest()
 STEPS = {"schedule": "constant", "schedule.step_size": "1", "run.burn_in": "0", "run.compile": "plain"}

@@ -10,11 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.contracts.parameters import suggestions
-from harness.contracts.randomness import TUNING_SEED
-from harness.contracts.registry import NAME, Registry
+from harness import TUNING_SEED, PluginError, Registry, UsageError, suggestions
+from harness.contracts.registry import NAME
 from harness.runs.plan import RunRequest, parse_seeds
-from harness.system.errors import PluginError, UsageError
 from harness.system.files import user_path
 from harness.system.toml import read_toml
 

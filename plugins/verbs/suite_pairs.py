@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from harness.contracts.registry import Registry
-from harness.contracts.registry import registry as installed
+from harness import BenchError, Registry, UsageError
+from harness import registry as installed
 from harness.runs import studies
 from harness.runs.plugin_metadata import sampler_facts, task_facts
 from harness.runs.settings import find_pair, lack
-from harness.system.errors import BenchError, UsageError
 from plugins.verbs.suite import Suite, about
 
 if TYPE_CHECKING:

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.application.bench import Bench
+from harness import Bench, Result, RunError, UsageError
 from harness.cli import options
-from harness.reporting.report import Result, table
-from harness.system.errors import RunError, UsageError
+from harness.reporting.report import table
 
 if TYPE_CHECKING:
-    from harness.contracts.reference import Reference
+    from harness import Reference
 
 LARGEST = 1000
 """Most coordinates of a target: their draws take half a gigabyte, and the record 20 MB."""
@@ -46,8 +45,8 @@ def truth(
         bench truth my-task
         bench truth my-task --set task.scale=2 --draws 8000
     """
+    from harness import Reference
     from harness.contracts import user_files
-    from harness.contracts.reference import Reference
     from harness.runs import truths
     from harness.runs.plan import RunRequest, data_files, expand, parse_settings
     from harness.runs.plugin_metadata import task_facts

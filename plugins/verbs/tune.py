@@ -10,18 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.application.bench import Bench
+from harness import TUNING_SEED, Bench, Column, Result, Table, UsageError, number
 from harness.cli import options
-from harness.contracts.randomness import TUNING_SEED
-from harness.reporting.report import Column, Result, Table
-from harness.reporting.scoring.formatting import number
 from harness.results.records import Status
 from harness.results.spec import MAX_CHAINS
 from harness.runs import studies
 from harness.runs.plan import Planned, RunRequest, parse_settings, plan
 from harness.runs.plugin_metadata import task_facts
 from harness.runs.settings import find_pair
-from harness.system.errors import UsageError
 from harness.system.text import count
 from plugins.verbs.tuning.objective import objective
 from plugins.verbs.tuning.record import add, record, sources

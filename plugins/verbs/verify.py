@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.application.bench import Bench
+from harness import Bench, Level, Result, UsageError
 from harness.cli import options
 from harness.contracts import user_files
-from harness.reporting.report import Result, table
+from harness.reporting.report import table
 from harness.results.ledger.heartbeats import ranges
-from harness.results.records import Level, Verification
-from harness.system.errors import UsageError
+from harness.results.records import Verification
 from harness.system.text import count, harmless
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.contracts.sampler import Sampler as Base
+from harness import Sampler as Base
 from harness.engine.gaussian import GaussianTask
 from harness.engine.loop import Loop
 from plugins.laws.law import Broken, Law, distance, draws, in_both_modes, streams, trajectory, varying
 
 if TYPE_CHECKING:
-    from harness.contracts.sampler import Sampler
+    from harness import Sampler
 
 CHAINS = 3
 STEPS = 12

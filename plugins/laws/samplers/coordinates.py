@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from harness.contracts.randomness import Slot, Streams
+from harness import Streams
+from harness.contracts.randomness import Slot
 from harness.engine.gaussian import GaussianProblem
 from harness.engine.linear import ScriptedNoise
 from harness.engine.stepping.potential import BoundPotential
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from harness.contracts.sampler import Sampler, State
+    from harness import Sampler
+    from harness.contracts.sampler import State
     from harness.contracts.task import Batch
 
 DIMS = (24, 1009, 100_003)

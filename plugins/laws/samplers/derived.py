@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness.contracts.sampler import Sampler
+    from harness import Sampler
 
 CURVATURES = (1.0, 4.0)
 MANY = tuple(np.geomspace(0.05, 50.0, 24)[np.random.default_rng(0).permutation(24)].tolist())

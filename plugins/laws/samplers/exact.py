@@ -11,19 +11,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from harness import UsageError
 from harness.engine.gaussian import GaussianTask, Recorder, axes_of
 from harness.engine.linear import LinearStep, Probe, along, derive, propagate
 from harness.engine.loop import Loop
-from harness.system.errors import UsageError
 from plugins.laws.experiment import Experiment, PValues
 from plugins.laws.law import Broken, Skip, finish, heat, safe_x, trajectory
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.contracts.randomness import Streams
-    from harness.contracts.sampler import Sampler
-    from harness.contracts.schedule import Trajectory
+    from harness import Sampler, Streams, Trajectory
     from harness.engine.run_state import RunState
 
     Array = NDArray[np.float64]

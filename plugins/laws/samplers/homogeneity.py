@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from harness import Sampler as _Sampler
+from harness import Trajectory
 from harness.contracts.registry import law_of
-from harness.contracts.sampler import Sampler as _Sampler
-from harness.contracts.schedule import Trajectory
 from harness.engine.gaussian import GaussianProblem, GaussianTask, Recorder
 from harness.engine.interface import named
 from harness.engine.linear import Probe, ScriptedNoise, random_script
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness.contracts.sampler import Sampler, State
+    from harness import Sampler
+    from harness.contracts.sampler import State
 
     Array = NDArray[np.float64]
 

@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
+from harness import Problem, UsageError
 from harness.contracts.parameters import Field, schema
-from harness.contracts.task import Problem
 from harness.engine.gaussian import GaussianProblem, GaussianTask
 from harness.engine.interface import named
-from harness.system.errors import UsageError
 from plugins.laws.law import Broken, Law, all_finite, finish, loop, safe_x, trajectory
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.contracts.randomness import Streams
-    from harness.contracts.sampler import Sampler
+    from harness import Sampler, Streams
     from harness.contracts.task import Batch
 
 HIDDEN = 4

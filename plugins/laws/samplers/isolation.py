@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from harness.contracts.sampler import Noise, Potential
-from harness.contracts.task import Problem, Task
+from harness import Noise, Potential, Problem, Task
 from harness.engine.gaussian import GaussianTask
 from harness.engine.linear import ScriptedNoise
 from harness.engine.stepping.potential import BoundPotential
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from harness.contracts.sampler import Sampler
-    from harness.contracts.schedule import Trajectory
+    from harness import Sampler, Trajectory
 
 CHAINS = 2
 STEPS = 6

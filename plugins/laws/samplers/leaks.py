@@ -18,7 +18,7 @@ from plugins.laws.law import Broken, Law, fingerprint, same, streams, trajectory
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.contracts.sampler import Sampler
+    from harness import Sampler
 
 TASK = GaussianTask(variance=0.5)
 CHAINS = 4

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from harness.contracts.randomness import Streams
+from harness import Streams
 from harness.engine.gaussian import GaussianProblem
 from harness.engine.interface import named
 from harness.engine.linear import Probe, ScriptedNoise, random_script
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from harness.contracts.sampler import Sampler, State
+    from harness import Sampler
+    from harness.contracts.sampler import State
 
 CURVATURES = (0.5, 1.0, 2.0)
 ROWS = 5

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from harness.contracts.randomness import Streams
+from harness import Streams
 from harness.engine.gaussian import GaussianTask
 from harness.engine.stepping.noise import DirectNoise
 from harness.engine.stepping.potential import CountingPotential
@@ -15,8 +15,9 @@ from plugins.laws.law import Broken, Law, loop, same, trajectory, varying
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.contracts.sampler import Sampler, State
-    from harness.contracts.task import Batch, Problem
+    from harness import Problem, Sampler
+    from harness.contracts.sampler import State
+    from harness.contracts.task import Batch
 
 CHAINS = 32
 """Enough chains that a Metropolis test does not reject the proposals of all of them."""

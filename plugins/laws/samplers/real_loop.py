@@ -15,7 +15,7 @@ from plugins.laws.law import LEVEL, Broken, Law, Skip, worst
 from plugins.laws.samplers import exact
 
 if TYPE_CHECKING:
-    from harness.contracts.sampler import Sampler
+    from harness import Sampler
 
 GREY = 0.05
 """A p-value below GREY / (number of p-values) that does not fail is tested again with GROWTH times the chains."""

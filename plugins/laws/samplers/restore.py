@@ -21,7 +21,7 @@ from plugins.laws.law import Broken, Law, same
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.contracts.sampler import Sampler
+    from harness import Sampler
 
 PATIENCE = 300.0
 """Seconds that the other process has; importing torch on a busy machine takes most of them."""

@@ -9,7 +9,7 @@ from harness.engine.gaussian import GaussianTask
 from plugins.laws.law import TEMPERATURES, Broken, Law, distance, draws, trajectory, varying, walk, weights
 
 if TYPE_CHECKING:
-    from harness.contracts.sampler import Sampler
+    from harness import Sampler
 
 FACTORS = (0.2, 7.0, 2.0**-27, 2.0**27)
 """c; the last two, about 1e-8 and 1e8, take step sizes, temperatures and gradients past floors, ceilings and clips."""

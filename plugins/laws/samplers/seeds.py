@@ -12,8 +12,7 @@ from plugins.laws.law import Broken, Law, draws, finish, loop, path_of, safe_x, 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.contracts.sampler import Sampler
-    from harness.contracts.schedule import Trajectory
+    from harness import Sampler, Trajectory
 
 CHAIN_COUNTS = (*range(1, 10), 16, 17, 40, 65, 512)
 """Numbers of chains: all small ones, some near the widths of vector instructions, and more than a run often has."""

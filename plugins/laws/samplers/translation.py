@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.contracts.parameters import param
+from harness import param
 from harness.engine.gaussian import GaussianProblem, GaussianTask
 from plugins.laws.law import Broken, Law, distance, path_of, trajectory, varying
 
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from harness.contracts.randomness import Streams
-    from harness.contracts.sampler import Sampler
+    from harness import Sampler, Streams
     from harness.contracts.task import Batch
 
 PLACE = 2.0**20

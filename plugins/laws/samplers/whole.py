@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from harness import Sampler as _Sampler
+from harness import UsageError
 from harness.contracts.registry import law_of
-from harness.contracts.sampler import Sampler as _Sampler
 from harness.engine.gaussian import GaussianProblem, GaussianTask
 from harness.engine.linear import Probe, ScriptedNoise, derive
 from harness.engine.stepping.block import split
 from harness.engine.stepping.potential import BoundPotential
-from harness.system.errors import UsageError
 from plugins.laws import forms
 from plugins.laws.law import Broken, Law, Skip, distance, path_of, safe_x, streams, trajectory
 from plugins.laws.samplers import zero_temperature
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness.contracts.sampler import Sampler
+    from harness import Sampler
 
     Array = NDArray[np.float64]
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from harness import UsageError
 from harness.engine.gaussian import GaussianTask
 from harness.engine.linear import ScriptedNoise
 from harness.engine.stepping.block import split
 from harness.engine.stepping.potential import BoundPotential
-from harness.system.errors import UsageError
 from plugins.laws.law import Broken, Law, Skip, all_finite, distance, path_of, streams, trajectory, varying
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness.contracts.sampler import Sampler
+    from harness import Sampler
     from harness.contracts.task import Batch
     from harness.engine.gaussian import GaussianProblem
 

@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness import BenchError, Registry
 from harness.contracts.plugin_errors import plugin_code
-from harness.contracts.registry import Registry, load
+from harness.contracts.registry import load
 from harness.results.spec import MAX_STEPS
 from harness.runs.plugin_metadata import task_facts
-from harness.system.errors import BenchError
 
 
 @dataclass(frozen=True, kw_only=True)

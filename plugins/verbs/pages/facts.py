@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from harness import UsageError
 from harness.contracts.parameters import schema
 from harness.contracts.registry import Offer, law_of
 from harness.contracts.sampler import rescaled
 from harness.runs import plugin_metadata
-from harness.system.errors import UsageError
 from plugins.verbs.pages.conventions import CONVENTIONS, Step, formulas, settings_text
 
 TERMS = 50_000

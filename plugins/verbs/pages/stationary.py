@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness import Figure
 from harness.engine.linear import at_work, derive
-from harness.reporting.report import Figure
 from plugins.laws.law import heat
 
 if TYPE_CHECKING:
-    from harness.contracts.sampler import Sampler
+    from harness import Sampler
 
 NOISE = 1.0
 """V / (lambda T) of the second curve, where V is the variance of a coordinate of the stochastic gradient."""

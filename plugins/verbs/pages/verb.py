@@ -9,15 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.application.bench import Bench
+from harness import Bench, Registry, Result, UsageError, render, write_set
 from harness.cli.pages.offers import sampler
-from harness.contracts.registry import Registry, load
-from harness.reporting.rendering import render
+from harness.contracts.registry import load
 from harness.reporting.rendering.figures import drawn
 from harness.reporting.rendering.sections import sections
-from harness.reporting.report import Result, table
-from harness.system.errors import UsageError
-from harness.system.files import write_set
+from harness.reporting.report import table
 from plugins.verbs.pages import stationary
 from plugins.verbs.pages.conventions import CONVENTIONS, formulas
 from plugins.verbs.pages.facts import UNLIMITED

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from harness import Comparison, compare_values, judge
 from harness.analysis.statistics import PairedTest, paired_t, sign_flip
-from harness.reporting.scoring.compare import FEWEST, Comparison, Scale, compare_values, judge
+from harness.reporting.scoring.compare import FEWEST, Scale
 from harness.results.records import RESUMABLE, Status
 from plugins.verbs.regression.night import MetricValues, Night, Row
 

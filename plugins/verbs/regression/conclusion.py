@@ -7,11 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.application.bench import Bench
-from harness.reporting.report import Result
+from harness import Bench, PluginError, Result, Store
 from harness.results.records import Status
-from harness.results.store import Store
-from harness.system.errors import PluginError
 from harness.system.text import plain
 from plugins.verbs.regression import tables
 from plugins.verbs.regression.changes import Change, changes, flat, settled

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness import Store, UsageError
 from harness.results.spec import RunSpec
-from harness.results.store import Store
 from harness.runs.plan import Planned, RunRequest
-from harness.system.errors import UsageError
 from plugins.verbs.regression.night import MetricValues, Night, Row
 
 _METRICS = """

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.reporting.report import Column, Result, Table
-from harness.reporting.scoring.compare import Comparison
-from harness.reporting.scoring.formatting import number
+from harness import Column, Comparison, Result, Table, number
 from plugins.verbs.regression.changes import WORSE, Change, flat
 from plugins.verbs.regression.night import Night
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from harness.system.errors import UsageError
+from harness import UsageError
 from harness.system.files import holds, write_folder
 
 TEMPLATES = Path(__file__).parent / "templates"

@@ -9,15 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from harness import BenchError, Info, PluginError, Registry, Store, Table
 from harness.contracts.entry_points import HARNESS
-from harness.contracts.hookspecs import Info
-from harness.contracts.registry import KINDS, Offer, Registry
-from harness.reporting.report import Table
+from harness.contracts.registry import KINDS, Offer
 from harness.results.environment import requirements
 from harness.results.provenance import package_hash
-from harness.results.store import Store
 from harness.runs.source import content_hash
-from harness.system.errors import BenchError, PluginError
 from plugins.verbs.site import folder, gather, reports
 from plugins.verbs.site.contents import contents
 from plugins.verbs.site.model import Series, Site, Suite

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import harness
+from harness import Group
 from harness.contracts.entry_points import HARNESS
-from harness.reporting.scoring.groups import Group
 from harness.reporting.scoring.labels import is_hash
 
 MOST_LINES = 400

@@ -15,10 +15,8 @@ from typing import Any
 
 from markupsafe import escape
 
-from harness.reporting.rendering import FORMATS, SUFFIXES, figures, render, web
-from harness.reporting.report import Column, Figure, Table
-from harness.reporting.scoring.formatting import number
-from harness.system.errors import BenchError
+from harness import BenchError, Column, Figure, Table, number, render
+from harness.reporting.rendering import FORMATS, SUFFIXES, figures, web
 from harness.system.streams import say
 from harness.system.text import count, harmless
 from plugins.verbs.site import charts

@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.system.errors import UsageError
-from harness.system.files import FILES, alone, placed_set, read_json, write_set
+from harness import UsageError, write_set
+from harness.system.files import FILES, alone, placed_set, read_json
 
 MANIFEST = "site.json"
 STALE = "stale"

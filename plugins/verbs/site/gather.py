@@ -6,23 +6,31 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from harness import (
+    TUNING_SEED,
+    BenchError,
+    Column,
+    FieldScore,
+    Group,
+    Info,
+    Registry,
+    Request,
+    Result,
+    Store,
+    Table,
+    number,
+    score_fields,
+    setting_text,
+    typical,
+)
 from harness.cli.pages import offers
 from harness.cli.pages.task import task as task_record
 from harness.contracts.entry_points import HARNESS
-from harness.contracts.hookspecs import Info
 from harness.contracts.plugin_errors import plugin_code
-from harness.contracts.randomness import TUNING_SEED
-from harness.contracts.registry import Offer, Registry
+from harness.contracts.registry import Offer
 from harness.reporting.commands import run_command
 from harness.reporting.rendering.sections import sections as blocks_of
-from harness.reporting.report import Column, Request, Result, Table
-from harness.reporting.scoring.formatting import number
-from harness.reporting.scoring.groups import Group
-from harness.reporting.scoring.labels import is_hash, setting_text
-from harness.reporting.scoring.record import typical
-from harness.reporting.scoring.score import FieldScore, score_fields
-from harness.results.store import Store
-from harness.system.errors import BenchError
+from harness.reporting.scoring.labels import is_hash
 from plugins.verbs.site.code import versions
 from plugins.verbs.site.model import Field, Record, Row, Series, Subject
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.reporting.report import Result, Table
+from harness import Result, Table
 
 Record = Mapping[str, Any]
 

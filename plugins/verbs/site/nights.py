@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness import Column, Store, Table
 from harness.analysis.statistics import t_multiplier
-from harness.reporting.report import Column, Table
-from harness.results.store import Store
 from plugins.verbs.regression import history, tables
 from plugins.verbs.regression.changes import ROUNDING, changes
 from plugins.verbs.regression.night import MetricValues, Night, Row

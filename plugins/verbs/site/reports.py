@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harness.contracts.registry import Registry
-from harness.reporting.report import Request
+from harness import Registry, Request, Store
 from harness.reporting.requests import find_report
-from harness.results.store import Store
 from plugins.verbs.site.contents import described, progress
 from plugins.verbs.site.model import Section
 

@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.application.bench import Bench
-from harness.reporting.report import Result
-from harness.system.errors import PluginError
+from harness import Bench, PluginError, Result
 from harness.system.text import words
 from plugins.verbs.regression import history
 from plugins.verbs.site import folder, reports

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.contracts.parameters import suggestions
-from harness.system.errors import UsageError
+from harness import UsageError, suggestions
 from plugins.verbs.tuning.search import Trial
 
 DEFAULTS = ("nll", "joint_error")

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.system.errors import UsageError
+from harness import UsageError
 from plugins.verbs.tuning.space import Range
 
 TOGETHER = 5

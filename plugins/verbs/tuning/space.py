@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.contracts.parameters import Field, check, suggestions
-from harness.contracts.registry import Registry
+from harness import Registry, UsageError, suggestions
+from harness.contracts.parameters import Field, check
 from harness.runs import plugin_metadata
 from harness.runs.settings import Pair, resolve
-from harness.system.errors import UsageError
 
 DIGITS = 3
 """Significant digits of the values that are tried: records stay readable, and a grid this fine misses nothing."""

@@ -20,12 +20,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness import BenchError, DataError, Level, Store
 from harness.results.ledger import rescored
-from harness.results.records import ELSEWHERE, Level, Verification
-from harness.results.store import Store, connection
+from harness.results.records import ELSEWHERE, Verification
+from harness.results.store import connection
 from harness.results.store.published import MANIFEST, VERIFICATION, load, parquet, put, rows_of
 from harness.runs.source import content_hash, made_of, source_hash
-from harness.system.errors import BenchError, DataError
 from harness.system.files import FILES, alone, parse_json, read_bytes, read_record, sealed, write_json, write_whole
 from plugins.verbs.upkeep.shards import OWN, Documents, Shards, shard_of, states_of
 

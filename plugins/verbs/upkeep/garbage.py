@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness import RunError
 from harness.contracts.user_files import FOLDER as FILES
 from harness.contracts.user_files import named_in
 from harness.reporting.scoring.cache import FOLDER as FIGURES
@@ -32,7 +33,6 @@ from harness.results.ledger.ledger import KEY, TRASH, Ledger
 from harness.results.ledger.temporary import TEMPORARY
 from harness.results.records import FINAL, RESUMABLE, Status
 from harness.results.spec import PARTS
-from harness.system.errors import RunError
 from harness.system.files import ENDING, is_abandoned, read_json
 from harness.system.locks import held, lock_file
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from harness import DataError, UsageError
 from harness.results.ledger.attempt import NAME, RESULT, Attempt
 from harness.results.ledger.ledger import Ledger
-from harness.system.errors import DataError, UsageError
 from harness.system.files import read_json
 
 KEY = re.compile(r"[0-9a-fA-F]{6,64}")

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness import BenchError, DataError
 from harness.contracts import user_files
 from harness.results import verification
 from harness.results.ledger import rescored
@@ -29,7 +30,6 @@ from harness.results.spec import KEY_VERSION, PARTS
 from harness.results.store import reader
 from harness.results.store.published import MANIFEST
 from harness.system.columns import Malformed
-from harness.system.errors import BenchError, DataError
 from harness.system.files import read_json, regular, write_folder, write_whole
 from harness.system.locks import HeldError
 from harness.system.text import harmless

@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness import RunError, Streams, Truth
 from harness.analysis.diagnostics import bulk_ess, rank_normalised_split_rhat
-from harness.contracts.randomness import Streams
-from harness.contracts.truth import Truth
 from harness.results.spec import ENGINE
-from harness.system.errors import RunError
 from plugins.schedules.constant import Constant
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from harness.contracts.sampler import Sampler
-    from harness.contracts.task import Task
+    from harness import Sampler, Task
 
     Array = NDArray[np.float64]
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.contracts.data import DataFile
+from harness import DataError, DataFile, Registry, UsageError
 from harness.contracts.data import checksum as data_checksum
-from harness.contracts.registry import Registry
 from harness.results import spec as specs
 from harness.results.ledger.attempt import Attempt, checksum
 from harness.results.spec import RunSpec
@@ -20,7 +19,6 @@ from harness.runs.plan import data_files
 from harness.runs.plugin_metadata import task_facts
 from harness.runs.subprocess_call import call
 from harness.runs.worker import Job
-from harness.system.errors import DataError, UsageError
 from harness.system.files import SEAL, read_json
 from plugins.verbs.upkeep.bitwise import FILES, Difference, differing_arrays, differing_results
 from plugins.verbs.upkeep.stored_spec import code, installed, offer, recorded_spec

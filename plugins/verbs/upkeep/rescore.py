@@ -15,11 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from harness import BenchError, Cost, Outcome, RunError, Sampler, Streams, Task, locate
 from harness.contracts import plugin_process
-from harness.contracts.data import locate
-from harness.contracts.randomness import Streams
-from harness.contracts.sampler import Sampler
-from harness.contracts.task import Cost, Outcome, Task
 from harness.results import environment
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt, checksum
@@ -34,7 +31,6 @@ from harness.runs.session import curve_arrays, metric_values
 from harness.runs.subprocess_call import Send
 from harness.runs.worker import Job, prepare
 from harness.system.columns import document
-from harness.system.errors import BenchError, RunError
 from harness.system.files import read_bytes
 from plugins.verbs.upkeep.stale_metrics import truth_of
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results.records import Level, Verification, columns_of
+from harness import DataError, Level
+from harness.results.records import Verification, columns_of
 from harness.results.store import connection
 from harness.results.store.published import ALL_TABLES, FILE, MANIFEST, VERIFICATION, by_table, load, parquet, read_rows
-from harness.system.errors import DataError
 from harness.system.files import check_set, read_set
 
 if TYPE_CHECKING:

@@ -6,16 +6,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness.contracts.parameters import suggestions
-from harness.contracts.registry import Registry
+from harness import BenchError, Registry, Store, UsageError, suggestions
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.records import Status
 from harness.results.spec import RunSpec
-from harness.results.store import Store
 from harness.runs import truths
 from harness.runs.plugin_metadata import task_facts
-from harness.system.errors import BenchError, UsageError
 from harness.system.files import SEAL
 from plugins.verbs.upkeep.stored_spec import installed, offer, recorded_spec
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from harness import DataError, Info, PluginError, Registry
 from harness.contracts.entry_points import HARNESS
-from harness.contracts.hookspecs import Info
-from harness.contracts.registry import Offer, Registry
+from harness.contracts.registry import Offer
 from harness.results import spec as specs
 from harness.results.ledger.attempt import Attempt
 from harness.results.provenance import digest
 from harness.results.spec import Component, RunSpec
 from harness.runs.source import source_hash
-from harness.system.errors import DataError, PluginError
 from harness.system.files import read_json
 
 

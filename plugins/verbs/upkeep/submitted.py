@@ -14,18 +14,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from harness import DataError, Level, Published, Store
 from harness.results import verification
 from harness.results.ledger.attempt import NAME, Attempt
 from harness.results.ledger.ledger import KEY, Ledger
-from harness.results.records import TABLES, Level, columns_of
+from harness.results.records import TABLES, columns_of
 from harness.results.spec import KEY_VERSION
-from harness.results.store import Store, connection, reader
+from harness.results.store import connection, reader
 from harness.results.store.changes import News
 from harness.results.store.ingest import ingest
-from harness.results.store.published import MANIFEST, Published
+from harness.results.store.published import MANIFEST
 from harness.runs.source import hash_of, numbers_of
 from harness.system.columns import Malformed, dump
-from harness.system.errors import DataError
 from harness.system.files import SEAL, parse_json, read_json, read_set, seal_holds, write_folder, write_whole
 from plugins.verbs.upkeep.export import DOCUMENTS, export
 from plugins.verbs.upkeep.shards import documents_of

@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness import BenchError, Level, Registry, RunError
 from harness.analysis.statistics import holm, same_mean
 from harness.contracts import plugin_process
-from harness.contracts.registry import Registry
 from harness.reporting.commands import asked
 from harness.results.environment import gpus
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
-from harness.results.records import ELSEWHERE, FINAL, Level, Status, Verification
+from harness.results.records import ELSEWHERE, FINAL, Status, Verification
 from harness.results.spec import RunSpec
 from harness.results.store import reader
 from harness.results.store.reader import Record
@@ -37,7 +37,6 @@ from harness.runs import studies
 from harness.runs.plan import RunRequest, expand
 from harness.runs.subprocess_call import EndedError, call
 from harness.runs.worker import Job
-from harness.system.errors import BenchError, RunError
 from harness.system.files import read_json
 from plugins.verbs.upkeep import replay
 from plugins.verbs.upkeep.bitwise import differing_results
