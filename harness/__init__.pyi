@@ -3,8 +3,8 @@
 from harness.analysis import diagnostics as diagnostics
 from harness.analysis import statistics as statistics
 from harness.application.bench import Bench as Bench
+from harness.application.bench import load as load
 from harness.application.results import Results as Results
-from harness.application.results import load as load
 from harness.contracts.chain_sequence import ChainSequence as ChainSequence
 from harness.contracts.chain_sequence import epochs as epochs
 from harness.contracts.data import DataFile as DataFile
@@ -73,13 +73,10 @@ from harness.contracts.truth import quantile_levels as quantile_levels
 from harness.engine import linear as linear
 from harness.reporting.draws import Draws as Draws
 from harness.reporting.rendering import render as render
-from harness.reporting.report import Column as Column
-from harness.reporting.report import Figure as Figure
 from harness.reporting.report import Records as Records
 from harness.reporting.report import Report as Report
 from harness.reporting.report import Request as Request
 from harness.reporting.report import Result as Result
-from harness.reporting.report import Table as Table
 from harness.reporting.scoring.accuracy import UNGATED as UNGATED
 from harness.reporting.scoring.compare import Comparison as Comparison
 from harness.reporting.scoring.compare import compare as compare
@@ -99,6 +96,9 @@ from harness.reporting.scoring.record import typical as typical
 from harness.reporting.scoring.score import FieldScore as FieldScore
 from harness.reporting.scoring.score import check_metric as check_metric
 from harness.reporting.scoring.score import score_fields as score_fields
+from harness.reporting.tables import Column as Column
+from harness.reporting.tables import Figure as Figure
+from harness.reporting.tables import Table as Table
 from harness.results.papers import source_of_budget as source_of_budget
 from harness.results.records import Level as Level
 from harness.results.store import Store as Store

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.application.application import Application
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from harness.contracts.data import DataFile
     from harness.reporting.report import Result
     from harness.results.spec import RunSpec
+    from harness.runs.job import Job
     from harness.runs.local import LaunchSummary, Place
     from harness.runs.plan import Planned, RunRequest
-    from harness.runs.worker import Job
 
     Named = str | type | Any
     """A plugin by name, by class, or an instance with its settings."""
@@ -206,7 +207,7 @@ class Bench(Application):
 
     def job(self, specs: Sequence[RunSpec], data: Sequence[DataFile] = (), device: str = "cpu") -> Job:
         """Return a job for one worker that does something else with these runs than execute them."""
-        from harness.runs.worker import Job
+        from harness.runs.job import Job
 
         return Job(list(specs), self.results, device, device, 1, self.plugins, self.registry.distributions, tuple(data))
 
@@ -236,6 +237,22 @@ class Bench(Application):
         if str(path) not in self.plugins:
             self.plugins = (*self.plugins, str(path))
         return name
+
+
+def load(path: str | Path | None = None, *, plugins: Sequence[str] = (), **filters: Filter) -> Results:
+    """Read a results folder, including its new runs, or an exported one. Only its database is changed.
+
+        results = harness.load("bench-results", task="mixture25", method=["sgld", "csgld"])
+        results.metrics.filter(pl.col("is_primary"))
+
+    path     the results folder, or an exported one; default: BENCH_RESULTS, else ./bench-results
+    plugins  plugin files, as for `bench --plugin FILE`
+    filters  task (also TASK@PROTOCOL), method, protocol, budget, chains: only these runs
+
+    Problems in single runs are warnings. Raises `DataError` if the folder does not exist or a newer version wrote it,
+    `UsageError` for an unknown name. A database of another version is not changed, and the runs are read instead.
+    """
+    return Bench(path, plugins=plugins).load(**filters)
 
 
 def _settings(part: str, instance: Any) -> dict[str, Any]:

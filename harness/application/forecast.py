@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from harness.application.application import Application
 from harness.contracts.registry import Registry
-from harness.reporting.report import Result, table
+from harness.reporting.report import Result
+from harness.reporting.tables import table
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import FINAL, Status
 from harness.runs.plan import Planned

@@ -20,9 +20,9 @@ from harness.results.ledger.heartbeats import ranges
 from harness.results.records import Status
 from harness.results.spec import RunSpec, from_record
 from harness.runs import local, plugin_metadata, uncompiled
+from harness.runs.job import Job
 from harness.runs.local import LaunchSummary
 from harness.runs.plan import Planned, RunRequest, size
-from harness.runs.worker import Job
 from harness.system.errors import DataError, UsageError
 from harness.system.files import read_json
 from harness.system.text import count

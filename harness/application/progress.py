@@ -17,7 +17,7 @@ from harness.system.text import count, harmless, span
 if TYPE_CHECKING:
     import rich.live
 
-    from harness.runs.worker import Job
+    from harness.runs.job import Job
 
 LINE_SECONDS = 60.0
 REFRESH = 4

@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import io
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.application.application import Application
@@ -25,7 +24,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from harness.reporting.draws import Draws
-    from harness.reporting.report import Figure, Request
+    from harness.reporting.report import Request
+    from harness.reporting.tables import Figure
 
 Filter = str | int | Iterable[str | int] | None
 """Names as in "a,b", or a list of names. None selects all."""
@@ -43,24 +43,6 @@ from result join (
 ) using (attempt)
 """
 """The view `curve` has a row for each point, so it would take thirty times the memory."""
-
-
-def load(path: str | Path | None = None, *, plugins: Sequence[str] = (), **filters: Filter) -> Results:
-    """Read a results folder, including its new runs, or an exported one. Only its database is changed.
-
-        results = harness.load("bench-results", task="mixture25", method=["sgld", "csgld"])
-        results.metrics.filter(pl.col("is_primary"))
-
-    path     the results folder, or an exported one; default: BENCH_RESULTS, else ./bench-results
-    plugins  plugin files, as for `bench --plugin FILE`
-    filters  task (also TASK@PROTOCOL), method, protocol, budget, chains: only these runs
-
-    Problems in single runs are warnings. Raises `DataError` if the folder does not exist or a newer version wrote it,
-    `UsageError` for an unknown name. A database of another version is not changed, and the runs are read instead.
-    """
-    from harness.application.bench import Bench
-
-    return Bench(path, plugins=plugins).load(**filters)
 
 
 def selected(app: Application, filters: Mapping[str, Filter]) -> Results:

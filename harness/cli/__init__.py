@@ -6,10 +6,9 @@ import gc
 import os
 import sys
 
+from harness.cli.context import COMPLETION
 from harness.system.streams import secure
 
-COMPLETION = "_BENCH_COMPLETE"
-"""The environment variable by which a shell asks for completions."""
 GARBAGE = 50_000
 """New objects after which Python collects garbage. With its default, 700, this takes a twentieth of a short command."""
 

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from harness.application.bench import Bench
     from harness.reporting.report import Result
 
+COMPLETION = "_BENCH_COMPLETE"
+"""The environment variable by which a shell asks for completions."""
+
 
 @dataclass
 class Command:

@@ -13,7 +13,8 @@ from harness.contracts.hookspecs import Method
 from harness.contracts.parameters import check_known
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Offer, Registry
-from harness.reporting.report import Result, table
+from harness.reporting.report import Result
+from harness.reporting.tables import table
 from harness.results.records import STATUSES
 from harness.system.errors import BenchError, UsageError
 from harness.system.text import words

@@ -8,7 +8,8 @@ from typing import Any
 from harness.application.bench import Bench
 from harness.cli import classes
 from harness.contracts.registry import KINDS, Plugin, Registry
-from harness.reporting.report import Result, table
+from harness.reporting.report import Result
+from harness.reporting.tables import table
 from harness.system.errors import PluginError, UsageError
 
 

@@ -15,8 +15,9 @@ from harness.cli.options import BUDGETS, OnlyMethods, OnlyTasks, completes
 from harness.contracts.plugin_errors import plugin_code
 from harness.reporting import rendering
 from harness.reporting.rendering import SUFFIXES, figures
-from harness.reporting.report import Figure, Result, Table
+from harness.reporting.report import Result
 from harness.reporting.requests import build, find_report, request_for, why_empty
+from harness.reporting.tables import Figure, Table
 from harness.system.errors import DataError, UsageError
 from harness.system.files import write_set
 from harness.system.streams import say

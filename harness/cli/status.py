@@ -14,7 +14,8 @@ from harness.application import jobs
 from harness.application.bench import Bench
 from harness.cli.context import Command
 from harness.reporting.rendering import render
-from harness.reporting.report import Result, table
+from harness.reporting.report import Result
+from harness.reporting.tables import table
 from harness.results.ledger.overview import Row, overview
 from harness.results.records import Status
 from harness.system.streams import has_colour

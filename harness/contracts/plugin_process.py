@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from harness.system.streams import secure
 
 if TYPE_CHECKING:
-    from harness.contracts.registry import Plugin
+    from harness.contracts.offers import Plugin
 
 FILES: dict[str, str] = {}
 """The files given by --plugin, by the name of their module."""
@@ -74,7 +74,7 @@ def limit(seconds: float) -> None:
 
 def serve() -> None:
     """Import the plugins that stdin names and write what they offer to stdout. What they print goes to stderr."""
-    from harness.contracts.registry import look
+    from harness.contracts.offers import look
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     files, seconds, plugins = pickle.load(sys.stdin.buffer)  # noqa: S301 - our own code wrote it

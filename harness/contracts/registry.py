@@ -13,69 +13,27 @@ import importlib.metadata
 import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pluggy
-
-import harness
-from harness.contracts import hookspecs, plugin_process
+from harness.contracts import plugin_process
 from harness.contracts.entry_points import HARNESS, UNKNOWN, entries
-from harness.contracts.hook_validation import NAME, records
-from harness.contracts.hookspecs import GROUP, Info, Method
+from harness.contracts.hook_validation import NAME
+from harness.contracts.hookspecs import Info, Method
+from harness.contracts.offers import KINDS, Offer, Plugin, look
 from harness.contracts.parameters import suggestions
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.sampler_law import SamplerLaw
-from harness.system.errors import BenchError, PluginError, UsageError
+from harness.system.errors import PluginError, UsageError
 
 __all__ = ["KINDS", "NAME", "Offer", "Plugin", "Registry", "law_of", "load", "registry"]
 
-KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "verbs", "launchers")
-PACKAGES = ("plugins", "tasks", "reports")
 IMPORT_SECONDS = 30.0
 """Time limit for importing a plugin's module; one that imports torch takes 1 to 4 s, up to 20 s on a busy machine."""
 
 _LAWS: dict[str, str] = {}
 """The target of the `SamplerLaw` by the target of its sampler, for the samplers of all registries of this process."""
-
-
-@dataclass(frozen=True)
-class Offer:
-    """One thing that a plugin offers: its record, its kind, and the plugin and distribution from which it comes."""
-
-    info: Info | Method
-    kind: str
-    plugin: str
-    distribution: str
-    version: str
-
-    @property
-    def name(self) -> str:
-        """The name by which it is requested."""
-        return self.info.name
-
-    @property
-    def target(self) -> str:
-        """Where its class is, "package.module:Class"; "" for a method, which has none."""
-        return self.info.target if isinstance(self.info, Info) else ""
-
-
-@dataclass
-class Plugin:
-    """One entry point (or file): what it offers, or why it offers nothing."""
-
-    name: str
-    distribution: str
-    version: str
-    origin: str
-    offers: list[Offer] = field(default_factory=list)
-    papers: list[Path] = field(default_factory=list)
-    studies: list[Path] = field(default_factory=list)
-    suites: list[Path] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    packaged: bool = True
-    imported: bool = False
 
 
 class Registry:
@@ -193,34 +151,6 @@ def _of_file(path: Path) -> Plugin:
     return Plugin(name=name, distribution=name, version="", origin=str(path), packaged=False)
 
 
-def look(plugin: Plugin) -> None:
-    """Import the module of a plugin and record what it offers."""
-    try:
-        with plugin_code("does not import"):
-            _check_shadowing(plugin.origin)
-            value = plugin.origin if plugin.packaged else plugin.name
-            module = importlib.metadata.EntryPoint(plugin.name, value, GROUP).load()
-    except BenchError as error:  # the plugin's row states the reason
-        plugin.problems.append(str(error))
-        return
-    plugin.imported = True
-    manager = pluggy.PluginManager(GROUP)
-    manager.add_hookspecs(hookspecs)
-    try:
-        with plugin_code("hook refused"):
-            manager.register(module, plugin.name)
-            manager.check_pending()
-    except BenchError as error:
-        plugin.problems.append(str(error))
-        return
-    for kind in (*KINDS, "facts"):
-        found = _call(manager, plugin, f"bench_{kind}", Method if kind == "methods" else Info)
-        plugin.offers += [Offer(info, kind, plugin.name, plugin.distribution, plugin.version) for info in found]
-    plugin.papers = _call(manager, plugin, "bench_papers", Path)
-    plugin.studies = _call(manager, plugin, "bench_studies", Path)
-    plugin.suites = _call(manager, plugin, "bench_suites", Path)
-
-
 def described(plugins: Sequence[Plugin]) -> None:
     """Record what external plugins offer. One process imports all of them; if it ends early, a new one continues."""
     waiting = list(plugins)
@@ -273,28 +203,3 @@ def law_of(sampler: type) -> SamplerLaw:
     if not (isinstance(law, type) and issubclass(law, SamplerLaw)):
         raise PluginError(f"{target}, offered as the law of {sampler.__name__}, is not a harness.SamplerLaw")
     return law()
-
-
-def _call(manager: pluggy.PluginManager, plugin: Plugin, hook: str, kind: type) -> list[Any]:
-    try:
-        with plugin_code(f"{hook} failed"):
-            found, problems = records(hook, getattr(manager.hook, hook)(), kind)
-    except BenchError as error:
-        found, problems = [], [str(error)]
-    plugin.problems += problems
-    return found
-
-
-def _check_shadowing(value: str) -> None:
-    """Raise `ImportError` if a built-in package, whose name is a plain word, is shadowed by another module."""
-    package = value.partition(".")[0].partition(":")[0]
-    if package not in PACKAGES:
-        return
-    home = Path(harness.__file__).resolve().parent.parent / package
-    spec = importlib.util.find_spec(package)
-    found = Path(spec.origin).resolve().parent if spec and spec.origin else None
-    if found != home:
-        raise ImportError(
-            f"the package {package!r} of sgmcmc-bench is shadowed by {found or 'another module'}; "
-            "run from another folder, or remove that one from PYTHONPATH"
-        )

@@ -20,8 +20,10 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
+from harness.reporting import rendering
+from harness.reporting.tables import Figure, Table
 from harness.system.text import count
 
 if TYPE_CHECKING:
@@ -29,57 +31,6 @@ if TYPE_CHECKING:
 
     from harness.contracts.registry import Registry
     from harness.results.store import Store
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table: the key of its cells in a row, header, alignment, and a format (".3g") or function."""
-
-    key: str
-    header: str
-    align: Literal["left", "right"] = "left"
-    format: str | Callable[[Any], str] = ""
-
-    def text(self, row: Mapping[str, Any]) -> str:
-        """Return the cell of a row as text: "" for a missing value, "inf" and "-inf" for infinities."""
-        value = row.get(self.key)
-        if value is None:
-            return ""
-        if callable(self.format):
-            return self.format(value)
-        return str(value) if isinstance(value, str) else format(value, self.format)
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table for people. Its rows are mappings from column keys to values, and its notes are shown below it.
-
-    The first `keys` columns name a row, so a terminal that is too narrow for all columns always shows these.
-    """
-
-    title: str
-    columns: Sequence[Column]
-    rows: Sequence[Mapping[str, Any]]
-    notes: Sequence[str] = ()
-    keys: int = 1
-
-    def cells(self) -> list[list[str]]:
-        """Return the cells as text, one list per row."""
-        return [[column.text(row) for column in self.columns] for row in self.rows]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure: `draw` fills a matplotlib Figure of `size` inches, which the renderer saves under the figure's name.
-
-    `caption` explains what the picture does not show by itself. `title` replaces the title that `draw` sets.
-    """
-
-    name: str
-    draw: Callable[[Any], None]
-    size: tuple[float, float] = (6.4, 4.8)
-    caption: str = ""
-    title: str | None = None
 
 
 def _say(text: str) -> None:
@@ -159,9 +110,7 @@ class Result:
 
     def __str__(self) -> str:
         """Return the tables and notes as text, as the command prints them."""
-        from harness.reporting.rendering import render
-
-        return "\n".join([render(self, "table").rstrip("\n"), *self.notes])
+        return "\n".join([rendering.render(self, "table").rstrip("\n"), *self.notes])
 
     def frame(self) -> pl.DataFrame:
         """Return the records as a polars frame with a column for each key."""
@@ -171,20 +120,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Return the tables and notes as HTML, which a notebook shows."""
-        from harness.reporting.rendering import render
-
-        return render(Result([*self.tables, *self.notes]), "html")
-
-
-def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), title: str = "") -> Table:
-    """Make a table of rows with these keys as columns, by default all keys. Columns of numbers are aligned right."""
-
-    def number(key: str) -> bool:
-        values = [row[key] for row in rows if row.get(key) is not None]
-        return bool(values) and all(type(value) in {int, float} for value in values)
-
-    names = columns or list(dict.fromkeys(key for row in rows for key in row))
-    return Table(title, [Column(key, key, "right" if number(key) else "left") for key in names], rows)
+        return rendering.render(Result([*self.tables, *self.notes]), "html")
 
 
 class Report(ABC):

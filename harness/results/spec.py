@@ -55,7 +55,7 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """How a run is executed. A new flag is a field here, and a line in `harness.runs.worker.set_up`.
+    """How a run is executed. A new flag is a field here, and a line in `harness.runs.job.set_up`.
 
     A field with `column=None` is stored in the column `execution`. For `when` and `setting` see `RunSpec`.
     """

@@ -35,7 +35,7 @@ from harness.results.ledger.ledger import Ledger
 from harness.results.provenance import digest
 from harness.results.spec import from_record
 from harness.runs import local, parcel
-from harness.runs.worker import Job
+from harness.runs.job import Job
 from harness.system.arithmetic import variables
 from harness.system.errors import BenchError, DataError, RunError
 from harness.system.files import write_whole

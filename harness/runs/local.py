@@ -22,9 +22,11 @@ from typing import Any, NamedTuple
 
 from harness.results.environment import cores
 from harness.results.records import Status
+from harness.runs.child import GRACE_SECONDS, serve
 from harness.runs.children import born, fork_server
+from harness.runs.job import Job
 from harness.runs.plan import Planned
-from harness.runs.worker import GRACE_SECONDS, Job, checkpoint_seconds, serve
+from harness.runs.worker import checkpoint_seconds
 from harness.system.errors import BenchError, UsageError
 
 WORK = "harness.runs.worker:run"

@@ -1,16 +1,18 @@
-"""The imports that the fork server does once for all workers. If one fails, every worker reports why."""
+"""The imports that the fork server does once for all children.
+
+If one fails, every child reports why, because a second import of torch would not say it.
+"""
 
 from __future__ import annotations
 
 import gc
 
 from harness.contracts.plugin_errors import format_error
-from harness.system.errors import RunError
+from harness.runs import child
 from harness.system.import_path import restore
 from harness.system.memory import memory_limit
 
 restore()
-_failure = ""
 gc.disable()  # modules are not garbage, and collection would take an eighth of the time
 try:
     import scipy.special  # noqa: F401 - the observers of all tasks but networks need it
@@ -24,13 +26,7 @@ try:
     digest(HARNESS)
 except Exception as error:  # noqa: BLE001 - libraries raise different errors for lack of memory
     _remedy = memory_limit() or "`bench doctor` says more"
-    _failure = f"no run can be done, torch does not import: {format_error(error)}; {_remedy}"
+    child.unusable = f"no run can be done, torch does not import: {format_error(error)}; {_remedy}"
 finally:
     gc.freeze()  # so that workers neither scan these objects nor copy their pages
     gc.enable()
-
-
-def check() -> None:
-    """Raise `RunError` if the import failed. A second import of torch would not say why."""
-    if _failure:
-        raise RunError(_failure)

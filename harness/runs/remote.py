@@ -25,8 +25,8 @@ from harness.results.ledger.ledger import Ledger
 from harness.results.records import FINAL
 from harness.runs import parcel as parcels
 from harness.runs.agent import make_parcel
+from harness.runs.job import Job
 from harness.runs.local import LaunchSummary, Listener
-from harness.runs.worker import Job
 from harness.system.errors import BenchError, DataError, RunError
 from harness.system.files import read_json, write_json
 from harness.system.locks import HeldError, lock_file

@@ -17,9 +17,9 @@ from harness.results.records import RESUMABLE
 from harness.results.spec import RunSpec, recorded_key
 from harness.runs import truths, warm_start
 from harness.runs.failure import setting_up
+from harness.runs.job import Job
 from harness.runs.plugin_metadata import instance, trajectory
 from harness.runs.source import content_hash, source_hash
-from harness.runs.worker import Job
 from harness.system.errors import RunError
 from harness.system.files import SEAL, read_json, write_json
 

@@ -27,10 +27,10 @@ from harness.results.records import AttemptResult, Status, Value
 from harness.results.spec import RunSpec
 from harness.runs import undeclared
 from harness.runs.failure import fail_all, writing
+from harness.runs.job import Job
 from harness.runs.limit import OutOfTimeError, interrupted_after
 from harness.runs.resume import TRUTH, Arrays, build, check_code, open_attempt
 from harness.runs.truths import checksum
-from harness.runs.worker import Job
 from harness.system.locks import Lock, kernel
 
 Send = Callable[[str, dict[str, Any]], None]

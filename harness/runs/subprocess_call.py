@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.contracts import plugin_process
+from harness.runs.child import serve
 from harness.runs.children import born
-from harness.runs.worker import serve
 from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError
 from harness.system.memory import stay_within_free
 

@@ -16,7 +16,7 @@ from harness.cli.classes import loaded
 from harness.cli.options import Set, completes
 from harness.contracts.parameters import of_part, schema
 from harness.contracts.registry import Offer
-from harness.reporting.report import table
+from harness.reporting.tables import table
 from harness.results.environment import cores
 from harness.runs import undeclared
 from harness.runs.plan import parse_settings

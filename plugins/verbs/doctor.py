@@ -16,7 +16,7 @@ from harness import Bench, BenchError, Result, Store
 from harness.cli import plugins
 from harness.contracts import data as files
 from harness.engine.stepping import execution_mode
-from harness.reporting.report import table
+from harness.reporting.tables import table
 from harness.results.ledger.ledger import Ledger, filesystem
 from harness.system.cpp import COMPILERS, identity
 from plugins.verbs import data

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from harness import Bench, DataError, Result, Store
-from harness.reporting.report import table
+from harness.reporting.tables import table
 from harness.results.ledger.ledger import TRASH, Ledger
 from harness.system.locks import lock_file
 from harness.system.text import count

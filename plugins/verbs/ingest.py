@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from harness import Bench, DataError, Result, Store, UsageError
-from harness.reporting.report import table
+from harness.reporting.tables import table
 from harness.results.ledger.ledger import Ledger
 from harness.system.text import count
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from harness import Bench, DataError, Result
-from harness.reporting.report import table
+from harness.reporting.tables import table
 from harness.system.text import count, harmless
 from plugins.verbs.upkeep.merge import Merged
 from plugins.verbs.upkeep.merge import merge as union

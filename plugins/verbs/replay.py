@@ -8,7 +8,7 @@ import typer
 
 from harness import Bench, Result, Table
 from harness.application.progress import Progress
-from harness.reporting.report import table
+from harness.reporting.tables import table
 from harness.results.records import Status
 from plugins.verbs.upkeep import replay as replays
 from plugins.verbs.upkeep.lookup import concluded_attempt

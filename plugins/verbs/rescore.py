@@ -10,7 +10,7 @@ import typer
 
 from harness import Bench, DataError, Result, Store, UsageError, suggestions
 from harness.cli.options import TASKS, OnlyMethods
-from harness.reporting.report import table
+from harness.reporting.tables import table
 from harness.results.ledger.ledger import Ledger
 from harness.runs.subprocess_call import call
 from harness.system.text import count

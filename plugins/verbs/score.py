@@ -14,7 +14,7 @@ from harness.cli import options
 from harness.contracts import user_files
 from harness.contracts.hook_validation import LONGEST, NAME
 from harness.contracts.parameters import LONGEST_VALUE
-from harness.reporting.report import table
+from harness.reporting.tables import table
 from harness.results.records import ELSEWHERE
 from harness.results.spec import Component, Origin
 from harness.runs.plan import RunRequest, data_files, expand, parse_seeds, parse_settings

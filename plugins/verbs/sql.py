@@ -8,7 +8,7 @@ import typer
 
 from harness import Bench, Result
 from harness.cli.options import MAX_INT, duration
-from harness.reporting.report import table
+from harness.reporting.tables import table
 
 MAX_ROWS = 100_000
 """Most rows of an answer without --max-rows. With the 60 columns of `run_metric` they take about 500 MB."""

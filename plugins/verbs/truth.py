@@ -8,7 +8,7 @@ import typer
 
 from harness import Bench, Result, RunError, UsageError
 from harness.cli import options
-from harness.reporting.report import table
+from harness.reporting.tables import table
 
 if TYPE_CHECKING:
     from harness import Reference

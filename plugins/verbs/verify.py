@@ -15,7 +15,7 @@ import typer
 from harness import Bench, Level, Result, UsageError
 from harness.cli import options
 from harness.contracts import user_files
-from harness.reporting.report import table
+from harness.reporting.tables import table
 from harness.results.ledger.heartbeats import ranges
 from harness.results.records import Verification
 from harness.system.text import count, harmless

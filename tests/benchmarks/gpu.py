@@ -239,7 +239,7 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
     import torch
 
     from harness.results.spec import Execution
-    from harness.runs.worker import set_up
+    from harness.runs.job import set_up
 
     asked = {**LOOK, **asked}
     if asked["mode"] == "decoding":

@@ -148,7 +148,7 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
     device, times = asked["device"], asked["steps"]
     if device != "cpu":
         from harness.results.spec import Execution
-        from harness.runs.worker import set_up
+        from harness.runs.job import set_up
 
         set_up(Execution(device="cuda", dtype="float32", deterministic=False), f"{device}:0")
     plain = usual(asked, device)

@@ -27,8 +27,9 @@ from harness.results import environment
 from harness.results.ledger.ledger import Ledger
 from harness.results.spec import Execution
 from harness.runs import local
+from harness.runs.child import Stop
+from harness.runs.job import device_held, set_up
 from harness.runs.plan import RunRequest, plan
-from harness.runs.worker import Stop, device_held, set_up
 from harness.runs.worker import run as local_run
 from harness.system.errors import PluginError, UsageError
 from harness.system.locks import HeldError
@@ -317,7 +318,7 @@ def test_settings_of_a_gpu_are_made_in_the_worker_and_read_for_the_record():
 
 
 def test_two_workers_cannot_have_one_gpu_whatever_their_results_folders(monkeypatch):
-    monkeypatch.setattr("harness.runs.worker.LOCK_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("harness.runs.job.LOCK_TIMEOUT_SECONDS", 0.2)
     with PretendedGPU():
         with device_held(GPU), pytest.raises(HeldError, match=rf"cuda:0 is held by process {os.getpid()} of user"):
             device_held(GPU).__enter__()

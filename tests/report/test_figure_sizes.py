@@ -6,7 +6,8 @@ from safetensors.numpy import save
 from scored import store, write_run
 
 from harness.reporting.rendering import figures
-from harness.reporting.report import Figure, Request
+from harness.reporting.report import Request
+from harness.reporting.tables import Figure
 from reports.figures.autocorrelation import Autocorrelation
 from reports.figures.contours import Contours
 from reports.figures.density import Density

@@ -11,7 +11,8 @@ from scored import moments, write_run
 
 from harness import UsageError
 from harness.cli.app import run
-from harness.reporting.report import Figure, Report, Result
+from harness.reporting.report import Report, Result
+from harness.reporting.tables import Figure
 from harness.system.errors import DataError
 
 INSTALLED = any(entry.name == "reports" for entry in importlib.metadata.entry_points(group="bench"))

@@ -9,7 +9,8 @@ import pytest
 from published import check_pages, files
 
 from harness import UsageError
-from harness.reporting.report import Column, Figure, Result, Table
+from harness.reporting.report import Result
+from harness.reporting.tables import Column, Figure, Table
 from plugins.verbs.site import folder as folders
 from plugins.verbs.site.contents import contents
 from plugins.verbs.site.model import Section, Site

@@ -44,6 +44,58 @@ def test_imports_go_one_way():
     assert not wrong
 
 
+CIRCLES = {
+    (
+        "harness.contracts.mlp",
+        "harness.contracts.network",
+    ): "a NetworkTask makes the problem of its network, of either kind",
+}
+"""Circles of files that are meant."""
+
+
+def imports_within(home):
+    """The files of a package, by module, that each of them imports, anywhere in it."""
+    files = {".".join([home.name, *path.relative_to(home).with_suffix("").parts]): path for path in home.rglob("*.py")}
+    files = {name.removesuffix(".__init__"): path for name, path in files.items()}
+    imports = {}
+    for name, path in files.items():
+        named = set()
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Import):
+                named |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                inner = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+                named |= {one if one in files else str(node.module) for one in inner.values()}
+        imports[name] = named & files.keys() - {name, home.name}
+    return imports
+
+
+def circles(imports):
+    """The sets of modules that import each other, directly or not."""
+
+    def reached(start):
+        seen, waiting = set(), [start]
+        while waiting:
+            for name in imports[waiting.pop()] - seen:
+                seen.add(name)
+                waiting.append(name)
+        return seen
+
+    reach = {name: reached(name) for name in imports}
+    return {
+        tuple(sorted(other for other in reach[name] if name in reach[other])) for name in imports if name in reach[name]
+    }
+
+
+def test_no_files_of_the_harness_import_each_other(tmp_path):
+    assert circles(imports_within(HOME)) == CIRCLES.keys()
+    place = tmp_path / "package"
+    place.mkdir()
+    for name, other in (("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")):
+        (place / f"{name}.py").write_text(f"def f():\n    from package.{other} import f\n")
+    assert circles(imports_within(place)) == {("package.a", "package.b", "package.c")}
+
+
 @pytest.mark.parametrize("package", PUBLIC_ONLY)
 def test_outside_of_the_core_only_public_names_are_used(package):
     wrong = []

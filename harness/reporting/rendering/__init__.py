@@ -7,9 +7,11 @@ flat records. Text is escaped, so that it never becomes markup, a formula or a c
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from harness.contracts.parameters import suggestions
-from harness.reporting.report import Result, Table
+from harness.reporting.tables import Table
 from harness.system.errors import UsageError
 
 _MODULES = {
@@ -28,7 +30,19 @@ def check_format(name: str) -> str:
     return name
 
 
-def render(result: Result, form: str, width: int | None = None, *, colour: bool = False) -> str:
+class Rendered(Protocol):
+    """What is rendered: a `harness.Result`, or anything with its tables and records."""
+
+    @property
+    def tables(self) -> Sequence[Table | str]:
+        """Tables for people."""
+
+    @property
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        """Objects for programs."""
+
+
+def render(result: Rendered, form: str, width: int | None = None, *, colour: bool = False) -> str:
     """Return a result as text in one of `FORMATS`. `width` and `colour` are a terminal's; a pipe has None and False."""
     module = importlib.import_module(f"harness.reporting.rendering.{_MODULES[check_format(form)][0]}")
     if form == "table":

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator
 from typing import Any
 
 from harness.contracts.plugin_errors import plugin_code
-from harness.reporting.report import Figure
+from harness.reporting.tables import Figure
 from harness.system.text import harmless
 
 STYLE = {

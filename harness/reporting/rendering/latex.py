@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.reporting.report import Table
+from harness.reporting.tables import Table
 from harness.system.text import plain
 
 _ESCAPES = {

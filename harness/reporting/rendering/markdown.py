@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from harness.reporting.report import Table
+from harness.reporting.tables import Table
 from harness.system.text import plain
 
 _EMPHASIS = re.compile(r"(?<!\w)\\\*(\w[\w -]*\w|\w)\\\*(?!\w)")

@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 
-from harness.reporting.report import Table
+from harness.reporting.tables import Table
 from harness.system.text import harmless, plain
 
 GAP = 3

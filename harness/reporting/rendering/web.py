@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.reporting.report import Table
+from harness.reporting.tables import Table
 from harness.system.text import plain
 
 if TYPE_CHECKING:

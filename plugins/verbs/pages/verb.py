@@ -14,7 +14,7 @@ from harness.cli.pages.offers import sampler
 from harness.contracts.registry import load
 from harness.reporting.rendering.figures import drawn
 from harness.reporting.rendering.sections import sections
-from harness.reporting.report import table
+from harness.reporting.tables import table
 from plugins.verbs.pages import stationary
 from plugins.verbs.pages.conventions import CONVENTIONS, formulas
 from plugins.verbs.pages.facts import UNLIMITED

@@ -19,8 +19,8 @@ from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult, Status
 from harness.runs import truths
 from harness.runs.failure import writing
+from harness.runs.job import Job, prepare
 from harness.runs.session import curve_arrays, metric_values
-from harness.runs.worker import Job, prepare
 from plugins.verbs.upkeep.submission import Declared, Submission, read
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from harness.results import spec as specs
 from harness.results.ledger.attempt import Attempt, checksum
 from harness.results.spec import RunSpec
 from harness.runs import truths
+from harness.runs.job import Job
 from harness.runs.local import Listener
 from harness.runs.plan import data_files
 from harness.runs.plugin_metadata import task_facts
 from harness.runs.subprocess_call import call
-from harness.runs.worker import Job
 from harness.system.files import SEAL, read_json
 from plugins.verbs.upkeep.bitwise import FILES, Difference, differing_arrays, differing_results
 from plugins.verbs.upkeep.stored_spec import code, installed, offer, recorded_spec

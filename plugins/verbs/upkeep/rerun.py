@@ -10,10 +10,11 @@ from typing import Any
 
 from harness import DataError
 from harness.results.ledger.ledger import Ledger
+from harness.runs.job import Job, device_held, prepare
 from harness.runs.limit import interrupted_after
 from harness.runs.session import Session
 from harness.runs.subprocess_call import Send
-from harness.runs.worker import PROGRESS_SECONDS, Job, device_held, prepare
+from harness.runs.worker import PROGRESS_SECONDS
 
 
 def rerun(job: Job, folder: Path, send: Send) -> dict[str, Any]:

@@ -26,10 +26,10 @@ from harness.results.records import Status
 from harness.results.spec import RunSpec
 from harness.runs import truths
 from harness.runs.failure import DiskError, writing
+from harness.runs.job import Job, prepare
 from harness.runs.plugin_metadata import instance
 from harness.runs.session import curve_arrays, metric_values
 from harness.runs.subprocess_call import Send
-from harness.runs.worker import Job, prepare
 from harness.system.columns import document
 from harness.system.files import read_bytes
 from plugins.verbs.upkeep.stale_metrics import truth_of

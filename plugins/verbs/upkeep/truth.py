@@ -28,9 +28,9 @@ from harness import (
     quantile_levels,
 )
 from harness.contracts.plugin_errors import plugin_code
+from harness.runs.job import Job, prepare
 from harness.runs.plugin_metadata import instance
 from harness.runs.truths import GRADIENTS_ONLY
-from harness.runs.worker import Job, prepare
 from plugins.verbs.upkeep import tempering
 from plugins.verbs.upkeep.function_reference import compute_functions
 from plugins.verbs.upkeep.reference import hmc_draws, truth_record

@@ -67,7 +67,7 @@ def test_a_worker_imports_the_compiler_of_torch_only_where_it_compiles(determini
     program = f"""
 import sys, torch
 from harness.results.spec import Execution
-from harness.runs.worker import set_up
+from harness.runs.job import set_up
 set_up(Execution(dtype="float32", compile="compiled", deterministic={deterministic}), "cpu")
 import harness.engine.stepping.compiled, harness.engine.stepping.native
 assert not {{"torch._inductor", "torch._dynamo", "sympy"}} & set(sys.modules)

@@ -17,8 +17,8 @@ from harness.cli.app import run
 from harness.contracts.registry import registry
 from harness.results.ledger.ledger import Ledger
 from harness.runs import local
+from harness.runs.child import Stop
 from harness.runs.plan import RunRequest, plan
-from harness.runs.worker import Stop
 from harness.runs.worker import run as local_run
 from harness.system.files import SEAL, sealed
 from plugins.verbs.upkeep import verify as module

@@ -21,7 +21,7 @@ from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
 from harness.runs import agent, parcel
-from harness.runs.worker import Job
+from harness.runs.job import Job
 from plugins.verbs.upkeep import garbage
 
 

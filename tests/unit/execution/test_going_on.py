@@ -22,9 +22,11 @@ from harness.results import provenance, verification
 from harness.results.ledger.attempt import WORK, Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.runs import truths
+from harness.runs.child import Stop
+from harness.runs.job import Job
 from harness.runs.plan import RunRequest, plan
 from harness.runs.session import Session
-from harness.runs.worker import Job, Stop, _advance
+from harness.runs.worker import _advance
 from harness.system.errors import DataError
 from harness.system.files import sealed, write_json
 from plugins.verbs.upkeep import garbage

@@ -20,7 +20,7 @@ from harness.cli.app import run
 from harness.contracts.launcher import LOG, PARCEL
 from harness.results.ledger.ledger import Ledger
 from harness.runs import parcel, remote
-from harness.runs.worker import Job
+from harness.runs.job import Job
 from harness.system.locks import lock_file
 from plugins.launchers import ray as ray_launcher
 from plugins.launchers.slurm import Slurm

@@ -16,9 +16,11 @@ import pytest
 from harness.contracts.registry import registry
 from harness.results.ledger.ledger import Ledger
 from harness.runs import worker
+from harness.runs.child import Stop
+from harness.runs.job import Job
 from harness.runs.plan import RunRequest, plan
 from harness.runs.session import Session
-from harness.runs.worker import Job, Stop, _advance, _run
+from harness.runs.worker import _advance, _run
 from harness.system.locks import LostError
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from harness.contracts.registry import registry
+from harness.runs.job import Job
 from harness.runs.plan import RunRequest, plan
 from harness.runs.resume import check_code
 from harness.runs.session import Session
-from harness.runs.worker import Job
 from harness.system.errors import RunError
 
 

@@ -18,9 +18,11 @@ from harness.contracts.registry import registry
 from harness.results.store import Store
 from harness.runs import limit
 from harness.runs import session as module
+from harness.runs.child import Stop
+from harness.runs.job import Job
 from harness.runs.plan import RunRequest, plan
 from harness.runs.session import Session
-from harness.runs.worker import Job, Stop, _advance, _run
+from harness.runs.worker import _advance, _run
 from harness.system.errors import DataError
 
 COMMAND = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "steps=3000"]

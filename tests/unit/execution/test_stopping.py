@@ -17,7 +17,7 @@ import pytest
 
 from harness.cli.app import run as bench
 from harness.results.ledger.ledger import Ledger
-from harness.runs import local, worker
+from harness.runs import child, local
 
 COMMAND = ["run", "--task", "mixture5", "--chains", "2", "--seeds", "0-1", "--yes"]
 COMMAND += ["--set", "run.compile=plain", "--set", "run.burn_in=0"]
@@ -109,11 +109,11 @@ def test_stopped_workers_are_continued_and_write_checkpoints(tmp_path):
 
 def test_a_worker_that_hangs_ends_some_time_after_its_launcher(monkeypatch):
     signals = []
-    monkeypatch.setattr(worker, "GRACE_SECONDS", 0.01)
-    monkeypatch.setattr(worker.os, "kill", lambda *it: signals.append(it))
+    monkeypatch.setattr(child, "GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(child.os, "kill", lambda *it: signals.append(it))
     ours, theirs = multiprocessing.Pipe()
     ours.close()  # as the kernel does when the launcher ends
-    stop = worker.Stop()
-    worker._watch(theirs, stop)
+    stop = child.Stop()
+    child._watch(theirs, stop)
     assert stop.reason == "cancelled"
     assert signals == [(os.getpid(), signal.SIGKILL)]

@@ -19,10 +19,10 @@ from harness.engine.stepping.execution_mode import lack
 from harness.engine.stepping.making import UncompiledError
 from harness.results.ledger.ledger import Ledger
 from harness.runs import plugin_metadata
+from harness.runs.job import Job
 from harness.runs.plan import RunRequest, plan
 from harness.runs.session import Session
 from harness.runs.settings import find_pair, resolve
-from harness.runs.worker import Job
 from harness.system.errors import UsageError
 from plugins.samplers.adam import Adam
 from plugins.samplers.hmc import HMC

@@ -10,7 +10,8 @@ import pytest
 from markupsafe import Markup
 
 from harness.reporting.rendering import figures, web
-from harness.reporting.report import Column, Figure, Result, Table
+from harness.reporting.report import Result
+from harness.reporting.tables import Column, Figure, Table
 from plugins.verbs.site.contents import contents, script
 from plugins.verbs.site.model import Field, Point, Row, Section, Series, Site, Subject, Suite
 

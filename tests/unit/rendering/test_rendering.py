@@ -9,7 +9,8 @@ import pytest
 
 from harness import UsageError
 from harness.reporting.rendering import FORMATS, figures, render
-from harness.reporting.report import Column, Figure, Result, Table
+from harness.reporting.report import Result
+from harness.reporting.tables import Column, Figure, Table
 
 NASTY = '=<b>&x|y_z{50%}$[m](u)\\input"`*#~^\x1b[31m\u202e'
 RESULT = Result(

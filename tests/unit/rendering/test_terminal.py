@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from harness.reporting.rendering import render
 from harness.reporting.rendering.terminal import _CODES, STATUS_KEYS
-from harness.reporting.report import Column, Result, Table
+from harness.reporting.report import Result
+from harness.reporting.tables import Column, Table
 from harness.results.records import Status
 
 WORDS = st.text("abc\N{SUPERSCRIPT TWO}\N{CJK UNIFIED IDEOGRAPH-4E2D}", min_size=1, max_size=9)

@@ -1,0 +1,107 @@
+"""A child process that serves this one: it calls a function, sends messages, and ends when its parent does."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from harness.contracts.plugin_errors import format_error
+from harness.results.records import Status
+from harness.runs.failure import lost_device
+from harness.system.errors import BenchError, RunError
+from harness.system.locks import HeldError
+from harness.system.memory import lacks_memory
+from harness.system.streams import secure
+
+GRACE_SECONDS = 60.0
+"""Time that workers have to end after they were asked to. They check between two blocks of steps, and then write
+checkpoints.
+"""
+
+unusable = ""
+"""Why no child of this fork server can do anything, as `harness.runs.preload` found; "" if it can."""
+
+
+@dataclass
+class Stop:
+    """The reason why the worker should end: "cancelled", "preempted" or "orphaned", and "" while it should not."""
+
+    reason: str = ""
+
+    def ask(self, reason: str) -> None:
+        """Ask the loop to end before the next block of steps. The first reason is kept."""
+        self.reason = self.reason or reason
+
+
+def serve(function: str, arguments: tuple[Any, ...], patient: bool, pipe: Connection) -> None:  # noqa: FBT001 - by pickle
+    """Call "package.module:name"(*arguments, send) in a child process. A patient child's function also gets a `Stop`.
+
+    Sends (kind, payload) messages. The last one is "end" with the function's return value as `value`, "failed" or
+    "device lost". When the parent dies, a patient child has `GRACE_SECONDS` to stop, and any other child ends at once.
+    """
+    stop = Stop()
+    for number in (signal.SIGINT, signal.SIGHUP):  # the launcher handles Ctrl-C and a closed terminal
+        signal.signal(number, signal.SIG_IGN)
+    if patient:
+        signal.signal(signal.SIGTERM, lambda *_: stop.ask(Status.PREEMPTED))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # the fork server blocks it
+    os.register_at_fork(after_in_child=pipe.close)  # a process that a plugin left behind must not keep it open
+    threading.Thread(target=_watch, args=(pipe, stop, patient), daemon=True).start()
+    send = _sender(pipe)
+    os.dup2(2, 1)  # what a plugin prints must not mix with results on stdout
+    secure()
+    try:
+        _check_usable()
+        module, _, name = function.partition(":")
+        work = getattr(importlib.import_module(module), name)
+        send("end", {"value": work(*arguments, send, stop) if patient else work(*arguments, send)})
+    except BenchError as error:
+        held = isinstance(error, HeldError)
+        trace = traceback.format_exc()
+        send("failed", {"message": str(error), "exit_code": error.exit_code, "held": held, "traceback": trace})
+    except BaseException as error:  # noqa: BLE001 - the launcher must be told of any error
+        device, trace = lost_device(error), traceback.format_exc()
+        what = "not enough memory" if lacks_memory(error) else "worker failed"
+        message = f"{what}: {format_error(error).removeprefix('MemoryError: ')}"
+        kind, message = ("device lost", device) if device else ("failed", message)
+        send(kind, {"message": message, "exit_code": 1, "held": False, "traceback": trace})
+
+
+def _check_usable() -> None:
+    if unusable:
+        raise RunError(unusable)
+
+
+def _watch(pipe: Connection, stop: Stop, patient: bool = True) -> None:  # noqa: FBT001, FBT002 - a thread's target
+    """Ask the worker to stop at a message, which gives the reason, or at end of file, when the parent is dead.
+
+    Kill the process after the grace time.
+    """
+    reason: str = Status.CANCELLED
+    with contextlib.suppress(EOFError, OSError):
+        reason = pipe.recv()
+    stop.ask(reason)
+    time.sleep(GRACE_SECONDS if patient else 0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _sender(pipe: Connection) -> Callable[[str, dict[str, Any]], None]:
+    lock = threading.Lock()
+
+    def send(kind: str, payload: dict[str, Any]) -> None:
+        try:
+            with lock:
+                pipe.send((kind, payload))
+        except OSError:
+            return  # the parent is dead, and `_watch` stops this process
+
+    return send
