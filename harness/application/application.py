@@ -50,6 +50,7 @@ class Application:
     plugins    the files, as for `bench --plugin FILE`
     launching  how runs are brought to other machines; None for worker processes of this one
     debug      whether the tracebacks of workers are shown
+    form       the format in which a command prints its result; "" if it was not given
     say        is called with each message that is not a result
     """
 
@@ -60,12 +61,14 @@ class Application:
         plugins: Sequence[str | Path] = (),
         launching: Launching | None = None,
         debug: bool = False,
+        form: str = "",
         say: Callable[[str], None] = say,
     ) -> None:
         self.results = results_folder(results)
         self.plugins = tuple(str(user_path(file)) for file in plugins)
         self.launching = launching
         self.debug = debug
+        self.form = form
         self.say = say
         copies = self.results / user_files.FOLDER
         user_files.FOLDERS[:] = [copies, *(folder for folder in user_files.FOLDERS if folder != copies)]
@@ -76,6 +79,7 @@ class Application:
             "plugins": self.plugins,
             "launching": self.launching,
             "debug": self.debug,
+            "form": self.form,
             "say": self.say,
         }
         return functools.partial(type(self), **how), (self.results,)

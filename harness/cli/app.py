@@ -33,14 +33,10 @@ LONGEST = 2000
 VERBS = {
     "run": "Run samplers on tasks.",
     "plan": "Show what `run` would do and what it would cost.",
-    "status": "Show running workers, submitted jobs and their progress.",
-    "ls": "List samplers, schedules, methods, tasks, reports, suites, runs.",
-    "show": "Show one task, sampler, method, schedule or run.",
     "report": "Make a report; `bench ls reports` lists them.",
-    "plugins": "List plugins and their problems.",
 }
-"""Each core verb and its line in `bench --help`. The verb is the function of that name, or the group `app`, in the
-module `harness.cli.<verb>`. Its own help is that function's docstring. Plugins add verbs by the hook `bench_verbs`."""
+"""Each core verb and its line in `bench --help`. The verb is the function of that name in the module
+`harness.cli.<verb>`. Its own help is that function's docstring. Plugins add verbs by the hook `bench_verbs`."""
 EVERYWHERE = (
     "With every command: --results DIR, --plugin FILE, --format table|json|csv|markdown|latex|html, --json, --csv, "
     "--debug; see `bench --help`."
@@ -105,8 +101,7 @@ def _command(name: str, files: tuple[str, ...]) -> Any:
     from harness.contracts.plugin_errors import plugin_code
 
     if name in VERBS:
-        module = importlib.import_module(f"harness.cli.{name}")
-        verb = getattr(module, "app", None) or getattr(module, name)
+        verb = getattr(importlib.import_module(f"harness.cli.{name}"), name)
     else:
         from harness.contracts.registry import load, registry
 
@@ -125,10 +120,7 @@ def _command(name: str, files: tuple[str, ...]) -> Any:
 
 
 def _as_command(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a verb as typer calls it: it gets the application if its first parameter is `bench`, and paths of users.
-
-    A core verb may ask for the whole `command`.
-    """
+    """Return a verb as typer calls it. It gets the application if it has a parameter `bench`, and paths of users."""
 
     def replaced(value: Any) -> Any:
         if isinstance(value, list):
@@ -136,16 +128,15 @@ def _as_command(verb: Callable[..., Any]) -> Callable[..., Any]:
         return user_path(value) if isinstance(value, Path) else value
 
     signature = inspect.signature(verb, eval_str=True)
-    first = next(iter(signature.parameters), "")
-    parts = {"bench": lambda command: command.bench, "command": lambda command: command}
-    own = [parameter for name, parameter in signature.parameters.items() if name not in parts]
+    wants_bench = "bench" in signature.parameters
+    own = [parameter for name, parameter in signature.parameters.items() if name != "bench"]
     asked = [parameter.name for parameter in own if parameter.annotation is typer.Context]
 
     @functools.wraps(verb)
     def called(**given: Any) -> Any:
         context = given[asked[0]] if asked else given.pop(CONTEXT)
-        part = [parts[first](context.obj)] if first in parts else []
-        return verb(*part, **{name: replaced(value) for name, value in given.items()})
+        given = {name: replaced(value) for name, value in given.items()}
+        return verb(**given, bench=context.obj.bench) if wants_bench else verb(**given)
 
     if not asked:
         own.append(inspect.Parameter(CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
@@ -265,8 +256,7 @@ def options(
     if not launcher and (detach or launcher_setting):
         raise UsageError("--detach and --set launcher.NAME=VALUE go with --launcher NAME")
     how = Launching(launcher, tuple(launcher_setting or ()), detach) if launcher else None
-    ctx.obj.bench = Bench(results, plugins=plugin or (), launching=how, debug=shown)
-    ctx.obj.form = chosen
+    ctx.obj.bench = Bench(results, plugins=plugin or (), launching=how, debug=shown, form=chosen)
 
 
 def _format(name: str) -> str:

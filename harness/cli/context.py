@@ -1,4 +1,4 @@
-"""One command: its application, set once the options of `bench` are read, and the format of its result."""
+"""One command: its application, and how its result is printed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ COMPLETION = "_BENCH_COMPLETE"
 
 @dataclass
 class Command:
-    """What `typer.Context.obj` is. `form` is the output format, "" if none is given."""
+    """What `typer.Context.obj` is. The options of `bench` set its application."""
 
     bench: Bench = field(init=False)
-    form: str = ""
 
     def show(self, result: Result) -> int:
         """Print the result of a verb in the format of this command. Returns the exit code."""
@@ -33,7 +32,7 @@ class Command:
 
         if not isinstance(result, Result):
             raise PluginError(f"the verb returned a {type(result).__name__}, not a harness.Result")
-        form = self.form or "table"
+        form = self.bench.form or "table"
         terminal = sys.stdout.isatty()
         width = shutil.get_terminal_size().columns if terminal else None
         with plugin_code(f"the result cannot be shown as {form}"):

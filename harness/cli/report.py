@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.context import Command
+from harness.application.bench import Bench
 from harness.cli.options import BUDGETS, OnlyMethods, OnlyTasks, completes
 from harness.contracts.plugin_errors import plugin_code
 from harness.reporting import rendering
@@ -30,7 +30,7 @@ size takes 160 MB in memory.
 
 
 def report(
-    command: Command,
+    bench: Bench,
     name: Annotated[
         str, typer.Argument(help="The report; `bench ls reports` lists them.", autocompletion=completes("reports"))
     ],
@@ -62,10 +62,9 @@ def report(
         bench report leaderboard --task mixture25 --format latex
         bench report density --task mixture25 --out figures
     """
-    kind, form = _formats(out, command.form)
+    kind, form = _formats(out, bench.form)
     changes: dict[str, Any] = {"size": _inches(size)} if size else {}
     changes |= {"title": title} if title is not None else {}
-    bench = command.bench
     registry = bench.registry
     made = find_report(registry, name)
     store = bench.store()

@@ -9,6 +9,10 @@ from harness import Info, hook
 def bench_verbs() -> list[Info]:
     """Return the verbs of this package."""
     return [
+        Info("status", "plugins.verbs.status:status", "Show running workers, submitted jobs and their progress."),
+        Info("ls", "plugins.verbs.ls:ls", "List samplers, schedules, methods, tasks, reports, suites, runs."),
+        Info("show", "plugins.verbs.show:show", "Show one task, sampler, method, schedule or run."),
+        Info("plugins", "plugins.verbs.plugins:plugins", "List plugins and their problems."),
         Info("compare", "plugins.verbs.compare:compare", "Compare two samplers, paired by seed."),
         Info("ingest", "plugins.verbs.ingest:ingest", "Update the database from the runs on disk."),
         Info("sql", "plugins.verbs.sql:sql", "Query the results database, read-only."),

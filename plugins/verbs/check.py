@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 
 from harness import Bench, Method, PluginError, Registry, Result, UsageError, suggestions
-from harness.cli.classes import loaded
 from harness.cli.options import Set, completes
 from harness.contracts.parameters import of_part, schema
 from harness.contracts.registry import Offer
@@ -21,6 +20,7 @@ from harness.results.environment import cores
 from harness.runs import undeclared
 from harness.runs.plan import parse_settings
 from harness.system.import_path import passed_on, restore
+from plugins.verbs.classes import loaded
 
 KINDS = ("samplers", "schedules", "tasks", "methods")
 NAMES_PER_PROCESS = 4

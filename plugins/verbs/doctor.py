@@ -13,13 +13,12 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from harness import Bench, BenchError, Result, Store
-from harness.cli import plugins
 from harness.contracts import data as files
 from harness.engine.stepping import execution_mode
 from harness.reporting.tables import table
 from harness.results.ledger.ledger import Ledger, filesystem
 from harness.system.cpp import COMPILERS, identity
-from plugins.verbs import data
+from plugins.verbs import data, plugins
 
 IMPORTED = ("torch", "torchvision", "duckdb", "polars", "pyarrow", "scipy", "matplotlib", "safetensors")
 ENOUGH = 2 * 2**30

@@ -20,13 +20,13 @@ from fuzz.running import ends_well
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cli import plugins as verb
-from harness.cli import show
 from harness.contracts.entry_points import entries
 from harness.contracts.registry import KINDS, Registry
 from harness.runs import plugin_metadata
 from harness.runs.settings import find_pair
 from harness.system.errors import BenchError
+from plugins.verbs import plugins as verb
+from plugins.verbs import show
 
 TOGETHER, EXAMPLES = 25, 4
 """Packages beside one another, and how often they are drawn."""

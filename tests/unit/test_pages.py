@@ -9,13 +9,13 @@ import pytest
 
 from harness import Bench, UsageError
 from harness.cli.app import run
-from harness.cli.pages.offers import sampler
 from harness.contracts.registry import registry
 from harness.reporting.rendering.markdown import prose
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
 from plugins.verbs.pages import stationary
 from plugins.verbs.pages.verb import OWN, docs, picture, records, texts
+from plugins.verbs.shown.offers import sampler
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "samplers"
 

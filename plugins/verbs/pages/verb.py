@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from harness import Bench, Registry, Result, UsageError, render, write_set
-from harness.cli.pages.offers import sampler
 from harness.contracts.registry import load
 from harness.reporting.rendering.figures import drawn
 from harness.reporting.rendering.sections import sections
@@ -18,6 +17,7 @@ from harness.reporting.tables import table
 from plugins.verbs.pages import stationary
 from plugins.verbs.pages.conventions import CONVENTIONS, formulas
 from plugins.verbs.pages.facts import UNLIMITED
+from plugins.verbs.shown.offers import sampler
 
 HOME = Path("docs/samplers")
 OWN = "sgmcmc-bench"

@@ -23,14 +23,14 @@ from harness import (
     setting_text,
     typical,
 )
-from harness.cli.pages import offers
-from harness.cli.pages.task import task as task_record
 from harness.contracts.entry_points import HARNESS
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Offer
 from harness.reporting.commands import run_command
 from harness.reporting.rendering.sections import sections as blocks_of
 from harness.reporting.scoring.labels import is_hash
+from plugins.verbs.shown import offers
+from plugins.verbs.shown.task import task as task_record
 from plugins.verbs.site.code import versions
 from plugins.verbs.site.model import Field, Record, Row, Series, Subject
 

@@ -6,11 +6,10 @@ import sys
 
 import pytest
 
-from harness.cli import plugins
 from harness.cli.app import run
 from harness.contracts.registry import Registry, registry
 from harness.engine.stepping.execution_mode import lack
-from plugins.verbs import doctor
+from plugins.verbs import doctor, plugins
 
 GOOD = "from harness import Info, Sampler, hook, param\nfrom dataclasses import dataclass\n"
 PLUGINS = {

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.cli.classes import loaded
-from harness.cli.pages.offers import head, hyperparameters, text
+from harness import TIERS, BenchError
 from harness.contracts import data as files
-from harness.contracts.reference import TIERS
 from harness.contracts.registry import Offer
-from harness.system.errors import BenchError
+from plugins.verbs.classes import loaded
+from plugins.verbs.shown.offers import head, hyperparameters, text
 
 
 def task(offer: Offer) -> dict[str, Any]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from harness.application.bench import Bench
-from harness.cli import classes
-from harness.contracts.registry import KINDS, Plugin, Registry
-from harness.reporting.report import Result
+from harness import Bench, PluginError, Registry, Result, UsageError
+from harness.contracts.registry import KINDS, Plugin
 from harness.reporting.tables import table
-from harness.system.errors import PluginError, UsageError
+from plugins.verbs import classes
 
 
 def plugins(bench: Bench) -> Result:

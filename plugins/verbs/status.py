@@ -10,11 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from harness import Bench, Result, render
 from harness.application import jobs
-from harness.application.bench import Bench
-from harness.cli.context import Command
-from harness.reporting.rendering import render
-from harness.reporting.report import Result
 from harness.reporting.tables import table
 from harness.results.ledger.overview import Row, overview
 from harness.results.records import Status
@@ -28,7 +25,7 @@ TABLE = ("status", "method", "task", "step", "left", "seeds", "steps/s", "worker
 
 
 def status(
-    command: Command,
+    bench: Bench,
     watch: Annotated[bool, typer.Option("--watch", help="Update it every two seconds until Ctrl-C.")] = False,
 ) -> Result | None:
     """Show submitted jobs, running workers and their progress, interrupted runs, and the number of runs by status.
@@ -37,10 +34,9 @@ def status(
         bench status
         bench status --watch
     """
-    bench = command.bench
     bench.ledger.check_version()
     settled: dict[str, str] = {}
-    if watch and sys.stdout.isatty() and command.form in {"", "table"}:
+    if watch and sys.stdout.isatty() and bench.form in {"", "table"}:
         with suppress(KeyboardInterrupt):
             _watch(bench, settled)
         return None

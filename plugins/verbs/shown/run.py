@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from harness.cli.classes import loaded
-from harness.cli.pages.task import truth
+from harness import BenchError, Registry, Store, UsageError
 from harness.contracts.plugin_errors import plugin_code
-from harness.contracts.registry import Registry
-from harness.results.store import Store
-from harness.system.errors import BenchError, UsageError
+from plugins.verbs.classes import loaded
+from plugins.verbs.shown.task import truth
 
 HEAD = (
     "run_key", "group_key", "method", "sampler", "schedule", "task", "task_version", "protocol", "budget",

@@ -7,16 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.application.bench import Bench
+from harness import Bench, BenchError, Method, Registry, Result, UsageError
 from harness.cli.options import METHODS, TASKS, completes
-from harness.contracts.hookspecs import Method
 from harness.contracts.parameters import check_known
 from harness.contracts.plugin_errors import plugin_code
-from harness.contracts.registry import Offer, Registry
-from harness.reporting.report import Result
+from harness.contracts.registry import Offer
 from harness.reporting.tables import table
 from harness.results.records import STATUSES
-from harness.system.errors import BenchError, UsageError
 from harness.system.text import words
 
 KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "launchers", "suites", "runs")

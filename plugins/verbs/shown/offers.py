@@ -5,11 +5,10 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from harness.cli.classes import loaded
-from harness.contracts.hookspecs import Method
-from harness.contracts.registry import Offer, Registry
+from harness import BenchError, Method, Registry
+from harness.contracts.registry import Offer
 from harness.runs import plugin_metadata
-from harness.system.errors import BenchError
+from plugins.verbs.classes import loaded
 
 
 def head(offer: Offer) -> dict[str, Any]:

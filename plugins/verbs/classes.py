@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.contracts.hookspecs import Info
+from harness import BenchError, Info, PluginError
 from harness.contracts.parameters import check, schema
 from harness.contracts.plugin_errors import format_error, plugin_code
 from harness.contracts.registry import Offer, load
-from harness.system.errors import BenchError, PluginError
 
 
 def loaded(offer: Offer) -> Any:
@@ -54,11 +53,7 @@ def _make_from_defaults(cls: type) -> None:
 
 
 def _base(kind: str) -> type:
-    from harness.contracts.launcher import Launcher
-    from harness.contracts.sampler import Sampler
-    from harness.contracts.schedule import Schedule
-    from harness.contracts.task import Task
-    from harness.reporting.report import Report
+    from harness import Launcher, Report, Sampler, Schedule, Task
 
     bases: dict[str, type] = {"samplers": Sampler, "schedules": Schedule, "tasks": Task, "reports": Report}
     return (bases | {"launchers": Launcher})[kind]

@@ -7,15 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.application.bench import Bench
+from harness import Bench, Registry, Result, UsageError, suggestions
 from harness.cli.options import completes
-from harness.cli.pages import offers, run, task
-from harness.contracts.parameters import suggestions
 from harness.contracts.plugin_errors import plugin_code
-from harness.contracts.registry import Registry
 from harness.reporting.rendering.sections import sections
-from harness.reporting.report import Result
-from harness.system.errors import UsageError
+from plugins.verbs.shown import offers, run, task
 
 KINDS = ("task", "sampler", "method", "schedule", "run")
 KEY = re.compile(r"[0-9a-fA-F]{6,64}")
