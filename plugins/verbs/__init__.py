@@ -39,7 +39,6 @@ def bench_verbs() -> list[Info]:
         Info("merge", "plugins.verbs.merge:merge", "Copy the attempts of other results folders into this one."),
         Info("verify", "plugins.verbs.verify:verify", "Check somebody's results: keys, rows, draws, replays."),
         Info("export", "plugins.verbs.export:export", "Write the finished runs as Parquet files, to share them."),
-        Info("archive", "plugins.verbs.archive:archive", "Write results, code and a citation as one file."),
         Info("check", "plugins.verbs.check:check", "Check samplers, schedules and tasks against the laws."),
         Info("new", "plugins.verbs.new:new", "Write a package with a sampler, schedule, task or report."),
         Info("docs", "plugins.verbs.pages.verb:docs", "Write the pages of samplers from their docstrings and laws."),

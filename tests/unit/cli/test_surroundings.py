@@ -52,7 +52,7 @@ VERBS = [
     ["ls", "runs"], ["status"], ["report", "leaderboard", "--json"], ["report", "schedules", "--out", "figures"],
     ["compare", "sgld", "csgld"], ["sql", "from run"], ["show", "sgld"], ["ingest"], ["gc"], ["data", "ls"],
     ["export", "--out", "exported"], ["verify", "exported", "--replays", "0"], ["cancel"], ["new", "task", "own"],
-    ["archive", "--out", "a.tar", "--title", "t", "--author", "a"], ["plan", "--sampler", "sgld", "--task", "mixture5"],
+    ["plan", "--sampler", "sgld", "--task", "mixture5"],
     ["merge", "results"], ["rescore"],
 ]  # fmt: skip
 """The verbs that start no run."""
