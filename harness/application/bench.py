@@ -60,7 +60,13 @@ class Bench(Application):
         verb = load(self.registry.target("verbs", name))
         if not callable(verb) or not hasattr(verb, "__name__"):
             raise AttributeError(f"`bench {name}` has verbs of its own, which Python cannot call")
-        return functools.partial(verb, self)
+
+        def call(*given: Any, **options: Any) -> Any:
+            return verb(
+                self, *map(self._by_name, given), **{key: self._by_name(value) for key, value in options.items()}
+            )
+
+        return functools.wraps(verb)(call)
 
     # What a user does.
 
@@ -221,14 +227,19 @@ class Bench(Application):
         settings = {} if isinstance(given, type) else _settings(part, given)
         return name, {"schedule": name, **settings} if part == "schedule" else settings
 
+    def _by_name(self, value: Any) -> Any:
+        """Return an argument of a verb: a class of a plugin, or of the caller, by its name."""
+        if isinstance(value, list | tuple):
+            return [self._by_name(one) for one in value]
+        kinds = [kind for kind, base in _bases().items() if isinstance(value, type) and issubclass(value, base)]
+        return self._offered(kinds[0], value) if kinds else value
+
     def _offered(self, kind: str, cls: type) -> str:
         """Return the name of the offer of a class; one that no plugin offers becomes a plugin file."""
-        import harness
         from harness.application import definitions
 
-        bases = {"samplers": harness.Sampler, "schedules": harness.Schedule, "tasks": harness.Task}
-        if not issubclass(cls, bases[kind]):
-            raise UsageError(f"{cls.__name__} is not a harness.{bases[kind].__name__}")
+        if not issubclass(cls, _bases()[kind]):
+            raise UsageError(f"{cls.__name__} is not a harness.{_bases()[kind].__name__}")
         target = f"{cls.__module__}:{cls.__qualname__}"
         for offer in self.registry.offers(kind):
             if offer.target == target:
@@ -237,6 +248,13 @@ class Bench(Application):
         if str(path) not in self.plugins:
             self.plugins = (*self.plugins, str(path))
         return name
+
+
+def _bases() -> dict[str, type]:
+    """Return the base class of each kind of plugin that may be a class of the caller."""
+    import harness
+
+    return {"samplers": harness.Sampler, "schedules": harness.Schedule, "tasks": harness.Task}
 
 
 def load(path: str | Path | None = None, *, plugins: Sequence[str] = (), **filters: Filter) -> Results:

@@ -117,7 +117,7 @@ def _with_files(known: tuple[list[Path], dict[str, str]], target: Callable[..., 
 
 
 @contextlib.contextmanager
-def _without_main() -> Iterator[None]:
+def without_main() -> Iterator[None]:
     """Hide the main module: a child would execute a script again that has no `if __name__ == "__main__"`."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")
@@ -134,7 +134,7 @@ def _born(target: Callable[..., None], arguments: tuple[Any, ...]) -> tuple[Any,
         known = user_files.FOLDERS, user_files.KNOWN
         process = context.Process(target=_with_files, args=(known, target, *arguments, theirs), daemon=True)
         _compile_meanwhile()
-        with _without_main():
+        with without_main():
             process.start()  # waits until the fork server has imported torch
     atexit.unregister(_end_unused)
     return process, ours

@@ -18,8 +18,10 @@ from harness.contracts.registry import Offer
 from harness.reporting.tables import table
 from harness.results.environment import cores
 from harness.runs import undeclared
+from harness.runs.children import without_main
 from harness.runs.plan import parse_settings
 from harness.system.import_path import passed_on, restore
+from harness.system.text import words as split
 from plugins.verbs.classes import loaded
 
 KINDS = ("samplers", "schedules", "tasks", "methods")
@@ -52,7 +54,7 @@ def check(
         bench check sghmc --set sampler.friction=0.1
     """
     undeclared.watch()
-    words = list(dict.fromkeys(name))
+    words = split(name)
     given = parse_settings(settings or [], "--set")
     # Report wrong names and settings before anything is checked.
     kinds = {word: {kind[:-1] for kind, _ in _made(bench.registry, word, given)} for word in words}
@@ -77,7 +79,7 @@ def _shared(bench: Bench, words: list[str], samplers: list[str], given: dict[str
     if len(jobs) == 1:
         return _rows(bench, jobs[0], given)
     place = multiprocessing.get_context("spawn")
-    with passed_on(), ProcessPoolExecutor(min(cores(), len(jobs)), place, _init_worker) as pool:
+    with passed_on(), without_main(), ProcessPoolExecutor(min(cores(), len(jobs)), place, _init_worker) as pool:
         try:
             for part in pool.map(partial(_rows, bench, given=given), jobs):
                 for word, found in part.items():

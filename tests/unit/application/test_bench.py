@@ -14,6 +14,7 @@ import harness
 from harness import Bench, UsageError
 from harness.cli.app import run
 from plugins.samplers.sghmc import SGHMC
+from plugins.schedules.constant import Constant
 from plugins.schedules.cyclical import Cyclical
 from tasks.synthetic.mixture5 import Mixture5
 
@@ -68,6 +69,22 @@ def test_a_script_runs_a_class_of_its_own_and_no_worker_executes_the_script(tmp_
     shown = ["--results", str(tmp_path / "bench-results"), "--plugin", str(kept), "plan"]
     assert run([*shown, "--sampler", "my-sampler", "--task", "mixture5", "--set", "sampler.share=0.3", "--chains", "2",
                 "--budget", "steps=20", "--seeds", "0-1"]) == 0  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_script_checks_a_class_of_its_own_in_processes_that_do_not_execute_the_script(tmp_path):
+    checked = "checked = harness.Bench().check(MySampler)\nprint({row['outcome'] for row in checked.records})\n"
+    (tmp_path / "script.py").write_text(f"{CLASS}\nprint('executed')\n{checked}")
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "executed"
+    assert done.stdout.count("executed") == 1
+    assert "failed" not in done.stdout
+
+
+def test_verbs_take_classes(tmp_path):
+    (row, *_) = Bench(tmp_path).check([Constant]).records
+    assert (row["name"], row["outcome"]) == ("sgmcmc-bench:constant", "passed")
 
 
 def test_names_classes_and_instances_ask_for_the_runs_of_the_command(tmp_path, capsys):
