@@ -82,16 +82,16 @@ class Session:
         building = time.perf_counter() - began
         check_code(specs)
         here = environment.collect(job.device, job.distributions)
-        groups: dict[int, list[tuple[RunSpec, Attempt, Arrays | None]]] = {}
+        groups: dict[tuple[bool, int], list[tuple[RunSpec, Attempt, Arrays | None]]] = {}
         with writing(), ThreadPoolExecutor(WRITERS) as pool:
             opened = list(pool.map(lambda spec: open_attempt(ledger, spec, here), specs))
         for spec, (attempt, checkpoint) in zip(specs, opened, strict=True):
             position = int(checkpoint["counters"][0]) if checkpoint else 0
-            groups.setdefault(position, []).append((spec, attempt, checkpoint))
+            groups.setdefault((checkpoint is not None, position), []).append((spec, attempt, checkpoint))
         if len(groups) > 1:
             first, building = None, 0.0
-        for position in sorted(groups):
-            some, attempts, checkpoints = zip(*groups[position], strict=True)
+        for _, members in sorted(groups.items()):
+            some, attempts, checkpoints = zip(*members, strict=True)
             began = time.perf_counter()
             try:
                 loop = first or build(some, job)

@@ -172,6 +172,19 @@ def test_a_stopped_warm_start_goes_on_from_its_checkpoint(ledger, tmp_path):
     assert results[0]["steps_done"] == 3000
 
 
+def test_new_runs_do_not_join_one_that_was_stopped_at_the_end_of_its_warm_start(ledger):
+    warm = {"run.warm_passes": "1000"}
+    block = session(ledger, **warm)
+    while block.loop.position < 0:
+        block.advance()
+    assert block.loop.position == 0
+    block.suspend("cancelled")
+    asked = RunRequest(["sgld"], ["mixture5"], seeds=[0, 1], chains=2, budget="steps=3000", given={**WARM, **warm})
+    specs = [planned.spec for planned in plan(registry(), asked, ledger)]
+    opened = [*Session.open_all(ledger, specs, Job(specs, ledger.root, "cpu", "cpu-0"), lambda *_: None)]
+    assert [(each.specs[0].seed, each.loop.position) for each in opened] == [(1, -1000), (0, 0)]
+
+
 def test_a_chain_lost_in_the_warm_start_costs_what_was_done(ledger):
     # a gradient of the warm start is infinite at once: the step is past all numbers
     result = finish(session(ledger, **{"run.warm_step_size": "1e308", "run.warm_passes": "2500"}))
