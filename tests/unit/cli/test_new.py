@@ -74,7 +74,7 @@ def test_every_file_is_whole_whatever_the_name(kind, name):
         (["report", "json"], "a Python package 'json' is installed already"),
         (["sampler", "scikit-learn"], "a Python package 'scikit-learn' is installed already"),
         (["sampler", "sgmcmc-bench"], "a Python package 'sgmcmc-bench' is installed already"),
-        (["task", "plugins"], "a Python package 'plugins' is installed already"),
+        (["task", "tasks"], "a Python package 'tasks' is installed already"),
         (["smapler", "own"], "unknown kind 'smapler'; did you mean sampler?"),
         (["method", "own"], "unknown kind 'method'"),
     ],
