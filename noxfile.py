@@ -109,15 +109,15 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session
 def tuned(session: nox.Session) -> None:
-    """Tune what the suite field runs, into plugins/studies/tuned.json. It takes days, and resumes."""
+    """Tune what the suite field runs, into plugins/tuning/tuned.json. It takes days, and resumes."""
     session.install(".[tune]")
     results = f"{session.create_tmp()}/results"
-    for run in nox.project.load_toml("plugins/suites/field.toml")["run"]:
+    for run in nox.project.load_toml("plugins/nights/suites/field.toml")["run"]:
         for task in run["tasks"]:
-            able = session.run("python", "-m", "plugins.verbs.suite_pairs", task, silent=True, env=ONE_THREAD)
+            able = session.run("python", "-m", "plugins.nights.suite_pairs", task, silent=True, env=ONE_THREAD)
             words = ["--sampler", str(able).strip(), "--task", task, "--trials", FEWER_TRIALS.get(task, "20")]
             session.run("bench", "--results", results, "tune", *words, env=ONE_THREAD)
-    shutil.copy(f"{results}/tuning/tuned.json", "plugins/studies/tuned.json")
+    shutil.copy(f"{results}/tuning/tuned.json", "plugins/tuning/tuned.json")
 
 
 @nox.session
@@ -182,7 +182,7 @@ def docs(session: nox.Session) -> None:
     """
     session.install(".[docs]")
     session.run("bench", "docs", env=ONE_THREAD)
-    for module in ("plugins.verbs.pages.dictionary", "reports.published", "reports.field"):
+    for module in ("plugins.pages.dictionary", "reports.published", "reports.field"):
         session.run("python", "-m", module, env=ONE_THREAD)
     session.run("python", "docs/site/build.py", *session.posargs)
 

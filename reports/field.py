@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 FILE = Path("docs/field/field.json")
 PAGE = Path("docs/field.md")
-STUDY = Path(__file__).parents[1] / "plugins/studies/tuned.json"
+STUDY = Path(__file__).parents[1] / "plugins/tuning/tuned.json"
 LEFT_OUT = ("group", "steps", "measured", "remark", "verified", "untuned", "given", "set_by_user", "run_keys")
 """Fields of a leaderboard's record that are not published."""
 QUERIES = {
@@ -49,8 +49,8 @@ QUERIES = {
 }
 HEAD = """# Field
 
-This page has the results of the suite [`field`](../plugins/suites/field.toml): samplers, methods and baselines with
-tuned settings (`plugins/studies/tuned.json`) on small tasks. All numbers are in [field.json](field/field.json).
+This page has the results of the suite [`field`](../plugins/nights/suites/field.toml): samplers, methods and baselines
+with tuned settings (`plugins/tuning/tuned.json`) on small tasks. All numbers are in [field.json](field/field.json).
 
     bench --results field nightly field --out site     # run the suite; after an interruption it continues
     python -m reports.field field                      # write field.json and this page

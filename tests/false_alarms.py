@@ -25,9 +25,9 @@ import torch
 from harness.contracts.randomness import Streams
 from harness.contracts.registry import load, registry
 from harness.engine import gaussian
-from plugins.laws.law import Broken, Skip, streams
-from plugins.laws.samplers import homogeneity, whole
-from plugins.laws.samplers.real_loop import GREY, GROWTH, LEVEL, families, more
+from plugins.checking.law import Broken, Skip, streams
+from plugins.checking.samplers import homogeneity, whole
+from plugins.checking.samplers.real_loop import GREY, GROWTH, LEVEL, families, more
 
 TOGETHER = 20
 """Repeats in one loop."""

@@ -10,8 +10,8 @@ from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Value
 from harness.runs.plan import plan
-from plugins.verbs.suite import read
-from plugins.verbs.suite_pairs import complete
+from plugins.nights.suite import read
+from plugins.nights.suite_pairs import complete
 
 TINY = """
 summary = "A tiny one."

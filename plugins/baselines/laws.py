@@ -22,7 +22,7 @@ class SWAGLaw(SamplerLaw):
 
     def check(self, sampler: Any) -> None:
         """The second moment of the draws after many snapshots, most of SGD's correlation apart."""
-        from plugins.laws.forms import Target, mean_is_one, snapshots
+        from plugins.checking.forms import Target, mean_is_one, snapshots
 
         sampler = replace(sampler, every=100)
         V, K = 2.0, sampler.rank
@@ -49,7 +49,7 @@ class LaplaceLaw(SamplerLaw):
 
     def check(self, sampler: Any) -> None:
         """The second moment of the draws, with exact and with noisy gradients."""
-        from plugins.laws.forms import Target, mean_is_one, snapshots
+        from plugins.checking.forms import Target, mean_is_one, snapshots
 
         x, steps = 0.2, 20_000
         for T, V in ((0.5, 0.0), (3.0, 0.0), (1.0, 4.0)):
@@ -82,7 +82,7 @@ def two_layers(sampler: Any, T: float, *, among: int) -> None:
     import torch
 
     from harness.contracts.layout import Block, Layout
-    from plugins.laws.forms import mean_is_one
+    from plugins.checking.forms import mean_is_one
 
     H = torch.ones((6, 6), dtype=torch.float64)
     H[:2, :2] = 10 * torch.eye(2)
@@ -109,8 +109,8 @@ def walk(sampler: Any, potential: Any, theta: Any, h: float, T: float, steps: in
     import torch
 
     from harness.engine.stepping.noise import DirectNoise
-    from plugins.laws.forms import Snapshot
-    from plugins.laws.law import streams
+    from plugins.checking.forms import Snapshot
+    from plugins.checking.law import streams
 
     noise = DirectNoise([one.torch("noise") for one in streams(len(theta))], theta.dtype)
     given = potential, *torch.tensor([h, T], dtype=theta.dtype), noise
@@ -143,7 +143,7 @@ def ridge(sampler: Any) -> None:
     from scipy.stats import t
 
     from harness.contracts.layout import Block, Layout
-    from plugins.laws.forms import OWN_LEVEL
+    from plugins.checking.forms import OWN_LEVEL
 
     chains, steps, burn_in, hidden, p = 64, 3000, 500, 6, sampler.rate
     rng = np.random.default_rng(0)

@@ -45,10 +45,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness import hook
+from harness import Info, hook
 
 
 @hook
 def bench_papers() -> list[Path]:
     """Return the paths of the papers' files in this package."""
     return sorted(Path(__file__).parent.glob("*.toml"))
+
+
+@hook
+def bench_verbs() -> list[Info]:
+    """Return the verbs of this feature."""
+    return [
+        Info(
+            "reproduce",
+            "plugins.papers.reproduce:reproduce",
+            "Run what the papers' tables need and compare with them.",
+        ),
+    ]

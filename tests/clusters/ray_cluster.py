@@ -18,7 +18,7 @@ class Ray:
     """The cluster. Its nodes have the environment of the rounds, as nothing else gets there."""
 
     name = "ray"
-    agent_words = "-m plugins.launchers.ray"
+    agent_words = "-m plugins.clusters.ray"
 
     def __init__(self, folder):
         self.folder = folder

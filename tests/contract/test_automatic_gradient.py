@@ -9,7 +9,7 @@ import torch
 
 from harness import Problem
 from harness.contracts.randomness import Streams
-from plugins.laws.suite import check_task
+from plugins.checking.suite import check_task
 from tasks.synthetic.mixture import MixtureProblem
 from tasks.synthetic.mixture5 import Mixture5
 

@@ -12,12 +12,12 @@ import sys
 import pytest
 from support import bench
 
-from plugins.verbs.scaffold.package import KINDS
+from plugins.scaffold.package import KINDS
 
 NAMES = {kind: f"own-{kind}" for kind in KINDS}
 HOT = """
 import pytest
-from plugins.laws import SamplerLaws, TaskLaws
+from plugins.checking import SamplerLaws, TaskLaws
 from own_sampler.sampler import OwnSamplerSampler
 from own_task.task import OwnTaskTask
 

@@ -14,7 +14,7 @@ from support import bench
 
 from harness.cli.app import run
 from harness.contracts.registry import load
-from plugins.laws.suite import check_sampler
+from plugins.checking.suite import check_sampler
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("install", "commands", "networks", "nightly"))]

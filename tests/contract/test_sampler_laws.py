@@ -13,11 +13,11 @@ from planted import maker
 from harness.cli.app import run
 from harness.contracts.registry import load
 from harness.system.errors import PluginError
-from plugins.laws import simulation
-from plugins.laws.forms import Snapshot, mean_is_one
-from plugins.laws.law import Broken, worst
-from plugins.laws.samplers import homogeneity
-from plugins.laws.suite import LAWS, check_sampler, check_samplers
+from plugins.checking import simulation
+from plugins.checking.forms import Snapshot, mean_is_one
+from plugins.checking.law import Broken, worst
+from plugins.checking.samplers import homogeneity
+from plugins.checking.suite import LAWS, check_sampler, check_samplers
 from plugins.samplers import bench_samplers
 from plugins.samplers.hmc import HMC
 from plugins.samplers.msgld import MSGLD

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from planted import maker
 
-from plugins.laws.suite import check_schedule
+from plugins.checking.suite import check_schedule
 from plugins.schedules.constant import Constant
 from plugins.schedules.constant_then_polynomial import ConstantThenPolynomial
 from plugins.schedules.cyclical import Cyclical

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from harness.contracts.data import problem
-from plugins.laws.law import Skip
-from plugins.laws.task_laws import TASK_LAWS
+from plugins.checking.law import Skip
+from plugins.checking.task_laws import TASK_LAWS
 from tasks import bench_tasks
 from tasks.regression.a9a.task import A9a
 from tasks.regression.blr import Australian, German, Heart

@@ -12,8 +12,8 @@ from planted import maker
 
 from harness import DataProblem, Network, NetworkProblem, NetworkTask, param
 from harness.contracts.task import Problem
-from plugins.laws import task_laws as laws
-from plugins.laws.law import Skip
+from plugins.checking import task_laws as laws
+from plugins.checking.law import Skip
 from tasks.datasets import uci
 from tasks.regression.blr import LogisticTask, laplace
 from tasks.synthetic.mixture import MixtureProblem

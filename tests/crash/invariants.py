@@ -19,7 +19,7 @@ from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import FINAL
 from harness.results.store import Store, schema
-from plugins.verbs.upkeep import garbage
+from plugins.upkeep import garbage
 
 COUNTS = {
     "lost": "runs without a result",

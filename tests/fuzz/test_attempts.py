@@ -26,7 +26,7 @@ from harness.results.store import Store, connection, schema
 from harness.runs.plan import RunRequest, plan
 from harness.system.errors import BenchError
 from harness.system.text import harmless
-from plugins.verbs.upkeep.stored_spec import code, recorded_spec
+from plugins.upkeep.stored_spec import code, recorded_spec
 
 TABLES = schema.objects()
 TOGETHER, EXAMPLES = 50, 4

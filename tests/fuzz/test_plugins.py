@@ -25,8 +25,8 @@ from harness.contracts.registry import KINDS, Registry
 from harness.runs import plugin_metadata
 from harness.runs.settings import find_pair
 from harness.system.errors import BenchError
-from plugins.verbs import plugins as verb
-from plugins.verbs import show
+from plugins.inspection import plugins as verb
+from plugins.inspection import show
 
 TOGETHER, EXAMPLES = 25, 4
 """Packages beside one another, and how often they are drawn."""

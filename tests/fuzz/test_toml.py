@@ -22,7 +22,7 @@ from harness.results.store import Store
 from harness.runs.plan import expand
 from harness.runs.settings import find_pair, resolve
 from harness.system.errors import BenchError, PluginError, UsageError
-from plugins.verbs import suite
+from plugins.nights import suite
 
 PAPER = {
     "paper": {"id": "bad-paper", "title": "A title", "citation": "Somebody, 2020", "versions": "one"},

@@ -11,9 +11,9 @@ from published import check_pages, files
 from harness import UsageError
 from harness.reporting.report import Result
 from harness.reporting.tables import Column, Figure, Table
-from plugins.verbs.site import folder as folders
-from plugins.verbs.site.contents import contents
-from plugins.verbs.site.model import Section, Site
+from plugins.nights.site import folder as folders
+from plugins.nights.site.contents import contents
+from plugins.nights.site.model import Section, Site
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&{{ 7*7 }}{% x %}\x1b[31m\u202e ../../etc"
 

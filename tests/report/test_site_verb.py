@@ -15,8 +15,8 @@ from harness.contracts.randomness import TUNING_SEED
 from harness.results.store import Store
 from harness.runs import plan
 from harness.runs.source import source_hash
-from plugins.verbs.site import code, contents
-from plugins.verbs.site.contents import paragraphs
+from plugins.nights.site import code, contents
+from plugins.nights.site.contents import paragraphs
 
 SUITE = TINY.replace('"coverage", ', "")
 

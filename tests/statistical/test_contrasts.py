@@ -10,7 +10,7 @@ from kernels import Noise, scalars
 from harness.engine.gaussian import GaussianTask
 from harness.engine.linear import derive, propagate
 from harness.system.errors import UsageError
-from plugins.laws.law import draws, finish, loop, trajectory
+from plugins.checking.law import draws, finish, loop, trajectory
 from plugins.samplers.hmc import HMC
 from plugins.samplers.sghmc import SGHMC
 

@@ -14,8 +14,8 @@ from harness.engine.gaussian import GaussianTask
 from harness.engine.linear import stationary_variance
 from harness.engine.stability import stability_limit
 from harness.engine.stepping.potential import BoundPotential, CountingPotential
-from plugins.laws.law import draws, finish, loop, path_of, trajectory
-from plugins.laws.suite import check_sampler
+from plugins.checking.law import draws, finish, loop, path_of, trajectory
+from plugins.checking.suite import check_sampler
 from plugins.samplers.baoab import BAOAB
 from plugins.samplers.control_variates import Controlled, ControlVariates, VarianceReduction
 from plugins.samplers.msgld import MSGLD

@@ -10,7 +10,7 @@ from planted.bugs import EulerOrder
 from harness.engine.linear import derive, propagate, stationary_variance
 from harness.engine.stability import stability_limit
 from harness.system.errors import UsageError
-from plugins.laws.law import trajectory
+from plugins.checking.law import trajectory
 from plugins.samplers.hmc import HMC
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.sghmc import SGHMC

@@ -10,7 +10,7 @@ from harness.engine.gaussian import GaussianTask
 from harness.engine.linear import ScriptedNoise
 from harness.engine.stepping.potential import BoundPotential
 from harness.system.errors import UsageError
-from plugins.laws.law import draws, finish, loop, trajectory
+from plugins.checking.law import draws, finish, loop, trajectory
 from plugins.samplers.hmc import HMC
 
 CHAINS, D = 5, 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plugins.laws.suite import check_samplers
+from plugins.checking.suite import check_samplers
 from plugins.samplers.adadelta_sgld import AdadeltaSGLD
 from plugins.samplers.adam import Adam
 from plugins.samplers.adamax_sgld import AdamaxSGLD

@@ -8,7 +8,7 @@ import torch
 
 from harness.engine.gaussian import GaussianTask
 from harness.engine.linear import Probe, derive
-from plugins.laws.law import path_of, streams, trajectory
+from plugins.checking.law import path_of, streams, trajectory
 from plugins.samplers.adam import Adam
 from plugins.samplers.sgd import SGD
 from plugins.samplers.sgdm import SGDM

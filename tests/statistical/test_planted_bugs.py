@@ -7,7 +7,7 @@ from planted import KINDS
 from planted.bugs import BUGS
 from planted.page import PAGE, page
 
-from plugins.laws.suite import LAWS, NOTHING_SHOWN, LawResult, check_samplers
+from plugins.checking.suite import LAWS, NOTHING_SHOWN, LawResult, check_samplers
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 LONG = {"whole-law"}

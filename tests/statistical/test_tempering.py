@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from harness import DensityTask, Reference
-from plugins.verbs.upkeep import tempering
-from plugins.verbs.upkeep.tempering import LADDERS, RUNGS, Ladders, base_of, tempered_functions
+from plugins.truths import tempering
+from plugins.truths.tempering import LADDERS, RUNGS, Ladders, base_of, tempered_functions
 
 pytestmark = pytest.mark.statistical
 

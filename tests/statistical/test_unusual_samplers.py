@@ -9,7 +9,7 @@ import pytest
 from planted.plain import QuickContour, Tamed, Weighted
 from planted.unusual import UNUSUAL
 
-from plugins.laws.suite import LAWS, check_samplers
+from plugins.checking.suite import LAWS, check_samplers
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

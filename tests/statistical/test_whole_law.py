@@ -10,12 +10,12 @@ from planted.bugs import BiasOfThePreconditioner, SwapsAtAnotherTemperature, The
 from planted.plain import Halved, Louder, Plain, Tamed
 
 from harness.engine.linear import ScriptedNoise
-from plugins.laws import simulation
-from plugins.laws.law import Broken
-from plugins.laws.samplers import homogeneity, whole
-from plugins.laws.slow import slow_limit
-from plugins.laws.suite import check_sampler
-from plugins.laws.targets import GRID, Target
+from plugins.checking import simulation
+from plugins.checking.law import Broken
+from plugins.checking.samplers import homogeneity, whole
+from plugins.checking.slow import slow_limit
+from plugins.checking.suite import check_sampler
+from plugins.checking.targets import GRID, Target
 from plugins.samplers.laws.preconditioned import PreconditionedSGHMCLaw
 from plugins.samplers.laws.preconditioned import variance as preconditioned_variance
 from plugins.samplers.sgfs import SGFS

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.verbs.pages.conventions import CONVENTIONS, Step
+from plugins.pages.conventions import CONVENTIONS, Step
 
 HERE, WELLING_TEH, MEAN_LOSS, POSTERIORS, DEVINTERP, VELOCITY, PHYSICAL, MOMENTUM = CONVENTIONS
 

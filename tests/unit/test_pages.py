@@ -11,11 +11,11 @@ from harness import Bench, UsageError
 from harness.cli.app import run
 from harness.contracts.registry import registry
 from harness.reporting.rendering.markdown import prose
+from plugins.inspection.shown.offers import sampler
+from plugins.pages import stationary
+from plugins.pages.verb import OWN, docs, picture, records, texts
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
-from plugins.verbs.pages import stationary
-from plugins.verbs.pages.verb import OWN, docs, picture, records, texts
-from plugins.verbs.shown.offers import sampler
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "samplers"
 
@@ -39,7 +39,7 @@ def test_every_curve_has_its_picture(found):
 
 
 def test_pages_are_the_same_bytes_again(tmp_path, monkeypatch, record):
-    monkeypatch.setattr("plugins.verbs.pages.verb.records", lambda *_: [record("msgld"), record("hmc")])
+    monkeypatch.setattr("plugins.pages.verb.records", lambda *_: [record("msgld"), record("hmc")])
     docs(Bench(), tmp_path)
     (tmp_path / "gone.md").write_text("of a sampler that is gone")
     docs(Bench(), tmp_path)
@@ -51,7 +51,7 @@ def test_pages_are_the_same_bytes_again(tmp_path, monkeypatch, record):
 
 
 def test_a_folder_that_is_not_of_pages_is_left_as_it_is(tmp_path, monkeypatch, record):
-    monkeypatch.setattr("plugins.verbs.pages.verb.records", lambda *_: [record("hmc")])
+    monkeypatch.setattr("plugins.pages.verb.records", lambda *_: [record("hmc")])
     (tmp_path / "notes.md").write_text("mine")
     (tmp_path / "README.md").write_text("mine")
     with pytest.raises(UsageError, match=r"was not written by .* choose another folder"):
@@ -119,7 +119,7 @@ def test_prose(text, shown):
 def test_a_sampler_without_defaults_has_a_page(tmp_path):
     (tmp_path / "bare_sampler.py").write_text(BARE)
     from harness.contracts.registry import Registry
-    from plugins.verbs.pages.verb import page
+    from plugins.pages.verb import page
 
     known = Registry([str(tmp_path / "bare_sampler.py")])
     text = page(sampler(known.find("samplers", "bare"), known))

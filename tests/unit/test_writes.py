@@ -23,11 +23,11 @@ DECLARED = {
     "harness/system/streams.py: secure: open": "the null device, in place of a closed stream",
     "harness/system/locks.py: lock_file: pwrite": "the lock is on the file itself; the text is for messages only",
     "harness/results/ledger/attempt.py: Attempt.take_over: copyfile": "digests tell a part of a file from the whole",
-    "plugins/launchers/local.py: Local.submit: open": "the output of a process, into the exchange of its job",
-    "plugins/laws/samplers/restore.py: Resumption.__init__: write_text": "to its own process, in a temporary folder",
-    "plugins/laws/samplers/restore.py: Resumption._prepare: save_file": "to its own process, in a temporary folder",
-    "plugins/laws/resume.py: main: write_text": "back to the process that began it, in its temporary folder",
-    "plugins/laws/resume.py: main: save_file": "back to the process that began it, in its temporary folder",
+    "plugins/clusters/local.py: Local.submit: open": "the output of a process, into the exchange of its job",
+    "plugins/checking/samplers/restore.py: Resumption.__init__: write_text": "to its own process, a temporary folder",
+    "plugins/checking/samplers/restore.py: Resumption._prepare: save_file": "to its own process, in a temporary folder",
+    "plugins/checking/resume.py: main: write_text": "back to the process that began it, in its temporary folder",
+    "plugins/checking/resume.py: main: save_file": "back to the process that began it, in its temporary folder",
 }
 """What writes without the helper, and why it may: file, function, call."""
 ALWAYS = {

@@ -71,7 +71,7 @@ def limit_is_the_target(
     import numpy as np
     from scipy.stats import t
 
-    from plugins.laws.forms import OWN_LEVEL
+    from plugins.checking.forms import OWN_LEVEL
 
     h = X / curvature.max()
     found = [ratios(sampler, curvature, noise, T, h / k, settling, k * STEPS) for k in (1, 2)]
@@ -92,7 +92,7 @@ def ratios(sampler: Any, curvature: Array, noise: Array, T: float, h: float, set
     import torch
 
     from harness.engine.stepping.noise import DirectNoise
-    from plugins.laws.law import streams
+    from plugins.checking.law import streams
 
     number = torch.tensor([h, T], dtype=torch.float64)
     scale = torch.from_numpy(curvature)

@@ -33,7 +33,7 @@ class NGVILaw(SamplerLaw):
 
     def check(self, sampler: Any) -> None:
         """On a pair of correlated coordinates, at T = 0.5 and 3."""
-        from plugins.laws.forms import Target
+        from plugins.checking.forms import Target
 
         for T in (0.5, 3.0):
             fits(replace(sampler, components=1), Target("correlated", T, 2))
@@ -44,7 +44,7 @@ def fits(sampler: Any, target: Any) -> None:
     import torch
     from scipy.stats import t
 
-    from plugins.laws.forms import OWN_LEVEL, snapshots
+    from plugins.checking.forms import OWN_LEVEL, snapshots
 
     bound = float(t.isf(OWN_LEVEL / P_VALUES / 2, CHAINS - 1))
     L = torch.from_numpy(target.precision) / target.T

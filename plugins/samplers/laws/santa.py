@@ -28,7 +28,7 @@ class SantaLaw(SamplerLaw):
         """One step by hand; then the mean at anneal = 0, at two temperatures."""
         import torch
 
-        from plugins.laws.forms import Target, mean_is_one, snapshots
+        from plugins.checking.forms import Target, mean_is_one, snapshots
 
         one_step(sampler)
         exploring = replace(sampler, anneal=0.0)

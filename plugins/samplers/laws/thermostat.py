@@ -26,7 +26,7 @@ class SGNHTLaw(SamplerLaw):
 
     def check(self, sampler: Any) -> None:
         """Noise, alpha and theta along a path at two temperatures; then the mean of v^2 over a long one."""
-        from plugins.laws.forms import Target, mean_is_one, snapshots
+        from plugins.checking.forms import Target, mean_is_one, snapshots
 
         for T in (0.5, 3.0):
             along(sampler, 0.01, T)
@@ -41,8 +41,8 @@ def along(sampler: Any, h: float, T: float) -> None:
     from scipy.stats import chi2, norm
 
     from harness.engine.stepping.noise import DirectNoise
-    from plugins.laws.forms import OWN_LEVEL
-    from plugins.laws.law import streams
+    from plugins.checking.forms import OWN_LEVEL
+    from plugins.checking.law import streams
 
     class Normal:
         def grad(self, x: Any) -> Any:

@@ -54,7 +54,7 @@ def _shifted(function):
 
 def _watch(log):
     """Record who changes a file or folder below `runs/` without being allowed to."""
-    ours = ("/harness/results/ledger/commit.py", "/harness/system/locks.py", "/plugins/verbs/upkeep/garbage.py")
+    ours = ("/harness/results/ledger/commit.py", "/harness/system/locks.py", "/plugins/upkeep/garbage.py")
     growing = {
         "create", "describe", "event", "save_checkpoint", "take_over", "append_draws", "drop_draws", "cut_draws",
         "seal_draws", "save_arrays",

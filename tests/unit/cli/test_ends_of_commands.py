@@ -33,7 +33,7 @@ def test_an_end_from_inside_is_said(monkeypatch, capsys, error, code, words):
     def verb():
         raise error
 
-    monkeypatch.setattr("plugins.verbs.plugins.plugins", verb)
+    monkeypatch.setattr("plugins.inspection.plugins.plugins", verb)
     assert run(["plugins"]) == code
     assert words in capsys.readouterr().err
 

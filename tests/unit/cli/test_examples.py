@@ -7,7 +7,6 @@ import pytest
 
 from harness.cli.app import VERBS, _command, global_options, repeat, run
 from harness.contracts.registry import registry
-from plugins.verbs import bench_verbs
 
 CHEAP = {"compare", "data ls", "gc", "ingest", "ls", "new", "plan", "report", "rescore", "show", "sql", "status"}
 """The others need minutes, the network or a file of the user's."""
@@ -23,7 +22,7 @@ def examples(text):
 
 def commands():
     """Each verb, also of a group, with its command."""
-    for verb in [*VERBS, *(info.name for info in bench_verbs())]:
+    for verb in [*VERBS, *(info.name for info in registry().offers("verbs"))]:
         made = _command(verb, ())
         for name, command in getattr(made, "commands", {"": made}).items():
             yield f"{verb} {name}".strip(), command

@@ -18,8 +18,8 @@ from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.spec import recorded_key
 from harness.system.files import sealed
-from plugins.verbs.upkeep import export as module
-from plugins.verbs.upkeep.shards import documents_of
+from plugins.sharing import exporting as module
+from plugins.sharing.shards import documents_of
 
 READING = (
     ["ls", "runs", "--json"], ["report", "leaderboard", "--json"], ["report", "convergence", "--json"],

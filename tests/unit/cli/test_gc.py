@@ -100,7 +100,7 @@ def test_a_second_one_waits_for_the_first(ledger, capsys):
 KILLED = """
 import os, shutil, signal, sys
 from pathlib import Path
-from plugins.verbs.upkeep import garbage
+from plugins.upkeep import garbage
 from harness.results.ledger.ledger import Ledger
 left = 0
 def step(event, arguments):

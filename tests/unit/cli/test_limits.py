@@ -12,7 +12,7 @@ from harness.application import launch
 from harness.cli.app import run
 from harness.contracts.registry import registry
 from harness.runs.plan import MAX_SEEDS, RunRequest, expand, parse_seeds, size
-from plugins.verbs.suite import read
+from plugins.nights.suite import read
 
 LONG = "a" * 400_000
 

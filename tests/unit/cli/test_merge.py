@@ -26,7 +26,7 @@ from harness.results.store import Store
 from harness.system import files
 from harness.system.files import sealed
 from harness.system.locks import lock_file
-from plugins.verbs.upkeep.merge import Merged, merge
+from plugins.sharing.merging import Merged, merge
 
 
 def spoken(folder):

@@ -11,7 +11,7 @@ import pytest
 
 import harness
 from harness.cli.app import run
-from plugins.verbs.scaffold.package import KINDS, Package
+from plugins.scaffold.package import KINDS, Package
 
 
 @pytest.fixture(autouse=True)

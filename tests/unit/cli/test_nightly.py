@@ -16,9 +16,9 @@ from harness.results.ledger.attempt import Attempt
 from harness.runs import plan
 from harness.runs.source import source_hash
 from harness.system import locks
-from plugins.verbs import suite_pairs
-from plugins.verbs.regression import conclusion as night
-from plugins.verbs.site import build
+from plugins.nights import suite_pairs
+from plugins.nights.regression import conclusion as night
+from plugins.nights.site import build
 
 LEAN = TINY.replace('"coverage", ', "")
 """With one report: what these tests look at does not depend on the others."""
@@ -110,7 +110,7 @@ INPUTS = {
     "a plugin": lambda _, monkeypatch: monkeypatch.setattr(build, "content_hash", lambda target: f"new {target}"),
     "a version": lambda _, monkeypatch: monkeypatch.setattr(build, "requirements", lambda _: {"matplotlib": "99"}),
     "data is missing": lambda _, monkeypatch: monkeypatch.setattr(
-        "plugins.verbs.nightly.absent_data", lambda: lambda _: "not here"
+        "plugins.nights.nightly.absent_data", lambda: lambda _: "not here"
     ),
 }
 """What the pages are made from -> an edit of it. The last night and --accept are in a test of their own."""
@@ -118,7 +118,7 @@ INPUTS = {
 
 def test_pages_are_made_anew_where_anything_that_they_are_made_from_changed(here, monkeypatch, capsys, made):
     fabricate(here / "r", write_suite(here, LEAN), usual, only=lambda spec: spec.method == "sgld")
-    monkeypatch.setattr("plugins.verbs.nightly.absent_data", lambda: lambda _: "on holiday")
+    monkeypatch.setattr("plugins.nights.nightly.absent_data", lambda: lambda _: "on holiday")
     assert nightly(here) == 0
     for what, edit in INPUTS.items():
         assert nightly(here) == 0
@@ -261,7 +261,7 @@ def test_rows_whose_data_is_missing_are_left_out_with_the_reason(here, capsys, m
 def test_a_second_command_on_the_suite_waits_and_then_says_who_is_at_it(here, capsys, monkeypatch):
     fabricate(here / "r", write_suite(here, LEAN), usual)
     (here / "r" / "nights").mkdir()
-    monkeypatch.setattr("plugins.verbs.nightly.LOCK_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr("plugins.nights.nightly.LOCK_TIMEOUT_SECONDS", 0.1)
     with locks.lock_file(here / "r" / "nights" / "tiny.lock", 1.0):
         assert nightly(here) == 1
     assert "suite tiny is being run by process" in capsys.readouterr().err

@@ -20,8 +20,8 @@ from harness.cli.app import run
 from harness.contracts.data import data_root
 from harness.contracts.predictions import AVERAGED, PREDICTIVE_METRICS, REFERENCE_METRICS
 from harness.system.errors import DataError
-from plugins.verbs.upkeep.elsewhere import _scores
-from plugins.verbs.upkeep.submission import read
+from plugins.sharing.elsewhere import _scores
+from plugins.sharing.submission import read
 from tasks.datasets.cifar import HMC_PREDICTIONS, tfds_order
 from tasks.synthetic.mixture25 import Mixture25
 
@@ -195,7 +195,7 @@ def test_a_file_that_cannot_be_used_is_refused_and_leaves_nothing(bench, tmp_pat
 
 
 def test_a_small_file_that_becomes_a_large_one_is_not_read(bench, tmp_path, monkeypatch):
-    from plugins.verbs.upkeep import submission
+    from plugins.sharing import submission
 
     monkeypatch.setattr(submission, "LARGEST", 2**23)
     (tmp_path / "a.npz").write_bytes(deflated(2**24))
@@ -370,7 +370,7 @@ def small_file(path, kind):
 )
 def test_the_size_of_what_a_file_states_is_limited_before_it_is_decoded(tmp_path, monkeypatch, kind, why):
     if kind == "columns":
-        monkeypatch.setattr("plugins.verbs.upkeep.submission.LARGEST", 2**26)
+        monkeypatch.setattr("plugins.sharing.submission.LARGEST", 2**26)
     tracemalloc.start()
     with pytest.raises(DataError, match=re.escape(why)):
         read(small_file(tmp_path / "a", kind))

@@ -168,6 +168,6 @@ def test_a_broken_pipe_in_the_work_is_not_the_end_of_the_reader(monkeypatch, cap
     def verb():
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr("plugins.verbs.plugins.plugins", verb)
+    monkeypatch.setattr("plugins.inspection.plugins.plugins", verb)
     assert run(["plugins"]) == 1
     assert "internal error: BrokenPipeError" in capsys.readouterr().err

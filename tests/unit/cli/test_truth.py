@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from harness import DensityTask, Truth
-from plugins.verbs.upkeep.truth import check_gradient
+from plugins.truths.computing import check_gradient
 
 PLUGIN = """
 from __future__ import annotations

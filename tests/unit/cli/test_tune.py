@@ -21,9 +21,9 @@ from harness.runs.settings import find_pair, resolve
 
 pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
 
-from plugins.verbs.tuning.objective import objective
-from plugins.verbs.tuning.search import Search
-from plugins.verbs.tuning.space import Range, space
+from plugins.tuning.objective import objective
+from plugins.tuning.search import Search
+from plugins.tuning.space import Range, space
 
 TUNE = ("tune", "--sampler", "sgld,sghmc", "--task", "gaussian2d", "--budget", "steps=300", "--chains", "2")
 

@@ -9,7 +9,7 @@ import pytest
 from harness.cli.app import run
 from harness.contracts.registry import Registry, registry
 from harness.engine.stepping.execution_mode import lack
-from plugins.verbs import doctor, plugins
+from plugins.inspection import doctor, plugins
 
 GOOD = "from harness import Info, Sampler, hook, param\nfrom dataclasses import dataclass\n"
 PLUGINS = {

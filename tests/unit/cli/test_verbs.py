@@ -7,13 +7,12 @@ import typing
 import pytest
 
 from harness.cli.app import VERBS, run
-from harness.contracts.registry import load
-from plugins.verbs import bench_verbs
+from harness.contracts.registry import load, registry
 
-OWN = {**VERBS, **{info.name: info.summary for info in sorted(bench_verbs(), key=lambda info: info.name)}}
+OWN = {**VERBS, **{offer.name: offer.info.summary for offer in registry().offers("verbs")}}
 TARGETS = {
     **{verb: f"harness.cli.{verb}:{verb}" for verb in VERBS},
-    **{info.name: info.target for info in bench_verbs()},
+    **{offer.name: offer.target for offer in registry().offers("verbs")},
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from harness.runs.child import Stop
 from harness.runs.plan import RunRequest, plan
 from harness.runs.worker import run as local_run
 from harness.system.files import SEAL, sealed
-from plugins.verbs.upkeep import verify as module
+from plugins.sharing import verifying as module
 
 GPU = "cuda:0"
 SEEDS = range(5)

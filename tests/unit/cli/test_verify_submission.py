@@ -21,7 +21,7 @@ from harness.cli.app import run
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.system.files import SEAL, sealed
-from plugins.verbs.upkeep import export
+from plugins.sharing import exporting as export
 
 ROOT = Path(__file__).parents[3]
 TASK = ["--task", "gaussian2d", "--budget", "smoke", "--seeds", "0-4"]

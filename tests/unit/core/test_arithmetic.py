@@ -11,7 +11,7 @@ import pytest
 
 from harness.results import environment
 from harness.system import arithmetic
-from plugins.laws.samplers import restore
+from plugins.checking.samplers import restore
 
 pytestmark = pytest.mark.numbers
 

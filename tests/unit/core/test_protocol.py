@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness import Protocol, UsageError, registry
-from plugins.verbs.check import _made
+from plugins.checking.check import _made
 
 
 @pytest.mark.parametrize(

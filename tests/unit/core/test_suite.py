@@ -13,8 +13,8 @@ from harness.analysis.statistics.ranks import MINIMUM_SEEDS
 from harness.contracts.registry import load, registry
 from harness.runs import studies
 from harness.runs.settings import find_pair
-from plugins.verbs.suite import about, find, read
-from plugins.verbs.suite_pairs import able, complete
+from plugins.nights.suite import about, find, read
+from plugins.nights.suite_pairs import able, complete
 
 KINDS = ("samplers", "methods", "tasks")
 ALL = '[[run]]\nsamplers = "all"\ntasks = TASKS\nstudy = "mini"\n'

@@ -22,7 +22,7 @@ from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
 from harness.runs import agent, parcel
 from harness.runs.job import Job
-from plugins.verbs.upkeep import garbage
+from plugins.upkeep import garbage
 
 
 def parcel_of(ledger):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from plugins.verbs.upkeep.bitwise import differing_arrays, differing_results
+from plugins.upkeep.bitwise import differing_arrays, differing_results
 
 
 @pytest.fixture

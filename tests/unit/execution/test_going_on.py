@@ -29,7 +29,7 @@ from harness.runs.session import Session
 from harness.runs.worker import _advance
 from harness.system.errors import DataError
 from harness.system.files import sealed, write_json
-from plugins.verbs.upkeep import garbage
+from plugins.upkeep import garbage
 
 COMMAND = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "steps=3000"]
 

@@ -22,8 +22,8 @@ from harness.results.ledger.ledger import Ledger
 from harness.runs import parcel, remote
 from harness.runs.job import Job
 from harness.system.locks import lock_file
-from plugins.launchers import ray as ray_launcher
-from plugins.launchers.slurm import Slurm
+from plugins.clusters import ray as ray_launcher
+from plugins.clusters.slurm import Slurm
 
 WORDS = ["run", "--sampler", "sgld,sghmc", "--task", "mixture5", "--seeds", "0-1", "--chains", "2", "--budget"]
 PLAIN = ["--set", "run.compile=plain"]

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from harness import RunError
-from plugins.launchers import ray as launcher
-from plugins.launchers.ray import Box, Ray
+from plugins.clusters import ray as launcher
+from plugins.clusters.ray import Box, Ray
 
 
 @pytest.fixture(autouse=True)
@@ -147,7 +147,7 @@ def test_an_actor_stays_where_ray_connected_it(monkeypatch):
 
 PRINTS = """
 import os, sys
-from plugins.launchers.ray import SILENT
+from plugins.clusters.ray import SILENT
 os.environ.update(SILENT if sys.argv[1] == "silent" else {})
 from ray._private.worker import print_to_stdstream
 lines = ["The node has been marked dead\\n(1) it crashed"]

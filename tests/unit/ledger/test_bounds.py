@@ -15,7 +15,7 @@ from harness.contracts.randomness import TUNING_SEED
 from harness.results.ledger.attempt import Attempt
 from harness.results.spec import MAX_CHAINS, MAX_CHARACTERS, MAX_STEPS, from_record, recorded_key
 from harness.system.errors import DataError
-from plugins.verbs.upkeep.stored_spec import recorded_spec
+from plugins.upkeep.stored_spec import recorded_spec
 
 WRONG = {
     "chains": [10**9, MAX_CHAINS + 1, 0, -1, 1.5, "2", True, None, 10**30],

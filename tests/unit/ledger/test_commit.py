@@ -26,7 +26,7 @@ from harness.results.records import AttemptResult
 from harness.results.store import Store
 from harness.runs import parcel, resume
 from harness.system import files
-from plugins.verbs.upkeep import garbage
+from plugins.upkeep import garbage
 
 HERE = {"id": "e"}
 KEY = spec().key

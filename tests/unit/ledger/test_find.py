@@ -9,7 +9,7 @@ import pytest
 
 from harness.results.ledger.ledger import Ledger
 from harness.system.errors import DataError, UsageError
-from plugins.verbs.upkeep.lookup import concluded_attempt
+from plugins.upkeep.lookup import concluded_attempt
 
 FIRST, SECOND = "abcdef01" + "0" * 56, "abcdef02" + "0" * 56
 

@@ -18,8 +18,8 @@ from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store
 from harness.system.errors import DataError, RunError
-from plugins.verbs.upkeep.bitwise import differing_arrays
-from plugins.verbs.upkeep.lookup import concluded_attempt
+from plugins.upkeep.bitwise import differing_arrays
+from plugins.upkeep.lookup import concluded_attempt
 
 CONTENT = "the secret of a file that is not in the folder"
 RECORDS = ("spec.json", "result.json", "events.jsonl", "environment.json", "curves.safetensors")

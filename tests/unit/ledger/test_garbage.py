@@ -20,7 +20,7 @@ from harness.results.records import AttemptResult
 from harness.results.spec import Component
 from harness.system.files import aside
 from harness.system.locks import lock_file
-from plugins.verbs.upkeep import garbage
+from plugins.upkeep import garbage
 
 HERE = {"id": "e"}
 KEY = spec().key

@@ -18,8 +18,8 @@ from harness.contracts.registry import load
 from harness.engine.gaussian import GaussianTask
 from plugins.adapters.posteriors import Posteriors
 from plugins.adapters.torch_optim import TorchOptim
-from plugins.laws.law import path_of, trajectory, varying
-from plugins.laws.suite import LAWS, check_samplers
+from plugins.checking.law import path_of, trajectory, varying
+from plugins.checking.suite import LAWS, check_samplers
 from plugins.samplers.sgld import SGLD
 
 pytestmark = pytest.mark.usefixtures("one_thread")

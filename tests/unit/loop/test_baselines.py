@@ -22,7 +22,7 @@ from plugins.baselines.last_layer_laplace import LastLayerLaplace
 from plugins.baselines.laws import LastLayerLaplaceLaw, MCDropoutLaw
 from plugins.baselines.mc_dropout import MCDropout
 from plugins.baselines.swag import SWAG
-from plugins.laws.law import Broken, loop, streams, trajectory
+from plugins.checking.law import Broken, loop, streams, trajectory
 
 
 def end(sampler, h, steps, *, T=1.0, variance=0.0, chains=400):

@@ -10,7 +10,7 @@ from support import run_loop
 from harness.engine.gaussian import GaussianTask
 from harness.engine.loop import Loop, cut
 from harness.system.errors import PluginError
-from plugins.laws.law import streams, trajectory
+from plugins.checking.law import streams, trajectory
 from plugins.samplers.sgld import SGLD
 
 

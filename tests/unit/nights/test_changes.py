@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from plugins.verbs.regression.changes import changes, settled
-from plugins.verbs.regression.history import History
-from plugins.verbs.regression.night import MetricValues, Night, Row, from_json
+from plugins.nights.regression.changes import changes, settled
+from plugins.nights.regression.history import History
+from plugins.nights.regression.night import MetricValues, Night, Row, from_json
 
 LAST = dict(enumerate([10.0, 11.0, 9.5, 10.4, 10.2]))
 

@@ -12,8 +12,8 @@ from markupsafe import Markup
 from harness.reporting.rendering import figures, web
 from harness.reporting.report import Result
 from harness.reporting.tables import Column, Figure, Table
-from plugins.verbs.site.contents import contents, script
-from plugins.verbs.site.model import Field, Point, Row, Section, Series, Site, Subject, Suite
+from plugins.nights.site.contents import contents, script
+from plugins.nights.site.model import Field, Point, Row, Section, Series, Site, Subject, Suite
 
 
 def every_kind(canvas):

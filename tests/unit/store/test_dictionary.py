@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from plugins.verbs.pages import dictionary
+from plugins.pages import dictionary
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "data-dictionary.md"
 

@@ -6,7 +6,7 @@ import pytest
 from fabricated import concluded, run_key, unfinished
 
 from harness.results.store import Store
-from plugins.verbs.regression.selection import Selection
+from plugins.nights.regression.selection import Selection
 
 TABLES = ("run", "attempt", "metric", "curve", "artifact", "event", "result", "run_status", "run_metric", "plugin")
 

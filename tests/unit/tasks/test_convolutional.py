@@ -9,7 +9,7 @@ from generated import SMALL, Exact, Generated
 from support import make_loop, run_loop
 
 from harness.contracts.randomness import NOISE_BLOCK_NUMBERS, Streams
-from plugins.laws.task_laws import TASK_LAWS
+from plugins.checking.task_laws import TASK_LAWS
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant

@@ -11,7 +11,7 @@ from harness.contracts.data import problem
 from harness.contracts.randomness import Streams
 from harness.contracts.schedule import Trajectory
 from harness.engine.loop import Loop
-from plugins.laws.task_laws import TASK_LAWS
+from plugins.checking.task_laws import TASK_LAWS
 from plugins.samplers.sgld import SGLD
 from tasks.vision.landsat import Landsat
 from tasks.vision.mnist_sparse import MnistSparse

@@ -14,7 +14,7 @@ from support import bench, make_loop
 
 from harness import Sampler, Streams, data_root
 from harness.system.errors import PluginError, UsageError
-from plugins.laws.suite import check_task
+from plugins.checking.suite import check_task
 from plugins.schedules.constant import Constant
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"

@@ -9,7 +9,7 @@ import torch
 from harness.contracts.randomness import Streams
 from harness.contracts.schedule import Trajectory
 from harness.contracts.task import Cost
-from plugins.laws.task_laws import law_truth_by_another_route
+from plugins.checking.task_laws import law_truth_by_another_route
 from tasks.regression import ravine_data as data
 from tasks.regression.ravine import NAME, Ravine, observer
 

@@ -16,7 +16,7 @@ from harness.contracts.data import problem as missing
 from harness.contracts.randomness import Streams
 from harness.contracts.schedule import Trajectory
 from harness.contracts.task import Cost
-from plugins.laws.task_laws import law_prior_counted_once
+from plugins.checking.task_laws import law_prior_counted_once
 from tasks.datasets import uci_regression as files
 from tasks.regression.uci.bde import Bde
 from tasks.regression.uci.observer import FUNCTION_METRICS, REGRESSION_METRICS, RegressionObserver

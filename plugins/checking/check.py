@@ -1,0 +1,192 @@
+"""`bench check`: check samplers, schedules and tasks against the laws."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from harness import Bench, Method, PluginError, Registry, Result, UsageError, suggestions
+from harness.cli.options import Set, completes
+from harness.contracts.parameters import of_part, schema
+from harness.contracts.registry import Offer
+from harness.reporting.tables import table
+from harness.results.environment import cores
+from harness.runs import undeclared
+from harness.runs.children import without_main
+from harness.runs.plan import parse_settings
+from harness.system.import_path import passed_on, restore
+from harness.system.text import words as split
+from plugins.inspection.classes import loaded
+
+KINDS = ("samplers", "schedules", "tasks", "methods")
+NAMES_PER_PROCESS = 4
+"""Names checked by one process: another process takes seconds to import torch."""
+
+LONG = ("whole-law", "time-homogeneity")
+"""The last laws of a sampler; each may take a minute and is a separate job."""
+
+EXAMPLES = {"float": 0.1, "int": 2}
+COLUMNS = ["name", "law", "outcome", "message", "seconds"]
+
+
+def check(
+    bench: Bench,
+    name: Annotated[
+        list[str],
+        typer.Argument(
+            help="Samplers, schedules, methods (for both of theirs) or tasks (TASK@PROTOCOL for its settings).",
+            autocompletion=completes(*KINDS),
+        ),
+    ],
+    settings: Set = None,
+) -> Result:
+    """Check samplers, schedules and tasks, at their defaults or --set, against the laws; exit code 1 if one fails.
+
+    Examples:
+        bench check sgld
+        bench check csgld mixture25
+        bench check sghmc --set sampler.friction=0.1
+    """
+    undeclared.watch()
+    words = split(name)
+    given = parse_settings(settings or [], "--set")
+    # Report wrong names and settings before anything is checked.
+    kinds = {word: {kind[:-1] for kind, _ in _made(bench.registry, word, given)} for word in words}
+    known = set[str]().union(*kinds.values())
+    idle = sorted(key for key in given if key.partition(".")[0] not in known)
+    if idle:
+        raise UsageError(
+            f"--set {idle[0]}: nothing of that kind is checked; settings begin with {' or '.join(sorted(known))} here"
+        )
+    bench.say(f"checking {', '.join(words)}")
+    found = _shared(bench, words, [word for word in words if "sampler" in kinds[word]], given)
+    rows = [row for word in words for row in found[word]]
+    return Result([table(rows, COLUMNS)], rows, exit_code=int(any(row["outcome"] == "failed" for row in rows)))
+
+
+def _shared(bench: Bench, words: list[str], samplers: list[str], given: dict[str, str]) -> dict[str, list[Row]]:
+    """Return the rows of each name, computed by one process per core: first the short laws, for many names at once."""
+    groups = 1 if len(words) < NAMES_PER_PROCESS else min(cores(), len(words))
+    jobs: list[Job] = [(words[k::groups], None) for k in range(groups)]
+    jobs += [([word], law) for word in samplers for law in LONG]
+    rows: dict[str, list[Row]] = {word: [] for word in words}
+    if len(jobs) == 1:
+        return _rows(bench, jobs[0], given)
+    place = multiprocessing.get_context("spawn")
+    with passed_on(), without_main(), ProcessPoolExecutor(min(cores(), len(jobs)), place, _init_worker) as pool:
+        try:
+            for part in pool.map(partial(_rows, bench, given=given), jobs):
+                for word, found in part.items():
+                    rows[word] = sorted(rows[word] + found, key=lambda row: KINDS.index(f"{row['kind']}s"))
+        except BrokenProcessPool as error:
+            raise PluginError(
+                f"while {', '.join(words)} were checked, a worker process died: it was killed, or compiled code crashed"
+            ) from error
+    return rows
+
+
+def _init_worker() -> None:
+    restore()
+    undeclared.watch()
+
+
+Row = dict[str, Any]
+Job = tuple[list[str], str | None]
+"""Names, and the long law to check; if that is None, all other laws are checked."""
+Made = list[tuple[str, Any]]
+"""The kind and the object of each part that a name stands for."""
+
+
+def _rows(bench: Bench, job: Job, given: dict[str, str]) -> dict[str, list[Row]]:
+    """Return the rows of a job, with all samplers checked together: they share the new process of the law restore."""
+    import torch
+
+    from plugins.checking.suite import LAWS, check_samplers, check_schedule, check_task
+
+    torch.set_num_threads(1)
+    words, long = job
+    laws = [law.name for law in LAWS if (law.name == long if long else law.name not in LONG)]
+    made = {word: _made(bench.registry, word, given) for word in words}
+    samplers = [thing for parts in made.values() for kind, thing in parts if kind == "samplers"]
+    held = iter(check_samplers(samplers, laws) if samplers else [])
+    rows: dict[str, list[Row]] = {}
+    for word, parts in made.items():
+        rows[word] = []
+        for kind, thing in parts:
+            if kind == "samplers":
+                results = next(held)
+            elif long:
+                continue
+            else:
+                results = check_schedule(thing) if kind == "schedules" else check_task(thing)
+            rows[word] += [{"name": word, "kind": kind[:-1]} | vars(result) for result in results]
+    return rows
+
+
+def _made(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
+    """Return the sampler, schedule or task of that name with the given settings, or a method's sampler and schedule.
+
+    Raise `UsageError` if there is none.
+
+    TASK@PROTOCOL is a task with the settings of a protocol.
+    """
+    name, at, protocol = name.partition("@")
+    bare = name.rpartition(":")[2]
+    for kind in KINDS:
+        if any(offer.name == bare for offer in registry.offers(kind)):
+            offer = registry.find(kind, name)
+            if at and kind != "tasks":
+                raise UsageError(f"{name}@{protocol:.80}: only a task has protocols, and {name} is no task")
+            if not isinstance(offer.info, Method):
+                own = _protocol(offer, protocol) if at else {}
+                return [(kind, _at_defaults(offer, {**own, **of_part(given, kind[:-1])}))]
+            parts = [("samplers", offer.info.sampler), ("schedules", offer.info.schedule)]
+            return [
+                (
+                    kind,
+                    _at_defaults(
+                        registry.find(kind, part, prefer=offer.distribution),
+                        of_part({**offer.info.settings, **given}, kind[:-1]),
+                    ),
+                )
+                for kind, part in parts
+                if part
+            ]
+    known = [offer.name for kind in KINDS for offer in registry.offers(kind)]
+    raise UsageError(f"unknown sampler, schedule, method or task {name!r:.80}{suggestions(bare, known)}")
+
+
+def _protocol(offer: Offer, name: str) -> dict[str, Any]:
+    """Return what a protocol sets of a task."""
+    known = {protocol.name: protocol for protocol in loaded(offer).protocols}
+    if name not in known:
+        raise UsageError(f"task {offer.name} has no protocol {name!r:.80}{suggestions(name, known)}")
+    return dict(known[name].task_settings())
+
+
+def _at_defaults(offer: Offer, settings: dict[str, Any]) -> Any:
+    """Return the object at its defaults and these settings; numbers of a schedule without a default get example values.
+
+    Raise `UsageError` for an unknown setting, or if another setting has no default.
+    """
+    cls = loaded(offer)
+    fields = [field.name for field in schema(cls)]
+    unknown = next((name for name in settings if name not in fields), None)
+    if unknown is not None:
+        raise UsageError(f"{offer.name} has no setting {unknown!r:.80}{suggestions(unknown, fields)}")
+    required = [field for field in schema(cls) if field.required and field.name not in settings]
+    if offer.kind == "schedules":
+        settings = {**{field.name: EXAMPLES[field.type] for field in required if field.type in EXAMPLES}, **settings}
+        required = [field for field in required if field.name not in settings]
+    if required:
+        raise UsageError(
+            f"{offer.name} has no default for {', '.join(field.name for field in required)}; give values by "
+            f"--set {offer.kind[:-1]}.{required[0].name}=VALUE"
+        )
+    return cls(**settings)

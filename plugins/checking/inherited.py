@@ -1,0 +1,86 @@
+"""The laws as tests that a plugin's own test class inherits: one test per law, for the object its fixture returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+import torch
+
+from harness import DataError, PluginError, Sampler, Schedule, Task
+from plugins.checking.schedule_laws import SCHEDULE_LAWS
+from plugins.checking.suite import LAWS, LawResult, check_sampler, check_schedule, check_task
+from plugins.checking.task_laws import TASK_LAWS
+
+if TYPE_CHECKING:
+    Check = Callable[[Any, Collection[str]], list[LawResult]]
+
+
+class Laws:
+    """The common base: one thread, as in `bench check`, and the mark `laws`, so `-m "not laws"` leaves them out."""
+
+    bench_laws: ClassVar[bool] = True
+
+    @pytest.fixture(autouse=True)
+    def _one_thread(self) -> Iterator[None]:
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        yield
+        torch.set_num_threads(before)
+
+
+class SamplerLaws(Laws):
+    """The tests of a sampler. A derived class has a fixture `sampler`, an object or a class made at its defaults.
+
+    With `params` in the fixture, every setting is held to all laws. A law that does not apply to the sampler, or from
+    which the sampler declares itself exempt, is a skipped test with the reason.
+    """
+
+    @pytest.mark.parametrize("law", [law.name for law in LAWS])
+    def test_law(self, sampler: Any, law: str) -> None:
+        """Hold the sampler to one law."""
+        _hold(_made(sampler, Sampler), law, check_sampler)
+
+
+class TaskLaws(Laws):
+    """The tests of a task. A derived class has a fixture `task`, an object or a class made at its defaults."""
+
+    @pytest.mark.parametrize("law", [name for name, _ in TASK_LAWS])
+    def test_law(self, task: Any, law: str) -> None:
+        """Hold the task to one law; skip the test if the data of the task are missing."""
+        _hold(_made(task, Task), law, check_task)
+
+
+class ScheduleLaws(Laws):
+    """The tests of a schedule. A derived class has a fixture `schedule`, an object or a class made at its defaults."""
+
+    @pytest.mark.parametrize("law", [name for name, _ in SCHEDULE_LAWS])
+    def test_law(self, schedule: Any, law: str) -> None:
+        """Hold the schedule to one law."""
+        _hold(_made(schedule, Schedule), law, check_schedule)
+
+
+def _made(thing: Any, base: type) -> Any:
+    """Return the object that a fixture stands for: itself, or an instance of the class that it returned."""
+    made = thing() if isinstance(thing, type) else thing
+    if not isinstance(made, base):
+        kind = base.__name__.lower()
+        pytest.fail(
+            f"the fixture `{kind}` returned a {type(made).__name__}, not a harness.{base.__name__}", pytrace=False
+        )
+    return made
+
+
+def _hold(made: Any, law: str, check: Check) -> None:
+    """Run one law and report the result to pytest: a failure shows the law's own message, without a traceback."""
+    try:
+        (result,) = check(made, [law])
+    except DataError as error:
+        pytest.skip(str(error))
+    except PluginError as error:
+        pytest.fail(str(error), pytrace=False)
+    if result.outcome == "failed":
+        pytest.fail(f"{law}: {result.message}", pytrace=False)
+    if result.outcome != "passed":
+        pytest.skip(f"{law}: {result.outcome}: {result.message}")

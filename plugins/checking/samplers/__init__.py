@@ -1,0 +1,1 @@
+"""The laws for samplers, one per file; `plugins.checking.suite` collects them."""

@@ -1,0 +1,126 @@
+"""Law 7: a step changes neither its arguments nor earlier draws, and chains do not affect each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from harness.engine.gaussian import GaussianTask
+from harness.engine.loop import Loop
+from harness.engine.stepping.block import Block, drawn
+from harness.engine.stepping.noise import StepNoise
+from harness.engine.stepping.plain import advance
+from plugins.checking.law import Broken, Law, fingerprint, same, streams, trajectory, varying
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness import Sampler
+
+TASK = GaussianTask(variance=0.5)
+CHAINS = 4
+STEPS = 12
+AT = 4
+"""Index of the step (the fifth) at which a chain is disturbed; adaptation continues until the eighth."""
+
+VICTIM = 1
+
+
+def check(sampler: Sampler) -> None:
+    """Check the arguments, the draws, a chain that is moved, and a chain that becomes NaN."""
+    _check_arguments_unchanged(sampler)
+    undisturbed = _walk(sampler)
+    _check_others_unchanged(undisturbed, _walk(sampler, lambda theta, _: theta[VICTIM].add_(0.125)), "is moved")
+    _check_stays_nan(undisturbed, _walk(sampler, lambda theta, _: theta[VICTIM].fill_(torch.nan)), "position")
+    if sampler.gradients_per_step:
+        _check_stays_nan(undisturbed, _walk(sampler, lambda _, slope: slope[VICTIM].fill_(torch.nan)), "gradient")
+
+
+def _start(sampler: Sampler) -> Loop:
+    path = trajectory(varying(sampler, TASK, STEPS), 1.0, burn_in=8)
+    return Loop(TASK, sampler, path, streams(CHAINS), CHAINS // 2)
+
+
+def _walk(sampler: Sampler, disturb: Callable[[Tensor, Tensor], object] | None = None) -> list[Tensor]:
+    """Return the draw of every step, checked for later changes; `disturb` writes into position and slope of step AT."""
+    running = _start(sampler)
+    noise = running.noise.draw(STEPS, heated=True)
+    slopes = running.problem.draw_batches(STEPS)["slope"]
+    theta, state = running.theta, running.state
+    draws: list[Tensor] = []
+    seen: list[str] = []
+    for k in range(STEPS):
+        slope = slopes[k].clone()
+        if disturb is not None and k == AT:
+            theta = theta.clone()
+            disturb(theta, slope)
+        block = Block(
+            h=running.h[k : k + 1], T=running.T[k : k + 1], slots=running.noise.slots,
+            noise=[slot[k : k + 1] for slot in noise], batches={"slope": slope[None]},
+            keep=np.ones(1, dtype=bool), adapt=bool(running.trajectory.burn_in[k]),
+        )  # fmt: skip
+        with torch.no_grad():
+            done = advance(sampler, running.potential, theta, state, block)
+        theta, state = done.theta, done.state
+        draws += done.draws
+        seen.append(fingerprint([drawn(sampler, theta, state)]))
+    changed = [k + 1 for k, draw in enumerate(draws) if fingerprint([draw]) != seen[k]]
+    if changed:
+        raise Broken(f"the draw of step {changed[0]} is changed by later steps: a tensor is written in place")
+    return draws
+
+
+def _check_arguments_unchanged(sampler: Sampler) -> None:
+    running = _start(sampler)
+    noise = running.noise.draw(2, heated=True)
+    slopes = running.problem.draw_batches(2)["slope"]
+    theta, state = running.theta, running.state
+    for k in range(2):
+        handed = StepNoise(running.noise.slots)
+        handed.start([slot[k] for slot in noise])
+        running.potential.bind({"slope": slopes[k]})
+        inputs = {"theta": theta, "h": running.h, "T": running.T, "the batch": slopes}
+        inputs |= {f"state {name!r}": leaf for name, leaf in state.items()}
+        inputs |= {"noise": torch.cat([slot.flatten() for slot in noise])} if noise else {}
+        before = {name: fingerprint([leaf]) for name, leaf in inputs.items()}
+        keys = list(state)
+        with torch.no_grad():
+            theta, stepped = sampler.step(theta, state, running.potential, running.h[k], running.T[k], handed)
+            middle = {name: fingerprint([leaf]) for name, leaf in stepped.items()}
+            adapted = sampler.adapt(stepped, running.h[k], running.T[k])
+        if noise:
+            inputs["noise"] = torch.cat([slot.flatten() for slot in noise])
+        for name, leaf in inputs.items():
+            if fingerprint([leaf]) != before[name]:
+                raise Broken(f"step writes into {name}, which it was given to read")
+        if list(state) != keys:
+            raise Broken("step adds or removes entries of the state dict that it was given")
+        for name, was in middle.items():
+            if fingerprint([stepped[name]]) != was:
+                raise Broken(f"adapt writes into state {name!r}, which it was given to read")
+        state = adapted
+
+
+def _check_others_unchanged(undisturbed: list[Tensor], disturbed: list[Tensor], what: str) -> None:
+    others = [c for c in range(CHAINS) if c != VICTIM]
+    for k, (one, other) in enumerate(zip(undisturbed, disturbed, strict=True)):
+        if not same(one[others], other[others]):
+            gap = (one[others] - other[others]).abs().max().item()
+            raise Broken(f"when chain {VICTIM} {what} at step {AT + 1}, another is off by {gap:.2g} at step {k + 1}")
+
+
+def _check_stays_nan(undisturbed: list[Tensor], disturbed: list[Tensor], where: str) -> None:
+    _check_others_unchanged(undisturbed, disturbed, f"gets a NaN in its {where}")
+    for k in range(AT + 1, STEPS):
+        if bool(torch.isfinite(disturbed[k][VICTIM]).all()):
+            raise Broken(f"a chain with a NaN in its {where} at step {AT + 1} is finite again at step {k + 1}")
+
+
+LAW = Law(
+    7, "no-leaks", check,
+    "an in-place operation (name_, +=, out=), torch.randn instead of `noise`, a mean over the chains, or nan_to_num",
+    exemptible=False,
+)  # fmt: skip

@@ -1,0 +1,69 @@
+"""Law 2: the harness's own loop gives the derived law, and a Metropolis kernel leaves exact draws exact.
+
+A sampler that is neither linear nor a Metropolis kernel is tested by whole-law.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from harness.engine.linear import frozen
+from plugins.checking.experiment import Experiment, PValues, once
+from plugins.checking.law import LEVEL, Broken, Law, Skip, worst
+from plugins.checking.samplers import exact
+
+if TYPE_CHECKING:
+    from harness import Sampler
+
+GREY = 0.05
+"""A p-value below GREY / (number of p-values) that does not fail is tested again with GROWTH times the chains."""
+
+GROWTH = 4
+
+
+def check(sampler: Sampler, seed: int = 1) -> None:
+    """Check all p-values of all settings at LEVEL, half of it for each look; if they are grey, more chains decide."""
+    for family in families(sampler):
+        for experiment in family:
+            found = once(experiment, seed)
+            if grey(found, len(family)) and not fails(found, len(family)):
+                found = once(more(experiment), seed + 1)
+            if fails(found, len(family)):
+                name, p = worst(found)
+                raise Broken(f"{name} is wrong: p = {p:.2g} among {len(found) * len(family)} ({experiment})")
+
+
+def families(sampler: Sampler) -> list[Sequence[Experiment]]:
+    """Return the experiments of a sampler, grouped by shared LEVEL; raise `Skip` if there are none."""
+    sampler = frozen(sampler)
+    known = exact.experiments(sampler)
+    if known is None:
+        raise Skip("not linear and not a Metropolis kernel: the law whole-law tests its loop")
+    return [known]
+
+
+def fails(found: PValues, experiments: int) -> bool:
+    """Return whether one of these p-values is too small for one look at one of `experiments` experiments."""
+    return worst(found)[1] < LEVEL / 2 / (experiments * len(found))
+
+
+def grey(found: PValues, experiments: int) -> bool:
+    """Return whether more chains are to decide, if the p-values do not fail."""
+    return worst(found)[1] < GREY / (experiments * len(found))
+
+
+def more(experiment: Experiment) -> Experiment:
+    """Return the same experiment with more chains."""
+    again = copy.copy(experiment)
+    again.chains = GROWTH * experiment.chains
+    return again
+
+
+LAW = Law(
+    2, "real-loop", check,
+    "noise that is used twice or shared, something remembered outside the state, a minibatch or step size of another "
+    "step, or (Metropolis) a wrong acceptance ratio",
+    exemptible=False,
+)  # fmt: skip

@@ -1,0 +1,43 @@
+"""Law 4: c U at temperature c T is the same target, and in the declared units a sampler follows the same path on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harness.contracts.sampler import rescaled
+from harness.engine.gaussian import GaussianTask
+from plugins.checking.law import TEMPERATURES, Broken, Law, distance, draws, trajectory, varying, walk, weights
+
+if TYPE_CHECKING:
+    from harness import Sampler
+
+FACTORS = (0.2, 7.0, 2.0**-27, 2.0**27)
+"""c; the last two, about 1e-8 and 1e8, take step sizes, temperatures and gradients past floors, ceilings and clips."""
+
+CHAINS = 4
+STEPS = 12
+
+
+def check(sampler: Sampler) -> None:
+    """Compare path and weights for small and large c, varying steps, stochastic gradients and T = 0.5, 1, 3."""
+    plain = GaussianTask(variance=0.5)
+    h = varying(sampler, plain, STEPS)
+    for T in TEMPERATURES:
+        first = walk(sampler, plain, trajectory(h, T), CHAINS)
+        for c in FACTORS:
+            other, factor = rescaled(sampler, c)
+            scaled = walk(other, GaussianTask(variance=0.5, scale=c), trajectory(h * factor, c * T), CHAINS)
+            for what, of in (("path", draws), ("weights", weights)):
+                gap = distance(of(scaled), of(first))
+                if not gap < 1e-7:
+                    raise Broken(
+                        f"c = {c:.3g}, T = {T:g}: within {STEPS} steps of h = {h[0] * factor:.3g} and less the {what} "
+                        f"on cU at cT differ by {gap:.2g} (relative)"
+                    )
+
+
+LAW = Law(
+    4, "scale", check,
+    "a hyperparameter in units of U or its gradient without `unit`, a wrong `step_unit`, T missing somewhere, a clip, "
+    "or a floor or ceiling of h or T",
+)  # fmt: skip

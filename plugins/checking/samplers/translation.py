@@ -1,0 +1,77 @@
+"""Law 14: on U(theta - a) the path is the path on U, moved by a: no step depends on where theta is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness import param
+from harness.engine.gaussian import GaussianProblem, GaussianTask
+from plugins.checking.law import Broken, Law, distance, path_of, trajectory, varying
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from harness import Sampler, Streams
+    from harness.contracts.task import Batch
+
+PLACE = 2.0**20
+"""a, in every coordinate: beyond any box that a sampler might confine parameters to."""
+
+TOLERANCE = 1e-6
+"""A coordinate near PLACE is rounded to 1e-10, and twelve stable steps do not amplify that much."""
+
+CHAINS = 4
+STEPS = 12
+
+
+class MovedProblem(GaussianProblem):
+    """The problem of U(theta - a), whose chains start around a."""
+
+    place = 0.0
+
+    def initial(self) -> Tensor:
+        """Return starts (C, D) from N(a, spread / lambda)."""
+        return super().initial() + self.place
+
+    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """Return U (C,)."""
+        return super().energy(theta - self.place, batch)
+
+    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
+        """Return grad U (C, D)."""
+        return super().gradient(theta - self.place, batch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovedTask(GaussianTask):
+    """The Gaussian with its mean at `place` in every coordinate."""
+
+    place: float = param(0.0, meaning="a, the mean of every coordinate")
+
+    def build(self, streams: Sequence[Streams], device: str) -> MovedProblem:
+        """Return the problem of `len(streams)` chains, on CPU."""
+        import torch
+
+        curvature = torch.tensor(self.curvatures, dtype=torch.float64)
+        made = MovedProblem(curvature, variance=self.variance, spread=self.spread, streams=streams)
+        made.place = self.place
+        return made
+
+
+def check(sampler: Sampler) -> None:
+    """Check that the path moves with the target, under varying step sizes and stochastic gradients."""
+    here, there = (MovedTask(variance=0.5, place=place) for place in (0.0, PLACE))
+    path = trajectory(varying(sampler, here, STEPS), 1.0)
+    expected = path_of(sampler, here, path, CHAINS)
+    gap = distance(path_of(sampler, there, path, CHAINS) - PLACE, expected)
+    if not gap < TOLERANCE:
+        raise Broken(f"moved by a = {PLACE:g}, the path on U(theta - a) is off by {gap:.2g} (relative)")
+
+
+LAW = Law(
+    14, "translation", check,
+    "positions clipped, wrapped or reflected, a weight decay beside the prior, or a constant that stands for a place",
+)  # fmt: skip

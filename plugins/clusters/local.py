@@ -1,0 +1,71 @@
+"""Jobs as processes on this machine, which continue when the command has ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import FolderExchange, JobState, Launcher, param, run_agent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Local(Launcher):
+    """Each agent is a process in a session of its own; its output is in `agent.log` in its exchange.
+
+    A job is named PID-TIME. TIME is when the process started, in clock ticks since the machine started.
+    """
+
+    jobs: int = param(1, "[1, 1000]", "most jobs that a command is cut into")
+    workers: int = param(1, "[1, 256]", "runs at a time in a job on CPUs; each has a core")
+
+    def submit(self, folders: Sequence[Path]) -> list[str]:
+        """Start the agents, and return the names of their jobs."""
+        names = []
+        for folder in folders:
+            with (folder / "agent.log").open("wb") as log:
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "plugins.clusters.local", str(folder)],
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
+                )  # fmt: skip
+            names.append(f"{process.pid}-{_started(process.pid)}")
+            _CHILDREN.append(process)
+        return names
+
+    def states(self, names: Sequence[str]) -> Mapping[str, JobState]:
+        """Return "running" for a job if a process with its number exists and started at its time, otherwise "ended"."""
+        for process in _CHILDREN:
+            process.poll()
+        return {name: JobState("running" if _alive(name) else "ended") for name in names}
+
+    def cancel(self, names: Sequence[str]) -> None:
+        """Send SIGTERM to the agents that are running."""
+        for name in filter(_alive, names):
+            with suppress(ProcessLookupError):
+                os.kill(int(name.partition("-")[0]), signal.SIGTERM)
+
+
+_CHILDREN: list[subprocess.Popen[bytes]] = []
+
+
+def _alive(name: str) -> bool:
+    pid, _, started = name.partition("-")
+    return bool(started) and _started(int(pid)) == started
+
+
+def _started(pid: int) -> str:
+    """Return when a process started, in clock ticks, or "" if it does not exist or has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+if __name__ == "__main__":
+    run_agent(FolderExchange(Path(sys.argv[1])), f"{os.getpid()}-{_started(os.getpid())}")

@@ -1,0 +1,13 @@
+"""Two samplers compared, paired by seed."""
+
+from __future__ import annotations
+
+from harness import Info, hook
+
+
+@hook
+def bench_verbs() -> list[Info]:
+    """Return the verbs of this feature."""
+    return [
+        Info("compare", "plugins.comparison.compare:compare", "Compare two samplers, paired by seed."),
+    ]

@@ -1,0 +1,161 @@
+"""`bench doctor`: check that everything that runs need is present. Each check is a row with what to do."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from harness import Bench, BenchError, Result, Store
+from harness.contracts import data as files
+from harness.engine.stepping import execution_mode
+from harness.reporting.tables import table
+from harness.results.ledger.ledger import Ledger, filesystem
+from harness.system.cpp import COMPILERS, identity
+from plugins.inspection import data, plugins
+
+IMPORTED = ("torch", "torchvision", "duckdb", "polars", "pyarrow", "scipy", "matplotlib", "safetensors")
+ENOUGH = 2 * 2**30
+"""Free bytes below which there is a warning. A long run with its draws and checkpoints takes a few hundred MB."""
+
+
+def doctor(bench: Bench) -> Result:
+    """Check versions, the results folder, data sets, plugins and GPU. Exit code 1 if there is a problem.
+
+    Examples:
+        bench doctor
+        bench doctor --json
+    """
+    rows = [
+        {"check": check, "state": state, "what to do": remedy, "found": found}
+        for part in (_versions(), _compiler(), _results(bench), _data(bench), _plugins(bench), _gpu())
+        for check, state, found, remedy in part
+    ]
+    return Result([table(rows)], rows, exit_code=int(any(row["state"] == "problem" for row in rows)))
+
+
+Answer = tuple[str, str, str, str]
+
+
+def _versions() -> Iterator[Answer]:
+    python = platform.python_version()
+    fine = Version(python) >= Version("3.11")
+    yield "Python", "ok" if fine else "problem", python, "" if fine else "use Python 3.11 or newer"
+    try:
+        asked = map(Requirement, importlib.metadata.requires("sgmcmc-bench") or [])
+        required = {r.name: r for r in asked if r.marker is None or r.marker.evaluate({"extra": ""})}
+        yield "sgmcmc-bench", "ok", importlib.metadata.version("sgmcmc-bench"), ""
+    except importlib.metadata.PackageNotFoundError:
+        required = {}
+        yield "sgmcmc-bench", "problem", "not installed", "pip install . in its folder; plugins are found through that"
+    for name in IMPORTED:
+        yield _version(name, required.get(name))
+
+
+def _version(name: str, wanted: Requirement | None) -> Answer:
+    try:
+        importlib.import_module(name)
+        found = importlib.metadata.version(name)
+    except Exception as error:  # noqa: BLE001 - a broken installation may raise any error
+        return name, "problem", f"does not import: {error}"[:200], f"pip install --force-reinstall '{wanted or name}'"
+    if wanted is not None and not wanted.specifier.contains(Version(found).public, prereleases=True):
+        return name, "problem", found, f"pip install '{wanted}'"
+    return name, "ok", found, ""
+
+
+def _results(bench: Bench) -> Iterator[Answer]:
+    results = bench.results
+    place = next(folder for folder in (results, *results.parents) if folder.exists())
+    elsewhere = "choose another folder by --results DIR or BENCH_RESULTS"
+    writable = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    found = str(results) if place == results else f"{results} (does not exist yet)"
+    yield "results folder", "ok" if writable else "problem", found, "" if writable else f"not writable: {elsewhere}"
+    try:
+        Ledger(results).check_version()
+    except BenchError as error:
+        yield "results layout", "problem", str(error), f"pip install --upgrade sgmcmc-bench, or {elsewhere}"
+    if not place.is_dir():
+        return
+    yield _space(place)
+    kind = filesystem(place) or "unknown"
+    if Ledger(place).locks_reach():
+        yield "file system", "ok", kind, ""
+    else:
+        twice = "commands on two machines may do a run twice, and one result counts"
+        remedy = "use a launcher (docs/clusters.md), or a results folder for each machine and `bench merge`"
+        yield "file system", "warning", f"{kind}, whose locks may not reach other machines: {twice}", remedy
+    yield from _database(results)
+
+
+def _space(place: Path) -> Answer:
+    import shutil
+
+    free = shutil.disk_usage(place).free
+    remedy = "" if free >= ENOUGH else "free some space, or choose another folder by --results DIR"
+    return "free space", "ok" if free >= ENOUGH else "warning", f"{free / 2**30:.1f} GiB", remedy
+
+
+def _database(results: Path) -> Iterator[Answer]:
+
+    store = Store(results)
+    if not store.path.exists():
+        return
+    try:
+        (row,) = store.rows("select count(*) as n from attempt")
+    except BenchError as error:
+        yield "results database", "problem", str(error), "bench ingest --rebuild"
+    else:
+        yield "results database", "ok", f"{row['n']} attempts in {store.path}", ""
+
+
+def _data(bench: Bench) -> Iterator[Answer]:
+    root = files.data_root()
+    source = "BENCH_DATA" if os.environ.get("BENCH_DATA") else "the user's cache; BENCH_DATA names another"
+    yield (
+        "data folder",
+        "ok" if root.is_dir() else "warning",
+        f"{root} ({source})",
+        "" if root.is_dir() else "bench data fetch",
+    )
+    rows = data.verify(bench).records
+    for name in sorted({row["dataset"] for row in rows}):
+        own = [row for row in rows if row["dataset"] == name and row["status"] != "ok"]
+        wrong = [f"{row['path']} is {row['status']}" for row in own]
+        remedy = f"bench data fetch {name}" if wrong else ""
+        yield f"data set {name}", "warning" if wrong else "ok", (wrong or ["as declared"])[0], remedy
+
+
+def _plugins(bench: Bench) -> Iterator[Answer]:
+    for row in plugins.listing(bench.registry):
+        what = f"plugin {row['distribution']}: {row['plugin']}"
+        if row["problems"]:
+            yield what, "problem", row["problems"], f"repair it, or pip uninstall {row['distribution']}"
+        else:
+            yield what, "ok", row["offers"], ""
+
+
+def _compiler() -> Iterator[Answer]:
+    why = execution_mode.lack()
+    remedy = f"install one of {', '.join(COMPILERS)}, or set CXX" if why else ""
+    found = f"long runs are not compiled: {why}" if why else str(identity()["version"])
+    yield "C++ compiler", "warning" if why else "ok", found, remedy
+
+
+def _gpu() -> Iterator[Answer]:
+    try:
+        import torch
+    except Exception:  # noqa: BLE001 - `_versions` reports it
+        return
+    if not torch.cuda.is_available():
+        built = torch.version.cuda
+        remedy = "" if built is None else "runs go to the CPU; nvidia-smi must list a GPU for it to be used"
+        yield "GPU", "ok", "none that torch can use", remedy
+        return
+    for i in range(torch.cuda.device_count()):
+        yield f"GPU cuda:{i}", "ok", torch.cuda.get_device_name(i), ""

@@ -1,0 +1,105 @@
+"""`bench plugins`: the installed plugins, what each one offers, and its problems."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from harness import Bench, PluginError, Registry, Result, UsageError
+from harness.contracts.registry import KINDS, Plugin
+from harness.reporting.tables import table
+from plugins.inspection import classes
+
+
+def plugins(bench: Bench) -> Result:
+    """List the plugins, what they offer, and their problems. Every class is loaded and created from its defaults.
+
+    Examples:
+        bench plugins
+        bench plugins --json
+    """
+    rows = listing(bench.registry)
+    notes = [f"{row['distribution']} ({row['plugin']}): {row['problems']}" for row in rows if row["problems"]]
+    return Result([table(rows, ["plugin", "status", "offers", "version", "distribution"])], rows, notes=notes)
+
+
+def listing(registry: Registry) -> list[dict[str, Any]]:
+    """Return a row for each plugin."""
+    return [_row(plugin, registry) for plugin in registry.plugins]
+
+
+def _row(plugin: Plugin, registry: Registry) -> dict[str, Any]:
+    found = [*plugin.problems, *_problems(plugin, registry)]
+    offered = {kind: ", ".join(o.name for o in plugin.offers if o.kind == kind) for kind in KINDS}
+    offered["papers"] = ", ".join(path.stem for path in plugin.papers)
+    offered["studies"] = ", ".join(path.stem for path in plugin.studies)
+    offered["suites"] = ", ".join(path.stem for path in plugin.suites)
+    return {
+        "plugin": plugin.name,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "origin": plugin.origin,
+        "packaged": plugin.packaged,
+        "status": "problem" if found else "ok",
+        "offers": ", ".join(names for names in offered.values() if names),
+        **offered,
+        "problems": "; ".join(found),
+    }
+
+
+def _problems(plugin: Plugin, registry: Registry) -> list[str]:
+    """Return the problems of a plugin, found in a child process. If it crashes, check each offer in its own child."""
+    from harness.runs.subprocess_call import EndedError, plugin_call
+
+    if not (plugin.offers or plugin.papers or plugin.studies or plugin.suites):
+        return []
+    try:
+        wrong: list[str] = plugin_call(f"{__name__}:problems", plugin, registry)
+    except EndedError as error:
+        if len(plugin.offers) < 2:
+            return [f"{plugin.offers[0].kind[:-1]} {plugin.offers[0].name!r}: {error}" if plugin.offers else str(error)]
+        parts = [replace(plugin, offers=[offer], papers=[], studies=[], suites=[]) for offer in plugin.offers]
+        parts.append(replace(plugin, offers=[]))
+        return [problem for part in parts for problem in _problems(part, registry)]
+    return wrong
+
+
+def problems(plugin: Plugin, registry: Registry) -> list[str]:
+    """Return the problems of a plugin's classes, methods, verbs, papers and suites. This executes the plugin's code."""
+    faults = ((offer, classes.fault(offer)) for offer in plugin.offers)
+    found = [f"{offer.kind[:-1]} {offer.name!r}: {wrong}" for offer, wrong in faults if wrong]
+    return [*found, *_unknown_parts(plugin, registry), *_broken_files(plugin, registry)]
+
+
+def _broken_files(plugin: Plugin, registry: Registry) -> list[str]:
+    from harness.results import papers
+
+    wrong = []
+    for path in plugin.papers:
+        try:
+            papers.settings(path)
+            wrong += papers.read([path])[1]
+        except PluginError as error:
+            wrong.append(str(error))
+    for path in plugin.suites:
+        try:
+            for facts in registry.facts("suite"):
+                facts(path)
+        except (UsageError, PluginError) as error:
+            wrong.append(str(error))
+    return wrong
+
+
+def _unknown_parts(plugin: Plugin, registry: Registry) -> list[str]:
+    """Return the problems of methods whose sampler or schedule does not exist, and of verbs named like a core verb."""
+    from harness.cli.app import VERBS
+
+    wrong = []
+    for offer in plugin.offers:
+        if offer.kind == "verbs" and offer.name in VERBS:
+            wrong.append(f"verb {offer.name!r} has the name of a core verb, which is used instead; rename it")
+        for kind in ("samplers", "schedules") if offer.kind == "methods" else ():
+            part = getattr(offer.info, kind[:-1])
+            if part and part.rpartition(":")[2] not in {known.name for known in registry.offers(kind)}:
+                wrong.append(f"method {offer.name!r}: there is no {kind[:-1]} {part!r}")
+    return wrong

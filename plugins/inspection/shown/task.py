@@ -1,0 +1,111 @@
+"""The record of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from harness import TIERS, BenchError
+from harness.contracts import data as files
+from harness.contracts.registry import Offer
+from plugins.inspection.classes import loaded
+from plugins.inspection.shown.offers import head, hyperparameters, text
+
+
+def task(offer: Offer) -> dict[str, Any]:
+    """Return the record of a task: settings, sizes, protocols, metrics, data sets, truth.
+
+    dimension    D
+    terms        N
+    batch_terms  n, the terms of a stochastic gradient
+    curvature    largest eigenvalue of the Hessian at a mode; sgld is stable for h below 2/curvature
+    truth        mean, sd, mcse (of the mean), sd_mcse, covariance; directions, and z3 and z4 along them; how. None if
+                 it is not known
+    tier         truth, reference (in function space) or none, and why
+    """
+    cls = loaded(offer)
+    record = {**head(offer), "task_version": cls.version, "description": text(offer), "dtype": None}
+    record |= {
+        "settings": hyperparameters(offer),
+        "protocols": [_protocol(p) for p in cls.protocols],
+        "metrics": [
+            {
+                "metric": m.name, "direction": m.direction, "unit": m.unit, "summary": m.summary, "primary": i == 0,
+                "target": m.target, "version": m.version,
+            }
+            for i, m in enumerate(cls.metrics)
+        ],
+        "data": [
+            {"dataset": f.dataset, "path": f.path, "bytes": f.size, "status": files.problem(f) or "ok"}
+            for f in cls.datasets
+        ],
+        "provides": sorted(cls.provides),
+        "truth": None,
+    }  # fmt: skip
+    try:
+        made = cls()
+    except Exception as error:  # noqa: BLE001 - a plugin may raise any error, and the rest of its page is still useful
+        return record | {"note": f"it cannot be created from its defaults: {type(error).__name__}: {error}"}
+    notes: list[str] = []
+    record |= {
+        "dtype": made.dtype,
+        "dimension": _value_or_note(made.dim, notes),
+        "terms": _value_or_note(made.terms, notes),
+        "batch_terms": _value_or_note(made.batch_terms, notes),
+        "curvature": _value_or_note(made.curvature, notes),
+        "truth": _value_or_note(lambda: truth(made), notes),
+        "tier": _value_or_note(lambda: tier(made), notes),
+    }
+    return record | ({"note": "; ".join(dict.fromkeys(notes))} if notes else {})
+
+
+def truth(made: Any) -> dict[str, Any] | None:
+    """Return the moments of the target as plain lists, or None if they are not known."""
+    known = made.truth()
+    if known is None:
+        return None
+    moments = {"mean": known.mean, "sd": known.sd, "mcse": known.mean_mcse, "sd_mcse": known.sd_mcse}
+    moments |= {"covariance": known.covariance, "directions": known.directions, "z3": known.z3, "z4": known.z4}
+    return {**{name: np.asarray(values).tolist() for name, values in moments.items()}, "how": known.how}
+
+
+def tier(made: Any) -> str:
+    """Return a text that says how well the target is known, and why not better."""
+    if (known := made.truth()) is not None:
+        return f"truth ({known.how})"
+    found = made.function_reference()
+    if found is None:
+        return f"none ({TIERS['none']})"
+    return f"none ({found.how}; not used: {found.refused})" if found.refused else f"{found.tier} ({found.how})"
+
+
+def _value_or_note(question: Callable[[], Any], notes: list[str]) -> Any:
+    """Return the result of `question`. If it raises an error, for example for missing data, note it and return None."""
+    try:
+        return question()
+    except BenchError as error:
+        notes.append(str(error))
+        return None
+
+
+def _protocol(protocol: Any) -> dict[str, Any]:
+    return {
+        "protocol": protocol.name,
+        "budgets": ", ".join(f"{name} {steps}" for name, steps in protocol.budgets.items()),
+        "chains": protocol.chains,
+        "seeds": ", ".join(map(str, protocol.seeds)),
+        "summary": protocol.summary,
+        "settings": "; ".join([_listed(protocol.settings), *_of_budgets(protocol)]),
+        "burn_in": protocol.burn_in,
+        "thin": protocol.thin,
+    }
+
+
+def _of_budgets(protocol: Any) -> list[str]:
+    return [f"{budget}: {_listed(settings)}" for budget, settings in protocol.budget_settings.items()]
+
+
+def _listed(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in settings.items())

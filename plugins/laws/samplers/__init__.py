@@ -1,1 +1,0 @@
-"""The laws for samplers, one per file; `plugins.laws.suite` collects them."""

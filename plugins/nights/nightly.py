@@ -1,0 +1,106 @@
+"""`bench nightly`: run the missing runs of a suite, publish its reports, and report what became worse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness import Bench, Result, RunError
+from harness.application.launch import absent_data, check_size
+from harness.cli import options
+from harness.results.ledger.ledger import Ledger
+from harness.results.records import Status
+from harness.runs.plan import MAX_RUNS, plan
+from harness.system.locks import HeldError, holder, lock_file
+from plugins.nights.regression.conclusion import conclude
+from plugins.nights.regression.observe import SuiteCommand
+from plugins.nights.site.folder import check_folder
+from plugins.nights.suite import Suite, about, find
+from plugins.nights.suite_pairs import complete
+
+LOCK_TIMEOUT_SECONDS = 5.0
+
+
+def nightly(
+    bench: Bench,
+    suite: Annotated[
+        str,
+        typer.Argument(
+            help="A suite's name (`bench ls suites`), or a file, my.toml.", autocompletion=options.completes("suites")
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the pages.")],
+    workers: options.Workers = None,
+    devices: options.Devices = "cpu",
+    timeout: options.Timeout = None,
+    max_runs: options.MaxRuns = MAX_RUNS,
+    accept: Annotated[bool, typer.Option("--accept", help="Accept worse results as the new standard.")] = False,
+) -> Result:
+    """Run the missing runs of a suite, write its pages, and compare with the last night, paired by seed.
+
+    Exit code 5 if a row became worse, else 1 if a run failed or diverged. Runs that failed before are run again. After
+    an interruption the same command finishes the work.
+
+    Examples:
+        bench nightly smoke --out pages
+        bench nightly my-suite.toml --out pages --timeout 2h
+    """
+    limit = options.duration(timeout, "--timeout")
+    chosen, left_out = complete(find(bench.registry, suite), bench.registry, bench.results)
+    for name in chosen.reports or ():
+        bench.registry.find("reports", name)
+    check_folder(out, chosen.name)
+    kind, places = bench.places(devices, workers)
+    chosen = replace(chosen, entries=tuple(replace(entry, device=kind) for entry in chosen.entries))
+    ledger = bench.ledger
+    check_size(bench, chosen.entries, max_runs)
+    entries = _entries(bench, chosen, ledger)
+    ledger.prepare()
+    with _locked(ledger.root / "nights", chosen.name):
+        wanted = {p.spec.key: p for entry in entries for p in entry.planned if p.spec.key not in entry.skipped}
+        outcome = bench.execute(list(wanted.values()), places, retry=True, long_is_fine=True, timeout=limit)
+        if outcome.detached:
+            return Result()
+        entries = [replace(e, planned=[outcome.instead.get(p.spec.key, p) for p in e.planned]) for e in entries]
+        wanted = {run.spec.key: run for key, p in wanted.items() for run in (outcome.instead.get(key, p),)}
+        standings = [p.standing if p.standing.cached else ledger.standing(key) for key, p in wanted.items()]
+        open_runs = sum(not (standing.cached or standing.failed) for standing in standings)
+        failed = any(standing.status != Status.DONE for standing in standings)
+        ended = outcome.exit_code or int(failed)
+        return conclude(bench, chosen, entries, left_out, out, open_runs=open_runs, accept=accept, ended=ended)
+
+
+def _entries(bench: Bench, chosen: Suite, ledger: Ledger) -> list[SuiteCommand]:
+    """Plan all commands of a suite before anything is run; an error names the command."""
+    absent = absent_data()
+    found = []
+    for number, request in zip(chosen.numbers, chosen.entries, strict=True):
+        with about(chosen, number):
+            planned = plan(bench.registry, request, ledger)
+        skipped = {p.spec.key: why for p in planned if not p.standing.cached and (why := absent(p))}
+        found.append(SuiteCommand(number, request, planned, skipped))
+        for reason in dict.fromkeys(skipped.values()):
+            bench.say(f"left out of run {number}: {reason}")
+    return found
+
+
+@contextmanager
+def _locked(folder: Path, name: str) -> Iterator[None]:
+    """Lock the suite: otherwise a second command would compare and publish runs that the first is still doing.
+
+    Raise `RunError` if it is locked.
+    """
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.lock"
+    try:
+        with lock_file(path, LOCK_TIMEOUT_SECONDS):
+            yield
+    except HeldError as error:
+        raise RunError(
+            f"suite {name} is being run by {holder(path)}; wait until it has finished, then repeat the command"
+        ) from error

@@ -1,0 +1,125 @@
+"""The end of a night: compare the results, publish the pages, report, and record the night, in this order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness import Bench, PluginError, Result, Store
+from harness.results.records import Status
+from harness.system.text import plain
+from plugins.nights.regression import tables
+from plugins.nights.regression.changes import Change, changes, flat, settled
+from plugins.nights.regression.history import History
+from plugins.nights.regression.night import Night
+from plugins.nights.regression.observe import SuiteCommand, observe, skipped_rows
+from plugins.nights.regression.selection import Selection
+from plugins.nights.site import folder, reports
+from plugins.nights.site.build import about, made_from, publish
+from plugins.nights.site.model import Section, Site
+from plugins.nights.site.nights import timeline
+from plugins.nights.suite import Suite
+from plugins.nights.suite_pairs import LeftOut
+
+REGRESSION = 5
+"""The exit code if a row became worse."""
+SHOWN = 5
+"""Regressions listed at the top of the page; the table below lists all."""
+
+
+def conclude(
+    bench: Bench,
+    suite: Suite,
+    entries: Sequence[SuiteCommand],
+    left_out: Sequence[LeftOut],
+    out: Path,
+    *,
+    open_runs: int,
+    accept: bool,
+    ended: int,
+) -> Result:
+    """Compare with the last night, publish to `out`, and record the night unless `open_runs` runs are not finished.
+
+    The exit code is 5 if a row became worse, otherwise `ended`, or 3 if that is 0 and a report could not be made.
+    """
+    store = _store(bench, entries)
+    tonight, skipped = observe(suite.digest, entries, store), skipped_rows(entries)
+    history = History(bench.results, suite.name)
+    for note in history.notes:
+        bench.say(f"note: {note}")
+    last, recorded = history.last(tonight), history.again(tonight)
+    accepted = accept or (recorded is not None and recorded.accepted)
+    found = changes(last, tonight, skipped)
+    words, tone = verdict(last, found, open_runs, accepted=accepted)
+    worse = [tables.sentence(change) for change in tables.told(found) if change.is_regression]
+    own = tables.result(last, tonight, found, _failures(entries, store), _left_out(entries, left_out))
+    lead = [*([suite.summary] if suite.summary else []), *worse[:SHOWN]]
+    section = Section("night", "what changed since the last night, and the runs", own)
+    compared = [("compared with the night of", _minute(last.recorded))] if last else []
+    site = Site(suite.name, words, tone, lead, [*about(store), *compared], section)
+    registry, chosen = bench.registry, reports.names(bench.registry, suite.reports)
+    lines = [timeline(bench.results, suite.name, bench.store(), tonight)]
+    digest = made_from(site, chosen, lines, store, registry)
+    problems: dict[str, str] = {}
+    if not (current := folder.is_current(out, digest)):
+        problems = publish(site, chosen, lines, store, registry, out, digest)
+    for name, problem in problems.items():
+        bench.say(f"report {name} could not be created: {problem}")
+    if not open_runs:
+        history.record(settled(last, tonight, found, accepted=accepted))
+    sentences = "\n".join(plain(tables.sentence(change)) for change in tables.told(found)) if last else ""
+    records = [flat(change) for change in found]
+    note = f"{suite.name}: {words}; {'the pages are as before:' if current else 'pages in'} {out / folder.INDEX}"
+    code = REGRESSION if worse and not accepted else ended or (PluginError.exit_code if problems else 0)
+    return Result([sentences] if sentences else [], records, notes=[note], exit_code=code, changed=True)
+
+
+def _store(bench: Bench, entries: Sequence[SuiteCommand]) -> Store:
+    """Return the store, with new results ingested, as if it contained only the suite's runs."""
+    keys = [p.spec.key for entry in entries for p in entry.planned if p.spec.key not in entry.skipped]
+    store = Selection(bench.results, keys)
+    for note in store.refresh(bench.registry.papers()):
+        bench.say(f"note: {note}")
+    return store
+
+
+def _failures(entries: Sequence[SuiteCommand], store: Store) -> list[dict[str, Any]]:
+    """Return the suite's runs that have no result, with the reason."""
+    rows = {p.spec.key: entry.row(p.spec) for entry in entries for p in entry.planned}
+    query = f"select run_key, seed, status, step, reason, attempt from run_status where status <> '{Status.DONE}'"  # noqa: S608 - a constant
+    return [{"row": rows[found["run_key"]], **found} for found in store.rows(f"{query} order by run_key, seed")]
+
+
+def _left_out(entries: Sequence[SuiteCommand], pairs: Sequence[LeftOut]) -> list[dict[str, Any]]:
+    """Return what the commands do not run, how many runs, and why: samplers that cannot run, rows without data."""
+    found: list[dict[str, Any]] = [
+        {"row": f"{one.method} on {', '.join(one.tasks)}", "run": f"run {one.number}", "reason": one.reason}
+        for one in pairs
+    ]
+    for entry in entries:
+        rows = {p.spec.key: entry.row(p.spec) for p in entry.planned if p.spec.key in entry.skipped}
+        reasons = {rows[key]: reason for key, reason in entry.skipped.items()}
+        counts = Counter(rows.values())
+        found += [
+            {"row": row, "run": f"run {entry.number}", "runs": counts[row], "reason": reason}
+            for row, reason in reasons.items()
+        ]
+    return found
+
+
+def verdict(last: Night | None, found: Sequence[Change], open_runs: int, *, accepted: bool) -> tuple[str, str]:
+    """Return a summary of the night in a few words, and its tone."""
+    worse = sum(change.is_regression for change in found)
+    left = f"; {open_runs} run{'' if open_runs == 1 else 's'} not finished" if open_runs else ""
+    if last is None:
+        return f"the first night: nothing to compare with{left}", "bad" if left else "plain"
+    if not worse:
+        return f"no regression{left}", "bad" if left else "good"
+    count = f"{worse} regression{'' if worse == 1 else 's'}"
+    return (f"{count}, accepted{left}", "plain") if accepted else (f"{count}{left}", "bad")
+
+
+def _minute(time: str) -> str:
+    return f"{time[:16].replace('T', ' ')} UTC"

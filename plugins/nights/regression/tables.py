@@ -1,0 +1,130 @@
+"""A night as a report: changes, failures, left-out runs and times. Every comparison is a record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness import Column, Comparison, Result, Table, number
+from plugins.nights.regression.changes import WORSE, Change, flat
+from plugins.nights.regression.night import Night
+
+REPORTED = (*WORSE, "unfinished", "better", "skipped", "new", "dropped")
+"""The outcomes that are shown, in this order; the records contain all outcomes."""
+
+
+def result(
+    last: Night | None,
+    tonight: Night,
+    found: Sequence[Change],
+    failures: Sequence[Mapping[str, Any]],
+    skipped: Sequence[Mapping[str, Any]],
+) -> Result:
+    """Return the night's tables and records. `failures` and `skipped` are rows by column."""
+    tables = [_changed(found)] if last is not None and told(found) else []
+    if failures:
+        columns = [Column(key, key, "right" if key in {"seed", "step"} else "left") for key in FAILURE]
+        tables.append(Table("Runs without a result", columns, failures))
+    if skipped:
+        tables.append(Table("Left out", [Column(key, key) for key in SKIPPED], skipped))
+    notes = [_counts(found)] if last is not None else []
+    return Result(tables=[*tables, _times(last, tonight)], records=[flat(change) for change in found], notes=notes)
+
+
+FAILURE = ("row", "seed", "status", "step", "reason", "attempt")
+SKIPPED = ("row", "run", "runs", "reason")
+
+
+def told(found: Sequence[Change]) -> list[Change]:
+    """Return the changes that are shown, the worst first."""
+    return sorted(
+        (c for c in found if c.outcome in REPORTED), key=lambda c: (REPORTED.index(c.outcome), c.row, c.metric)
+    )
+
+
+def sentence(change: Change) -> str:
+    """Return a change as one line: "sgld on mixture5@...: wasserstein2 1.2 -> 3.4, x2.8 [2.2, 3.6], p 0.001"."""
+    found = change.comparison
+    if found is None:
+        what = f"{change.metric} is {change.outcome}" if change.metric else change.outcome
+        return f"{change.row}: {what}: {change.reason}" if change.reason else f"{change.row}: {what}"
+    p = f", p {_p(found)} after Holm" if found.adjusted is not None else ""
+    values = f"{_number(found.b)} -> {_number(found.a)}"
+    return f"{change.row}: {change.metric} is {change.outcome}: {values}, {_effect(found)}{p}"
+
+
+def _changed(found: Sequence[Change]) -> Table:
+    columns = [
+        Column("row", "row"), Column("metric", "metric"), Column("outcome", "outcome"),
+        Column("last", "last night", "right"), Column("tonight", "tonight", "right"),
+        Column("effect", "tonight / last, or - last", "right"), Column("p", "p after Holm", "right"),
+        Column("seeds", "seeds", "right"), Column("reason", "reason"),
+    ]  # fmt: skip
+    apart = [change for change in found if change.outcome == "not compared"]
+    notes = [
+        "x2: twice as large, or twice as far from the best value if the metric has one",
+        "a row that became worse is compared with its earlier numbers until it recovers or is accepted",
+        *(f"{change.row}{', ' if change.metric else ''}{change.metric}: {change.reason}" for change in apart[:20]),
+    ]
+    return Table("Since the last night", columns, [line(change) for change in told(found)], notes)
+
+
+def _counts(found: Sequence[Change]) -> str:
+    tested = sum(change.comparison is not None and change.comparison.p is not None for change in found)
+    same, apart, unclear = (sum(c.outcome == outcome for c in found) for outcome in ("same", "not compared", "unclear"))
+    return (
+        f"values compared by row and metric: {same} the same, {apart} not comparable, {tested} different and tested, "
+        f"{unclear} undecided; paired by seed, 95 % t intervals of each change alone, Holm over all that were tested"
+    )
+
+
+def line(change: Change) -> dict[str, Any]:
+    """Return a change as a row of a table."""
+    found = change.comparison
+    line = {"row": change.row, "metric": change.metric, "outcome": change.outcome, "reason": change.reason}
+    if found is None:
+        return line
+    values = {"last": _number(found.b), "tonight": _number(found.a), "effect": _effect(found)}
+    return {**line, **values, "p": _p(found), "seeds": len(found.pairs)}
+
+
+def _effect(found: Comparison) -> str:
+    """Return how much larger tonight's value is: "x2.8 [2.2, 3.6]" by ratio, "+0.5 [0.1, 0.9]" by difference."""
+    if found.effect is None:
+        return ""
+    ends = (
+        f" [{_number(found.low)}, {_number(found.high)}]" if found.low is not None and found.low != found.high else ""
+    )
+    far = f" as far from {number(found.target)}" if found.target is not None else ""
+    if found.scale == "ratio":
+        return f"x{number(found.effect)}{ends}{far}"
+    return f"{'+' if found.effect > 0 else ''}{number(found.effect)}{ends}{far.replace('as far', 'further', 1)}"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else number(value)
+
+
+def _p(found: Comparison) -> str:
+    return "" if found.adjusted is None else f"{found.adjusted:.2g}"
+
+
+def _times(last: Night | None, tonight: Night) -> Table:
+    before = last.rows if last else {}
+    rows = []
+    for name, row in tonight.rows.items():
+        then = before[name].seconds if name in before else None
+        share = row.seconds / then if row.seconds and then else None
+        lost = len(row.lost())
+        unfinished = len(row.keys) - len(row.statuses)
+        rows.append({
+            "row": name, "seeds": len(row.keys), "lost": lost or None, "open": unfinished or None,
+            "last": then, "tonight": row.seconds, "share": share,
+        })  # fmt: skip
+    columns = [
+        Column("row", "row"), Column("seeds", "seeds", "right"), Column("lost", "diverged or failed", "right"),
+        Column("open", "not finished", "right"), Column("last", "seconds a run, last night", "right", number),
+        Column("tonight", "tonight", "right", number), Column("share", "ratio", "right", ".2f"),
+    ]  # fmt: skip
+    notes = ["seconds of sampling, median over seeds; a finished run is not timed again"]
+    return Table("Rows", columns, rows, notes)

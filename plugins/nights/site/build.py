@@ -1,0 +1,121 @@
+"""A site from a store: its reports, its pages, and the digest of everything from which they are made."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness import BenchError, Info, PluginError, Registry, Store, Table
+from harness.contracts.entry_points import HARNESS
+from harness.contracts.registry import KINDS, Offer
+from harness.results.environment import requirements
+from harness.results.provenance import package_hash
+from harness.runs.source import content_hash
+from plugins.nights.site import folder, gather, reports
+from plugins.nights.site.contents import contents
+from plugins.nights.site.model import Series, Site, Suite
+from plugins.nights.site.nights import Timeline
+from plugins.nights.suite import find
+
+
+def publish(
+    site: Site,
+    chosen: Sequence[str],
+    lines: Sequence[Timeline],
+    store: Store,
+    registry: Registry,
+    out: Path,
+    digest: str,
+) -> dict[str, str]:
+    """Complete a site with its reports, rows, tasks, methods and suites, and write it.
+
+    Return the problems of reports by name; if there are any, `digest` is not kept.
+    """
+    made = reports.sections(chosen, registry, store)
+    board = next((s for s in made if s.name == reports.LEADERBOARD), None)
+    board = board or reports.section(reports.LEADERBOARD, registry, store)
+    history: dict[str, Sequence[Series]] = {key: series for line in lines for key, series in line.series.items()}
+    fields = gather.fields(store, registry, board.result, history)
+    whole = replace(
+        site,
+        sections=made,
+        fields=fields,
+        tasks=gather.tasks(fields, registry),
+        methods=gather.methods(fields, registry),
+        suites=[Suite(line.suite, _summary(registry, line.suite), line.tables) for line in lines],
+        names={name: key for line in lines for name, key in line.names.items()},
+    )
+    files, problems = contents(whole)
+    folder.write(out, site.name, files, "" if problems else digest)
+    return problems
+
+
+def _summary(registry: Registry, suite: str) -> str:
+    try:
+        return find(registry, suite).summary
+    except BenchError:
+        return ""
+
+
+def made_from(site: Site, chosen: Sequence[str], lines: Sequence[Timeline], store: Store, registry: Registry) -> str:
+    """Return the SHA-256 of all that the pages depend on: the nights, the store, the reports, code and versions."""
+    own = site.changes.result if site.changes else None
+    changes = [own.notes, *([t.title, t.cells(), t.notes] for t in own.tables if isinstance(t, Table))] if own else []
+    night = [
+        site.name,
+        site.verdict,
+        site.tone,
+        site.lead,
+        site.facts,
+        changes,
+        [*map(dict, own.records)] if own else [],
+    ]
+    offers = [offer for kind in KINDS for offer in registry.offers(kind)]
+    distributions = sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged} | {HARNESS})
+    code = [[repr(offer), _source(offer)] for offer in offers], [package_hash(name) for name in distributions]
+    versions = [platform.python_version(), requirements(tuple(distributions))]
+    nights = [[line.suite, line.digests] for line in lines]
+    parts = [night, nights, store.fingerprint(), chosen, code, versions]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _source(offer: Offer) -> str:
+    """Return the hash of an offer's code, or the error if the code cannot be read."""
+    try:
+        return content_hash(offer.info.target) if isinstance(offer.info, Info) else ""
+    except PluginError as error:
+        return str(error)
+
+
+def about(store: Store) -> list[tuple[str, str]]:
+    """Return (label, text) about the runs, only from the store, so that equal results give equal pages."""
+    statuses = store.rows("select status, count(*) as runs from result group by all order by all")
+    (times,) = store.rows("select strftime(max(finished), '%Y-%m-%d %H:%M') as latest from result")
+    found = [
+        ("runs", ", ".join(f"{row['runs']:,} {row['status'].replace('_', ' ')}" for row in statuses) or "none"),
+        ("latest run finished", f"{times['latest']} UTC" if times["latest"] else ""),
+    ]
+    machines = store.rows(
+        "select distinct bench, python, torch, platform, cpu, cores, gpu from environment order by all"
+    )
+    found += [(label, _all([[row[label.lower()]] for row in machines])) for label in ("bench", "Python", "torch")]
+    machine = [[row["cpu"], f"{row['cores']} cores", row["gpu"], row["platform"]] for row in machines]
+    found.append(("machine", _all(machine)))
+    code = store.rows("select distinct distribution, version, git_commit, dirty from plugin order by all")
+    own = [[c["distribution"], c["version"], (c["git_commit"] or "")[:10] or None, _dirty(c["dirty"])] for c in code]
+    found.append(("code", _all(own)))
+    return [(label, text) for label, text in found if text]
+
+
+def _all(rows: Sequence[Sequence[object]]) -> str:
+    """Join the parts of each row, then the rows, without duplicates."""
+    texts = [", ".join(str(part) for part in row if part is not None) for row in rows]
+    return "; ".join(dict.fromkeys(text for text in texts if text))
+
+
+def _dirty(dirty: bool | None) -> str | None:
+    return "with uncommitted changes" if dirty else None

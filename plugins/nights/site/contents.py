@@ -1,0 +1,325 @@
+"""The files of a site. Equal sites give equal bytes, and every figure is drawn once."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import re
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from markupsafe import escape
+
+from harness import BenchError, Column, Figure, Table, number, render
+from harness.reporting.rendering import FORMATS, SUFFIXES, figures, web
+from harness.system.streams import say
+from harness.system.text import count, harmless
+from plugins.nights.site import charts
+from plugins.nights.site.folder import INDEX
+from plugins.nights.site.model import Field, Row, Section, Site
+
+TEMPLATES = Path(__file__).parent / "templates"
+STYLE = "style.css"
+DOCUMENTS = tuple(form for form in FORMATS if form not in {"table", "html"})
+INCH = 96
+"""Pixels per inch in a browser."""
+HEADLINES = ("profile", "ranks")
+"""Reports whose first figure is on the start page, as PNG: with many methods it is much smaller than the SVG."""
+CARD_ROWS, LONGEST = 5, 20
+"""Rows of a ranking on the start page, and on the page of a task; the table on that page has all rows."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure as a page shows it: its report, its files, its caption, its size in pixels, its task and method."""
+
+    report: str
+    svg: str
+    png: str
+    caption: str
+    width: int
+    height: int
+    task: str
+    method: str
+
+
+class Links:
+    """The pages of a site, by the thing that they show."""
+
+    def __init__(self, site: Site) -> None:
+        self.tasks = _places("tasks", [task.name for task in site.tasks])
+        self.methods = _places("methods", [method.name for method in site.methods])
+        self.suites = _places("suites", [suite.name for suite in site.suites])
+        keys = [row.key for field in site.fields for row in field.rows]
+        self.rows = {key: f"rows/{figures.file_name(key)[:16]}.html" for key in keys}
+        self.runs = {run: row.key for field in site.fields for row in field.rows for run in row.runs}
+        self.names = {name: self.rows[key] for name, key in site.names.items() if key in self.rows}
+
+    def cell(self, row: Mapping[str, Any], column: Column) -> str:
+        """Return the link of a cell in any table, or "".
+
+        The key of the column decides: a task or method links to its page, and the cell that names a row of results to
+        the page of that row, if the record has its "group" key or its "run_keys".
+        """
+        value = row.get(column.key)
+        if not isinstance(value, str):
+            return ""
+        if column.key in {"method", "label", "row"} and (page := self.rows.get(self._group(row))):
+            return page
+        kind = {"task": self.tasks, "method": self.methods, "row": self.names, "suite": self.suites}.get(column.key, {})
+        return kind.get(value, "")
+
+    def _group(self, row: Mapping[str, Any]) -> str:
+        """Return the group key of a record; "" if it has none, or its runs are in several groups."""
+        keys = row.get("run_keys")
+        groups = {self.runs.get(str(key), "") for key in keys} if isinstance(keys, list) else set()
+        return str(row["group"]) if "group" in row else groups.pop() if len(groups) == 1 else ""
+
+
+def contents(site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Return the files of a site by their path within its folder, and the problems of its sections by name."""
+    files: dict[str, bytes] = {STYLE: _text(STYLE).encode()}
+    pictures: dict[str, list[Picture]] = {}
+    shown: list[Section] = []
+    for section in [*([site.changes] if site.changes else []), *site.sections]:
+        if section.result.figures:
+            progress(f"drawing {count(len(section.result.figures), 'figure')} of {section.name}")
+        whole, own, pictures[section.name] = _made(section, site)
+        if not whole.empty:
+            shown.append(whole)
+            files |= own
+    pictures = _distinct(pictures, {part.name: str(part.summary) for part in shown})
+    links = Links(site)
+    night = site.changes.name if site.changes else ""
+    common = {
+        "site": site, "links": links, "reports": [part for part in shown if part.name != night],
+        "pictures": pictures, "number": number, "chart": charts, "paragraphs": paragraphs,
+    }  # fmt: skip
+    pages = _reports(shown, files) | _subjects(site, links, pictures) | _overviews(site, pictures)
+    for path, (template, content) in pages.items():
+        files[path] = _page(template, path, **common, **content).encode()
+    return files, {s.name: s.problem for s in shown if s.problem}
+
+
+Pages = dict[str, tuple[str, dict[str, Any]]]
+"""The template and the content of each page, by path."""
+
+
+def _reports(shown: Sequence[Section], files: Mapping[str, bytes]) -> Pages:
+    found: Pages = {}
+    for section in shown:
+        forms = [(form, name) for form in DOCUMENTS if (name := f"{section.name}{SUFFIXES[form]}") in files]
+        found[f"{section.name}.html"] = "report.html", {"section": section, "forms": forms}
+    return found
+
+
+def _subjects(site: Site, links: Links, pictures: Mapping[str, Sequence[Picture]]) -> Pages:
+    """Return the pages of tasks, methods, rows and suites."""
+    found: Pages = {}
+    rows = [(field, row) for field in site.fields for row in field.rows]
+    for task in site.tasks:
+        fields = [field for field in site.fields if field.task == task.name]
+        drawn = [picture for own in pictures.values() for picture in own if picture.task == task.name]
+        found[links.tasks[task.name]] = (
+            "task.html",
+            {"subject": task, "fields": fields, "drawn": drawn, "longest": LONGEST},
+        )
+    for method in site.methods:
+        table = _rows_table([(field, row) for field, row in rows if row.method == method.name])
+        found[links.methods[method.name]] = "method.html", {"subject": method, "table": table}
+    for field, row in rows:
+        drawn = [picture for own in pictures.values() for picture in own if picture.task == row.task]
+        found[links.rows[row.key]] = "row.html", {"row": row, "field": field, "drawn": drawn}
+    for suite in site.suites:
+        found[links.suites[suite.name]] = "suite.html", {"suite": suite}
+    return found
+
+
+def _overviews(site: Site, pictures: Mapping[str, Sequence[Picture]]) -> Pages:
+    """Return the start page, and the page of all rows."""
+    standings = _methods_table(site) if site.fields else None
+    headline = [picture for name in HEADLINES for picture in pictures.get(name, [])[:1]]
+    content = {"families": _families(site), "standings": standings, "most": CARD_ROWS, "headline": headline}
+    found: Pages = {INDEX: ("index.html", content)}
+    if site.fields:
+        table = _rows_table([(field, row) for field in site.fields for row in field.rows])
+        found["rows.html"] = "rows.html", {"table": table}
+    return found
+
+
+def progress(message: str) -> None:
+    """Print a message about a step that takes long, if stderr is a terminal."""
+    if sys.stderr.isatty():
+        say(message)
+
+
+def described(error: BaseException) -> str:
+    """Return the text of an error of a plugin."""
+    return str(error) if isinstance(error, BenchError) else f"{type(error).__name__}: {error}"
+
+
+def paragraphs(text: str) -> list[tuple[str, str]]:
+    """Return the paragraphs of a docstring as ("p", text), or ("pre", text) if indented or set line by line."""
+    found = []
+    for part in re.split(r"\n\s*\n", text.strip("\n")):
+        lines = part.splitlines()
+        is_prose = not any(line.startswith(" ") for line in lines) and all(len(line) > 60 for line in lines[:-1])
+        found.append(("p", " ".join(lines)) if is_prose else ("pre", part))
+    return found
+
+
+def script() -> str:
+    """Return the script of every page."""
+    return _text("script.js")
+
+
+def policy() -> str:
+    """Return the Content-Security-Policy of every page: it allows this script, by its hash, and no other."""
+    digest = base64.b64encode(hashlib.sha256(script().encode()).digest()).decode()
+    nothing = "object-src 'none'; connect-src 'none'; frame-src 'none'; base-uri 'none'; form-action 'none'"
+    return f"script-src 'sha256-{digest}'; {nothing}"
+
+
+def _page(template: str, path: str, **content: Any) -> str:
+    root = "../" * path.count("/")
+    own = {"root": root, "here": path, "script": script(), "policy": policy()}
+    return str(_environment().get_template(template).render(**own, **content))
+
+
+@functools.cache
+def _environment() -> Any:
+    found = web.environment(TEMPLATES)
+    own = found.filters["own"]
+    found.filters["block"] = lambda text: own(escape(harmless(str(text), "\n")))
+    return found
+
+
+@functools.cache
+def _text(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _places(folder: str, names: Sequence[str]) -> dict[str, str]:
+    """Return a page for each name, which may contain any characters because it comes from a results folder."""
+    found: dict[str, str] = {}
+    for name in names:
+        taken = {place.removeprefix(f"{folder}/").removesuffix(".html") for place in found.values()}
+        found[name] = f"{folder}/{figures.unused(name, taken)}.html"
+    return found
+
+
+def _made(section: Section, site: Site) -> tuple[Section, dict[str, bytes], list[Picture]]:
+    """Return a section with its documents and figures; if one of these fails, the section has only that problem."""
+    if section.problem:
+        return section, {}, []
+    own: dict[str, bytes] = {}
+    try:
+        pictures = [_draw(figure, section, own, site) for figure in section.result.figures]
+        own |= {f"{section.name}{SUFFIXES[form]}": render(section.result, form).encode() for form in DOCUMENTS}
+        render(section.result, "html")
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the result of a plugin's report may fail in any way
+        return replace(section, result=type(section.result)(), problem=described(error)), {}, []
+    return section, own, pictures
+
+
+def _draw(figure: Figure, section: Section, files: dict[str, bytes], site: Site) -> Picture:
+    """Add a figure's files, and return its picture. Plugins choose the names, so two figures may have the same name."""
+    folder = f"figures/{section.name}/"
+    taken = {place.removeprefix(folder).removesuffix(".svg") for place in files if place.startswith(folder)}
+    name = figures.unused(figure.name, taken)
+    own = {f"{folder}{file}": content for file, content in figures.files(replace(figure, name=name), name).items()}
+    files |= own
+    width, height = (round(inches * INCH) for inches in figure.size)
+    caption = str(figure.caption) or str(figure.name).removeprefix(f"{section.name}-")
+    svg, png = own
+    task, method = (_longest_in(figure.name, [subject.name for subject in of]) for of in (site.tasks, site.methods))
+    return Picture(section.name, svg, png, caption, width, height, task, method)
+
+
+def _longest_in(figure: str, names: Sequence[str]) -> str:
+    """Return the name that occurs in the name of a figure, the longest if there are several; "" if none does."""
+    return max((name for name in names if re.search(rf"(^|-){re.escape(name)}(-|$)", figure)), key=len, default="")
+
+
+def _distinct(pictures: Mapping[str, Sequence[Picture]], summaries: Mapping[str, str]) -> dict[str, list[Picture]]:
+    """Return the pictures with different captions, so that alt texts differ.
+
+    A caption that several figures have, or that is only a name, is prefixed with its report's summary; if this is not
+    enough, the name of the file is added.
+    """
+
+    def several(captions: Sequence[str]) -> set[str]:
+        return {caption for caption, times in Counter(captions).items() if times > 1}
+
+    alike = several([picture.caption for own in pictures.values() for picture in own])
+    found = {
+        name: [
+            replace(p, caption=f"{summaries.get(name) or name}: {p.caption}")
+            if p.caption in alike or " " not in p.caption
+            else p
+            for p in own
+        ]
+        for name, own in pictures.items()
+    }
+    alike = several([picture.caption for own in found.values() for picture in own])
+    return {
+        name: [replace(p, caption=f"{p.caption} ({Path(p.svg).stem})") if p.caption in alike else p for p in own]
+        for name, own in found.items()
+    }
+
+
+def _families(site: Site) -> list[tuple[str, list[Field]]]:
+    """Return the fields of the start page by family of tasks.
+
+    For each task and protocol, it is the field with most ranked rows, and of those the longest.
+    """
+    chosen: dict[tuple[str, str], Field] = {}
+    for field in site.fields:
+        known = chosen.setdefault((field.task, field.protocol), field)
+        if (field.ranked, field.steps, field.chains) > (known.ranked, known.steps, known.chains):
+            chosen[field.task, field.protocol] = field
+    family = {task.name: task.family for task in site.tasks}
+    names = dict.fromkeys(family[field.task] for field in chosen.values())
+    return [(name, [field for field in chosen.values() if family[field.task] == name]) for name in sorted(names)]
+
+
+def _rows_table(found: Sequence[tuple[Field, Row]]) -> Table:
+    rows = [
+        {
+            "method": row.method, "label": row.label, "task": row.task, "protocol": row.protocol, "budget": row.budget,
+            "chains": row.chains, "seeds": row.seeds, "rank": row.rank, "of": field.ranked or None,
+            "metric": field.metric, "value": row.value, "status": row.status, "seconds": row.seconds, "group": row.key,
+        }
+        for field, row in found
+    ]  # fmt: skip
+    columns = [
+        Column("label", "row"), Column("task", "task"), Column("protocol", "protocol"), Column("budget", "budget"),
+        Column("chains", "chains", "right"), Column("seeds", "seeds", "right"), Column("rank", "rank", "right"),
+        Column("of", "of", "right"), Column("value", "value", "right"), Column("metric", "by"),
+        Column("status", "status"), Column("seconds", "seconds a run", "right", number),
+    ]  # fmt: skip
+    return Table("Rows", columns, rows)
+
+
+def _methods_table(site: Site) -> Table:
+    """Return a table of every method: on how many tasks it was run, and in how many tables it is ranked, and first."""
+    rows = []
+    for method in site.methods:
+        own = [(field, row) for field in site.fields for row in field.rows if row.method == method.name]
+        rows.append({
+            "method": method.name, "tasks": len({field.task for field, _ in own}), "rows": len(own),
+            "ranked": sum(row.rank is not None for _, row in own), "first": sum(row.rank == 1 for _, row in own),
+            "summary": method.summary,
+        })  # fmt: skip
+    columns = [
+        Column("method", "method"), Column("tasks", "tasks", "right"), Column("rows", "rows", "right"),
+        Column("ranked", "ranked", "right"), Column("first", "first places", "right"), Column("summary", "what it is"),
+    ]  # fmt: skip
+    return Table(
+        "Samplers and methods", columns, sorted(rows, key=lambda row: (-row["first"], -row["ranked"], row["method"]))
+    )

@@ -1,0 +1,193 @@
+"""Suites: TOML files of run commands for `bench nightly`. `plugins/nights/suites` describes the format."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import TUNING_SEED, PluginError, Registry, UsageError, suggestions
+from harness.contracts.registry import NAME
+from harness.runs.plan import RunRequest, parse_seeds
+from harness.system.files import user_path
+from harness.system.toml import read_toml
+
+KEYS = ("summary", "reports", "run")
+RUN_KEYS = ("samplers", "tasks", "seeds", "chains", "budget", "schedule", "settings", "study", "sweep")
+ALL = "all"
+MAX_CHAINS = 100_000
+_PLAIN = (str, int, float, bool)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A parsed suite: its run commands in order, and the names of its reports (None for all of them).
+
+    A command without samplers means `ALL`: `suite_pairs.complete` replaces it by their names. `numbers` are the numbers
+    of the commands in the file, from 1.
+    """
+
+    name: str
+    path: Path
+    summary: str
+    entries: tuple[RunRequest, ...]
+    reports: tuple[str, ...] | None = None
+    numbers: tuple[int, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the run commands; comments in the file do not change it."""
+        text = json.dumps([asdict(entry) for entry in self.entries], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def find(registry: Registry, name: str) -> Suite:
+    """Return a plugin's suite by name, or the suite in a file by its path (a name with .toml or a slash)."""
+    if name.endswith(".toml") or "/" in name:
+        return read(user_path(name))
+    known = registry.suites()
+    paths = [path for _, path in known if path.stem == name]
+    if len(paths) == 1:
+        return read(paths[0])
+    if paths:
+        raise UsageError(f"suite {name!r} is offered several times; give a path: {', '.join(map(str, paths))}")
+    names = {path.stem for _, path in known}
+    raise UsageError(
+        f"unknown suite {name!r:.80}{suggestions(name, names)} Give a file of your own by its path, my.toml."
+    )
+
+
+def read(path: Path) -> Suite:
+    """Return the suite in a file; raise `UsageError` that names the file, the command and the key."""
+    if not NAME.fullmatch(path.stem):
+        raise UsageError(f"{path}: the file name of a suite must match {NAME.pattern}.toml")
+    try:
+        document = read_toml(path)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; `bench ls suites` lists those that are installed") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is not TOML: {_short(error)}") from error
+    place = str(path)
+    _refuse_unknown(place, document, KEYS)
+    runs = document.get("run")
+    if not isinstance(runs, list) or not runs or not all(isinstance(run, dict) for run in runs):
+        raise UsageError(f"{place}: it has no [[run]]; each is one run command")
+    reports = _names(place, document, "reports") if "reports" in document else None
+    summary = document.get("summary", "")
+    _require(isinstance(summary, str), f"{place}: summary", summary, "text")
+    entries = tuple(_entry(f"{place}, run {i}", run) for i, run in enumerate(runs, 1))
+    return Suite(path.stem, path, summary, entries, reports, tuple(range(1, len(entries) + 1)))
+
+
+def facts(path: Path) -> dict[str, Any]:
+    """Return what `bench ls suites` prints about a file."""
+    found = read(path)
+    return {"commands": len(found.entries), "summary": found.summary}
+
+
+@contextmanager
+def about(suite: Suite, number: int) -> Iterator[None]:
+    """Name the file and the command (counted from 1) in errors raised in this block."""
+    try:
+        yield
+    except (UsageError, PluginError) as error:
+        raise type(error)(f"{suite.path}, run {number}: {_short(error)}") from error
+
+
+def _entry(place: str, run: Mapping[str, Any]) -> RunRequest:
+    _refuse_unknown(place, run, RUN_KEYS)
+    for key in ("samplers", "tasks"):
+        if key not in run:
+            raise UsageError(f'{place}: {key} is missing, as in {key} = ["name"]')
+    given, sweep = _settings(place, run, "settings"), _settings(place, run, "sweep")
+    for name, values in sweep.items():
+        _require(_is_list(values, _PLAIN), f"{place}: sweep.{name}", values, "a list of values")
+    for name, value in given.items():
+        _require(isinstance(value, _PLAIN), f"{place}: settings.{name}", value, "a value; a list belongs in sweep")
+    if both := sorted(given.keys() & sweep.keys()):
+        raise UsageError(f"{place}: {both[0]} is in both settings and sweep; keep one")
+    if "schedule" in run and given.setdefault("schedule", name := _text(place, run, "schedule")) != name:
+        raise UsageError(f"{place}: schedule is given twice, here and in settings; keep one")
+    chains = run.get("chains")
+    fits = chains is None or (type(chains) is int and 1 <= chains <= MAX_CHAINS)
+    _require(fits, f"{place}: chains", chains, f"a number from 1 to {MAX_CHAINS:,}")
+    every = run["samplers"] == ALL
+    if every and "study" not in run:
+        raise UsageError(f'{place}: samplers = "{ALL}" means all that a study has settings for; add study = "tuned"')
+    return RunRequest(
+        samplers=() if every else _names(place, run, "samplers"),
+        tasks=_names(place, run, "tasks"),
+        seeds=_seeds(place, run["seeds"]) if "seeds" in run else None,
+        chains=chains,
+        budget=_text(place, run, "budget") if "budget" in run else "paper",
+        given=given,
+        sweep=sweep,
+        study=_text(place, run, "study") if "study" in run else "",
+    )
+
+
+def _require(right: bool, key: str, value: Any, what: str) -> None:
+    if not right:
+        raise UsageError(f"{key} = {value!r:.60} is not {what}")
+
+
+def _is_list(value: Any, kind: type | tuple[type, ...]) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, kind) for entry in value)
+
+
+def _refuse_unknown(place: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    for key in table:
+        if key not in known:
+            raise UsageError(f"{place}: unknown key {key!r:.60}{suggestions(key, known)}")
+
+
+def _names(place: str, table: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value = table[key]
+    right = _is_list(value, str) and all(map(str.strip, value))
+    _require(right, f"{place}: {key}", value, 'a list of names, as in ["a", "b"]')
+    return tuple(dict.fromkeys(word.strip() for word in value))
+
+
+def _text(place: str, table: Mapping[str, Any], key: str) -> str:
+    value = table[key]
+    _require(isinstance(value, str) and bool(value), f"{place}: {key}", value, "text")
+    return str(value)
+
+
+def _seeds(place: str, value: Any) -> list[int]:
+    if isinstance(value, str):
+        try:
+            return parse_seeds(value)
+        except UsageError as error:
+            raise UsageError(f"{place}: {_short(error).replace('--seeds', 'seeds =')}") from error
+    if _is_list(value, int) and all(type(seed) is int and 0 <= seed < TUNING_SEED for seed in value):
+        return list(dict.fromkeys(value))
+    numbers = f"a list of numbers from 0, below {TUNING_SEED:,}"
+    raise UsageError(f'{place}: seeds = {value!r:.60} is neither text like "0-9" nor {numbers}')
+
+
+def _settings(place: str, run: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return the values by dotted name, whether the file writes "sampler.a" in quotes or not."""
+    value = run.get(key, {})
+    _require(isinstance(value, dict), f"{place}: {key}", value, "a table, as in { sampler.a = 5 }")
+    return _flat(f"{place}: {key}", value)
+
+
+def _flat(place: str, table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        inside = _flat(place, value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+        if found.keys() & inside.keys():
+            raise UsageError(f"{place}: {min(found.keys() & inside.keys())} is given twice; keep one")
+        found |= inside
+    return found
+
+
+def _short(error: Exception) -> str:
+    """Return the text of an error, shortened because it may quote the whole file."""
+    text = str(error)
+    return text if len(text) <= 500 else f"{text[:500]}..."

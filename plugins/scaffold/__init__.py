@@ -1,0 +1,13 @@
+"""Packages of plugins, written from templates."""
+
+from __future__ import annotations
+
+from harness import Info, hook
+
+
+@hook
+def bench_verbs() -> list[Info]:
+    """Return the verbs of this feature."""
+    return [
+        Info("new", "plugins.scaffold.new:new", "Write a package with a sampler, schedule, task or report."),
+    ]

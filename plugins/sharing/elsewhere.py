@@ -1,0 +1,160 @@
+"""Draws and predictions made by other software, measured by the task in a worker and written as an attempt."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import torch
+
+from harness import Cost, DataError, DataTask, Outcome, RunError, Sampler, Streams, Task, Trajectory, UsageError, param
+from harness.contracts.predictions import averaged_scores, reference_of
+from harness.results import environment
+from harness.results.ledger.attempt import Attempt, checksum, now
+from harness.results.ledger.commit import PATIENCE, conclude
+from harness.results.ledger.ledger import Ledger
+from harness.results.records import AttemptResult, Status
+from harness.runs import truths
+from harness.runs.failure import writing
+from harness.runs.job import Job, prepare
+from harness.runs.session import curve_arrays, metric_values
+from plugins.sharing.submission import Declared, Submission, read
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from harness.results.spec import RunSpec
+    from harness.runs.subprocess_call import Send
+
+    Array = NDArray[np.float64]
+
+BLOCK = 1024
+"""Draws passed to an observer at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elsewhere(Sampler):
+    """A placeholder for a method that ran in other software. It makes no step here, so its runs cannot be repeated."""
+
+    declared: str = param("", "", "software and settings, as they were declared")
+
+    def init(self, *_: Any) -> NoReturn:
+        """Raise `RunError`."""
+        raise RunError("these draws were made by other software: the run cannot be repeated here")
+
+    def step(self, *_: Any) -> NoReturn:
+        """Raise `RunError`."""
+        self.init()
+
+
+def measure(job: Job, declared: Declared, _send: Send) -> str:
+    """Measure a file as the run of a job and write the attempt; return its name."""
+    prepare(job)
+    (spec,) = job.specs
+    began = time.perf_counter()
+    found, ledger, task = read(declared.path), Ledger(job.results), truths.task_with_truth(job.results, spec)
+    outcome, cost = _outcome(task, spec, found, declared)
+    draws = found.draws
+    with ledger.hold(spec.key, PATIENCE), writing():
+        standing, about = ledger.standing(spec.key), {"sha256": checksum(declared.path), "warmup": declared.warmup}
+        if standing.cached and standing.attempt is not None:
+            _check_same(standing.attempt, spec, declared, about)
+            return standing.attempt.id
+        attempt = Attempt.create(ledger.runs, spec, environment.collect("cpu", job.distributions))
+        attempt.event("scored", **about)
+        steps = 0 if draws is None else len(draws)
+        if draws is not None:
+            parts = [draws] if found.log_weights is None else [draws, found.log_weights[:, :, None]]
+            attempt.append_draws(np.concatenate(parts, axis=2).astype(np.float32))
+            weighted = found.log_weights is not None
+            attempt.seal_draws(spec.chains, draws.shape[2], np.arange(1, steps + 1), weighted=weighted)
+        attempt.save_arrays("curves", curve_arrays(outcome))
+        attempt.save_arrays("arrays", outcome.arrays)
+        attempt = conclude(
+            attempt,
+            AttemptResult(
+                run_key=spec.key, status=Status.DONE, started=attempt.started(), finished=now(),
+                seconds_observing=time.perf_counter() - began, block_runs=1, steps_done=spec.steps,
+                passes_per_step=cost.per_step, passes=declared.passes, draws_kept=steps, draws_stored=steps,
+                draws_stride=int(steps > 0), truth=truths.checksum(task) or None,
+                metrics=metric_values(task, outcome.metrics),
+            ),
+        )  # fmt: skip
+    return attempt.id
+
+
+def _check_same(attempt: Attempt, spec: RunSpec, declared: Declared, about: dict[str, Any]) -> None:
+    """Raise `UsageError` unless an attempt was made of this file, with the same cost."""
+    scored = next((event for event in attempt.events() if event["event"] == "scored"), {})
+    passes = (attempt.result() or {}).get("passes")
+    if {name: scored.get(name) for name in about} != about or passes != declared.passes:
+        raise UsageError(
+            f"seed {spec.seed} of {spec.method} on {spec.task.name} is there already, from another file or at "
+            "another cost; another --seed, --name or --about"
+        )
+
+
+def _outcome(task: Task, spec: RunSpec, found: Submission, declared: Declared) -> tuple[Outcome, Cost]:
+    name = spec.task.name
+    streams = [Streams(spec.seed, 0, (name,))]
+    if found.probabilities is not None:
+        problem = task.build(streams, "cpu")
+        if not _has_classes(task, problem):
+            raise UsageError(f"{name} predicts no classes: send draws")
+        return _scores(found, problem, task, name, declared.path), Cost(0.0, declared.passes)
+    assert found.draws is not None
+    steps, chains, dim = found.draws.shape
+    problem = task.build([Streams(spec.seed, chain, (name,)) for chain in range(chains)], "cpu")
+    if dim != problem.dim:
+        raise DataError(f"{declared.path}: the draws have {dim} coordinates, {name} has {problem.dim}")
+    cost = Cost(declared.warmup, (declared.passes - declared.warmup) / steps)
+    on, off = np.ones(steps, dtype=bool), np.zeros(steps, dtype=bool)
+    trajectory = Trajectory(np.ones(steps), np.ones(steps), on, on, np.zeros(steps, dtype=np.int64), off)
+    observer = problem.observer(slice(0, chains), trajectory, cost)
+    logs = np.zeros((steps, chains)) if found.log_weights is None else found.log_weights
+    weights = _tensor(np.exp(logs - logs.max()), task)
+    for start in range(0, steps, BLOCK):
+        part = slice(start, start + BLOCK)
+        observer.observe(
+            _tensor(found.draws[part], task), weights[part], np.arange(start + 1, min(start + BLOCK, steps) + 1)
+        )
+    return observer.outcome(), cost
+
+
+def _has_classes(task: Task, problem: Any) -> bool:
+    if isinstance(task, DataTask):
+        return task.tested and "label" in problem.part("test")
+    return hasattr(problem, "labels")
+
+
+def _tensor(array: Array, task: Task) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array)).to(getattr(torch, task.dtype))
+
+
+def _scores(found: Submission, problem: Any, task: Task, name: str, path: Path) -> Outcome:
+    """Return the metrics of averaged predictions that a task reports."""
+    probabilities, reference = found.probabilities, reference_of(problem)
+    assert probabilities is not None
+    classes = problem.labels["test"].cpu().numpy()
+    (rows, width), count = probabilities.shape, 1 + max(int(labels.max()) for labels in problem.labels.values())
+    if rows != len(classes) or width < count or (width > count and "train" in problem.labels):
+        shape = f"{rows} rows of {width} classes"
+        raise DataError(f"{path}: {shape} are predicted; {name} has {len(classes)} test rows of {count} classes")
+    if found.classes is not None and (other := found.classes != classes).any():
+        row = int(other.argmax())
+        raise DataError(
+            f"{path}: test row {row} has the class {found.classes[row]:g} there and {classes[row]} in {name}; "
+            "the rows are in another order, or of other data: give their numbers, from 0, in the array rows"
+        )
+    if reference is not None and found.classes is None and not found.ordered:
+        raise DataError(
+            f"{path} does not say which test row each prediction is of, and predictions for {name} come in several "
+            "orders; add the array rows, their numbers from 0 in the task's order, or classes, the true classes"
+        )
+    values = averaged_scores(probabilities, classes, reference)
+    arrays = {"probabilities": probabilities.astype(np.float32), "classes": classes}
+    return Outcome({metric.name: values.get(metric.name) for metric in task.metrics}, arrays=arrays)

@@ -1,0 +1,66 @@
+"""`bench merge`: the union of results folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness import Bench, DataError, Result
+from harness.reporting.tables import table
+from harness.system.text import count, harmless
+from plugins.sharing.merging import Merged
+from plugins.sharing.merging import merge as union
+
+SHOWN = 8
+COLUMNS = ["run", "method", "task", "seed", "metric", "value", "value_other", "counts", "other"]
+
+
+def merge(
+    bench: Bench, folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Results folders.")]
+) -> Result:
+    """Copy the attempts of other results folders into this one (--results), each after a check of its checksums.
+
+    An attempt that is here already is not copied again, so an interrupted merge is finished by the same command. Runs
+    whose finished attempts have different numbers are listed; all attempts stay, and one that was made here counts.
+    Exit code 4 if something was refused, else 1 if numbers differ.
+
+    Examples:
+        bench merge ../theirs/bench-results
+        bench merge part-1/bench-results part-2/bench-results
+    """
+    ledger = bench.ledger
+    ledger.prepare()
+    found = Merged()
+    for folder in folders:
+        try:
+            union(folder, ledger, found)
+        except DataError as error:
+            if str(error).startswith(str(ledger.root)):
+                raise
+            found.refused.append((harmless(str(folder))[:200], str(error)))
+    rows = [{"run": row["run_key"][:12], **row} for row in found.conflicts.values()]
+    shown = [{**row, "other": _older(row)} for row in rows]
+    return Result(
+        [table(shown, COLUMNS, title="Runs whose finished attempts differ")] if rows else [],
+        [{"kind": "differs", **row} for row in rows]
+        + [{"kind": "refused", "place": place, "why": why} for place, why in found.refused],
+        notes=_notes(found),
+        exit_code=4 if found.refused else int(bool(rows)),
+        changed=True,
+    )
+
+
+def _older(row: dict[str, object]) -> str:
+    """Return the attempt that does not count, and whether it ran in another environment."""
+    return f"{row['other']}" if row["same_environment"] else f"{row['other']} (another environment)"
+
+
+def _notes(found: Merged) -> list[str]:
+    notes = [f"refused: {place}: {why}" for place, why in found.refused]
+    running = found.running[:SHOWN]
+    more = f" and {len(found.running) - SHOWN} more" if len(found.running) > SHOWN else ""
+    notes += [f"note: a worker writes to {', '.join(running)}{more}, left out; merge again later"] if running else []
+    done = f"{count(found.copied, 'attempt')} copied, {found.completed} completed, {found.present} already here"
+    return [*notes, f"{done}, {len(found.refused)} refused"]

@@ -1,0 +1,113 @@
+"""`bench verify`: determine how far results from others can be trusted, and add them to a leaderboard."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness import Bench, Level, Result, UsageError
+from harness.cli import options
+from harness.contracts import user_files
+from harness.reporting.tables import table
+from harness.results.ledger.heartbeats import ranges
+from harness.results.records import Verification
+from harness.system.text import count, harmless
+
+if TYPE_CHECKING:
+    from plugins.sharing.verifying import Verdict
+
+COLUMNS = ["method", "task", "protocol", "group", "seeds", "verified", "how"]
+
+
+def verify(
+    bench: Bench,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A results folder, or an exported one.")],
+    into: Annotated[
+        Path | None, typer.Option("--into", help="Add what is not refused to this exported folder, with its level.")
+    ] = None,
+    salt: Annotated[
+        str,
+        typer.Option("--salt", help="What the sender could not know, such as the merge commit; default: random."),
+    ] = "",
+    replays: Annotated[int, typer.Option("--replays", min=0, max=1000, help="Runs of each row to repeat.")] = 1,
+    timeout: Annotated[str, typer.Option("--timeout", help="Time limit of each of them: 2h, 30m, 90s or 90.")] = "1h",
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Execute samplers that the folder contains. It is a stranger's code.")
+    ] = False,
+) -> Result:
+    """Check a folder of results: keys, checksums, rows; compute metrics again from draws, and repeat some runs.
+
+    Each row becomes reported, rescored, repeated or replayed; leaderboards rank from repeated on. Runs to repeat are
+    chosen by SHA-256(salt:run key). In the same environment their bits must be equal, and the row is replayed; on
+    another machine it is repeated if the numbers of the row and of the repeated runs have the same mean (t test at
+    1 %, by Holm over the row's numbers). Nothing in the folder is executed without --execute. Exit code 1 if a row is
+    refused, 4 if a file is damaged or altered.
+
+    Examples:
+        bench verify ../theirs/bench-results
+        bench verify submissions/their-sampler --into board --salt 4f2a9c1
+        bench verify submissions/their-sampler --replays 5 --execute
+    """
+    from plugins.sharing import submitted
+    from plugins.sharing.exporting import export
+    from plugins.sharing.verifying import Verifier, rows_of
+
+    limit = options.duration(timeout, "--timeout")
+    if into is not None and into.resolve() == folder.resolve():
+        raise UsageError(f"--into {into} is the folder that is verified")
+    salt = salt or secrets.token_hex(8)
+    with ExitStack() as stack:
+        found = stack.enter_context(submitted.opened(folder))
+        user_files.FOLDERS.append(folder / user_files.FOLDER)
+        if into is not None:
+            submitted.refuse_known(found, into)
+        files, notes = bench.plugins, [f"runs were chosen by the salt {salt}"] if replays else []
+        notes += found.notes
+        if execute:
+            aside = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-verify-code-")))
+            code, more = submitted.code_of(found, aside)
+            files, notes = (*files, *code), [*notes, *more]
+            bench.say(f"note: {folder} contains {count(len(code), 'module')}, whose code is executed now")
+        theirs = Bench(bench.results, plugins=files)
+        job = replace(theirs.job([]), timeout=limit)
+        verifier, rows, verdicts = Verifier(found, job, theirs.registry), rows_of(found), []
+        for i, row in enumerate(rows):
+            bench.say(f"{i + 1} of {len(rows)}: {row[0]['method']} on {row[0]['task']}")
+            verdicts.append(verifier.verdict(row, salt, replays))
+        if into is not None:
+            levels = {k: v for one in verdicts if not one.refused for k, v in one.records(salt).items()}
+
+            def taken() -> dict[str, Verification]:
+                submitted.refuse_known(found, into, {attempt: Level(one.level) for attempt, one in levels.items()})
+                return {attempt: one for attempt, one in levels.items() if attempt not in found.refused}
+
+            fresh, written, kept = export(found.store, into, taken)
+            done = f"{count(fresh, 'attempt')} taken into {into}: {written} shards written, {kept} left"
+            notes.append(done)
+    left = [(one, [row for row in one.attempts if row["attempt"] not in found.refused]) for one in verdicts]
+    answer = _answer([replace(one, attempts=rows) for one, rows in left if rows], found.refused, notes)
+    return replace(answer, changed=into is not None)
+
+
+def _answer(verdicts: Sequence[Verdict], refused: Mapping[str, str], notes: list[str]) -> Result:
+    rows = [
+        {
+            **{name: one.attempts[0][name] for name in ("method", "task", "protocol")},
+            "group": one.attempts[0]["group_key"], "seeds": ranges(row["seed"] for row in one.attempts),
+            "verified": "refused" if one.refused else str(one.level), "how": one.how,
+            "attempts": [row["attempt"] for row in one.attempts],
+        }
+        for one in verdicts
+    ]  # fmt: skip
+    damaged = [{"file": harmless(name), "refused": harmless(why)} for name, why in sorted(refused.items())]
+    shown = [table([{**row, "group": row["group"][:8]} for row in rows], COLUMNS)] if rows else []
+    shown += [table(damaged, ["file", "refused"])] if damaged else []
+    wrong = any(one.refused for one in verdicts)
+    return Result(shown, [*rows, *damaged], notes=notes, exit_code=4 if damaged else int(wrong))

@@ -1,0 +1,195 @@
+"""The moments of a task's target by long HMC, in a worker process.
+
+Pilot runs find the covariance; the last run uses coordinates in which the covariance is the identity, so that
+correlations and scales do not slow it down. A linear change of coordinates leaves HMC exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from scipy.stats import beta
+
+from harness import (
+    DataTask,
+    DensityTask,
+    Problem,
+    Reference,
+    RunError,
+    Streams,
+    Task,
+    Truth,
+    UsageError,
+    diagnostics,
+    quantile_levels,
+)
+from harness.contracts.plugin_errors import plugin_code
+from harness.runs.job import Job, prepare
+from harness.runs.plugin_metadata import instance
+from harness.runs.truths import GRADIENTS_ONLY
+from plugins.truths import tempering
+from plugins.truths.function_reference import compute_functions
+from plugins.truths.reference import hmc_draws, truth_record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from harness import Observer
+    from harness.runs.subprocess_call import Send
+
+    Array = NDArray[np.float64]
+
+CHAINS, BURN_IN = 16, 500
+PILOTS, PILOT_STEPS = 3, 400
+"""Half of the steps of a pilot run are burn-in."""
+SAMPLER = {"leapfrog": 8, "jitter": 0.5, "acceptance": 0.8}
+ACCEPTANCE = (0.5, 0.98)
+"""Limits for every chain: below, it hardly moves; above, the step size was not adapted."""
+SMALL = 1e-4
+"""Width of the difference quotient that is compared with the gradient; its error is about the square of this."""
+NEAR = 0.01
+"""Distance from a starting point with gradient 0 at which the two are compared."""
+ROUNDING = 1e-6
+"""Allowed error of the quotient, per unit of the energy, if the gradient is near 0."""
+
+
+class Whitened(Problem):
+    """U(mean + R z) of a problem, on all the data, as a function of z."""
+
+    def __init__(self, inner: Problem, mean: Array, root: Array) -> None:
+        self.inner, self.dim = inner, inner.dim
+        self.mean, self.root = torch.from_numpy(mean), torch.from_numpy(root)
+
+    def initial(self) -> Tensor:
+        """Return the starting points of the problem, as z."""
+        return torch.linalg.solve_triangular(self.root, (self.inner.initial() - self.mean).T, upper=False).T
+
+    def energy(self, theta: Tensor, batch: Mapping[str, Tensor] | None) -> Tensor:
+        """Return U (C,) on all the data."""
+        return self.inner.energy(self.mean + theta @ self.root.T, None)
+
+    def energy_and_gradient(self, theta: Tensor, batch: Mapping[str, Tensor] | None) -> tuple[Tensor, Tensor]:
+        """Return U (C,) and R' grad U (C, D)."""
+        energy, gradient = self.inner.energy_and_gradient(self.mean + theta @ self.root.T, None)
+        return energy, gradient @ self.root
+
+    def gradient(self, theta: Tensor, batch: Mapping[str, Tensor] | None) -> Tensor:
+        """Return R' grad U (C, D)."""
+        return self.inner.gradient(self.mean + theta @ self.root.T, None) @ self.root
+
+    def observer(self, *_: Any) -> Observer:
+        """Raise `NotImplementedError`: the draws are recorded without an observer."""
+        raise NotImplementedError
+
+
+def whitened(task: Task, mean: Array, root: Array) -> Task:
+    """Return the task in the coordinates z of theta = mean + R z, in float64."""
+    cls: Any = type(task)
+
+    def build(self: Any, streams: Sequence[Streams], device: str) -> Problem:
+        return Whitened(cls.build(self, streams, device), mean, root)
+
+    changed = type(cls.__name__, (cls,), {"dtype": "float64", "build": build})
+    made: Task = changed(**{f.name: getattr(task, f.name) for f in fields(task)})
+    return made
+
+
+def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
+    """Return the record that `Truth.of_record` reads, or for a task with `functions` that of `Reference.of_record`.
+
+    Raise `UsageError` if the task states a truth or has no gradient, and `RunError` if the chains do not agree.
+    """
+    prepare(job)
+    spec = job.specs[0]
+    name = spec.task.name
+    task: Task = instance(spec.task.target, spec.task.params)
+    known = task.truth() or task.function_reference()
+    if known is not None and not (isinstance(known, Reference) and known.refused):
+        raise UsageError(f"{name} states its truth itself ({known.how}); nothing was computed")
+    for setting, kind in zip(GRADIENTS_ONLY, (DataTask, DensityTask), strict=True):
+        if setting in spec.task.params and not isinstance(task, kind):
+            raise UsageError(
+                f"{name} is no harness.{kind.__name__}, of which alone task.{setting} is known to leave the target "
+                "as it is: rename that setting"
+            )
+    mean, root = np.zeros(task.dim()), np.eye(task.dim())
+    with plugin_code(f"{name}: its energy on all the data cannot be evaluated"):
+        check_gradient(name, whitened(task, mean, root))
+    if type(task).functions is not Task.functions:
+        record = compute_functions(spec, task, draws, send)
+        if task.dim() > tempering.LARGEST or Reference.of_record({"task": name, **record}).refused:
+            return record
+        return {**record, "tempering": tempering.tempered_functions(task, draws, send)}
+    hmc = instance(spec.sampler.target, SAMPLER)
+    half, step_size = PILOT_STEPS // 2, 1 / (task.curvature() or 1.0)
+    for number in range(1, PILOTS + 1):
+        send("say", {"text": f"pilot run {number} of {PILOTS}"})
+        z = hmc_draws(whitened(task, mean, root), hmc, step_size, chains=CHAINS, burn_in=half, draws=half)
+        mean, root, step_size = *_moments(name, mean + z.reshape(-1, task.dim()) @ root.T), 1.0
+    send("say", {"text": f"{CHAINS} chains of {BURN_IN} + {draws} draws"})
+    z = hmc_draws(whitened(task, mean, root), hmc, step_size, chains=CHAINS, burn_in=BURN_IN, draws=draws)
+    found = mean + z @ root.T
+    stated = {**SAMPLER, "coordinates": "whitened by the covariance of pilot runs"}
+    try:
+        record = {"command": f"bench truth {name}", **truth_record(found, name, stated, BURN_IN)}
+    except RunError as error:
+        raise RunError(f"{error}, by a larger --draws; nothing was stored") from None
+    acceptance = (found[1:] != found[:-1]).any(axis=2).mean(axis=0)
+    if acceptance.min() < ACCEPTANCE[0] or acceptance.max() > ACCEPTANCE[1]:
+        raise RunError(
+            f"{name}: a chain accepts {acceptance.min():.2f} and another {acceptance.max():.2f} of its proposals, "
+            f"outside of {ACCEPTANCE[0]} to {ACCEPTANCE[1]}: the chains cannot be trusted, and nothing was stored"
+        )
+    return record | quantiles(found)
+
+
+def check_gradient(name: str, task: Task) -> None:
+    """Raise `UsageError` if a target is random, or its gradient is not that of its energy: HMC would not be exact."""
+    problem = task.build([Streams(0, chain, ("truth",)) for chain in range(2)], "cpu")
+    x = problem.initial()
+    x = x + NEAR * (problem.gradient(x, None).norm(dim=1, keepdim=True) == 0)  # chains may start at a mode
+    (energy, gradient), (again, _) = (problem.energy_and_gradient(x, None) for _ in range(2))
+    size = gradient.norm(dim=1, keepdim=True)
+    along = SMALL * gradient / size.clamp(min=1e-300)
+    quotient = (problem.energy(x + along, None) - problem.energy(x - along, None)) / (2 * SMALL)
+    error = (quotient - size[:, 0]).abs()
+    smooth = torch.isfinite(energy) & (size[:, 0] > 0) & (error < 0.01 * size[:, 0] + ROUNDING * (1 + energy.abs()))
+    if not torch.equal(energy, again) or not smooth.all():
+        raise UsageError(
+            f"{name} has no full gradient: its energy on all the data is random, or its gradient differs from the "
+            "difference quotient of the energy at a starting point; HMC needs both to be exact"
+        )
+
+
+def _moments(name: str, points: Array) -> tuple[Any, Any]:
+    """Return the mean and the Cholesky factor of the covariance of points (n, D); a small number of points suffices."""
+    covariance = np.atleast_2d(np.cov(points.T))
+    try:
+        root = np.linalg.cholesky(0.99 * covariance + 0.01 * np.diag(np.diag(covariance)))
+    except np.linalg.LinAlgError:
+        raise RunError(f"{name}: HMC does not move from its starting points; nothing was stored") from None
+    return points.mean(axis=0), root
+
+
+def quantiles(draws: Array) -> dict[str, Any]:
+    """Return the quantiles (K, m) of draws (n, C, D) along the truth's directions, and their Monte Carlo errors.
+
+    An error is half the distance between the quantiles at the levels of the central 68 % of a beta distribution, with
+    the effective size for the indicator of the quantile as the number of draws.
+    """
+    levels, along = quantile_levels(), Truth.of_points(draws.reshape(-1, draws.shape[2])).directions
+    found, errors = [], []
+    for direction in along:
+        z = draws @ direction
+        values = np.quantile(z, levels)
+        size = diagnostics.bulk_ess((z[:, :, None] <= values).astype(np.float64))
+        ends = beta.ppf(np.array([[0.1587], [0.8413]]), size * levels + 1, size * (1 - levels) + 1)
+        low, high = np.quantile(z, ends)
+        found.append(values.tolist())
+        errors.append(((high - low) / 2).tolist())
+    return {"quantiles": found, "quantile_mcse": errors}

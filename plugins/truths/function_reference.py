@@ -1,0 +1,133 @@
+"""The moments of functions of theta, such as predictions, by long HMC from separately optimised starts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from harness import Problem, RunError, Streams, diagnostics
+from harness.results.spec import ENGINE
+from harness.runs.plugin_metadata import instance
+from harness.runs.truths import FUNCTIONS
+from plugins.truths.reference import SEED, hmc_draws
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from harness import Observer, Task
+    from harness.results.spec import RunSpec
+    from harness.runs.subprocess_call import Send
+
+    Array = NDArray[np.float64]
+
+CHAINS = 16
+LEVELS = (0.05, 0.5, 0.95)
+WARM = {"steps": 2000, "step_size": 5e-3}
+"""Adam on all the data, from each chain's own starting point."""
+SAMPLER = {"leapfrog": 100, "jitter": 0.5, "acceptance": 0.8}
+FIRST_STEP = 1e-7
+"""h of the first burn-in step; the length of a leapfrog step is its square root."""
+DIGITS = 6
+
+
+class OnAllData(Problem):
+    """U of a problem on all the data, in float64, and its gradient in float32; chains start at `start` (C, D).
+
+    A leapfrog step with any gradient is reversible and preserves volume, and U decides on proposals, so HMC is exact.
+    """
+
+    def __init__(self, exact: Problem, fast: Problem, start: Tensor | None) -> None:
+        self.exact, self.fast, self.start, self.dim = exact, fast, start, exact.dim
+
+    def initial(self) -> Tensor:
+        """Return `start`, or if that is None the starting points of the problem."""
+        return self.exact.initial() if self.start is None else self.start
+
+    def energy(self, theta: Tensor, batch: Mapping[str, Tensor] | None) -> Tensor:
+        """Return U (C,) on all the data."""
+        return self.exact.energy(theta, None)
+
+    def energy_and_gradient(self, theta: Tensor, batch: Mapping[str, Tensor] | None) -> tuple[Tensor, Tensor]:
+        """Return U (C,) and grad U (C, D)."""
+        return self.energy(theta, None), self.gradient(theta, None)
+
+    def gradient(self, theta: Tensor, batch: Mapping[str, Tensor] | None) -> Tensor:
+        """Return grad U (C, D)."""
+        return self.fast.gradient(theta.float(), None).double()
+
+    def observer(self, *_: Any) -> Observer:
+        """Raise `NotImplementedError`: the draws are recorded without an observer."""
+        raise NotImplementedError
+
+
+def on_all_data(task: Task, start: Tensor | None = None) -> Task:
+    """Return the task with the problem `OnAllData`."""
+    cls: Any = type(task)
+    given = {f.name: getattr(task, f.name) for f in fields(task)}
+    fast = type(cls.__name__, (cls,), {"dtype": "float32"})(**given)
+
+    def build(self: Any, streams: Sequence[Streams], device: str) -> Problem:
+        return OnAllData(cls.build(self, streams, device), fast.build(streams, device), start)
+
+    made: Task = type(cls.__name__, (cls,), {"dtype": "float64", "build": build})(**given)
+    return made
+
+
+def compute_functions(spec: RunSpec, task: Task, draws: int, send: Send) -> dict[str, Any]:
+    """Return the record that `Reference.of_record` reads, accepted or not; raise `RunError` if a chain diverges."""
+    name, begun = spec.task.name, time.process_time()
+    send("say", {"text": f"{CHAINS} chains of {WARM['steps']} steps of Adam"})
+    adam, steps = instance("plugins.samplers.adam:Adam", {}), int(WARM["steps"])
+    optima = hmc_draws(on_all_data(task), adam, WARM["step_size"], chains=CHAINS, burn_in=steps - 1, draws=1)
+    burn_in = draws // 2
+    send("say", {"text": f"{CHAINS} chains of {burn_in} + {draws} draws"})
+    started = on_all_data(task, torch.from_numpy(optima[-1]))
+    hmc = instance(spec.sampler.target, SAMPLER)
+    theta = hmc_draws(started, hmc, FIRST_STEP, chains=CHAINS, burn_in=burn_in, draws=draws)
+    with torch.no_grad():
+        found = np.stack([task.functions(torch.from_numpy(each)).double().numpy() for each in theta])
+    if not np.isfinite(found).all():
+        raise RunError(f"{name}: its functions are not finite at some draws; nothing was stored")
+    accepted = (theta[1:] != theta[:-1]).any(axis=2).mean(axis=0)
+    return {
+        FUNCTIONS: found.shape[2],
+        "command": f"bench truth {name} --draws {draws}",
+        "sampler": {"name": "hmc", **SAMPLER, "warm_start": {"name": "adam", **WARM}},
+        "engine": ENGINE,
+        "seed": SEED,
+        "chains": CHAINS,
+        "burn_in": burn_in,
+        "draws": draws,
+        "acceptance": float(accepted.mean()),
+        "acceptance_worst_chain": float(accepted.min()),
+        "seconds": time.process_time() - begun,
+        **function_moments(found),
+    }
+
+
+def function_moments(found: Array) -> dict[str, Any]:
+    """Return moments, quantiles, standard errors and R-hat of functions (n, C, K), rounded to six digits."""
+    pooled = found.reshape(-1, found.shape[2])
+    mean, sd = pooled.mean(axis=0), pooled.std(axis=0)
+    z = (found - mean) / sd
+    between = {
+        f"{part}_error": values.std(axis=0, ddof=1) / np.sqrt(found.shape[1])
+        for part, values in (("mean", found.mean(axis=0)), ("sd", sd * (z**2).mean(axis=0) / 2))
+    }
+    moments = {
+        "mean": mean, "sd": sd, "z4": (z**4).mean(axis=(0, 1)), "quantiles": np.quantile(pooled, LEVELS, axis=0).T,
+        "rhat": diagnostics.rank_normalised_split_rhat(found), **between,
+    }  # fmt: skip
+    return {"levels": list(LEVELS), **{name: _rounded(values) for name, values in moments.items()}}
+
+
+def _rounded(values: Array) -> Any:
+    return [_rounded(v) for v in values] if values.ndim > 1 else [float(f"{v:.{DIGITS}g}") for v in values]

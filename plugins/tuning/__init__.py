@@ -1,0 +1,21 @@
+"""Settings of samplers, searched at a declared cost, and the study of them that comes with the project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness import Info, hook
+
+
+@hook
+def bench_verbs() -> list[Info]:
+    """Return the verbs of this feature."""
+    return [
+        Info("tune", "plugins.tuning.tune:tune", "Search the settings of samplers on tasks, at a declared cost."),
+    ]
+
+
+@hook
+def bench_studies() -> list[Path]:
+    """Return the studies of tuned settings that come with the project: `bench run --settings tuned`."""
+    return sorted(Path(__file__).parent.glob("*.json"))

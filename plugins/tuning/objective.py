@@ -1,0 +1,51 @@
+"""The objective of a trial: one metric of its runs, whose seeds no report shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness import UsageError, suggestions
+from plugins.tuning.search import Trial
+
+DEFAULTS = ("nll", "joint_error")
+"""The negative log-likelihood of held-out training data; for a task without it, the error against the truth."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A metric, with the direction in which it is better."""
+
+    metric: str
+    direction: str
+    target: float | None = None
+
+    def loss(self, metrics: list[dict[str, Any]]) -> float:
+        """Return the number to minimise from the metrics of a finished run; infinite if the metric has no value."""
+        value = next((found["value"] for found in metrics if found["name"] == self.metric), None)
+        if value is None or not math.isfinite(value):
+            return math.inf
+        if self.direction == "target":
+            return abs(float(value) - float(self.target or 0.0))
+        return -float(value) if self.direction == "max" else float(value)
+
+    def of(self, trial: Trial) -> float | None:
+        """Return the metric of a trial (or its distance from a target), the mean over seeds; None if a run failed."""
+        value = trial.objective
+        return None if not math.isfinite(value) else -value if self.direction == "max" else value
+
+
+def objective(task: str, facts: Mapping[str, Any], named: str | None) -> Objective:
+    """Return the named objective, or the task's default one; raise `UsageError` if the task has none."""
+    metrics = {found["name"]: found for found in facts["metrics"]}
+    name = named or next((name for name in DEFAULTS if name in metrics), None)
+    if name is None:
+        raise UsageError(
+            f"task {task} has neither {' nor '.join(DEFAULTS)}; name what to tune by: --objective METRIC"
+            f"{suggestions('', metrics)}"
+        )
+    if name not in metrics:
+        raise UsageError(f"--objective {name!r:.80}: task {task} has no such metric{suggestions(name, metrics)}")
+    return Objective(name, metrics[name]["direction"], metrics[name]["target"])

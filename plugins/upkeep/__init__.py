@@ -1,0 +1,15 @@
+"""Stored runs: repeated, scored again, cleared of what nothing refers to."""
+
+from __future__ import annotations
+
+from harness import Info, hook
+
+
+@hook
+def bench_verbs() -> list[Info]:
+    """Return the verbs of this feature."""
+    return [
+        Info("replay", "plugins.upkeep.replay:replay", "Repeat a run and compare bit for bit."),
+        Info("rescore", "plugins.upkeep.rescore:rescore", "Compute new or changed metrics from the kept draws."),
+        Info("gc", "plugins.upkeep.gc:gc", "List or delete unreferenced files in the results folder."),
+    ]

@@ -1,0 +1,124 @@
+"""`bench rescore`: compute new or changed metrics of finished runs from their kept draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness import Bench, DataError, Result, Store, UsageError, suggestions
+from harness.cli.options import TASKS, OnlyMethods
+from harness.reporting.tables import table
+from harness.results.ledger.ledger import Ledger
+from harness.runs.subprocess_call import call
+from harness.system.text import count
+from harness.system.text import words as split
+from plugins.upkeep.stale_metrics import Found, outdated
+
+Row = dict[str, Any]
+COLUMNS = ["run", "method", "task", "seed", "metric", "version", "before", "after"]
+
+
+def rescore(
+    bench: Bench,
+    task: Annotated[list[str] | None, typer.Option(help="Only these tasks, a,b,c.", autocompletion=TASKS)] = None,
+    sampler: OnlyMethods = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Compute these, a,b,c; default: new ones and those of an older version.")
+    ] = None,
+) -> Result:
+    """Compute added or changed metrics of finished runs, and show what changed.
+
+    It uses the kept draws. Runs with missing or weighted draws are refused. result.json does not change: the new
+    metrics are stored next to it and replace its own in reports. Exit code 1 if a run was refused.
+
+    Examples:
+        bench rescore
+        bench rescore --task mixture25 --metric modes_covered
+    """
+    store = bench.store()
+    if store.obstacle:
+        raise DataError(f"{store.obstacle}; its metrics could not be updated, so nothing was computed")
+    found = outdated(
+        store, bench.registry, _words(store, "task", task), _words(store, "method", sampler), split(metric)
+    )
+    rows: list[Row] = []
+    if found.runs:
+        Ledger(store.results).prepare()
+        bench.say(f"computing metrics of {count(len(found.runs), 'run')}")
+        _measure(bench, found, rows)
+        store.refresh(bench.registry.papers())
+    refused = [{**_about(row), "metric": None, "refused": reason} for row, reason in found.refused]
+    shown = [
+        {**row, "run": row["run_key"][:12], "version": _version(row), "before": _value(row["before"]),
+         "after": _value(row["after"])}
+        for row in rows
+    ]  # fmt: skip
+    return Result(
+        [table(shown, COLUMNS)] if shown else [],
+        [*rows, *refused],
+        notes=_notes(rows, found),
+        exit_code=int(bool(refused)),
+        changed=True,
+    )
+
+
+def _measure(bench: Bench, found: Found, rows: list[Row]) -> None:
+    """Compute metrics in a worker; its messages extend `rows` and `found.refused`."""
+    from plugins.upkeep.rescoring import Asked
+
+    job = bench.job([run.spec for run in found.runs])
+    by_path: dict[Path, Row] = {run.attempt.path: run.row for run in found.runs}
+
+    def listen(kind: str, content: dict[str, Any]) -> None:
+        row = by_path[content["path"]]
+        if kind == "refused":
+            found.refused.append((row, content["reason"]))
+            return
+        rows.extend({**_about(row), **change, "refused": None} for change in content["changes"])
+
+    asked = [Asked(run.attempt.path, run.spec, run.metrics) for run in found.runs]
+    call("plugins.upkeep.rescoring:rescore", job, asked, listen=listen)
+
+
+def _notes(rows: Sequence[Row], found: Found) -> list[str]:
+    notes = []
+    if rows:
+        notes = ["note: draws are kept as float32; metrics computed during the run used the unrounded draws"]
+    elif not found.refused:
+        notes = ["nothing changed: all metrics are current"]
+    reasons: dict[str, list[Row]] = {}
+    for row, reason in found.refused:
+        reasons.setdefault(reason, []).append(row)
+    for reason, refused in reasons.items():
+        named = ", ".join(
+            f"{row['run_key'][:12]} ({row['method']} on {row['task']}, seed {row['seed']})" for row in refused[:3]
+        )
+        more = f" and {len(refused) - 3} more" if len(refused) > 3 else ""
+        notes.append(f"not measured: {named}{more}: {reason}")
+    return notes
+
+
+def _about(row: Mapping[str, Any]) -> Row:
+    return {name: row[name] for name in ("run_key", "attempt", "method", "task", "protocol", "seed")}
+
+
+def _version(row: Row) -> str:
+    before = row["version_before"]
+    return str(row["version"]) if before in (None, row["version"]) else f"{before} -> {row['version']}"
+
+
+def _value(value: float | None) -> str:
+    return "-" if value is None else f"{value:.8g}"
+
+
+def _words(store: Store, column: str, values: Sequence[str] | None) -> list[str] | None:
+    """Return the names given for a column of the runs; raise `UsageError` with suggestions for a name without a run."""
+    words = split(values) or None
+    seen = {row[column] for row in store.rows(f"select distinct {column} from result")}  # noqa: S608 - a fixed name
+    for word in words or ():
+        if word not in seen:
+            raise UsageError(f"there is no finished run of {column} {word!r:.80} here{suggestions(word, seen)}")
+    return words

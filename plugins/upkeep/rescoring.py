@@ -1,0 +1,171 @@
+"""Computes metrics of kept draws with the task's current observer, and writes them next to the result.
+
+This runs in a worker process. A run is refused, with the reason, if some draws that its observer saw were not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from harness import BenchError, Cost, Outcome, RunError, Sampler, Streams, Task, locate
+from harness.contracts import plugin_process
+from harness.results import environment
+from harness.results.ledger import rescored
+from harness.results.ledger.attempt import Attempt, checksum
+from harness.results.ledger.commit import PATIENCE
+from harness.results.ledger.ledger import Ledger
+from harness.results.records import Status
+from harness.results.spec import RunSpec
+from harness.runs import truths
+from harness.runs.failure import DiskError, writing
+from harness.runs.job import Job, prepare
+from harness.runs.plugin_metadata import instance
+from harness.runs.session import curve_arrays, metric_values
+from harness.runs.subprocess_call import Send
+from harness.system.columns import document
+from harness.system.files import read_bytes
+from plugins.upkeep.stale_metrics import truth_of
+
+DRAWS = "draws.safetensors"
+BLOCK = 1024
+"""Draws passed to an observer at once."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An attempt, its run with the current code, the metrics to compute, and whether to write them.
+
+    If `write`, they are written if they differ, or always if `always`.
+    """
+
+    path: Path
+    spec: RunSpec
+    metrics: tuple[str, ...]
+    write: bool = True
+    always: bool = False
+
+
+def rescore(job: Job, asked: Sequence[Asked], send: Send) -> None:
+    """Measure one attempt after the other, each within the job's time limit.
+
+    For each one send "refused" with the reason, or "rescored" with the values and versions that changed, whether
+    anything was written, and all that was measured.
+    """
+    prepare(job)
+    here = environment.collect("cpu", job.distributions)
+    for item in asked:
+        plugin_process.limit(job.timeout or 0)
+        try:
+            found = _one(item, here["code"], job.results)
+        except DiskError:
+            raise
+        except BenchError as error:
+            send("refused", {"path": item.path, "reason": str(error)})
+        except Exception as error:  # noqa: BLE001 - a plugin's own failure must not stop the others
+            send("refused", {"path": item.path, "reason": f"{type(error).__name__}: {error}"})
+        else:
+            send("rescored", {"path": item.path, **found})
+
+
+def _one(item: Asked, code: Mapping[str, Any], results: Path) -> dict[str, Any]:
+    """Rescore one attempt; return what changed, and whether it was written."""
+    attempt = Attempt(item.path)
+    result = attempt.result()
+    if result is None or result["status"] != Status.DONE:
+        raise RunError("it is not a finished run")
+    task = truths.task_with_truth(results, item.spec)
+    outcome = _measure(item.spec, task, result, _draws(attempt, result))
+    ledger = Ledger(item.path.parents[3])
+    with ledger.hold(item.path.parent.name, PATIENCE) if item.write else nullcontext():
+        return _replaced(item, attempt, result, task, outcome, code)
+
+
+def _replaced(
+    item: Asked, attempt: Attempt, result: Mapping[str, Any], task: Task, outcome: Outcome, code: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Replace the metrics that an attempt has now by those that were measured; return what changed."""
+    newer, _ = rescored.read(item.path)
+    before = {record["name"]: record for record in (newer or result)["metrics"]}
+    after = dict(before)
+    measured = [*map(document, metric_values(task, outcome.metrics))]
+    for record in measured:
+        name = record["name"]
+        after[name] = record if name in item.metrics or name not in before else before[name]
+    after = {name: {**record, "primary": name == task.metrics[0].name} for name, record in after.items()}
+    stored = truths.checksum(task)
+    written = item.write and (item.always or after != before or stored != (truth_of(attempt) or ""))
+    if written:
+        about = {"task": item.spec.task.name, "task_source": item.spec.task.source, "distributions": dict(code)}
+        about |= {"truth": stored} if stored else {}
+        with writing():
+            rescored.write(attempt, list(after.values()), curve_arrays(outcome), about)
+    changes = [
+        {
+            "metric": name, "version_before": old.get("version"), "version": record["version"],
+            "before": old.get("value"), "after": record["value"],
+        }
+        for name, record in after.items()
+        if _reading(old := before.get(name, {})) != _reading(record)
+    ]  # fmt: skip
+    return {"changes": changes, "written": written, "measured": measured}
+
+
+def _reading(record: Mapping[str, Any]) -> tuple[Any, Any]:
+    return record.get("version"), record.get("value")
+
+
+def _draws(attempt: Attempt, result: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """Return all draws (n, C, D) of a run, their steps (n,) and, if they are stored, their log_weights (n, C).
+
+    Raise `RunError` if some are missing or damaged.
+    """
+    from safetensors.numpy import load
+
+    path = attempt.path / DRAWS
+    if result["draws_stride"] != 1 or result["draws_stored"] != result["draws_kept"]:
+        raise RunError("not all of its draws were kept: run it again")
+    if not path.exists():
+        raise RunError("its draws are missing: run it again")
+    if checksum(path) != (result.get("files") or {}).get(DRAWS):
+        raise RunError("its draws are damaged: run it again")
+    return load(read_bytes(path))
+
+
+def _measure(spec: RunSpec, task: Task, result: Mapping[str, Any], kept: Mapping[str, NDArray[Any]]) -> Outcome:
+    """Return the observer's metrics of the draws, with their stored weights or those that the schedule gives them."""
+    if task.version != spec.task_version:
+        raise RunError(f"the task has version {task.version} now, its draws have version {spec.task_version}")
+    sampler = instance(spec.sampler.target, spec.sampler.params)
+    if type(sampler).log_weight is not Sampler.log_weight and "log_weights" not in kept:
+        raise RunError("its draws have weights, which an earlier version did not keep: run it again")
+    for file in task.datasets:
+        locate(file)
+    draws, steps = kept["draws"], kept["steps"]
+    schedule = instance(spec.schedule.target, spec.schedule.params)
+    trajectory = schedule.trajectory(spec.steps, task.steps_per_epoch()).with_burn_in(spec.burn_in, spec.thin)
+    count = sampler.particles
+    if not np.array_equal(np.flatnonzero(trajectory.keep).repeat(count) + 1, steps):
+        raise RunError("its schedule now keeps other steps than the run did")
+    streams = [Streams(spec.seed, chain, (spec.task.name,)) for chain in range(spec.chains)]
+    at_start = result["passes"] - result["steps_done"] * result["passes_per_step"]
+    seen, cost = trajectory.shared(count), Cost(at_start, result["passes_per_step"]).shared(count)
+    steps = np.flatnonzero(seen.keep) + 1
+    observer = task.build(streams, "cpu").observer(slice(0, spec.chains), seen, cost)
+    dtype: torch.dtype = getattr(torch, task.dtype)
+    sizes = seen.step_size[seen.keep]
+    by_schedule = sizes / sizes[:1] if schedule.weights == "step-size" else np.ones(len(draws))
+    found = np.exp(kept["log_weights"].astype(np.float64)) if "log_weights" in kept else by_schedule[:, None]
+    weights = torch.from_numpy(found).to(dtype)
+    for start in range(0, len(draws), BLOCK):
+        block = torch.from_numpy(draws[start : start + BLOCK].copy()).to(dtype)
+        each = weights[start : start + BLOCK].expand(block.shape[:2])
+        observer.observe(block, each, steps[start : start + BLOCK])
+    return observer.outcome()

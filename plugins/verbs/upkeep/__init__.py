@@ -1,1 +1,0 @@
-"""The work behind the verbs that check, repeat, recompute, combine, export and delete results."""
