@@ -154,7 +154,7 @@ def pages(session: nox.Session) -> None:
     """
     session.install(".", *PYTEST, "playwright>=1.49")
     pictures = {"BENCH_SCREENSHOTS": session.create_tmp()}
-    session.run("pytest", "tests/report/test_browser.py", *session.posargs, env=ONE_THREAD | pictures)
+    session.run("pytest", "tests/nights/test_browser.py", *session.posargs, env=ONE_THREAD | pictures)
 
 
 @nox.session

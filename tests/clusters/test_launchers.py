@@ -478,7 +478,7 @@ def test_wrong_words_are_refused_before_anything_is_submitted(words, message, tm
 
 
 def test_a_profile_is_a_file_and_the_launcher_of_the_documentation_works(tmp_path, capsys):
-    page = (Path(__file__).parents[3] / "docs" / "clusters.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "clusters.md").read_text(encoding="utf-8")
     (tmp_path / "anywhere.py").write_text(page.partition("```python\n")[2].partition("```")[0])
     profile = tmp_path / "cluster.toml"
     profile.write_text('launcher = "anywhere"\njobs = 1\ncommand = "env A=1"\n')

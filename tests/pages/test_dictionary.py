@@ -4,7 +4,7 @@ from pathlib import Path
 
 from plugins.pages import dictionary
 
-DOCS = Path(__file__).resolve().parents[3] / "docs" / "data-dictionary.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "data-dictionary.md"
 
 
 def test_the_dictionary_in_the_docs_is_generated():

@@ -23,7 +23,7 @@ from harness.results.ledger.attempt import Attempt
 from harness.system.files import SEAL, sealed
 from plugins.sharing import exporting as export
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 TASK = ["--task", "gaussian2d", "--budget", "smoke", "--seeds", "0-4"]
 
 
