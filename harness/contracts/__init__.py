@@ -1,1 +1,10 @@
-"""What plugins declare (samplers, schedules, tasks, hyperparameters, hooks), and how plugins are found and loaded."""
+"""What plugins declare (samplers, schedules, tasks, hyperparameters, hooks), and how plugins are found and loaded.
+
+`__init__.pyi` lists what features use of it beyond the public names.
+"""
+
+from __future__ import annotations
+
+from harness.system.faces import face
+
+__all__, __getattr__, __dir__ = face(__name__, __file__)

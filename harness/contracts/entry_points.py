@@ -9,6 +9,7 @@ from harness.contracts.hookspecs import GROUP
 from harness.contracts.plugin_errors import format_error
 
 HARNESS = "sgmcmc-bench"
+"""The distribution that offers the built-in plugins."""
 UNKNOWN = "unknown"
 
 

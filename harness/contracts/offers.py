@@ -18,6 +18,7 @@ from harness.contracts.plugin_errors import plugin_code
 from harness.system.errors import BenchError
 
 KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "verbs", "launchers")
+"""What a plugin can offer: its hooks are `bench_` and one of these."""
 PACKAGES = ("plugins", "tasks", "reports")
 
 

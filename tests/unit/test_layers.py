@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from pathlib import Path
 
@@ -113,8 +114,47 @@ def test_outside_of_the_core_only_public_names_are_used(package):
     assert not wrong
 
 
+FACES = {
+    path.parent.name: importlib.import_module(f"harness.{path.parent.name}") for path in HOME.glob("*/__init__.pyi")
+}
+"""The folders whose `__init__.pyi` lists what features use of them beyond the public names."""
+MOST = 120
+"""Names that these folders together may list."""
+
+
 def test_every_public_name_is_there():
     assert all(getattr(harness, name) is not None for name in harness.__all__)
+
+
+def test_the_folders_offer_few_names_that_are_not_public_already():
+    assert sum(len(face.__all__) for face in FACES.values()) <= MOST
+    public = {id(getattr(harness, name)) for name in harness.__all__}
+    assert not [name for face in FACES.values() for name in face.__all__ if id(getattr(face, name)) in public]
+
+
+@pytest.mark.parametrize("folder", FACES)
+def test_what_a_folder_offers_is_documented_where_it_is_defined(folder):
+    undocumented = set(FACES[folder].__all__)
+    for node in ast.parse((HOME / folder / "__init__.pyi").read_bytes()).body:
+        path = HOME.parent.joinpath(*node.module.split("."))
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        undocumented -= documented(path, node.names[0].name)
+    assert not undocumented
+
+
+def documented(path, name):
+    """The name, in a set, if the module at this path defines it, or is a package with this module, with a docstring."""
+    if (path.parent / f"{name}.py").exists() and path.name == "__init__.py":
+        return {name} if ast.get_docstring(ast.parse((path.parent / f"{name}.py").read_bytes())) else set()
+    body = ast.parse(path.read_bytes()).body
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        if getattr(node, "name", "") == name and ast.get_docstring(node):
+            return {name}
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+        if text and name in {getattr(target, "id", "") for target in targets}:
+            return {name}
+    return set()
 
 
 WORDS = {"autocorrelation", "curves", "energy", "ood", "schedules", "trajectory"}
@@ -145,13 +185,15 @@ def test_the_core_names_no_plugin():
 
 
 INSIDE = 633
-"""Names that our features import from inside the harness. It may only fall: a stranger's feature has public names."""
+"""Names that our features import from inside the harness, beyond what its folders offer. It may only fall: a stranger's
+feature has public names."""
 
 
 def test_features_import_no_more_from_inside_the_harness_than_before():
     count = 0
     for path in sorted((HOME.parent / "plugins").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_bytes())):
-            inside = isinstance(node, ast.ImportFrom) and (node.module or "").startswith("harness.")
-            count += len(node.names) if inside else 0
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("harness."):
+                face = FACES.get(node.module.removeprefix("harness."))
+                count += len({alias.name for alias in node.names} - set(face.__all__ if face else ()))
     assert count == INSIDE, "lower INSIDE to this number" if count < INSIDE else "import public names instead"

@@ -1,0 +1,12 @@
+# What features and law files use of the engine. The names are declared only here; `__init__.py` reads it.
+
+from harness.engine.linear import ScriptedNoise as ScriptedNoise
+from harness.engine.loop import Loop as Loop
+from harness.engine.stability import stability_limit as stability_limit
+from harness.engine.stepping import stepper as stepper
+from harness.engine.stepping.block import Block as Block
+from harness.engine.stepping.making import UncompiledError as UncompiledError
+from harness.engine.stepping.noise import DirectNoise as DirectNoise
+from harness.engine.stepping.noise import StepNoise as StepNoise
+from harness.engine.stepping.potential import BoundPotential as BoundPotential
+from harness.engine.stepping.potential import CountingPotential as CountingPotential
