@@ -187,15 +187,27 @@ class Bench(Application):
         kind, named = devices_for(self, devices, tasks)
         return kind, local.slots(named, workers)
 
-    def planned(self, requests: Sequence[RunRequest], most: int | None = None) -> list[Planned]:
-        """Return each run of the requests once, with its standing and its cost. `UsageError` for more than `most`."""
+    def check_size(self, requests: Sequence[RunRequest], most: int | None = None) -> None:
+        """Raise `UsageError` before planning more than `most` runs, by default `MAX_RUNS`; announce a long planning."""
         from harness.application.launch import check_size
-        from harness.runs.plan import MAX_RUNS, plan
+        from harness.runs.plan import MAX_RUNS
+
+        check_size(self, requests, MAX_RUNS if most is None else most)
+
+    def planned(self, requests: Sequence[RunRequest], most: int | None = None) -> list[Planned]:
+        """Return each run of the requests once, with its standing and its cost; see `check_size` for `most`."""
+        from harness.runs.plan import plan
 
         self.ledger.check_version()
-        check_size(self, requests, MAX_RUNS if most is None else most)
+        self.check_size(requests, most)
         found = [item for asked in requests for item in plan(self.registry, asked, self.ledger)]
         return list({item.spec.key: item for item in found}.values())
+
+    def absent_data(self) -> Callable[[Planned], str]:
+        """Return a function that says why the data of a planned run cannot be used, or ""; it checks a file once."""
+        from harness.application.launch import absent_data
+
+        return absent_data()
 
     def forecast(self, planned: Sequence[Planned]) -> Result:
         """Return which of the runs are done, why the others are not, and their cost."""

@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from harness import Bench, Result, RunError
-from harness.application.launch import absent_data, check_size
 from harness.cli import options
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
@@ -58,7 +57,7 @@ def nightly(
     kind, places = bench.places(devices, workers)
     chosen = replace(chosen, entries=tuple(replace(entry, device=kind) for entry in chosen.entries))
     ledger = bench.ledger
-    check_size(bench, chosen.entries, max_runs)
+    bench.check_size(chosen.entries, max_runs)
     entries = _entries(bench, chosen, ledger)
     ledger.prepare()
     with _locked(ledger.root / "nights", chosen.name):
@@ -77,7 +76,7 @@ def nightly(
 
 def _entries(bench: Bench, chosen: Suite, ledger: Ledger) -> list[SuiteCommand]:
     """Plan all commands of a suite before anything is run; an error names the command."""
-    absent = absent_data()
+    absent = bench.absent_data()
     found = []
     for number, request in zip(chosen.numbers, chosen.entries, strict=True):
         with about(chosen, number):

@@ -10,14 +10,13 @@ from typing import Annotated
 import typer
 
 from harness import Bench, DataError, PluginError, Published, Request, Result, Store, UsageError, lacking
-from harness.application.launch import absent_data, check_size
 from harness.cli import options
 from harness.reporting.requests import find_report
 from harness.results.ledger.ledger import Ledger
 from harness.results.papers import sweeps
 from harness.results.records import FINAL
 from harness.runs import local
-from harness.runs.plan import MAX_RUNS, Planned, RunRequest, parse_seeds, plan
+from harness.runs.plan import Planned, RunRequest, parse_seeds, plan
 from harness.runs.settings import find_pair
 from harness.system.files import alone
 from harness.system.text import count
@@ -102,8 +101,8 @@ def _fields(
     ledger = bench.ledger
     chosen_seeds = parse_seeds(seeds) if seeds is not None else None
     if chosen_seeds is not None:
-        check_size(bench, [RunRequest([side.method], [side.task], chosen_seeds) for side in needed], MAX_RUNS)
-    absent, registry = absent_data(), bench.registry
+        bench.check_size([RunRequest([side.method], [side.task], chosen_seeds) for side in needed])
+    absent, registry = bench.absent_data(), bench.registry
     fields: dict[str, PlannedCells] = {}
     for side, needs in needed.items():
         found = fields.setdefault(_name(side), PlannedCells())

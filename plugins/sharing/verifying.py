@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import BenchError, Level, Registry, RunError
-from harness.analysis.statistics import holm, same_mean
+from harness import BenchError, Level, Registry, RunError, statistics
 from harness.contracts import plugin_process
 from harness.reporting.commands import asked
 from harness.results.environment import gpus
@@ -183,7 +182,7 @@ class Verifier:
         if not family:
             difference = next(one.difference for one in again.values() if one.difference)
             raise RunError(f"on this machine the bits differ ({difference}), and fewer than three runs can be compared")
-        adjusted = dict(zip(family, holm([*family.values()]), strict=True))
+        adjusted = dict(zip(family, statistics.holm([*family.values()]), strict=True))
         worst = min(adjusted, key=lambda name: adjusted[name])
         found = f"{worst} has p = {adjusted[worst]:.2g} after Holm over {len(adjusted)} numbers"
         if adjusted[worst] < LEVEL:
@@ -397,7 +396,7 @@ def _size(y: Array) -> float | None:
 def _alike(reported: Sequence[float | None], repeated: Sequence[float | None]) -> float | None:
     """Return p of equal means for two samples of a number; None if there are too few values."""
     a, b = ([value for value in values if value is not None and np.isfinite(value)] for values in (reported, repeated))
-    return same_mean(a, b) if len(a) >= FEWEST and b else None
+    return statistics.same_mean(a, b) if len(a) >= FEWEST and b else None
 
 
 def _kind(environment: Mapping[str, Any]) -> dict[str, Any]:

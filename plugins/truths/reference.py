@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness import RunError, Streams, Truth
-from harness.analysis.diagnostics import bulk_ess, rank_normalised_split_rhat
+from harness import RunError, Streams, Truth, diagnostics
 from harness.results.spec import ENGINE
 from plugins.schedules.constant import Constant
 
@@ -83,7 +82,7 @@ def _quality(centred: Array, along: Array) -> tuple[Array, Array, float]:
     parts = []
     for few in np.array_split(along, -(-len(along) // 16)):  # a rank transform of all directions takes gigabytes
         z = centred @ few.T
-        worst = [rank_normalised_split_rhat(f).max() for f in (z, z**2)]
-        parts.append((bulk_ess(z), bulk_ess(z**2), max(worst)))
+        worst = [diagnostics.rank_normalised_split_rhat(f).max() for f in (z, z**2)]
+        parts.append((diagnostics.bulk_ess(z), diagnostics.bulk_ess(z**2), max(worst)))
     ess, ess2, rhat = zip(*parts, strict=True)
     return np.concatenate(ess), np.concatenate(ess2), float(max(rhat))

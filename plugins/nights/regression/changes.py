@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness import Comparison, compare_values, judge
-from harness.analysis.statistics import PairedTest, paired_t, sign_flip
+from harness import Comparison, compare_values, judge, statistics
 from harness.reporting.scoring.compare import FEWEST, Scale
 from harness.results.records import RESUMABLE, Status
 from plugins.nights.regression.night import MetricValues, Night, Row
@@ -156,10 +155,10 @@ def _distance(value: float, metric: MetricValues) -> float:
     return abs(value - metric.target) if metric.direction == "target" and metric.target is not None else value
 
 
-def _test(differences: Sequence[float]) -> PairedTest:
+def _test(differences: Sequence[float]) -> statistics.PairedTest:
     """Apply a paired t test, or sign flips if all seeds differ by the same amount."""
     alike = max(differences) - min(differences) <= ROUNDING * max(map(abs, differences))
-    return sign_flip(differences) if alike else paired_t(differences)
+    return statistics.sign_flip(differences) if alike else statistics.paired_t(differences)
 
 
 def _judged(change: Change, comparison: Comparison) -> Change:

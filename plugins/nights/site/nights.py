@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import Column, Store, Table
-from harness.analysis.statistics import t_multiplier
+from harness import statistics as over_seeds
 from plugins.nights.regression import history, tables
 from plugins.nights.regression.changes import ROUNDING, changes
 from plugins.nights.regression.night import MetricValues, Night, Row
@@ -102,7 +102,11 @@ def _series(suite: str, row: str, found: Sequence[tuple[int, Night]]) -> list[Se
 def _point(night: int, metric: MetricValues, *, changed: bool) -> Point:
     values = list(metric.values.values())
     mean = statistics.fmean(values)
-    half = t_multiplier(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    half = (
+        over_seeds.t_multiplier(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+        if len(values) > 1
+        else 0.0
+    )
     return Point(night, mean, mean - half, mean + half, changed)
 
 
