@@ -5,6 +5,7 @@ from harness.analysis import statistics as statistics
 from harness.application.bench import Bench as Bench
 from harness.application.bench import load as load
 from harness.application.results import Results as Results
+from harness.cli import options as options
 from harness.contracts.chain_sequence import ChainSequence as ChainSequence
 from harness.contracts.chain_sequence import epochs as epochs
 from harness.contracts.data import DataFile as DataFile

@@ -17,6 +17,13 @@ TARGET = re.compile(rf"{_WORD}(\.{_WORD})*:{_WORD}")
 PLAIN = (str, int, float, bool, type(None))
 
 
+def name_problem(name: str) -> str:
+    """Return what is wrong with the name of a plugin, a method or a suite, or "" if it is valid."""
+    if NAME.fullmatch(name) and len(name) <= LONGEST:
+        return ""
+    return f"{name!r:.80} must match {NAME.pattern} and be at most {LONGEST} long"
+
+
 def records(hook: str, answers: Any, kind: type) -> tuple[list[Any], list[str]]:
     """Return the valid members of a hook's answers, of class `kind` (Info, Method, Path), and all problems found."""
     found: list[Any] = []
@@ -52,8 +59,8 @@ def _record(where: str, member: Any, kind: type[Any]) -> Any:
     if type(member.baseline) is not bool:
         raise PluginError(f"{where}: baseline is a {type(member.baseline).__name__}, not true or false")
     name = values["name"]
-    if not NAME.fullmatch(name) or len(name) > LONGEST:
-        raise PluginError(f"{where}: name {name!r:.80} must match {NAME.pattern} and be at most {LONGEST} long")
+    if problem := name_problem(name):
+        raise PluginError(f"{where}: name {problem}")
     if kind is Info:
         if not TARGET.fullmatch(values["target"]):
             raise PluginError(f"{where}: {name!r}: target {values['target']!r:.80} is not 'package.module:Class'")

@@ -19,7 +19,6 @@ from typing import Any
 
 from harness.contracts import plugin_process
 from harness.contracts.entry_points import HARNESS, UNKNOWN, entries
-from harness.contracts.hook_validation import NAME
 from harness.contracts.hookspecs import Info, Method
 from harness.contracts.offers import KINDS, Offer, Plugin, look
 from harness.contracts.parameters import suggestions
@@ -27,7 +26,7 @@ from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.sampler_law import SamplerLaw
 from harness.system.errors import PluginError, UsageError
 
-__all__ = ["KINDS", "NAME", "Offer", "Plugin", "Registry", "law_of", "load", "registry"]
+__all__ = ["KINDS", "Offer", "Plugin", "Registry", "law_of", "load", "registry"]
 
 IMPORT_SECONDS = 30.0
 """Time limit for importing a plugin's module; one that imports torch takes 1 to 4 s, up to 20 s on a busy machine."""

@@ -1,1 +1,10 @@
-"""RULES.md as code (scoring), and reports as text, HTML and figures (rendering)."""
+"""RULES.md as code (scoring), and reports as text, HTML and figures (rendering).
+
+`__init__.pyi` lists what features use of it beyond the public names.
+"""
+
+from __future__ import annotations
+
+from harness.system.faces import face
+
+__all__, __getattr__, __dir__ = face(__name__, __file__)

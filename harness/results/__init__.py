@@ -1,1 +1,10 @@
-"""The results: the record of a run, its attempts on disk, and the DuckDB index over them."""
+"""The results: the record of a run, its attempts on disk, and the DuckDB index over them.
+
+`__init__.pyi` lists what features use of it beyond the public names.
+"""
+
+from __future__ import annotations
+
+from harness.system.faces import face
+
+__all__, __getattr__, __dir__ = face(__name__, __file__)

@@ -36,6 +36,7 @@ class Status(StrEnum):
 
 
 FINAL = (Status.DONE, Status.DIVERGED)
+"""Statuses of finished runs: they have results, and are not run again."""
 RESUMABLE = (Status.OUT_OF_MEMORY, Status.TIMEOUT)
 """Statuses of runs that failed for lack of resources; --retry resumes from the last checkpoint, in a new attempt."""
 FAILED = (Status.ERROR, *RESUMABLE)

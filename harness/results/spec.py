@@ -23,6 +23,7 @@ ENGINE = 3
 MAX_STEPS = 100_000_000
 """The most steps of a run, because its trajectory is held in memory."""
 MAX_CHAINS = 100_000
+"""The most chains of a run."""
 MAX_CHARACTERS = 2**20
 """The most characters of a run's record as JSON. The longest so far has 2**14."""
 
@@ -180,6 +181,7 @@ def budget_label(text: str) -> str:
 
 
 PARTS = ("sampler", "schedule", "task")
+"""The parts of a run that are plugins with parameters."""
 FIELDS = tuple(f for f in (*fields(RunSpec), *fields(Execution)) if f.name != "execution")
 """The fields of a RunSpec, including those of its execution."""
 SETTINGS = tuple(

@@ -1,1 +1,10 @@
-"""Plan runs and execute them: which runs, in which processes, on which devices."""
+"""Plan runs and execute them: which runs, in which processes, on which devices.
+
+`__init__.pyi` lists what features use of it beyond the public names.
+"""
+
+from __future__ import annotations
+
+from harness.system.faces import face
+
+__all__, __getattr__, __dir__ = face(__name__, __file__)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.contracts.registry import NAME, Offer, Registry
+from harness.contracts.hook_validation import NAME
+from harness.contracts.registry import Offer, Registry
 from harness.results.papers import TUNED
 from harness.results.spec import Origin
 from harness.runs.source import source_hash

@@ -17,6 +17,7 @@ from harness.system.memory import stay_within_free
 
 ERRORS: dict[int, type[BenchError]] = {kind.exit_code: kind for kind in (RunError, UsageError, PluginError, DataError)}
 Send = Callable[[str, dict[str, Any]], None]
+"""How a child sends a message to its parent: its kind and its content, as (kind, payload)."""
 Listener = Callable[[str, dict[str, Any]], None]
 
 

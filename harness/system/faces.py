@@ -21,6 +21,8 @@ def face(package: str, file: str) -> tuple[list[str], Callable[[str], Any], Call
     def resolve(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if modules[name] == package:  # the name is a module of this package
+            return importlib.import_module(f"{package}.{name}")
         module = importlib.import_module(modules[name])
         if not hasattr(module, name):  # the name is a module of a package
             return importlib.import_module(f"{modules[name]}.{name}")

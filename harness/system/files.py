@@ -28,6 +28,7 @@ from harness.system.errors import DataError, UsageError
 from harness.system.text import is_text
 
 SEAL = "sha256"
+"""The entry of a sealed record with the SHA-256 of the others."""
 FILES = "files"
 """The entry of a manifest that holds the SHA-256 of each file of the set, by its path below the manifest's folder."""
 ABANDONED_SECONDS = 3600.0

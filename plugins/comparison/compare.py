@@ -22,13 +22,11 @@ from harness import (
     check_metric,
     judge,
     number,
+    options,
     score_fields,
     suggestions,
 )
-from harness.cli.options import METHODS, OnlyTasks
-from harness.reporting.scoring.accuracy import GATE_METRICS, JOINT, LOW_ERROR, OVER_SEEDS
-from harness.reporting.scoring.groups import differ_in_code
-from harness.system.text import words
+from harness.system import words
 from plugins.comparison.selectors import Selector, members, side
 
 Pairs = list[tuple[Group, Group]]
@@ -40,10 +38,12 @@ def compare(
     bench: Bench,
     a: Annotated[
         str,
-        typer.Argument(help="A method, a row's label, or the beginning of a group or run key.", autocompletion=METHODS),
+        typer.Argument(
+            help="A method, a row's label, or the beginning of a group or run key.", autocompletion=options.METHODS
+        ),
     ],
-    b: Annotated[str, typer.Argument(help="What to compare it with.", autocompletion=METHODS)],
-    task: OnlyTasks = None,
+    b: Annotated[str, typer.Argument(help="What to compare it with.", autocompletion=options.METHODS)],
+    task: options.OnlyTasks = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(
@@ -71,7 +71,7 @@ def compare(
         (score, left, right, compared)
         for score, pairs in _current(bench, [(score, _pairs(bench, score, sides)) for score in scores])
         for left, right in pairs
-        for name in wanted or _default(score)
+        for name in wanted or score.compared_by_default
         if (compared := score.compare(left, right, name)) is not None
     ]
     if not found:
@@ -119,7 +119,7 @@ def _current(bench: Bench, found: Sequence[tuple[FieldScore, Pairs]]) -> list[tu
     kept = []
     current = [pair for _, pairs in found for pair in pairs if pair[0].task_code and pair[0].task_code.current]
     for score, pairs in found:
-        older = bool(pairs) and any(differ_in_code(pairs[0][0], other) for other, _ in current)
+        older = bool(pairs) and any(pairs[0][0].differs_in_code(other) for other, _ in current)
         if older:
             bench.say(f"note: {score.title}: runs on older code of the task are left out")
         kept += [] if older else [(score, pairs)]
@@ -130,22 +130,15 @@ def _metrics(scores: Sequence[FieldScore], asked: Sequence[str] | None) -> list[
 
     names = words(asked)
     for name in names:
-        check_metric(scores, name)
-        if name in (*OVER_SEEDS, *GATE_METRICS):
-            raise UsageError(f"{name} is not compared by seed: it is of all chains and seeds together; see the report")
+        check_metric(scores, name, by_seed=True)
     return names
-
-
-def _default(score: FieldScore) -> list[str]:
-
-    return list(dict.fromkeys([*([JOINT, LOW_ERROR] if score.truth_known else []), score.primary]))
 
 
 def _nothing(scores: Sequence[FieldScore], sides: tuple[Selector, Selector]) -> str:
     """Why no pair was found: where each side was run."""
     groups = [[group for s in scores for group in members(found, s.groups)[0]] for found in sides]
     for a, b in itertools.product(*groups):
-        if differ_in_code(a, b):
+        if a.differs_in_code(b):
             code = [
                 f"{found.word} on {g.task_code.text}" for found, g in zip(sides, (a, b), strict=True) if g.task_code
             ]

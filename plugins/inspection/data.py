@@ -7,12 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import Bench, BenchError, DataError, DataFile, Result
-from harness.cli.options import TASKS
+from harness import Bench, BenchError, DataError, DataFile, Result, options
+from harness.contracts import check_known
 from harness.contracts import data as files
-from harness.contracts.parameters import check_known
-from harness.reporting.tables import table
-from harness.runs.plugin_metadata import datasets
+from harness.reporting import table
+from harness.runs import plugin_metadata
 
 app = typer.Typer(
     help="List, fetch and verify the data sets that tasks read.\n\n"
@@ -23,7 +22,9 @@ app = typer.Typer(
 )
 
 COLUMNS = ["dataset", "status", "path", "bytes", "tasks"]
-Names = Annotated[list[str] | None, typer.Argument(help="Data sets or tasks; default: all.", autocompletion=TASKS)]
+Names = Annotated[
+    list[str] | None, typer.Argument(help="Data sets or tasks; default: all.", autocompletion=options.TASKS)
+]
 
 
 @app.command("ls")
@@ -77,7 +78,7 @@ def _declared(bench: Bench) -> dict[DataFile, list[str]]:
     found: dict[DataFile, list[str]] = {}
     for offer in bench.registry.offers("tasks"):
         try:
-            declared = datasets(offer)
+            declared = plugin_metadata.datasets(offer)
         except BenchError as error:
             bench.say(f"note: task {offer.name} is left out: {error}")
             continue

@@ -15,8 +15,9 @@ from packaging.version import Version
 from harness import Bench, BenchError, Result, Store
 from harness.contracts import data as files
 from harness.engine.stepping import execution_mode
-from harness.reporting.tables import table
-from harness.results.ledger.ledger import Ledger, filesystem
+from harness.reporting import table
+from harness.results import Ledger
+from harness.results.ledger.ledger import filesystem
 from harness.system.cpp import COMPILERS, identity
 from plugins.inspection import data, plugins
 

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from harness import Bench, DataError, Result, Store, UsageError
-from harness.reporting.tables import table
-from harness.results.ledger.ledger import Ledger
-from harness.system.text import count
+from harness.reporting import table
+from harness.results import Ledger
+from harness.system import count
 
 
 def ingest(

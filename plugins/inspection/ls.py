@@ -7,14 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import Bench, BenchError, Method, Registry, Result, UsageError
-from harness.cli.options import METHODS, TASKS, completes
-from harness.contracts.parameters import check_known
-from harness.contracts.plugin_errors import plugin_code
-from harness.contracts.registry import Offer
-from harness.reporting.tables import table
+from harness import Bench, BenchError, Method, Registry, Result, UsageError, options
+from harness.contracts import Offer, check_known, plugin_code
+from harness.reporting import table
 from harness.results.records import STATUSES
-from harness.system.text import words
+from harness.system import words
 
 KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "launchers", "suites", "runs")
 OFFERED = ["name", "summary", "distribution"]
@@ -40,14 +37,16 @@ order by task, protocol, method, budget, chains, seed, run_key
 
 def ls(
     bench: Bench,
-    what: Annotated[str, typer.Argument(help=", ".join(KINDS), autocompletion=completes(words=KINDS))],
-    task: Annotated[str | None, typer.Option(help="Only runs on these tasks, a,b,c.", autocompletion=TASKS)] = None,
+    what: Annotated[str, typer.Argument(help=", ".join(KINDS), autocompletion=options.completes(words=KINDS))],
+    task: Annotated[
+        str | None, typer.Option(help="Only runs on these tasks, a,b,c.", autocompletion=options.TASKS)
+    ] = None,
     method: Annotated[
-        str | None, typer.Option(help="Only runs of these samplers or methods, a,b,c.", autocompletion=METHODS)
+        str | None, typer.Option(help="Only runs of these samplers or methods, a,b,c.", autocompletion=options.METHODS)
     ] = None,
     status: Annotated[
         str | None,
-        typer.Option(help="Only runs with these statuses, a,b,c.", autocompletion=completes(words=STATUSES)),
+        typer.Option(help="Only runs with these statuses, a,b,c.", autocompletion=options.completes(words=STATUSES)),
     ] = None,
 ) -> Result:
     """List samplers (with methods), schedules, methods, tasks, reports, launchers, suites, or the runs done so far.

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from harness import Bench, PluginError, Registry, Result, UsageError
-from harness.contracts.registry import KINDS, Plugin
-from harness.reporting.tables import table
+from harness.contracts import KINDS
+from harness.contracts.registry import Plugin
+from harness.reporting import table
 from plugins.inspection import classes
 
 
@@ -49,7 +50,8 @@ def _row(plugin: Plugin, registry: Registry) -> dict[str, Any]:
 
 def _problems(plugin: Plugin, registry: Registry) -> list[str]:
     """Return the problems of a plugin, found in a child process. If it crashes, check each offer in its own child."""
-    from harness.runs.subprocess_call import EndedError, plugin_call
+    from harness.runs import EndedError
+    from harness.runs.subprocess_call import plugin_call
 
     if not (plugin.offers or plugin.papers or plugin.studies or plugin.suites):
         return []

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import Bench, Registry, Result, UsageError, suggestions
-from harness.cli.options import completes
-from harness.contracts.plugin_errors import plugin_code
+from harness import Bench, Registry, Result, UsageError, options, suggestions
+from harness.contracts import plugin_code
 from plugins.inspection.sections import sections
 from plugins.inspection.shown import offers, run, task
 
@@ -24,7 +23,7 @@ def show(
         typer.Argument(
             metavar="[KIND] NAME",
             help="A name, or the beginning of a run key (6 digits at least); KIND tells equal names apart.",
-            autocompletion=completes("tasks", "samplers", "methods", "schedules"),
+            autocompletion=options.completes("tasks", "samplers", "methods", "schedules"),
         ),
     ],
 ) -> Result:

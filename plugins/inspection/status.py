@@ -12,11 +12,11 @@ import typer
 
 from harness import Bench, Result, render
 from harness.application import jobs
-from harness.reporting.tables import table
+from harness.reporting import table
+from harness.results import Status
 from harness.results.ledger.overview import Row, overview
-from harness.results.records import Status
+from harness.system import span
 from harness.system.streams import has_colour
-from harness.system.text import span
 
 EVERY_SECONDS = 2.0
 SILENT_SECONDS = 30.0

@@ -10,12 +10,10 @@ from typing import Annotated
 
 import typer
 
-from harness import Bench, Result, RunError
-from harness.cli import options
-from harness.results.ledger.ledger import Ledger
-from harness.results.records import Status
-from harness.runs.plan import MAX_RUNS, plan
-from harness.system.locks import HeldError, holder, lock_file
+from harness import Bench, Result, RunError, options
+from harness.results import Ledger, Status
+from harness.runs import MAX_RUNS, plan
+from harness.system import locks
 from plugins.nights.regression.conclusion import conclude
 from plugins.nights.regression.observe import SuiteCommand
 from plugins.nights.site.folder import check_folder
@@ -97,9 +95,9 @@ def _locked(folder: Path, name: str) -> Iterator[None]:
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}.lock"
     try:
-        with lock_file(path, LOCK_TIMEOUT_SECONDS):
+        with locks.lock_file(path, LOCK_TIMEOUT_SECONDS):
             yield
-    except HeldError as error:
+    except locks.HeldError as error:
         raise RunError(
-            f"suite {name} is being run by {holder(path)}; wait until it has finished, then repeat the command"
+            f"suite {name} is being run by {locks.holder(path)}; wait until it has finished, then repeat the command"
         ) from error

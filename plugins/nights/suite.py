@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from harness import TUNING_SEED, PluginError, Registry, UsageError, suggestions
-from harness.contracts.registry import NAME
-from harness.runs.plan import RunRequest, parse_seeds
-from harness.system.files import user_path
+from harness.contracts import name_problem
+from harness.runs import RunRequest, parse_seeds
+from harness.system import user_path
 from harness.system.toml import read_toml
 
 KEYS = ("summary", "reports", "run")
@@ -63,8 +63,8 @@ def find(registry: Registry, name: str) -> Suite:
 
 def read(path: Path) -> Suite:
     """Return the suite in a file; raise `UsageError` that names the file, the command and the key."""
-    if not NAME.fullmatch(path.stem):
-        raise UsageError(f"{path}: the file name of a suite must match {NAME.pattern}.toml")
+    if problem := name_problem(path.stem):
+        raise UsageError(f"{path}: the file name of a suite, {problem}")
     try:
         document = read_toml(path)
     except OSError as error:

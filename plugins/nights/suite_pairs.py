@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from harness import BenchError, Registry, UsageError
 from harness import registry as installed
-from harness.runs import studies
-from harness.runs.plugin_metadata import sampler_facts, task_facts
-from harness.runs.settings import find_pair, lack
+from harness.runs import find_pair, plugin_metadata, studies, task_facts
+from harness.runs.settings import lack
 from plugins.nights.suite import Suite, about
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def _lack(registry: Registry, method: str, task: str) -> str:
     """Return why the method cannot run on the task, or what is wrong with either; "" if it can."""
     try:
         pair = find_pair(registry, method, task)
-        return lack(sampler_facts(pair.sampler, {}), task_facts(pair.task, {}))
+        return lack(plugin_metadata.sampler_facts(pair.sampler, {}), task_facts(pair.task, {}))
     except BenchError as error:
         return str(error)
 

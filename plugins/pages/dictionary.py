@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.results.records import TABLES
-from harness.results.store import connection
+from harness.results import TABLES, connection
 from harness.results.store.schema import VIEWS
-from harness.system.files import write_whole
+from harness.system import write_whole
 
 HEADER = """# Data dictionary
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 from harness import UsageError
-from harness.contracts.parameters import schema
-from harness.contracts.registry import Offer, law_of
+from harness.contracts import Offer, schema
+from harness.contracts.registry import law_of
 from harness.contracts.sampler import rescaled
 from harness.runs import plugin_metadata
 from plugins.pages.conventions import CONVENTIONS, Step, formulas, settings_text

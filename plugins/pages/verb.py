@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from harness import Bench, Registry, Result, UsageError, render, write_set
-from harness.contracts.registry import load
+from harness.contracts import load
+from harness.reporting import table
 from harness.reporting.rendering.figures import drawn
-from harness.reporting.tables import table
 from plugins.inspection.sections import sections
 from plugins.inspection.shown.offers import sampler
 from plugins.pages import stationary

@@ -9,17 +9,12 @@ from typing import Annotated
 
 import typer
 
-from harness import Bench, DataError, PluginError, Published, Request, Result, Store, UsageError, lacking
-from harness.cli import options
-from harness.reporting.requests import find_report
-from harness.results.ledger.ledger import Ledger
+from harness import Bench, DataError, PluginError, Published, Request, Result, Store, UsageError, lacking, options
+from harness.reporting import find_report
+from harness.results import FINAL, Ledger
 from harness.results.papers import sweeps
-from harness.results.records import FINAL
-from harness.runs import local
-from harness.runs.plan import Planned, RunRequest, parse_seeds, plan
-from harness.runs.settings import find_pair
-from harness.system.files import alone
-from harness.system.text import count
+from harness.runs import Planned, RunRequest, find_pair, local, parse_seeds, plan
+from harness.system import alone, count
 from reports.reproduction.claims import Setup
 from reports.reproduction.ledger import chosen, reproduction, sides
 

@@ -11,10 +11,9 @@ from typing import Annotated
 
 import typer
 
-from harness import Bench, Registry, Result, UsageError, suggestions
-from harness.cli.options import completes
-from harness.contracts.hook_validation import LONGEST, NAME
-from harness.contracts.registry import KINDS as OFFERED
+from harness import Bench, Registry, Result, UsageError, options, suggestions
+from harness.contracts import KINDS as OFFERED
+from harness.contracts import name_problem
 from plugins.scaffold.package import KINDS, Package, write
 
 NEXT = {
@@ -32,7 +31,7 @@ NEXT = {
 def new(
     bench: Bench,
     kind: Annotated[
-        str, typer.Argument(help="sampler, schedule, task or report.", autocompletion=completes(words=KINDS))
+        str, typer.Argument(help="sampler, schedule, task or report.", autocompletion=options.completes(words=KINDS))
     ],
     name: Annotated[str, typer.Argument(help="Name: lower-case letters, digits and hyphens.")],
     into: Annotated[Path | None, typer.Option(help="Folder to create the package in; default: here.")] = None,
@@ -57,10 +56,8 @@ def new(
 
 def _check_name(name: str, registry: Registry) -> None:
     """Raise `UsageError` if a package of this name could not be installed beside the existing ones."""
-    if not NAME.fullmatch(name) or name.endswith("-") or len(name) > LONGEST:
-        raise UsageError(
-            f"name {name!r:.80} must match {NAME.pattern}, not end in a hyphen, and be at most {LONGEST} long"
-        )
+    if problem := name_problem(name) or (f"{name!r} must not end in a hyphen" if name.endswith("-") else ""):
+        raise UsageError(f"name {problem}")
     for offered in OFFERED:
         for offer in registry.offers(offered):
             if offer.name == name:

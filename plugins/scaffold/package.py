@@ -12,7 +12,7 @@ from pathlib import Path
 from string import Template
 
 from harness import UsageError
-from harness.system.files import holds, write_folder
+from harness.system import holds, write_folder
 
 TEMPLATES = Path(__file__).parent / "templates"
 KINDS = {

@@ -12,23 +12,16 @@ import torch
 
 from harness import Cost, DataError, DataTask, Outcome, RunError, Sampler, Streams, Task, Trajectory, UsageError, param
 from harness.contracts.predictions import averaged_scores, reference_of
-from harness.results import environment
-from harness.results.ledger.attempt import Attempt, checksum, now
-from harness.results.ledger.commit import PATIENCE, conclude
-from harness.results.ledger.ledger import Ledger
-from harness.results.records import AttemptResult, Status
-from harness.runs import truths
-from harness.runs.failure import writing
-from harness.runs.job import Job, prepare
-from harness.runs.session import curve_arrays, metric_values
+from harness.results import Attempt, AttemptResult, Ledger, Status, checksum, commit, environment, now
+from harness.runs import Job, curve_arrays, metric_values, prepare, truths, writing
 from plugins.sharing.submission import Declared, Submission, read
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness.results.spec import RunSpec
-    from harness.runs.subprocess_call import Send
+    from harness.results import RunSpec
+    from harness.runs import Send
 
     Array = NDArray[np.float64]
 
@@ -59,7 +52,7 @@ def measure(job: Job, declared: Declared, _send: Send) -> str:
     found, ledger, task = read(declared.path), Ledger(job.results), truths.task_with_truth(job.results, spec)
     outcome, cost = _outcome(task, spec, found, declared)
     draws = found.draws
-    with ledger.hold(spec.key, PATIENCE), writing():
+    with ledger.hold(spec.key, commit.PATIENCE), writing():
         standing, about = ledger.standing(spec.key), {"sha256": checksum(declared.path), "warmup": declared.warmup}
         if standing.cached and standing.attempt is not None:
             _check_same(standing.attempt, spec, declared, about)
@@ -74,7 +67,7 @@ def measure(job: Job, declared: Declared, _send: Send) -> str:
             attempt.seal_draws(spec.chains, draws.shape[2], np.arange(1, steps + 1), weighted=weighted)
         attempt.save_arrays("curves", curve_arrays(outcome))
         attempt.save_arrays("arrays", outcome.arrays)
-        attempt = conclude(
+        attempt = commit.conclude(
             attempt,
             AttemptResult(
                 run_key=spec.key, status=Status.DONE, started=attempt.started(), finished=now(),

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from harness import Bench, Result
-from harness.system.text import count
+from harness.system import count
 from plugins.sharing.exporting import export as write
 
 

@@ -21,12 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import BenchError, DataError, Level, Store
-from harness.results.ledger import rescored
-from harness.results.records import ELSEWHERE, Verification
-from harness.results.store import connection
-from harness.results.store.published import MANIFEST, VERIFICATION, load, parquet, put, rows_of
-from harness.runs.source import content_hash, made_of, source_hash
-from harness.system.files import FILES, alone, parse_json, read_bytes, read_record, sealed, write_json, write_whole
+from harness.results import ELSEWHERE, Verification, connection, published, rescored
+from harness.runs import content_hash, made_of, source_hash
+from harness.system import FILES, alone, parse_json, read_bytes, read_record, sealed, write_json, write_whole
 from plugins.sharing.shards import OWN, Documents, Shards, shard_of, states_of
 
 if TYPE_CHECKING:
@@ -88,8 +85,8 @@ def _export(store: Store, folder: Path, verified: Mapping[str, Verification] | N
             code |= _code(documents)
             with connection.in_memory() as db:
                 for table, contents in old.rows(batch - changed).items():
-                    load(db, table, contents, folder)
-                put(db, rows_of(other, sorted(batch & changed)))
+                    published.load(db, table, contents, folder)
+                published.put(db, published.rows_of(other, sorted(batch & changed)))
                 _put_levels(db, [levels[attempt] for attempt in batch if attempt in levels])
                 files = _shard_files(db, sorted(batch), documents)
             for name, content in files.items():
@@ -98,7 +95,7 @@ def _export(store: Store, folder: Path, verified: Mapping[str, Verification] | N
         for name, content in _sources(code).items():
             digests.setdefault(name, _put(folder, name, content))
     if digests.keys() != old.digests.keys():
-        write_json(folder / MANIFEST, sealed({FILES: dict(sorted(digests.items()))}))
+        write_json(folder / published.MANIFEST, sealed({FILES: dict(sorted(digests.items()))}))
     for path in folder.iterdir():
         if OWN.fullmatch(path.name) and path.name not in digests:
             with suppress(OSError):
@@ -138,24 +135,31 @@ def _put_levels(db: DuckDBPyConnection, levels: list[Verification]) -> None:
     import pyarrow as pa
 
     if levels:
-        put(db, {VERIFICATION: pa.Table.from_pylist([{**asdict(one), "level": str(one.level)} for one in levels])})
+        published.put(
+            db,
+            {
+                published.VERIFICATION: pa.Table.from_pylist(
+                    [{**asdict(one), "level": str(one.level)} for one in levels]
+                )
+            },
+        )
 
 
 def _is_exported(store: Store) -> bool:
-    return (store.results / MANIFEST).exists() and not (store.results / "runs").exists()
+    return (store.results / published.MANIFEST).exists() and not (store.results / "runs").exists()
 
 
 def _shard_files(db: DuckDBPyConnection, attempts: list[str], documents: Documents) -> dict[str, bytes]:
     import pyarrow as pa
 
-    contents = {table: parquet(rows) for table, rows in rows_of(db, attempts).items()}
-    levels = f"from {VERIFICATION} where attempt in (select unnest(?::varchar[])) order by attempt"
-    contents[VERIFICATION] = parquet(db.sql(levels, params=[attempts]).to_arrow_table())
+    contents = {table: published.parquet(rows) for table, rows in published.rows_of(db, attempts).items()}
+    levels = f"from {published.VERIFICATION} where attempt in (select unnest(?::varchar[])) order by attempt"
+    contents[published.VERIFICATION] = published.parquet(db.sql(levels, params=[attempts]).to_arrow_table())
     own = set(attempts)
     kept = sorted((attempt, file, text) for (attempt, file), text in documents.items() if attempt in own)
     names = ("attempt", "file", "content")
     columns = {name: pa.array([row[i] for row in kept], pa.string()) for i, name in enumerate(names)}
-    contents["document"] = parquet(pa.table(columns))
+    contents["document"] = published.parquet(pa.table(columns))
     total = hashlib.sha256(b"".join(hashlib.sha256(content).digest() for content in contents.values())).hexdigest()
     return {f"{table}-{total[:16]}.parquet": content for table, content in contents.items()}
 

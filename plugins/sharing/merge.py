@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from harness import Bench, DataError, Result
-from harness.reporting.tables import table
-from harness.system.text import count, harmless
+from harness.reporting import table
+from harness.system import count, harmless
 from plugins.sharing.merging import Merged
 from plugins.sharing.merging import merge as union
 

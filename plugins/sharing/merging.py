@@ -20,19 +20,25 @@ from typing import Any
 
 from harness import BenchError, DataError
 from harness.contracts import user_files
-from harness.results import verification
-from harness.results.ledger import rescored
-from harness.results.ledger.attempt import FILE_NAMES, NAME, RESULT, WORK, Attempt, checksum
-from harness.results.ledger.commit import PATIENCE, aside_path, move_aside, publish
-from harness.results.ledger.ledger import KEY, Ledger
-from harness.results.records import FINAL
-from harness.results.spec import KEY_VERSION, PARTS
-from harness.results.store import reader
-from harness.results.store.published import MANIFEST
-from harness.system.columns import Malformed
-from harness.system.files import read_json, regular, write_folder, write_whole
-from harness.system.locks import HeldError
-from harness.system.text import harmless
+from harness.results import (
+    FILE_NAMES,
+    FINAL,
+    KEY,
+    KEY_VERSION,
+    NAME,
+    PARTS,
+    RESULT,
+    WORK,
+    Attempt,
+    Ledger,
+    checksum,
+    commit,
+    published,
+    reader,
+    rescored,
+    verification,
+)
+from harness.system import columns, harmless, locks, read_json, regular, write_folder, write_whole
 
 BLOCK = 2**20
 OMITTED = {"draws.safetensors", "arrays.safetensors"}
@@ -99,7 +105,7 @@ def _opened(source: Path, here: Ledger) -> Ledger:
     there.check_version()
     if not source.is_dir():
         raise DataError("there is no such folder")
-    if (source / MANIFEST).exists() and not there.runs.is_dir():
+    if (source / published.MANIFEST).exists() and not there.runs.is_dir():
         raise DataError(
             "it is an exported folder, which has rows but not the files of attempts; to have the rows of both in "
             "one folder, export both to it: `bench export --out DIR` adds to what DIR has"
@@ -116,7 +122,7 @@ def _refusal(attempt: Attempt, key: str, here: Ledger, found: Merged) -> str:
     try:
         _merge(attempt, key, here, found)
         _keep_files(attempt, here)
-    except (BenchError, Malformed) as error:
+    except (BenchError, columns.Malformed) as error:
         return str(error)
     except OSError as error:
         if error.filename and Path(error.filename).is_relative_to(here.root):
@@ -171,9 +177,9 @@ def _merge(attempt: Attempt, key: str, here: Ledger, found: Merged) -> None:
         return
     files = _files(attempt, key)
     try:
-        with here.hold(key, PATIENCE):
+        with here.hold(key, commit.PATIENCE):
             _merge_held(attempt, own, key, files, found)
-    except HeldError as error:
+    except locks.HeldError as error:
         raise DataError("a worker writes to this run here; merge again when it has finished") from error
 
 
@@ -181,26 +187,26 @@ def _merge_held(attempt: Attempt, own: Attempt, key: str, files: Mapping[str, st
     """Merge one attempt into a run that this process holds, after another look at it."""
     result, mine = (_digest(folder.path / RESULT) for folder in (attempt, own))
     if not os.path.lexists(own.path / "spec.json"):
-        publish(own, _contents(attempt, files), copied=result is not None)
+        commit.publish(own, _contents(attempt, files), copied=result is not None)
         found.copied += 1
     elif result is not None and mine is not None and result != mine:
         counting, other = sorted((own, attempt), key=lambda one: _rank(one, copied=one is attempt or own.copied))
         found.conflicts[key, attempt.id] = _row(key, counting, other, "the attempt itself")
         if counting is own:
-            kept = aside_path(own, result, own.path.parents[3])
+            kept = commit.aside_path(own, result, own.path.parents[3])
             kept.parent.mkdir(exist_ok=True)
             if not kept.is_dir():
                 write_folder(kept, _contents(attempt, files))
         else:
-            move_aside(own, mine)
-            publish(own, _contents(attempt, files), copied=True)
+            commit.move_aside(own, mine)
+            commit.publish(own, _contents(attempt, files), copied=True)
         found.present += 1
     elif mine is None and (result is not None or attempt.last_step() > own.last_step()):
         whole = {name: b"".join(content) for name, content in _contents(attempt, files).items()}
-        publish(own, whole, copied=result is not None)
+        commit.publish(own, whole, copied=result is not None)
         found.completed += 1
     elif added := _added(attempt, own, files):
-        publish(own, _contents(attempt, added))
+        commit.publish(own, _contents(attempt, added))
         found.completed += 1
     else:
         found.present += 1

@@ -9,17 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import Bench, Result, UsageError
-from harness.cli import options
-from harness.contracts import user_files
-from harness.contracts.hook_validation import LONGEST, NAME
+from harness import Bench, Result, UsageError, options
+from harness.contracts import name_problem, user_files
 from harness.contracts.parameters import LONGEST_VALUE
-from harness.reporting.tables import table
-from harness.results.records import ELSEWHERE
-from harness.results.spec import Component, Origin
-from harness.runs.plan import RunRequest, data_files, expand, parse_seeds, parse_settings
-from harness.runs.plugin_metadata import task_facts
-from harness.runs.subprocess_call import call
+from harness.reporting import table
+from harness.results import ELSEWHERE, Component, Origin
+from harness.runs import RunRequest, call, data_files, expand, parse_seeds, parse_settings, task_facts
 
 SOURCE = hashlib.sha256(b"made elsewhere").hexdigest()
 STEPS = {"schedule": "constant", "schedule.step_size": "1", "run.burn_in": "0", "run.compile": "plain"}
@@ -60,8 +55,8 @@ def score(
     """
     from plugins.sharing.submission import TARGET, Declared, read
 
-    if not NAME.fullmatch(name) or len(name) > LONGEST:
-        raise UsageError(f"--name {name!r:.80} must match {NAME.pattern} and be at most {LONGEST} long")
+    if problem := name_problem(name):
+        raise UsageError(f"--name {problem}")
     if len(about) > LONGEST_VALUE:
         raise UsageError(f"--about has {len(about):,} characters; at most {LONGEST_VALUE:,} are allowed")
     if warmup > passes:

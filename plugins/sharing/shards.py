@@ -9,20 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import DataError, Level
-from harness.results.records import Verification, columns_of
-from harness.results.store import connection
-from harness.results.store.published import ALL_TABLES, FILE, MANIFEST, VERIFICATION, by_table, load, parquet, read_rows
-from harness.system.files import check_set, read_set
+from harness.results import Verification, columns_of, connection, published
+from harness.system import check_set, read_set
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-OWN = re.compile(rf"{FILE.pattern}|(document|plugin)-[0-9a-f]{{16}}\.parquet|source-[0-9a-f]{{64}}\.json")
+OWN = re.compile(rf"{published.FILE.pattern}|(document|plugin)-[0-9a-f]{{16}}\.parquet|source-[0-9a-f]{{64}}\.json")
 """Names of the files that an exported folder has beside its manifest. Earlier versions wrote the table `plugin`."""
 Documents = Mapping[tuple[str, str], str]
 """(attempt, file) -> text"""
 State = tuple[Any, ...]
-_OF_ATTEMPT = [name for name in ALL_TABLES if "attempt" in columns_of(name)]
+_OF_ATTEMPT = [name for name in published.ALL_TABLES if "attempt" in columns_of(name)]
 
 
 @dataclass(frozen=True)
@@ -46,14 +44,14 @@ class Shards:
         import pyarrow as pa
 
         try:
-            digests = check_set(folder, MANIFEST) or {}
+            digests = check_set(folder, published.MANIFEST) or {}
         except ValueError as error:
             raise DataError(f"{folder} is damaged: {error}; restore its files, or choose another folder") from error
         found = {}
         for name in (name for name in digests if name.startswith("attempt")):
             try:
-                (content,) = (read_set(folder, MANIFEST, {name}) or {}).values()
-                found[shard_of(name)] = set(read_rows(content, ["attempt"])["attempt"].to_pylist())
+                (content,) = (read_set(folder, published.MANIFEST, {name}) or {}).values()
+                found[shard_of(name)] = set(published.read_rows(content, ["attempt"])["attempt"].to_pylist())
             except (OSError, ValueError, KeyError, pa.ArrowException) as error:
                 raise DataError(f"{folder / name} cannot be read: {error}") from error
         return cls(folder, digests, found)
@@ -65,18 +63,18 @@ class Shards:
         known = set(map(str, Level))
         for shard in self.attempts:
             with connection.in_memory() as db:
-                for table, contents in by_table(self._files(shard)).items():
-                    load(db, table, contents, self.folder)
+                for table, contents in published.by_table(self._files(shard)).items():
+                    published.load(db, table, contents, self.folder)
                 for attempt, state in states_of(db).items():
                     states[attempt] = () if attempt in states else state  # if two shards have it, it is written again
-                for attempt, level, *more in db.execute(f"from {VERIFICATION}").fetchall():
+                for attempt, level, *more in db.execute(f"from {published.VERIFICATION}").fetchall():
                     if level in known:
                         levels[attempt] = Verification(attempt, Level(level), *more)
         return states, levels
 
     def _files(self, shard: str, prefix: str = "") -> dict[str, bytes]:
         names = {name for name in self.digests if shard_of(name) == shard and name.startswith(prefix)}
-        return read_set(self.folder, MANIFEST, names) or {}
+        return read_set(self.folder, published.MANIFEST, names) or {}
 
     def rows(self, attempts: set[str]) -> dict[str, list[bytes]]:
         """Return the rows of some attempts, and those of no attempt, as the contents of Parquet files by table."""
@@ -86,11 +84,11 @@ class Shards:
         chosen = pa.array(sorted(attempts), pa.string())
         found: dict[str, list[bytes]] = {}
         for shard in self._with(attempts):
-            for table, contents in by_table(self._files(shard)).items():
-                for rows in map(read_rows, contents):
+            for table, contents in published.by_table(self._files(shard)).items():
+                for rows in map(published.read_rows, contents):
                     if "attempt" in rows.column_names:
                         rows = rows.filter(compute.is_in(rows["attempt"], chosen))  # noqa: PLW2901
-                    found.setdefault(table, []).append(parquet(rows))
+                    found.setdefault(table, []).append(published.parquet(rows))
         return found
 
     def documents(self, attempts: set[str]) -> dict[tuple[str, str], str]:
@@ -130,7 +128,7 @@ def documents_of(files: Mapping[str, bytes]) -> dict[tuple[str, str], str]:
     for name, content in files.items():
         if name.startswith("document-"):
             try:
-                for row in read_rows(content).to_pylist():
+                for row in published.read_rows(content).to_pylist():
                     found[str(row["attempt"]), str(row["file"])] = str(row["content"])
             except (OSError, ValueError, pa.ArrowException, KeyError) as error:
                 raise DataError(f"{name} cannot be read: {error}") from error

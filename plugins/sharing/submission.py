@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import DataError, UsageError
-from harness.results.spec import MAX_CHAINS
+from harness.results import MAX_CHAINS
 
 Array = NDArray[np.float64]
 

@@ -15,18 +15,23 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from harness import DataError, Level, Published, Store
-from harness.results import verification
-from harness.results.ledger.attempt import NAME, Attempt
-from harness.results.ledger.ledger import KEY, Ledger
-from harness.results.records import TABLES, columns_of
-from harness.results.spec import KEY_VERSION
-from harness.results.store import connection, reader
+from harness.results import (
+    KEY,
+    KEY_VERSION,
+    NAME,
+    TABLES,
+    Attempt,
+    Ledger,
+    columns_of,
+    connection,
+    published,
+    reader,
+    verification,
+)
 from harness.results.store.changes import News
 from harness.results.store.ingest import ingest
-from harness.results.store.published import MANIFEST
-from harness.runs.source import hash_of, numbers_of
-from harness.system.columns import Malformed, dump
-from harness.system.files import SEAL, parse_json, read_json, read_set, seal_holds, write_folder, write_whole
+from harness.runs import hash_of, numbers_of
+from harness.system import SEAL, columns, parse_json, read_json, read_set, seal_holds, write_folder, write_whole
 from plugins.sharing.exporting import DOCUMENTS, export
 from plugins.sharing.shards import documents_of
 from plugins.upkeep.stale_metrics import truth_of
@@ -76,7 +81,7 @@ def opened(folder: Path) -> Iterator[Submitted]:
             exported, refused, notes = folder, {}, []
         store = Published(exported)
         store.refresh()
-        files = read_set(exported, MANIFEST) or {}
+        files = read_set(exported, published.MANIFEST) or {}
         found = Submitted(store, documents_of(files), refused=refused, notes=notes)
         _lay_out(found, Path(aside) / "records")
         for name, content in files.items():
@@ -121,7 +126,7 @@ def _lay_out(found: Submitted, folder: Path) -> None:
     for row in rows:
         try:
             records.append(_record(folder, row, texts.get(row["attempt"], {})))
-        except (Malformed, ValueError, RecursionError, OSError) as error:
+        except (columns.Malformed, ValueError, RecursionError, OSError) as error:
             found.refused.setdefault(row["attempt"], str(error))
         else:
             found.places[row["attempt"]] = Attempt(folder / row["path"])
@@ -154,23 +159,25 @@ def _record(folder: Path, row: Mapping[str, Any], files: dict[str, bytes]) -> re
     """Write the records of one attempt and read them; raise `Malformed` or `ValueError` if it is not complete."""
     name, key = row["attempt"], row["run_key"]
     if not NAME.fullmatch(name) or not KEY.fullmatch(key) or row["path"] != f"runs/{key[:2]}/{key}/{name}":
-        raise Malformed("its row names another attempt, run or place")
+        raise columns.Malformed("its row names another attempt, run or place")
     if "spec.json" not in files:
-        raise Malformed("its spec.json is missing")
+        raise columns.Malformed("its spec.json is missing")
     spec = parse_json(files["spec.json"])
     if spec.get("key_version") != KEY_VERSION:
-        raise Malformed(f"spec.json has key version {spec.get('key_version')!r:.20}; this version knows {KEY_VERSION}")
+        raise columns.Malformed(
+            f"spec.json has key version {spec.get('key_version')!r:.20}; this version knows {KEY_VERSION}"
+        )
     if what := verification.spec_damage(spec, key):
-        raise Malformed(f"spec.json {what}")
+        raise columns.Malformed(f"spec.json {what}")
     environment = {}
     if row["document"]:
         document = {"code": parse_json(row["code"].encode()), **parse_json(row["document"].encode())}
-        environment["environment.json"] = dump(document).encode()
+        environment["environment.json"] = columns.dump(document).encode()
     (folder / row["path"]).parent.mkdir(parents=True, exist_ok=True)
     write_folder(folder / row["path"], files | environment)
     record = reader.read(folder, row["path"], curves=False)
     if record.notes:
-        raise Malformed(record.notes[0])
+        raise columns.Malformed(record.notes[0])
     return record
 
 
@@ -206,7 +213,7 @@ def refuse_known(found: Submitted, board: Path, levels: Mapping[str, Level] | No
 
     levels    those found for the submitted attempts; if None, the best that a replay could give is assumed
     """
-    files = read_set(board, MANIFEST) if (board / MANIFEST).exists() else None
+    files = read_set(board, published.MANIFEST) if (board / published.MANIFEST).exists() else None
     if not files:
         return
     there, here = (

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness import Bench, Level, Result, UsageError
-from harness.cli import options
+from harness import Bench, Level, Result, UsageError, options
 from harness.contracts import user_files
-from harness.reporting.tables import table
-from harness.results.ledger.heartbeats import ranges
-from harness.results.records import Verification
-from harness.system.text import count, harmless
+from harness.reporting import table
+from harness.results import Verification, ranges
+from harness.system import count, harmless
 
 if TYPE_CHECKING:
     from plugins.sharing.verifying import Verdict

@@ -25,18 +25,9 @@ from numpy.typing import NDArray
 from harness import BenchError, Level, Registry, RunError, statistics
 from harness.contracts import plugin_process
 from harness.reporting.commands import asked
-from harness.results.environment import gpus
-from harness.results.ledger import rescored
-from harness.results.ledger.attempt import Attempt
-from harness.results.records import ELSEWHERE, FINAL, Status, Verification
-from harness.results.spec import RunSpec
-from harness.results.store import reader
-from harness.results.store.reader import Record
-from harness.runs import studies
-from harness.runs.job import Job
-from harness.runs.plan import RunRequest, expand
-from harness.runs.subprocess_call import EndedError, call
-from harness.system.files import read_json
+from harness.results import ELSEWHERE, FINAL, Attempt, RunSpec, Status, Verification, environment, reader, rescored
+from harness.runs import EndedError, Job, RunRequest, call, expand, studies
+from harness.system import read_json
 from plugins.sharing.submission import TARGET
 from plugins.sharing.submitted import Submitted
 from plugins.upkeep import replaying as replay
@@ -96,7 +87,7 @@ class Verdict:
 class Repeated:
     """A run that was repeated here: its record, and the first difference of its bits ("" if they are equal)."""
 
-    record: Record
+    record: reader.Record
     difference: str
 
 
@@ -247,7 +238,7 @@ class Verifier:
                 said = f"method ({one.method}), budget ({one.budget}) and settings"
                 raise RunError(f"what its record says of {said} gives another run")
 
-    def _differing_curves(self, attempt: Attempt, record: Record) -> str:
+    def _differing_curves(self, attempt: Attempt, record: reader.Record) -> str:
         """Return the first curve of the submission that differs from the repeated run; "" if there is none."""
         own = self._curves([attempt.id])
         here = {curve.name: curve for curve in record.curves}
@@ -341,7 +332,7 @@ def _device(spec: RunSpec) -> str:
     """Return the device on which to repeat a run; raise `RunError` if it needs a GPU and this machine has none."""
     if spec.execution.device == "cpu":
         return "cpu"
-    if not (found := gpus()):
+    if not (found := environment.gpus()):
         raise RunError("it was made on a GPU, and this machine has none; a machine that has one can repeat its runs")
     return found[0]
 
@@ -377,7 +368,7 @@ def _check_described(seed: int, reported: Sequence[Row], measured: Sequence[Row]
                 raise Contradiction(f"metric {name} of seed {seed} has {what} {said}")
 
 
-def _numbers(record: Record) -> dict[str, float | None]:
+def _numbers(record: reader.Record) -> dict[str, float | None]:
     """Return the metrics and curves of a repeated run as numbers by name."""
     curves = {_of_curve(curve.name): _size(curve.y) for curve in record.curves}
     return {row["name"]: row["value"] for row in record.rows["metric"]} | curves

@@ -27,10 +27,8 @@ from harness import (
     diagnostics,
     quantile_levels,
 )
-from harness.contracts.plugin_errors import plugin_code
-from harness.runs.job import Job, prepare
-from harness.runs.plugin_metadata import instance
-from harness.runs.truths import GRADIENTS_ONLY
+from harness.contracts import plugin_code
+from harness.runs import Job, instance, prepare, truths
 from plugins.truths import tempering
 from plugins.truths.function_reference import compute_functions
 from plugins.truths.reference import hmc_draws, truth_record
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Observer
-    from harness.runs.subprocess_call import Send
+    from harness.runs import Send
 
     Array = NDArray[np.float64]
 
@@ -111,7 +109,7 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
     known = task.truth() or task.function_reference()
     if known is not None and not (isinstance(known, Reference) and known.refused):
         raise UsageError(f"{name} states its truth itself ({known.how}); nothing was computed")
-    for setting, kind in zip(GRADIENTS_ONLY, (DataTask, DensityTask), strict=True):
+    for setting, kind in zip(truths.GRADIENTS_ONLY, (DataTask, DensityTask), strict=True):
         if setting in spec.task.params and not isinstance(task, kind):
             raise UsageError(
                 f"{name} is no harness.{kind.__name__}, of which alone task.{setting} is known to leave the target "

@@ -11,9 +11,8 @@ import numpy as np
 import torch
 
 from harness import Problem, RunError, Streams, diagnostics
-from harness.results.spec import ENGINE
-from harness.runs.plugin_metadata import instance
-from harness.runs.truths import FUNCTIONS
+from harness.results import ENGINE
+from harness.runs import instance, truths
 from plugins.truths.reference import SEED, hmc_draws
 
 if TYPE_CHECKING:
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Observer, Task
-    from harness.results.spec import RunSpec
-    from harness.runs.subprocess_call import Send
+    from harness.results import RunSpec
+    from harness.runs import Send
 
     Array = NDArray[np.float64]
 
@@ -98,7 +97,7 @@ def compute_functions(spec: RunSpec, task: Task, draws: int, send: Send) -> dict
         raise RunError(f"{name}: its functions are not finite at some draws; nothing was stored")
     accepted = (theta[1:] != theta[:-1]).any(axis=2).mean(axis=0)
     return {
-        FUNCTIONS: found.shape[2],
+        truths.FUNCTIONS: found.shape[2],
         "command": f"bench truth {name} --draws {draws}",
         "sampler": {"name": "hmc", **SAMPLER, "warm_start": {"name": "adam", **WARM}},
         "engine": ENGINE,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness import RunError, Streams, Truth, diagnostics
-from harness.results.spec import ENGINE
+from harness.results import ENGINE
 from plugins.schedules.constant import Constant
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def hmc_draws(task: Task, sampler: Sampler, step_size: float, *, chains: int, bu
     """
     import torch
 
+    from harness.engine import Loop
     from harness.engine.gaussian import Recorder
-    from harness.engine.loop import Loop
 
     torch.set_num_threads(1)
     schedule = Constant(step_size=step_size, temperature=1.0)

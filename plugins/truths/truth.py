@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness import Bench, Result, RunError, UsageError
-from harness.cli import options
-from harness.reporting.tables import table
+from harness import Bench, Result, RunError, UsageError, options
+from harness.reporting import table
 
 if TYPE_CHECKING:
     from harness import Reference
@@ -47,11 +46,8 @@ def truth(
     """
     from harness import Reference
     from harness.contracts import user_files
-    from harness.runs import truths
-    from harness.runs.plan import RunRequest, data_files, expand, parse_settings
-    from harness.runs.plugin_metadata import task_facts
-    from harness.runs.subprocess_call import call
-    from harness.system.files import sealed, write_json
+    from harness.runs import RunRequest, call, data_files, expand, parse_settings, task_facts, truths
+    from harness.system import sealed, write_json
 
     registry, given = bench.registry, parse_settings(settings or [], "--set")
     if other := [name for name in given if not name.startswith("task.")]:

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.results.records import Status
-from harness.results.spec import ENGINE, PARTS, RunSpec
-from harness.runs.studies import FORMAT, Place, read
-from harness.system.files import alone, write_whole
+from harness.results import ENGINE, PARTS, RunSpec, Status
+from harness.runs import studies
+from harness.system import alone, write_whole
 from plugins.tuning.objective import Objective
 from plugins.tuning.search import Search
 
@@ -50,10 +49,10 @@ def sources(spec: RunSpec) -> dict[str, str]:
     return {part: getattr(spec, part).source for part in PARTS}
 
 
-def add(file: Path, found: Mapping[Place, Mapping[str, Any]]) -> None:
+def add(file: Path, found: Mapping[studies.Place, Mapping[str, Any]]) -> None:
     """Add records to a study's file, in place of earlier records of the same pairs."""
     file.parent.mkdir(exist_ok=True)
     with alone(file.parent):
-        records = {**(read(file) if file.is_file() else {}), **found}
+        records = {**(studies.read(file) if file.is_file() else {}), **found}
         lines = ",\n".join(json.dumps(records[place], allow_nan=False) for place in sorted(records))
-        write_whole(file, f'{{"format": {FORMAT}, "tuned": [\n{lines}\n]}}\n'.encode())
+        write_whole(file, f'{{"format": {studies.FORMAT}, "tuned": [\n{lines}\n]}}\n'.encode())

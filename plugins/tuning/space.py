@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness import Registry, UsageError, suggestions
-from harness.contracts.parameters import Field, check
-from harness.runs import plugin_metadata
-from harness.runs.settings import Pair, resolve
+from harness.contracts import Field, check
+from harness.runs import Pair, plugin_metadata, resolve
 
 DIGITS = 3
 """Significant digits of the values that are tried: records stay readable, and a grid this fine misses nothing."""

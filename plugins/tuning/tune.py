@@ -10,15 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import TUNING_SEED, Bench, Column, Result, Table, UsageError, number
-from harness.cli import options
-from harness.results.records import Status
-from harness.results.spec import MAX_CHAINS
-from harness.runs import studies
-from harness.runs.plan import Planned, RunRequest, parse_settings, plan
-from harness.runs.plugin_metadata import task_facts
-from harness.runs.settings import find_pair
-from harness.system.text import count
+from harness import TUNING_SEED, Bench, Column, Result, Table, UsageError, number, options
+from harness.results import MAX_CHAINS, Status
+from harness.runs import Planned, RunRequest, find_pair, parse_settings, plan, studies, task_facts
+from harness.system import count
 from plugins.tuning.objective import objective
 from plugins.tuning.record import add, record, sources
 from plugins.tuning.search import TOGETHER, Search, check_installed

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.system.files import read_bytes
+from harness.system import read_bytes
 
 FILES = ("draws.safetensors", "curves.safetensors", "arrays.safetensors")
 FIELDS = (

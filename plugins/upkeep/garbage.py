@@ -23,18 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import RunError
-from harness.contracts.user_files import FOLDER as FILES
-from harness.contracts.user_files import named_in
+from harness.contracts import user_files
 from harness.reporting.scoring.cache import FOLDER as FIGURES
-from harness.results.ledger import rescored
-from harness.results.ledger.attempt import FILE_NAMES, NAME, WORK
-from harness.results.ledger.commit import settle
-from harness.results.ledger.ledger import KEY, TRASH, Ledger
+from harness.results import FILE_NAMES, FINAL, KEY, NAME, PARTS, RESUMABLE, WORK, Ledger, Status, commit, rescored
+from harness.results.ledger.ledger import TRASH
 from harness.results.ledger.temporary import TEMPORARY
-from harness.results.records import FINAL, RESUMABLE, Status
-from harness.results.spec import PARTS
-from harness.system.files import ENDING, is_abandoned, read_json
-from harness.system.locks import held, lock_file
+from harness.system import is_abandoned, locks, read_json
+from harness.system.files import ENDING
 
 LOCK_TIMEOUT_SECONDS = 1.0
 _IN_ATTEMPT = re.compile(rf"{FILE_NAMES}|\.({FILE_NAMES})\.{ENDING}")
@@ -81,13 +76,13 @@ def remove(ledger: Ledger, found: Sequence[Garbage], *, failed: bool = False) ->
     for key, paths in by_run.items():
         try:
             with ledger.hold(key, LOCK_TIMEOUT_SECONDS):
-                settle(ledger.folder(key))
+                commit.settle(ledger.folder(key))
                 now = [item for item in _of_run(ledger, key, failed=failed) if item.path in paths]
                 _delete(ledger.root, now, gone, notes)
         except RunError as error:
             notes.append(f"left alone: run {error}")
     for item in (item for item in found if item.path.suffix == ".lock"):
-        with suppress(RunError), lock_file(item.path, 0):
+        with suppress(RunError), locks.lock_file(item.path, 0):
             gone.append(item)
     trash = [item for item in found if item.path.name == TRASH]
     rest = [item for item in found if not item.run and item.path.suffix != ".lock" and item not in trash]
@@ -150,9 +145,9 @@ def _of_locks(ledger: Ledger) -> Iterator[Garbage]:
     """Yield lock files that no process holds, and progress files of workers that have ended."""
     for name, size in _ordinary(ledger.root, "locks"):
         path = ledger.locks / name
-        if _LOCK.fullmatch(name) and not held(path):
+        if _LOCK.fullmatch(name) and not locks.held(path):
             yield Garbage(path, size, "a lock that no process holds")
-        elif _NOTICE.fullmatch(name) and not held(path.with_suffix(".lock")):
+        elif _NOTICE.fullmatch(name) and not locks.held(path.with_suffix(".lock")):
             yield Garbage(path, size, "the progress file of a worker that has ended")
 
 
@@ -167,18 +162,18 @@ def _of_figures(ledger: Ledger) -> Iterator[Garbage]:
 
 def _of_files(ledger: Ledger) -> Iterator[Garbage]:
     """Yield copies of the user's files that no run here names."""
-    if any((ledger.root / "jobs").glob("*.json")) or any(held(path) for path in ledger.locks.glob("*.lock")):
+    if any((ledger.root / "jobs").glob("*.json")) or any(locks.held(path) for path in ledger.locks.glob("*.lock")):
         return  # a run that is under way may need a file before it has an attempt here
-    copies = {name: size for name, size in _ordinary(ledger.root, FILES) if KEY.fullmatch(name)}
+    copies = {name: size for name, size in _ordinary(ledger.root, user_files.FOLDER) if KEY.fullmatch(name)}
     for key in ledger.all_keys() if copies else ():
         for attempt in ledger.attempts(key):
             spec = read_json(attempt.path / "spec.json") or {}
             for params in (spec[part].get("params") for part in PARTS if isinstance(spec.get(part), dict)):
-                for file in named_in(params) if isinstance(params, dict) else ():
+                for file in user_files.named_in(params) if isinstance(params, dict) else ():
                     copies.pop(file.partition(":")[2], None)
     for name, size in copies.items():
-        if is_abandoned(ledger.root / FILES / name):  # a command that has just begun makes its runs later
-            yield Garbage(ledger.root / FILES / name, size, "a file of the user that no run names")
+        if is_abandoned(ledger.root / user_files.FOLDER / name):  # a command that has just begun makes its runs later
+            yield Garbage(ledger.root / user_files.FOLDER / name, size, "a file of the user that no run names")
 
 
 def _of_jobs(ledger: Ledger) -> Iterator[Garbage]:

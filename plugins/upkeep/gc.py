@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from harness import Bench, DataError, Result, Store
-from harness.reporting.tables import table
-from harness.results.ledger.ledger import TRASH, Ledger
-from harness.system.locks import lock_file
-from harness.system.text import count
+from harness.reporting import table
+from harness.results import Ledger
+from harness.results.ledger.ledger import TRASH
+from harness.system import count, locks
 from plugins.upkeep import garbage
 
 
@@ -39,7 +39,7 @@ def gc(
         if ledger.locks.is_symlink():
             raise DataError(f"{ledger.locks} is a link, and nothing is deleted through a link; replace it by a folder")
         ledger.locks.mkdir(exist_ok=True)
-        with lock_file(ledger.lock("gc"), garbage.LOCK_TIMEOUT_SECONDS):
+        with locks.lock_file(ledger.lock("gc"), garbage.LOCK_TIMEOUT_SECONDS):
             found, notes = garbage.remove(ledger, found, failed=failed)
             notes += _forget(bench, ledger)
     rows = [{"path": str(item.path.relative_to(ledger.root)), "bytes": item.bytes, "why": item.why} for item in found]

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable
 
 from harness import DataError, UsageError
-from harness.results.ledger.attempt import NAME, RESULT, Attempt
-from harness.results.ledger.ledger import Ledger
-from harness.system.files import read_json
+from harness.results import NAME, RESULT, Attempt, Ledger
+from harness.system import read_json
 
 KEY = re.compile(r"[0-9a-fA-F]{6,64}")
 SHOWN = 5

@@ -8,8 +8,8 @@ import typer
 
 from harness import Bench, Result, Table
 from harness.application.progress import Progress
-from harness.reporting.tables import table
-from harness.results.records import Status
+from harness.reporting import table
+from harness.results import Status
 from plugins.upkeep import replaying as replays
 from plugins.upkeep.lookup import concluded_attempt
 from plugins.upkeep.replaying import Replay

@@ -9,17 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from harness import DataError, DataFile, Registry, UsageError
-from harness.contracts.data import checksum as data_checksum
+from harness.contracts import data
+from harness.results import Attempt, RunSpec, checksum
 from harness.results import spec as specs
-from harness.results.ledger.attempt import Attempt, checksum
-from harness.results.spec import RunSpec
-from harness.runs import truths
-from harness.runs.job import Job
+from harness.runs import Job, call, data_files, task_facts, truths
 from harness.runs.local import Listener
-from harness.runs.plan import data_files
-from harness.runs.plugin_metadata import task_facts
-from harness.runs.subprocess_call import call
-from harness.system.files import SEAL, read_json
+from harness.system import SEAL, read_json
 from plugins.sharing.submission import TARGET
 from plugins.upkeep.bitwise import FILES, Difference, differing_arrays, differing_results
 from plugins.upkeep.stored_spec import code, installed, offer, recorded_spec
@@ -97,7 +92,7 @@ def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> ReplayRequ
     sampler, schedule, task = (installed(offers[kind], getattr(spec, kind)) for kind in KINDS)
     now = replace(spec, sampler=sampler, schedule=schedule, task=task)
     files = data_files(task_facts(offers["task"], task.params))
-    changes = _changes(record, spec, now, data_checksum(files))
+    changes = _changes(record, spec, now, data.checksum(files))
     truth = truths.read(attempt.path.parents[3], now) if stored.get("truth") else None
     if truth is not None and truth[SEAL] != stored["truth"]:
         changes.append(f"the truth of task {task.name} was computed again")

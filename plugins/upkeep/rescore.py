@@ -8,13 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import Bench, DataError, Result, Store, UsageError, suggestions
-from harness.cli.options import TASKS, OnlyMethods
-from harness.reporting.tables import table
-from harness.results.ledger.ledger import Ledger
-from harness.runs.subprocess_call import call
-from harness.system.text import count
-from harness.system.text import words as split
+from harness import Bench, DataError, Result, Store, UsageError, options, suggestions
+from harness.reporting import table
+from harness.results import Ledger
+from harness.runs import call
+from harness.system import count
+from harness.system import words as split
 from plugins.upkeep.stale_metrics import Found, outdated
 
 Row = dict[str, Any]
@@ -23,8 +22,10 @@ COLUMNS = ["run", "method", "task", "seed", "metric", "version", "before", "afte
 
 def rescore(
     bench: Bench,
-    task: Annotated[list[str] | None, typer.Option(help="Only these tasks, a,b,c.", autocompletion=TASKS)] = None,
-    sampler: OnlyMethods = None,
+    task: Annotated[
+        list[str] | None, typer.Option(help="Only these tasks, a,b,c.", autocompletion=options.TASKS)
+    ] = None,
+    sampler: options.OnlyMethods = None,
     metric: Annotated[
         list[str] | None, typer.Option(help="Compute these, a,b,c; default: new ones and those of an older version.")
     ] = None,

@@ -17,21 +17,9 @@ from numpy.typing import NDArray
 
 from harness import BenchError, Cost, Outcome, RunError, Sampler, Streams, Task, locate
 from harness.contracts import plugin_process
-from harness.results import environment
-from harness.results.ledger import rescored
-from harness.results.ledger.attempt import Attempt, checksum
-from harness.results.ledger.commit import PATIENCE
-from harness.results.ledger.ledger import Ledger
-from harness.results.records import Status
-from harness.results.spec import RunSpec
-from harness.runs import truths
-from harness.runs.failure import DiskError, writing
-from harness.runs.job import Job, prepare
-from harness.runs.plugin_metadata import instance
-from harness.runs.session import curve_arrays, metric_values
-from harness.runs.subprocess_call import Send
-from harness.system.columns import document
-from harness.system.files import read_bytes
+from harness.results import Attempt, Ledger, RunSpec, Status, checksum, commit, environment, rescored
+from harness.runs import DiskError, Job, Send, curve_arrays, instance, metric_values, prepare, truths, writing
+from harness.system import columns, read_bytes
 from plugins.upkeep.stale_metrics import truth_of
 
 DRAWS = "draws.safetensors"
@@ -84,7 +72,7 @@ def _one(item: Asked, code: Mapping[str, Any], results: Path) -> dict[str, Any]:
     task = truths.task_with_truth(results, item.spec)
     outcome = _measure(item.spec, task, result, _draws(attempt, result))
     ledger = Ledger(item.path.parents[3])
-    with ledger.hold(item.path.parent.name, PATIENCE) if item.write else nullcontext():
+    with ledger.hold(item.path.parent.name, commit.PATIENCE) if item.write else nullcontext():
         return _replaced(item, attempt, result, task, outcome, code)
 
 
@@ -95,7 +83,7 @@ def _replaced(
     newer, _ = rescored.read(item.path)
     before = {record["name"]: record for record in (newer or result)["metrics"]}
     after = dict(before)
-    measured = [*map(document, metric_values(task, outcome.metrics))]
+    measured = [*map(columns.document, metric_values(task, outcome.metrics))]
     for record in measured:
         name = record["name"]
         after[name] = record if name in item.metrics or name not in before else before[name]

@@ -7,13 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness import BenchError, Registry, Store, UsageError, suggestions
-from harness.results.ledger import rescored
-from harness.results.ledger.attempt import Attempt
-from harness.results.records import Status
-from harness.results.spec import RunSpec
-from harness.runs import truths
-from harness.runs.plugin_metadata import task_facts
-from harness.system.files import SEAL
+from harness.results import Attempt, RunSpec, Status, rescored
+from harness.runs import task_facts, truths
+from harness.system import SEAL
 from plugins.upkeep.stored_spec import installed, offer, recorded_spec
 
 KINDS = ("sampler", "schedule", "task")

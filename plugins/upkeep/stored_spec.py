@@ -6,14 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from harness import DataError, Info, PluginError, Registry
-from harness.contracts.entry_points import HARNESS
-from harness.contracts.registry import Offer
+from harness.contracts import HARNESS, Offer
+from harness.results import Attempt, Component, RunSpec, provenance
 from harness.results import spec as specs
-from harness.results.ledger.attempt import Attempt
-from harness.results.provenance import digest
-from harness.results.spec import Component, RunSpec
-from harness.runs.source import source_hash
-from harness.system.files import read_json
+from harness.runs import source_hash
+from harness.system import read_json
 
 
 def recorded_spec(attempt: Attempt) -> RunSpec:
@@ -65,7 +62,7 @@ def other_code(attempt: Attempt) -> str:
     if engine != specs.ENGINE:
         return f"the row was made by engine {engine}, and here is engine {specs.ENGINE}"
     entry = _recorded_code(attempt).get(HARNESS, {})
-    here = str(digest(HARNESS))
+    here = str(provenance.digest(HARNESS))
     if entry.get("digest") == here and not entry.get("before"):
         return ""
     there = str(entry.get("digest") or "not recorded")[:12]

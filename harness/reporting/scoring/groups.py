@@ -158,6 +158,12 @@ class Group:
         """The runs that ended with an error of the code or the machine. They may be run again."""
         return self.runs.of(lambda status: status not in FINAL)
 
+    def differs_in_code(self, other: Group) -> bool:
+        """Return whether two groups are in different fields only because of the task's code or data."""
+        a, b = self, other
+        bare = [replace(g, settings={n: v for n, v in g.settings.items() if not n.startswith("task ")}) for g in (a, b)]
+        return field_of(a) != field_of(b) and field_of(bare[0]) == field_of(bare[1])
+
     def metrics(self) -> dict[str, Value]:
         """Return the description of each metric of the runs (unit, direction, newest version), primary ones first."""
         return dict(self._metrics)
@@ -182,12 +188,6 @@ def field_of(group: Group) -> FieldKey:
     task = {name: value for name, value in group.settings.items() if name.startswith(("task.", "task "))}
     settings = json.dumps(task, sort_keys=True)
     return group.task, group.task_version, group.protocol, group.chains, group.budget, settings
-
-
-def differ_in_code(a: Group, b: Group) -> bool:
-    """Return whether two groups are in different fields only because of the task's code or data."""
-    bare = [replace(g, settings={n: v for n, v in g.settings.items() if not n.startswith("task ")}) for g in (a, b)]
-    return field_of(a) != field_of(b) and field_of(bare[0]) == field_of(bare[1])
 
 
 def fields(groups: Iterable[Group]) -> list[list[Group]]:

@@ -14,7 +14,17 @@ from harness.analysis.statistics import t_multiplier
 from harness.contracts.parameters import suggestions
 from harness.reporting.report import Request
 from harness.reporting.scoring import accuracy, cache
-from harness.reporting.scoring.accuracy import ESS_MSE, GATE_METRICS, MARGINAL, NO_RECORD, UNGATED, Accuracy
+from harness.reporting.scoring.accuracy import (
+    ESS_MSE,
+    GATE_METRICS,
+    JOINT,
+    LOW_ERROR,
+    MARGINAL,
+    NO_RECORD,
+    OVER_SEEDS,
+    UNGATED,
+    Accuracy,
+)
 from harness.reporting.scoring.compare import CURVES_OF, Comparison, compare
 from harness.reporting.scoring.estimates import Cost, Estimate, derived, metric_estimate, rows_by_seed
 from harness.reporting.scoring.groups import Curve, Group, Run, fields
@@ -53,6 +63,11 @@ class FieldScore:
         self._derived: dict[str, tuple[str, str, Cost]] = {}
         self._estimates: dict[tuple[str, str], Estimate | None] = {}
         self._standings: dict[str, dict[str, RankStatus]] = {}
+
+    @property
+    def compared_by_default(self) -> list[str]:
+        """The metrics by which two rows are compared: where the truth is known its errors, and the primary metric."""
+        return list(dict.fromkeys([*([JOINT, LOW_ERROR] if self.truth_known else []), self.primary]))
 
     @property
     def _accuracy(self) -> Mapping[str, Accuracy]:
@@ -259,8 +274,12 @@ def _parts(groups: Iterable[Group]) -> Iterator[list[Group]]:
         yield part
 
 
-def check_metric(scores: Sequence[FieldScore], metric: str) -> None:
-    """Raise `UsageError` with near matches if no field has the metric."""
+def check_metric(scores: Sequence[FieldScore], metric: str, *, by_seed: bool = False) -> None:
+    """Raise `UsageError` with near matches if no field has the metric, or if it is to be compared `by_seed` and is of
+    all seeds together.
+    """
     known = {name for score in scores for name in score.metrics}
     if scores and metric not in known:
         raise UsageError(f"unknown metric {metric!r}{suggestions(metric, known)}")
+    if by_seed and metric in (*OVER_SEEDS, *GATE_METRICS):
+        raise UsageError(f"{metric} is not compared by seed: it is of all chains and seeds together; see the report")

@@ -40,6 +40,7 @@ DRAWN = "drawn"
 _CHECKPOINT, _BEFORE = "checkpoint.safetensors", "checkpoint-before.safetensors"
 _DRAWS = "draws.part"
 RESULT = "result.json"
+"""The file that makes an attempt final."""
 WORK = (_DRAWS, _BEFORE, _CHECKPOINT)
 """The files from which a worker resumes, in the order in which they are moved to another attempt."""
 _RECORDS = ("environment.json", "spec.json")

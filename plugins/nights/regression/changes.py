@@ -9,7 +9,7 @@ from typing import Any
 
 from harness import Comparison, compare_values, judge, statistics
 from harness.reporting.scoring.compare import FEWEST, Scale
-from harness.results.records import RESUMABLE, Status
+from harness.results import RESUMABLE, Status
 from plugins.nights.regression.night import MetricValues, Night, Row
 
 ROUNDING = 1e-6

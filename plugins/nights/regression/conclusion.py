@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import Bench, PluginError, Result, Store
-from harness.results.records import Status
+from harness.results import Status
 from harness.system.text import plain
 from plugins.nights.regression import tables
 from plugins.nights.regression.changes import Change, changes, flat, settled

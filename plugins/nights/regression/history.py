@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from harness.results.ledger.attempt import now
-from harness.system.files import read_json, sweep, write_json
+from harness.results import now
+from harness.system import read_json, sweep, write_json
 from plugins.nights.regression.night import Night, from_json
 
 FOLDER = "nights"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness.results.records import Status
+from harness.results import Status
 
 FORMAT = 1
 

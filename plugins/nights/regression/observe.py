@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness import Store, UsageError
-from harness.results.spec import RunSpec
-from harness.runs.plan import Planned, RunRequest
+from harness.results import RunSpec
+from harness.runs import Planned, RunRequest
 from plugins.nights.regression.night import MetricValues, Night, Row
 
 _METRICS = """

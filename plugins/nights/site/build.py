@@ -10,11 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness import BenchError, Info, PluginError, Registry, Store, Table
-from harness.contracts.entry_points import HARNESS
-from harness.contracts.registry import KINDS, Offer
-from harness.results.environment import requirements
-from harness.results.provenance import package_hash
-from harness.runs.source import content_hash
+from harness.contracts import HARNESS, KINDS, Offer
+from harness.results import environment, provenance
+from harness.runs import content_hash
 from plugins.nights.site import folder, gather, reports
 from plugins.nights.site.contents import contents
 from plugins.nights.site.model import Series, Site, Suite
@@ -76,8 +74,11 @@ def made_from(site: Site, chosen: Sequence[str], lines: Sequence[Timeline], stor
     ]
     offers = [offer for kind in KINDS for offer in registry.offers(kind)]
     distributions = sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged} | {HARNESS})
-    code = [[repr(offer), _source(offer)] for offer in offers], [package_hash(name) for name in distributions]
-    versions = [platform.python_version(), requirements(tuple(distributions))]
+    code = (
+        [[repr(offer), _source(offer)] for offer in offers],
+        [provenance.package_hash(name) for name in distributions],
+    )
+    versions = [platform.python_version(), environment.requirements(tuple(distributions))]
     nights = [[line.suite, line.digests] for line in lines]
     parts = [night, nights, store.fingerprint(), chosen, code, versions]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -11,8 +11,8 @@ from typing import Any
 
 import harness
 from harness import Group
-from harness.contracts.entry_points import HARNESS
-from harness.reporting.scoring.labels import is_hash
+from harness.contracts import HARNESS
+from harness.reporting import is_hash
 
 MOST_LINES = 400
 """Most lines of a diff on a page."""

@@ -17,8 +17,8 @@ from markupsafe import escape
 
 from harness import BenchError, Column, Figure, Table, number, render
 from harness.reporting.rendering import FORMATS, SUFFIXES, figures, web
+from harness.system import count, harmless
 from harness.system.streams import say
-from harness.system.text import count, harmless
 from plugins.nights.site import charts
 from plugins.nights.site.folder import INDEX
 from plugins.nights.site.model import Field, Row, Section, Site

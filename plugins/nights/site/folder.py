@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness import UsageError, write_set
-from harness.system.files import FILES, alone, placed_set, read_json
+from harness.system import FILES, alone, placed_set, read_json
 
 MANIFEST = "site.json"
 STALE = "stale"

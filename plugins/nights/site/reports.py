@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from harness import Registry, Request, Store
-from harness.reporting.requests import find_report
+from harness.reporting import find_report
 from plugins.nights.site.contents import described, progress
 from plugins.nights.site.model import Section
 

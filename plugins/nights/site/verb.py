@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from harness import Bench, PluginError, Result
-from harness.system.text import words
+from harness.system import words
 from plugins.nights.regression import history
 from plugins.nights.site import folder, reports
 from plugins.nights.site.build import about, made_from, publish

@@ -47,7 +47,7 @@ def one_step(sampler: Any) -> None:
 
     import torch
 
-    from harness.engine.linear import ScriptedNoise
+    from harness.engine import ScriptedNoise
 
     theta, u, alpha, V, xi, h, T, g = 0.7, 0.05, 0.2, 0.4, -0.6, 0.01, 1.5, 1.1
 

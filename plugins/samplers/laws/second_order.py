@@ -28,7 +28,7 @@ class SGFSLaw(SamplerLaw):
         import numpy as np
         import torch
 
-        from harness.engine.linear import ScriptedNoise
+        from harness.engine import ScriptedNoise
 
         rng = np.random.default_rng(0)
         scores, g, xi, theta = (rng.standard_normal(size) for size in ((5, 2), 2, 2, 2))
@@ -67,7 +67,7 @@ class SQNLMCLaw(SamplerLaw):
         """Before there are pairs H = 1 / b, after them 1 / lambda; at T > 0 the noise has the variance 2 h T H."""
         import torch
 
-        from harness.engine.linear import ScriptedNoise
+        from harness.engine import ScriptedNoise
 
         curvature, h, T, M = 0.7 * sampler.b, 0.2, 1.3, sampler.memory
 

@@ -12,7 +12,7 @@ from fabricated import result
 from specs import made
 
 from harness.reporting.report import Request
-from harness.reporting.scoring.groups import differ_in_code, field_of, fields
+from harness.reporting.scoring.groups import field_of, fields
 from harness.reporting.scoring.labels import labels, title
 from harness.reporting.scoring.loading import load_groups
 from harness.results import environment
@@ -164,7 +164,7 @@ def test_what_is_current_is_what_is_installed_else_what_was_run_last(tmp_path):
     store.refresh()
     for known, current in ((registry(), installed), (None, "e" * 64)):
         a, b = load_groups(store, Request(registry=known))
-        assert differ_in_code(a, b)
+        assert a.differs_in_code(b)
         assert [g.settings["task source"] for g in (a, b) if g.task_code.current] == [current]
         assert {g.task_code.text for g in (a, b)} == {
             f"task source {source[:8]}, {'current' if source == current else 'older'} code"
