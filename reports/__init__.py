@@ -9,7 +9,7 @@ from harness import Info, hook
 SMALL = "--task notmnist --budget smoke --seeds 0-1"
 COMMANDS = {
     "bench run --sampler sgld,csgld --task mixture25 --chains 8 --budget quick": (
-        "autocorrelation", "contours", "coverage", "density", "ess-draws", "marginals", "rank-plots", "sample-paths",
+        "autocorrelation", "contours", "coverage", "density", "marginals", "rank-plots", "sample-paths",
         "schedules", "trace", "trajectory",
     ),
     "bench run --sampler sgld,psgld,hmc --task mixture5,blr-heart --chains 8 --budget quick": (
@@ -59,7 +59,6 @@ def _reports() -> list[Info]:
             "equal-cost", "reports.tables.equal_cost:EqualCost", "parallel chains and one chain at the same total cost"
         ),
         Info("ess", "reports.tables.ess:EffectiveSize", "effective sample sizes, with bias and temperature"),
-        Info("ess-draws", "reports.figures.ess_draws:EssDraws", "effective sample size against the number of draws"),
         Info("findings", "reports.tables.findings:Findings", "leaders, costs, failures, and published orderings"),
         Info("interpolation", "reports.figures.interpolation:Interpolation", "test error between draws of two cycles"),
         Info("leaderboard", "reports.tables.leaderboard:Leaderboard", "the ranking of samplers on each task"),
