@@ -16,7 +16,7 @@ COMMANDS = {
         "convergence", "ess", "findings", "leaderboard", "pareto", "profile", "ranks",
     ),
     f"bench run --sampler sgld,csgld {SMALL}": (
-        "curves", "cycles", "entropy", "mds", "ood", "rejection", "reliability",
+        "cycles", "entropy", "mds", "ood", "rejection", "reliability",
     ),
     f"bench run --sampler csgld {SMALL} --set task.by_cycle=true": ("cycle-weights",),
     f"bench run --sampler csgld {SMALL} --sweep schedule.cycles=2,4 schedule.beta=0.5,0.8": ("cycle-beta",),
@@ -49,7 +49,6 @@ def _reports() -> list[Info]:
         Info("contours", "reports.figures.contours:Contours", "energy contours, true and estimated from draws"),
         Info("convergence", "reports.figures.convergence:Convergence", "error by data passes and by seconds"),
         Info("coverage", "reports.tables.coverage:Coverage", "modes found, with their masses and spreads"),
-        Info("curves", "reports.figures.curves:Curves", "errors against data passes and against seconds"),
         Info("cycle-beta", "reports.tables.cycle_beta:CycleBeta", "the number of cycles and the share of exploration"),
         Info("cycle-weights", "reports.tables.cycle_weights:CycleWeights", "cycles weighted by likelihood and equally"),
         Info("cycles", "reports.figures.cycles:Cycles", "error of the ensemble against the number of cycles"),
