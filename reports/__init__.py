@@ -16,7 +16,7 @@ COMMANDS = {
         "convergence", "ess", "findings", "leaderboard", "pareto", "profile", "ranks",
     ),
     f"bench run --sampler sgld,csgld {SMALL}": (
-        "cycles", "entropy", "mds", "ood", "rejection", "reliability",
+        "entropy", "mds", "ood", "rejection", "reliability",
     ),
     f"bench run --sampler csgld {SMALL} --set task.by_cycle=true": ("cycle-weights",),
     f"bench run --sampler csgld {SMALL} --sweep schedule.cycles=2,4 schedule.beta=0.5,0.8": ("cycle-beta",),
@@ -51,7 +51,6 @@ def _reports() -> list[Info]:
         Info("coverage", "reports.tables.coverage:Coverage", "modes found, with their masses and spreads"),
         Info("cycle-beta", "reports.tables.cycle_beta:CycleBeta", "the number of cycles and the share of exploration"),
         Info("cycle-weights", "reports.tables.cycle_weights:CycleWeights", "cycles weighted by likelihood and equally"),
-        Info("cycles", "reports.figures.cycles:Cycles", "error of the ensemble against the number of cycles"),
         Info("density", "reports.figures.density:Density", "a target in one or two dimensions and draws"),
         Info("entropy", "reports.figures.entropy:Entropy", "predictive entropy on unseen images, and their detection"),
         Info(
