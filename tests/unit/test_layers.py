@@ -120,7 +120,6 @@ def test_every_public_name_is_there():
 WORDS = {"autocorrelation", "energy", "ood", "schedules", "trajectory"}
 """Names of reports and tasks that are also words of the core."""
 MEANT = {
-    "contracts/reference.py names tempering": "the method of sampling, not the report",
     "contracts/sampler.py names sgd": "the optimiser that most samplers are at T = 0",
     "runs/settings.py names constant": "the schedule where none is named",
 }
