@@ -48,7 +48,7 @@ def write(results, draws, **changes):
 
 
 def panels(results):
-    from harness.reporting.scoring.score import score_fields
+    from harness.reporting.scores import score_fields
 
     (score,) = score_fields(store(results), request())
     return kept_draws(score)[0]
