@@ -78,6 +78,8 @@ from harness.reporting.report import Records as Records
 from harness.reporting.report import Report as Report
 from harness.reporting.report import Request as Request
 from harness.reporting.report import Result as Result
+from harness.reporting.scores import load_groups as load_groups
+from harness.reporting.scores import score_fields as score_fields
 from harness.reporting.scoring.accuracy import UNGATED as UNGATED
 from harness.reporting.scoring.compare import Comparison as Comparison
 from harness.reporting.scoring.compare import compare as compare
@@ -92,11 +94,9 @@ from harness.reporting.scoring.groups import Run as Run
 from harness.reporting.scoring.labels import labels as labels
 from harness.reporting.scoring.labels import setting_text as setting_text
 from harness.reporting.scoring.labels import settings_from as settings_from
-from harness.reporting.scoring.loading import load_groups as load_groups
 from harness.reporting.scoring.record import typical as typical
 from harness.reporting.scoring.score import FieldScore as FieldScore
 from harness.reporting.scoring.score import check_metric as check_metric
-from harness.reporting.scoring.score import score_fields as score_fields
 from harness.reporting.tables import Column as Column
 from harness.reporting.tables import Figure as Figure
 from harness.reporting.tables import Table as Table

@@ -9,23 +9,15 @@ from harness import Info, hook
 SMALL = "--task notmnist --budget smoke --seeds 0-1"
 COMMANDS = {
     "bench run --sampler sgld,csgld --task mixture25 --chains 8 --budget quick": (
-        "autocorrelation", "contours", "coverage", "density", "ess-draws", "marginals", "rank-plots", "sample-paths",
+        "autocorrelation", "contours", "coverage", "density", "marginals", "rank-plots", "sample-paths",
         "schedules", "trace", "trajectory",
     ),
     "bench run --sampler sgld,psgld,hmc --task mixture5,blr-heart --chains 8 --budget quick": (
         "convergence", "ess", "findings", "leaderboard", "pareto", "profile", "ranks",
     ),
-    f"bench run --sampler sgld,csgld {SMALL}": (
-        "curves", "cycles", "entropy", "mds", "ood", "rejection", "reliability",
-    ),
+    f"bench run --sampler sgld,csgld {SMALL}": ("entropy", "mds", "ood", "rejection", "reliability"),
     f"bench run --sampler csgld {SMALL} --set task.by_cycle=true": ("cycle-weights",),
-    f"bench run --sampler csgld {SMALL} --sweep schedule.cycles=2,4 schedule.beta=0.5,0.8": ("cycle-beta",),
     f"bench run --sampler csgld {SMALL} --draws all": ("interpolation",),
-    "bench run --sampler sgld --task landsat --budget smoke --seeds 0-1 --sweep schedule.temperature=0,0.1,1": (
-        "tempering",
-    ),
-    "bench run --sampler sgld --task mixture25 --chains 4 --budget steps=1000, and again with --chains 1 --budget "
-    "steps=4000": ("equal-cost",),
     "bench reproduce csgmcmc --table 4": ("reproduction",),
     "bench tune --sampler sgld,psgld --task blr-heart --trials 10 --budget smoke": ("sensitivity",),
 }  # fmt: skip
@@ -49,17 +41,10 @@ def _reports() -> list[Info]:
         Info("contours", "reports.figures.contours:Contours", "energy contours, true and estimated from draws"),
         Info("convergence", "reports.figures.convergence:Convergence", "error by data passes and by seconds"),
         Info("coverage", "reports.tables.coverage:Coverage", "modes found, with their masses and spreads"),
-        Info("curves", "reports.figures.curves:Curves", "errors against data passes and against seconds"),
-        Info("cycle-beta", "reports.tables.cycle_beta:CycleBeta", "the number of cycles and the share of exploration"),
         Info("cycle-weights", "reports.tables.cycle_weights:CycleWeights", "cycles weighted by likelihood and equally"),
-        Info("cycles", "reports.figures.cycles:Cycles", "error of the ensemble against the number of cycles"),
         Info("density", "reports.figures.density:Density", "a target in one or two dimensions and draws"),
         Info("entropy", "reports.figures.entropy:Entropy", "predictive entropy on unseen images, and their detection"),
-        Info(
-            "equal-cost", "reports.tables.equal_cost:EqualCost", "parallel chains and one chain at the same total cost"
-        ),
         Info("ess", "reports.tables.ess:EffectiveSize", "effective sample sizes, with bias and temperature"),
-        Info("ess-draws", "reports.figures.ess_draws:EssDraws", "effective sample size against the number of draws"),
         Info("findings", "reports.tables.findings:Findings", "leaders, costs, failures, and published orderings"),
         Info("interpolation", "reports.figures.interpolation:Interpolation", "test error between draws of two cycles"),
         Info("leaderboard", "reports.tables.leaderboard:Leaderboard", "the ranking of samplers on each task"),
@@ -86,7 +71,6 @@ def _reports() -> list[Info]:
         Info(
             "sensitivity", "reports.figures.sensitivity:Sensitivity", "error against the step size, of tuning's trials"
         ),
-        Info("tempering", "reports.figures.tempering:Tempering", "error and likelihood against the temperature"),
         Info("theorem1", "reports.figures.theorem1:Theorem1", "exact bias and error of csgld, with fitted rates"),
         Info(
             "theorem3", "reports.tables.theorem3:Theorem3", "exact limits of msgld and asgld, beside theorems 3.1, 3.2"

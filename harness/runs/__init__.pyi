@@ -11,7 +11,6 @@ from harness.runs.job import prepare as prepare
 from harness.runs.plan import MAX_RUNS as MAX_RUNS
 from harness.runs.plan import Planned as Planned
 from harness.runs.plan import RunRequest as RunRequest
-from harness.runs.plan import data_files as data_files
 from harness.runs.plan import expand as expand
 from harness.runs.plan import parse_seeds as parse_seeds
 from harness.runs.plan import parse_settings as parse_settings

@@ -14,7 +14,7 @@ from harness.contracts import name_problem, user_files
 from harness.contracts.parameters import LONGEST_VALUE
 from harness.reporting import table
 from harness.results import ELSEWHERE, Component, Origin
-from harness.runs import RunRequest, call, data_files, expand, parse_seeds, parse_settings, task_facts
+from harness.runs import RunRequest, call, expand, parse_seeds, parse_settings, task_facts
 
 SOURCE = hashlib.sha256(b"made elsewhere").hexdigest()
 STEPS = {"schedule": "constant", "schedule.step_size": "1", "run.burn_in": "0", "run.compile": "plain"}
@@ -84,7 +84,7 @@ def score(
     ledger.prepare()
     for identified in spec.files():
         user_files.keep(identified, bench.results / user_files.FOLDER)
-    job = bench.job([spec], data_files(task_facts(pair.task, spec.task.params)))
+    job = bench.job([spec], task_facts(pair.task, spec.task.params).datasets)
     declared = Declared(file.absolute(), passes, warmup)
     attempt = call("plugins.sharing.elsewhere:measure", job, declared, listen=lambda *_: None)
     return Result(*_answer(bench.store(), attempt), changed=True)

@@ -12,7 +12,7 @@ from harness import DataError, DataFile, Registry, UsageError
 from harness.contracts import data
 from harness.results import Attempt, RunSpec, checksum
 from harness.results import spec as specs
-from harness.runs import Job, call, data_files, task_facts, truths
+from harness.runs import Job, call, task_facts, truths
 from harness.runs.local import Listener
 from harness.system import SEAL, read_json
 from plugins.sharing.submission import TARGET
@@ -91,7 +91,7 @@ def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> ReplayRequ
     offers = {kind: offer(registry, kind, getattr(spec, kind), attempt) for kind in KINDS}
     sampler, schedule, task = (installed(offers[kind], getattr(spec, kind)) for kind in KINDS)
     now = replace(spec, sampler=sampler, schedule=schedule, task=task)
-    files = data_files(task_facts(offers["task"], task.params))
+    files = task_facts(offers["task"], task.params).datasets
     changes = _changes(record, spec, now, data.checksum(files))
     truth = truths.read(attempt.path.parents[3], now) if stored.get("truth") else None
     if truth is not None and truth[SEAL] != stored["truth"]:

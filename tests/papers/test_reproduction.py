@@ -13,7 +13,7 @@ from harness import source_of_budget
 from harness.cli.app import run
 from harness.reporting.rendering import render
 from harness.reporting.report import Request
-from harness.reporting.scoring.loading import load_groups
+from harness.reporting.scores import load_groups
 from harness.results.store import Store
 from harness.results.store.published import MANIFEST, Published
 from harness.system.errors import DataError, UsageError

@@ -56,7 +56,7 @@ def test_the_metric_to_rank_by_may_be_chosen_and_must_exist(results):
 
 
 def test_lines_are_of_all_seeds_and_the_legend_goes_from_the_top_line_to_the_lowest(results):
-    from harness.reporting.scoring.score import score_fields
+    from harness.reporting.scores import score_fields
 
     found = store(results)
     (score,) = score_fields(found, Request())

@@ -7,8 +7,8 @@ import pytest
 from scored import final_errors, low_error, moments, store, write_run
 
 from harness.reporting.report import Request
+from harness.reporting.scores import score_fields
 from harness.reporting.scoring.compare import judge
-from harness.reporting.scoring.score import score_fields
 
 SEEDS = range(6)
 JOINT = "joint_error"

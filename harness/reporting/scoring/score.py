@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from harness.analysis.diagnostics import Gate
 from harness.analysis.statistics import t_multiplier
 from harness.contracts.parameters import suggestions
-from harness.reporting.report import Request
 from harness.reporting.scoring import accuracy, cache
 from harness.reporting.scoring.accuracy import (
     ESS_MSE,
@@ -26,17 +26,19 @@ from harness.reporting.scoring.accuracy import (
     Accuracy,
 )
 from harness.reporting.scoring.compare import CURVES_OF, Comparison, compare
-from harness.reporting.scoring.estimates import Cost, Estimate, derived, metric_estimate, rows_by_seed
-from harness.reporting.scoring.groups import Curve, Group, Run, fields
+from harness.reporting.scoring.estimates import Cost, Curves, Estimate, derived, metric_estimate, rows_by_seed
+from harness.reporting.scoring.groups import Curve, Group, Run
 from harness.reporting.scoring.labels import labels, title
-from harness.reporting.scoring.loading import AT_ONCE, load_curves, load_groups
 from harness.reporting.scoring.record import account, flat_record
 from harness.reporting.scoring.standing import RankStatus, standings
-from harness.results.store import Store
 from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+LoadCurves = Callable[[Sequence[Group], Sequence[str]], Curves]
+"""A function that returns the named curves of the groups' runs."""
 
 
 class FieldScore:
@@ -49,16 +51,18 @@ class FieldScore:
 
     def __init__(
         self,
-        store: Store,
         field: Sequence[Group],
         others: Sequence[Group],
         found: Callable[[], Mapping[str, Accuracy]],
+        curves: LoadCurves,
+        results: Path,
     ) -> None:
         self.groups = list(field)
         self.title = title(field, others)
         self.labels = labels(field)
         self._found = found
-        self._store = store
+        self._load_curves = curves
+        self._results = results
         self._curves: dict[str, dict[str, Curve]] = {}
         self._derived: dict[str, tuple[str, str, Cost]] = {}
         self._estimates: dict[tuple[str, str], Estimate | None] = {}
@@ -155,9 +159,8 @@ class FieldScore:
 
         The verdict is withheld if the gate finds a group off its target, unless that cannot inflate the metric.
         """
-        found = compare(
-            a, b, metric, load_curves(self._store, [a, b], CURVES_OF[metric]) if metric in CURVES_OF else {}
-        )
+        curves = self._load_curves([a, b], CURVES_OF[metric]) if metric in CURVES_OF else {}
+        found = compare(a, b, metric, curves)
         if found is None or metric in UNGATED:
             return found
         doubts = [
@@ -170,7 +173,7 @@ class FieldScore:
     def curves(self, name: str) -> Mapping[str, Curve]:
         """Return the curves of this name by attempt: x (n,) and y (C, n), with NaN where a value does not exist."""
         if name not in self._curves:
-            found = load_curves(self._store, self.groups, [name])
+            found = self._load_curves(self.groups, [name])
             self._curves[name] = {attempt: curve for (attempt, _), curve in found.items()}
         return self._curves[name]
 
@@ -188,7 +191,7 @@ class FieldScore:
         """
         from safetensors import safe_open
 
-        path = self._store.results / run.path / f"{file}.safetensors"
+        path = self._results / run.path / f"{file}.safetensors"
         if not path.is_file():
             return None
         with safe_open(path, "numpy") as kept:
@@ -200,11 +203,11 @@ class FieldScore:
 
     def kept(self, run: Run, report: str, made_from: Mapping[str, Any]) -> Any | None:
         """Return what `keep` kept for a run if it was made from the same inputs, else None."""
-        return cache.find(self._store.results, report, run.key, made_from)
+        return cache.find(self._results, report, run.key, made_from)
 
     def keep(self, run: Run, report: str, made_from: Mapping[str, Any], make: Callable[[], Any]) -> Any:
         """Return the value of `make`, which must fit into JSON, and keep it: one value for each report and run."""
-        return cache.keep(self._store.results, report, run.key, made_from, make)
+        return cache.keep(self._results, report, run.key, made_from, make)
 
     def multipliers(self) -> str:
         """Return a text about the intervals over seeds, with the t multiplier for each number of seeds in the field."""
@@ -232,46 +235,6 @@ class FieldScore:
         if metric == ESS_MSE:
             return self._accuracy[group.key].size
         return metric_estimate(group, metric)
-
-
-S = TypeVar("S", bound=FieldScore)
-
-
-@overload
-def score_fields(store: Store, request: Request) -> list[FieldScore]: ...
-
-
-@overload
-def score_fields(store: Store, request: Request, kind: type[S]) -> list[S]: ...
-
-
-def score_fields(store: Store, request: Request, kind: type[FieldScore] = FieldScore) -> Sequence[FieldScore]:
-    """Return the scored fields of a request as `kind`, in a fixed order. Each field is scored on its own."""
-    groups = load_groups(store, request)
-
-    @functools.cache
-    def found() -> Mapping[str, Accuracy]:
-        return {key: judged for part in _parts(groups) for key, judged in _accuracies(store, part).items()}
-
-    return [kind(store, field, groups, found) for field in fields(groups)]
-
-
-def _accuracies(store: Store, groups: Sequence[Group]) -> dict[str, Accuracy]:
-    """Return the accuracy of each group by its key. The curves are freed on return."""
-    curves = load_curves(store, groups, accuracy.CURVES)
-    return {group.key: accuracy.accuracy(group, curves) for group in groups}
-
-
-def _parts(groups: Iterable[Group]) -> Iterator[list[Group]]:
-    """Yield the groups in batches of at most `AT_ONCE` runs, with at least one group each."""
-    part: list[Group] = []
-    for group in groups:
-        if part and sum(len(member.runs) for member in [*part, group]) > AT_ONCE:
-            yield part
-            part = []
-        part.append(group)
-    if part:
-        yield part
 
 
 def check_metric(scores: Sequence[FieldScore], metric: str, *, by_seed: bool = False) -> None:

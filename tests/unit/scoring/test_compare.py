@@ -9,9 +9,9 @@ import pytest
 from scored import final_errors, low_error, moments, store, write_run
 
 from harness.reporting.report import Request
+from harness.reporting.scores import score_fields
 from harness.reporting.scoring.compare import Comparison, compare, compare_values, judge
 from harness.reporting.scoring.ratios import ratio_test
-from harness.reporting.scoring.score import score_fields
 
 LOW_ERROR = "passes_to_low_error"
 

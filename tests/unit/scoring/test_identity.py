@@ -12,9 +12,9 @@ from fabricated import result
 from specs import made
 
 from harness.reporting.report import Request
+from harness.reporting.scores import load_groups
 from harness.reporting.scoring.groups import field_of, fields
 from harness.reporting.scoring.labels import labels, title
-from harness.reporting.scoring.loading import load_groups
 from harness.results import environment
 from harness.results.store import Store
 

@@ -1,0 +1,89 @@
+"""The groups and the scores of a store's runs, as a request selects them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar, overload
+
+from harness.contracts.hookspecs import Info, Method
+from harness.contracts.registry import Offer
+from harness.reporting.report import Request
+from harness.reporting.scoring import accuracy
+from harness.reporting.scoring.accuracy import Accuracy
+from harness.reporting.scoring.grouping import groups_of
+from harness.reporting.scoring.groups import Curve, Group, fields
+from harness.reporting.scoring.score import FieldScore
+from harness.results.store import Store
+from harness.results.store.scored_runs import AT_ONCE, CurveKey, curve_arrays, group_frames
+from harness.runs.source import source_hash
+
+S = TypeVar("S", bound=FieldScore)
+
+
+def load_groups(store: Store, request: Request, *, trials: bool = False) -> list[Group]:
+    """Return all groups that the request selects and that have a concluded run.
+
+    With `trials`, return only the groups of `bench tune`.
+    """
+    frames = group_frames(store, request.tasks, request.methods, request.protocols, trials=trials)
+    methods = [*_offers(request, "samplers"), *_offers(request, "methods")]
+    baselines = {offer.name for offer in methods if isinstance(offer.info, Info | Method) and offer.info.baseline}
+    return [
+        group
+        for group in groups_of(frames, functools.partial(_installed, request), baselines)
+        if not request.budgets or group.budget in request.budgets
+        if not request.chains or group.chains in request.chains
+    ]
+
+
+def _installed(request: Request, task: str) -> set[str]:
+    """Return the hashes of a task's installed code."""
+    return {source_hash(offer.target) for offer in _offers(request, "tasks") if offer.name == task}
+
+
+def _offers(request: Request, kind: str) -> Sequence[Offer]:
+    return request.registry.offers(kind) if request.registry is not None else []
+
+
+def load_curves(store: Store, groups: Iterable[Group], names: Sequence[str]) -> dict[CurveKey, Curve]:
+    """Return the named curves of the groups' runs by (attempt, name), with NaN where a value does not exist."""
+    return curve_arrays(store, [run.attempt for group in groups for run in group.runs], names)
+
+
+@overload
+def score_fields(store: Store, request: Request) -> list[FieldScore]: ...
+
+
+@overload
+def score_fields(store: Store, request: Request, kind: type[S]) -> list[S]: ...
+
+
+def score_fields(store: Store, request: Request, kind: type[FieldScore] = FieldScore) -> Sequence[FieldScore]:
+    """Return the scored fields of a request as `kind`, in a fixed order. Each field is scored on its own."""
+    groups = load_groups(store, request)
+
+    @functools.cache
+    def found() -> Mapping[str, Accuracy]:
+        return {key: judged for part in _parts(groups) for key, judged in _accuracies(store, part).items()}
+
+    curves = functools.partial(load_curves, store)
+    return [kind(field, groups, found, curves, store.results) for field in fields(groups)]
+
+
+def _accuracies(store: Store, groups: Sequence[Group]) -> dict[str, Accuracy]:
+    """Return the accuracy of each group by its key. The curves are freed on return."""
+    curves = load_curves(store, groups, accuracy.CURVES)
+    return {group.key: accuracy.accuracy(group, curves) for group in groups}
+
+
+def _parts(groups: Iterable[Group]) -> Iterator[list[Group]]:
+    """Yield the groups in batches of at most `AT_ONCE` runs, with at least one group each."""
+    part: list[Group] = []
+    for group in groups:
+        if part and sum(len(member.runs) for member in [*part, group]) > AT_ONCE:
+            yield part
+            part = []
+        part.append(group)
+    if part:
+        yield part

@@ -1,0 +1,175 @@
+"""Make groups of replicates from frames of runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.reporting.scoring.groups import CHANGED, Group, Numbers, Readings, Run, Runs, TaskCode
+from harness.reporting.scoring.labels import SHORT
+from harness.results.papers import TUNED, settle
+from harness.results.records import Level, ValueRow
+from harness.results.spec import GIVEN, SETTINGS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from harness.results.store.scored_runs import GroupFrames
+
+_NUMBERS = [field.name for field in dataclasses.fields(Numbers)]
+_RUN = [field.name for field in dataclasses.fields(Run) if field.name != "metrics"]
+Code = tuple[str, str, str]
+"""A task with the hashes of its source and its data."""
+
+
+def groups_of(
+    frames: GroupFrames, installed: Callable[[str], Collection[str]] = lambda _: (), baselines: Collection[str] = ()
+) -> list[Group]:
+    """Return the groups of the frames.
+
+    installed  returns the hashes of a task's installed code
+    baselines  the samplers and methods that are offered as baselines
+    """
+    readings = _readings(frames.metrics)
+    codes = _codes(frames.codes.rows(), installed)
+    origins: dict[str, dict[str, Any]] = {}
+    for key, text in frames.origins.iter_rows():
+        _merge(origins.setdefault(key, {}), json.loads(text))
+    choices: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for choice in frames.choices.iter_rows(named=True):
+        place = choice["method"], choice["task"], choice["protocol"]
+        choices.setdefault(place, {})[choice["name"]] = choice
+    columns = [frames.runs[name].to_list() for name in _NUMBERS]
+    levels = frames.runs["level"].to_list()
+    counts = frames.runs.group_by("group_key", maintain_order=True).len()
+    starts = dict(zip(counts["group_key"], itertools.accumulate(counts["len"], initial=0), strict=False))
+    lengths = dict(counts.iter_rows())
+    groups = []
+    for row in frames.groups.iter_rows(named=True):
+        key = row["group_key"]
+        rows = slice(starts[key], starts[key] + lengths[key])
+        runs = Runs(Numbers(*(column[rows] for column in columns)), _maker(frames.runs[rows], readings.get(key, {})))
+        groups.append(
+            Group(
+                key=key,
+                # A group may have been run under two names (csgld, or sgld with a schedule) or two budgets.
+                method=row["name"],
+                budget=row["label"],
+                task=row["task"],
+                task_version=row["task_version"],
+                protocol=row["protocol"],
+                steps=row["steps"],
+                chains=row["chains"],
+                settings=_settings(row),
+                provenance=settle(
+                    {name: o for name, o in origins[key].items() if o["provenance"] != GIVEN},
+                    choices.get((row["name"], row["task"], row["protocol"]), {}),
+                ),
+                given={
+                    name.partition(".")[2]: str(o["value"])
+                    for name, o in origins[key].items()
+                    if o["provenance"] == GIVEN
+                },
+                tuned=next((str(o["source"]) for o in origins[key].values() if o["provenance"] == TUNED), ""),
+                runs=runs,
+                readings=readings.get(key, {}),
+                task_code=codes.get((row["task"], row["task_source"], row["task_data"])),
+                level=min(map(Level, set(levels[rows])), key=[*Level].index),
+                baseline=row["name"] in baselines or row["sampler"] in baselines,
+            )
+        )
+    return groups
+
+
+def _maker(rows: pl.DataFrame, readings: Mapping[str, Sequence[Readings]]) -> Callable[[], list[Run]]:
+    """Return a function that makes the runs of a group."""
+    return lambda: [
+        Run(**row, metrics=_Metrics(readings, row["seed"])) for row in rows.select(_RUN).iter_rows(named=True)
+    ]
+
+
+def _codes(rows: Sequence[tuple[Any, ...]], installed: Callable[[str], Collection[str]]) -> dict[Code, TaskCode]:
+    """Return the name of each version of code and data, for tasks that were run with several versions.
+
+    `rows` have a task, its source and data, and the latest attempt. The installed code is current. If the task is not
+    installed, or several versions have the installed code, the version that was run last is current.
+    """
+    found: dict[Code, TaskCode] = {}
+    for task, group in itertools.groupby(rows, key=lambda row: row[0]):
+        versions = list(group)
+        if len(versions) == 1:
+            continue
+        here = installed(task)
+        latest = max((last for _, source, _, last in versions if source in here or not here), default="")
+        several = len({data for _, _, data, _ in versions}) > 1
+        size = next(n for n in SHORT if len({(s[:n], d[:n]) for _, s, d, _ in versions}) == len(versions))
+        for _, source, data, last in versions:
+            which = f"task source {source[:size]}{f', data {data[:size] or None}' if several else ''}"
+            current = last == latest
+            found[task, source, data] = TaskCode(f"{which}, {'current' if current else 'older'} code", current)
+    return found
+
+
+def _merge(known: dict[str, Any], record: dict[str, Any]) -> None:
+    """Merge the origins of a run into the known ones.
+
+    For conflicting origins, the last seed wins. A user who restates a default does not override it.
+    """
+    for name, origin in record.items():
+        if name not in known or origin["provenance"] not in CHANGED:
+            known[name] = origin
+
+
+def _readings(metrics: pl.DataFrame) -> dict[str, dict[str, list[Readings]]]:
+    found: dict[str, dict[str, list[Readings]]] = {}
+    for key, of, read, *about in metrics.iter_rows():
+        known = ValueRow(summary="", **dict(zip(metrics.columns[3:], about, strict=True)))
+        versions = found.setdefault(key, {}).setdefault(known.name, [])
+        new = Readings(known, np.asarray(of), np.asarray(read))
+        if versions and versions[-1].known.version == new.known.version:  # the first seed's description is kept
+            last = versions.pop()
+            seeds, numbers = np.concatenate([last.seeds, new.seeds]), np.concatenate([last.values, new.values])
+            new = Readings(last.known, seeds, numbers)
+        by_seed = np.argsort(new.seeds)
+        versions.append(Readings(new.known, new.seeds[by_seed], new.values[by_seed]))
+    return found
+
+
+def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a run's settings and hashes: its canonical form without task, protocol, chains and seed."""
+    found: dict[str, Any] = {"sampler": row["sampler"], "schedule": row["schedule"]}
+    for part in ("sampler", "schedule", "task"):
+        found |= {f"{part}.{name}": value for name, value in json.loads(row[f"{part}_params"]).items()}
+        found[f"{part} source"] = row[f"{part}_source"]
+    plain = {name: row[name] for name in SETTINGS if row.get(name) is not None}
+    found |= {"warm start source": row["warm_source"]} if row["warm_source"] else {}
+    found |= {f"run.{name}": value for name, value in {**plain, **json.loads(row["execution"])}.items()}
+    return {**found, "task data": row["task_data"], "engine": row["engine"], "key version": row["key_version"]}
+
+
+class _Metrics(Mapping[str, ValueRow]):
+    """The metrics of one seed, looked up on access, because the values of many runs take most memory."""
+
+    def __init__(self, readings: Mapping[str, Sequence[Readings]], seed: int) -> None:
+        self._readings = readings
+        self._seed = seed
+
+    def __getitem__(self, name: str) -> ValueRow:
+        for found in self._readings[name]:
+            place = int(np.searchsorted(found.seeds, self._seed))
+            if place < len(found.seeds) and found.seeds[place] == self._seed:
+                value = float(found.values[place])
+                return dataclasses.replace(found.known, value=None if math.isnan(value) else value)
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._readings if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
