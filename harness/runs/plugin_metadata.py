@@ -16,7 +16,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.contracts import user_files
 from harness.contracts.data import DataFile
@@ -31,7 +31,7 @@ from harness.system import cache
 from harness.system.errors import BenchError, PluginError, RunError, UsageError
 
 if TYPE_CHECKING:
-    from harness.contracts.schedule import Trajectory
+    from harness.contracts.schedule import Schedule, Trajectory
 
 DTYPES = ("float32", "float64")
 CHECKED = 100_000
@@ -141,16 +141,28 @@ def schedule_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
     return dict(_cached(offer, "schedule", params))
 
 
-def trajectory(spec: RunSpec, steps_per_epoch: int) -> Trajectory:
-    """Return the trajectory of a run. Raises the errors of its schedule and of its sampler's `check_steps`."""
-    sampler = instance(spec.sampler.target, spec.sampler.params)
-    made: Trajectory = instance(spec.schedule.target, spec.schedule.params).trajectory(spec.steps, steps_per_epoch)
-    if len(made) != spec.steps:
-        raise PluginError(f"schedule {spec.schedule.name} made {len(made)} steps where {spec.steps} were asked for")
-    made = made.with_burn_in(spec.burn_in, spec.thin)
+class Parts(NamedTuple):
+    """What a run consists of besides its task."""
+
+    sampler: Sampler
+    schedule: Schedule
+    trajectory: Trajectory
+
+
+def parts(spec: RunSpec, steps_per_epoch: int) -> Parts:
+    """Make the sampler and the schedule of a run, and its trajectory.
+
+    Raises the errors of the schedule and of the sampler's `check_steps`.
+    """
+    sampler: Sampler = instance(spec.sampler.target, spec.sampler.params)
+    schedule: Schedule = instance(spec.schedule.target, spec.schedule.params)
+    path = schedule.trajectory(spec.steps, steps_per_epoch)
+    if len(path) != spec.steps:
+        raise PluginError(f"schedule {spec.schedule.name} made {len(path)} steps where {spec.steps} were asked for")
+    path = path.with_burn_in(spec.burn_in, spec.thin)
     for part in (slice(k, k + CHECKED) for k in range(0, spec.steps, CHECKED)):
-        sampler.check_steps(made.step_size[part].tolist(), made.temperature[part].tolist())
-    return made
+        sampler.check_steps(path.step_size[part].tolist(), path.temperature[part].tolist())
+    return Parts(sampler, schedule, path)
 
 
 def check_steps(sampler: Offer, spec: RunSpec, steps_per_epoch: int) -> None:
@@ -223,7 +235,7 @@ FACTS: dict[str, Callable[..., Any]] = {
     "sampler": _sampler,
     "settings": lambda target, params: dict(load(target).settings(params["task"])),
     "schedule": lambda target, params: {"made": bool(instance(target, params))},
-    "steps": lambda spec, steps_per_epoch: len(trajectory(spec, steps_per_epoch)),
+    "steps": lambda spec, steps_per_epoch: len(parts(spec, steps_per_epoch).trajectory),
     "task": _task,
     "protocols": lambda target, _: [_plain(protocol) for protocol in load(target).protocols],
     "datasets": _datasets,
