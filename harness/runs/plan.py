@@ -13,6 +13,7 @@ from harness.contracts.data import DataFile, checksum
 from harness.contracts.parameters import suggestions
 from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.registry import Offer, Registry
+from harness.contracts.task import data_passes
 from harness.engine.stepping.execution_mode import Work, choose, slowed
 from harness.results.ledger.ledger import Ledger, RunStatus
 from harness.results.spec import MAX_STEPS, Component, Execution, RunSpec, budget_label
@@ -177,9 +178,8 @@ def _per_step(
 ) -> float:
     sampler = plugin_metadata.sampler_facts(sampler_offer, sampler_params)
     task = plugin_metadata.task_facts(task_offer, task_params)
-    share = task["batch_terms"] / task["terms"]
-    refreshing = 1 / sampler["refresh_every"] if sampler["refresh_every"] else 0
-    return float(sampler["gradients_per_step"] * share + sampler["full_gradients_per_step"] + refreshing)
+    calls = sampler["gradients_per_step"], sampler["full_gradients_per_step"]
+    return data_passes(calls, task["batch_terms"], task["terms"], sampler["refresh_every"])
 
 
 WarmStart = tuple[Offer, float] | None

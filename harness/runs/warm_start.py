@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.contracts.registry import Offer, Registry, registry
+from harness.contracts.task import data_passes
 from harness.runs import plugin_metadata
 from harness.runs.source import source_hash
 from harness.system.errors import RunError, UsageError
@@ -55,8 +56,8 @@ def stage(spec: RunSpec, task: Task, files: tuple[str, ...]) -> tuple[Sampler, T
     if source_hash(offer.target) != spec.warm_source:
         raise RunError(f"the code of {offer.name} changed since this command was planned; give the command again")
     optimiser: Sampler = plugin_metadata.instance(offer.target, {})
-    share = task.batch_terms() / task.terms()
-    steps = length(spec.warm_passes, optimiser.gradients_per_step * share + optimiser.full_gradients_per_step)
+    calls = optimiser.gradients_per_step, optimiser.full_gradients_per_step
+    steps = length(spec.warm_passes, data_passes(calls, task.batch_terms(), task.terms()))
     off = np.zeros(steps, dtype=bool)
     step_sizes = np.full(steps, spec.warm_step_size)
     return optimiser, Trajectory(step_sizes, np.zeros(steps), off, off, np.zeros(steps, dtype=np.int64), off)
