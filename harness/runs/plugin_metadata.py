@@ -14,7 +14,7 @@ import functools
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,7 +55,12 @@ def resolve(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
 
     A parameter that is declared `later` is omitted if it has its default value, so that earlier run keys do not change.
     """
-    known = {field.name: field for field in fields(offer)}
+    return resolve_fields(offer, fields(offer), params)
+
+
+def resolve_fields(offer: Offer, declared: Sequence[Field], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `resolve` does, if the hyperparameters that the class declares are known."""
+    known = {field.name: field for field in declared}
     for name in params:
         if name not in known:
             raise UsageError(f"{offer.kind[:-1]} {offer.name} has no setting {name!r:.80}{suggestions(name, known)}")

@@ -6,7 +6,7 @@ budget and in the cost. `Loop` runs it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.contracts.registry import Offer, Registry, registry
 from harness.contracts.task import data_passes
@@ -21,16 +21,17 @@ if TYPE_CHECKING:
     from harness.results.spec import RunSpec
 
 
-def find(plugins: Registry, name: str) -> Offer:
-    """Return the optimiser of that name. `UsageError` if the sampler is not an optimiser."""
+def find(plugins: Registry, name: str) -> tuple[Offer, dict[str, Any]]:
+    """Return the optimiser of that name and its facts. `UsageError` if the sampler is not an optimiser."""
     offer = plugins.find("samplers", name)
-    if not plugin_metadata.sampler_facts(offer, {})["optimiser"]:
+    facts = plugin_metadata.sampler_facts(offer, {})
+    if not facts["optimiser"]:
         known = [
             o.name for o in plugins.offers("samplers")
             if o.distribution == offer.distribution and plugin_metadata.sampler_facts(o, {})["optimiser"]
         ]  # fmt: skip
         raise UsageError(f"run.warm_start = {name:.80} is not an optimiser; choose one of {', '.join(known)}")
-    return offer
+    return offer, facts
 
 
 def length(passes: float, per_step: float) -> int:

@@ -18,7 +18,6 @@ from harness.reporting.tables import table
 from harness.results.records import ELSEWHERE
 from harness.results.spec import Component, Origin
 from harness.runs.plan import RunRequest, data_files, expand, parse_seeds, parse_settings
-from harness.runs.plugin_metadata import task_facts
 from harness.runs.subprocess_call import call
 
 SOURCE = hashlib.sha256(b"made elsewhere").hexdigest()
@@ -73,7 +72,7 @@ def score(
     steps, chains = (1, 1) if found.draws is None else found.draws.shape[:2]
     registry = bench.registry
     asked = RunRequest(["hmc"], [task], parse_seeds(str(seed)), chains, f"steps={steps}", {**STEPS, **given})
-    ((plain, pair),) = expand(registry, asked)
+    ((resolved, (plain,)),) = expand(registry, asked)
     origins = {key: origin for key, origin in plain.origins.items() if key.startswith("task.")}
     origins |= {"sampler.declared": Origin(about, "reported", "declared with the draws")}
     spec = replace(
@@ -89,7 +88,7 @@ def score(
     ledger.prepare()
     for identified in spec.files():
         user_files.keep(identified, bench.results / user_files.FOLDER)
-    job = bench.job([spec], data_files(task_facts(pair.task, spec.task.params)))
+    job = bench.job([spec], data_files(resolved.task))
     declared = Declared(file.absolute(), passes, warmup)
     attempt = call("plugins.sharing.elsewhere:measure", job, declared, listen=lambda *_: None)
     return Result(*_answer(bench.store(), attempt), changed=True)

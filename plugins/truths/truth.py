@@ -49,7 +49,6 @@ def truth(
     from harness.contracts import user_files
     from harness.runs import truths
     from harness.runs.plan import RunRequest, data_files, expand, parse_settings
-    from harness.runs.plugin_metadata import task_facts
     from harness.runs.subprocess_call import call
     from harness.system.files import sealed, write_json
 
@@ -57,8 +56,8 @@ def truth(
     if other := [name for name in given if not name.startswith("task.")]:
         raise UsageError(f"{other[0]}: only settings of the task, task.NAME, matter for its truth")
     hmc = {"schedule": "constant", "schedule.step_size": "1", "run.burn_in": "0", "run.compile": "plain"}
-    ((spec, pair),) = expand(registry, RunRequest(["hmc"], [task], [0], 1, f"steps={draws}", {**hmc, **given}))
-    facts = task_facts(pair.task, spec.task.params)
+    ((resolved, (spec,)),) = expand(registry, RunRequest(["hmc"], [task], [0], 1, f"steps={draws}", {**hmc, **given}))
+    facts = resolved.task
     if facts["dim"] > LARGEST:
         raise UsageError(f"{spec.task.name} has {facts['dim']:,} coordinates; a truth is computed of {LARGEST} at most")
     ledger = bench.ledger
