@@ -25,6 +25,7 @@ from harness.contracts.parameters import Field, check, of_part, schema, suggesti
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Offer, Registry, load
 from harness.contracts.sampler import Sampler
+from harness.results.ledger.heartbeats import Send
 from harness.results.spec import ENGINE, RunSpec
 from harness.runs.source import content_hash, hash_of
 from harness.system import cache
@@ -285,7 +286,7 @@ def _compute_here(where: str, kind: str, *asked: Any) -> str:
 
 
 def _compute_in_child(where: str, *asked: Any) -> str:
-    from harness.runs.subprocess_call import EndedError, plugin_call
+    from harness.runs.children import EndedError, plugin_call
 
     try:
         return str(plugin_call(f"{__name__}:work_out", where, *asked))
@@ -293,7 +294,7 @@ def _compute_in_child(where: str, *asked: Any) -> str:
         raise PluginError(f"{where}: {error}") from error
 
 
-def work_out(where: str, kind: str, arguments: tuple[Any, ...]) -> str:
+def work_out(where: str, kind: str, arguments: tuple[Any, ...], *_: Send) -> str:
     """Compute a fact and return it as JSON. `PluginError` for any error of the plugin's code."""
     with plugin_code(where):
         text = json.dumps(FACTS[kind](*arguments))

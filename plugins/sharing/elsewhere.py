@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from harness.results.ledger.heartbeats import Send
     from harness.results.spec import RunSpec
-    from harness.runs.subprocess_call import Send
 
     Array = NDArray[np.float64]
 

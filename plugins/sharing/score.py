@@ -17,8 +17,8 @@ from harness.contracts.parameters import LONGEST_VALUE
 from harness.reporting.tables import table
 from harness.results.records import ELSEWHERE
 from harness.results.spec import Component, Origin
+from harness.runs.children import call
 from harness.runs.plan import RunRequest, data_files, expand, parse_seeds, parse_settings
-from harness.runs.subprocess_call import call
 
 SOURCE = hashlib.sha256(b"made elsewhere").hexdigest()
 STEPS = {"schedule": "constant", "schedule.step_size": "1", "run.burn_in": "0", "run.compile": "plain"}

@@ -34,9 +34,9 @@ from harness.results.spec import RunSpec
 from harness.results.store import reader
 from harness.results.store.reader import Record
 from harness.runs import studies
+from harness.runs.children import EndedError, call
 from harness.runs.job import Job
 from harness.runs.plan import RunRequest, expand
-from harness.runs.subprocess_call import EndedError, call
 from harness.system.files import read_json
 from plugins.sharing.submission import TARGET
 from plugins.sharing.submitted import Submitted

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Observer
-    from harness.runs.subprocess_call import Send
+    from harness.results.ledger.heartbeats import Send
 
     Array = NDArray[np.float64]
 

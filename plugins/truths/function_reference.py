@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Observer, Task
+    from harness.results.ledger.heartbeats import Send
     from harness.results.spec import RunSpec
-    from harness.runs.subprocess_call import Send
 
     Array = NDArray[np.float64]
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Task
-    from harness.runs.subprocess_call import Send
+    from harness.results.ledger.heartbeats import Send
 
     Array = NDArray[np.float64]
 

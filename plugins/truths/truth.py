@@ -48,8 +48,8 @@ def truth(
     from harness import Reference
     from harness.contracts import user_files
     from harness.runs import truths
+    from harness.runs.children import call
     from harness.runs.plan import RunRequest, data_files, expand, parse_settings
-    from harness.runs.subprocess_call import call
     from harness.system.files import sealed, write_json
 
     registry, given = bench.registry, parse_settings(settings or [], "--set")

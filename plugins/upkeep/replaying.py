@@ -12,13 +12,13 @@ from harness import DataError, DataFile, Registry, UsageError
 from harness.contracts.data import checksum as data_checksum
 from harness.results import spec as specs
 from harness.results.ledger.attempt import Attempt, checksum
+from harness.results.ledger.heartbeats import Send
 from harness.results.spec import RunSpec
 from harness.runs import truths
+from harness.runs.children import call
 from harness.runs.job import Job
-from harness.runs.local import Listener
 from harness.runs.plan import data_files
 from harness.runs.plugin_metadata import task_facts
-from harness.runs.subprocess_call import call
 from harness.system.files import SEAL, read_json
 from plugins.sharing.submission import TARGET
 from plugins.upkeep.bitwise import FILES, Difference, differing_arrays, differing_results
@@ -110,7 +110,7 @@ def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> ReplayRequ
     return ReplayRequest(attempt, stored, now, files, device.partition(" ")[0], changes)
 
 
-def replay(asked: ReplayRequest, job: Job, listen: Listener) -> Replay:
+def replay(asked: ReplayRequest, job: Job, listen: Send) -> Replay:
     """Repeat the run in a worker, in a temporary folder, and compare it with the attempt."""
     with tempfile.TemporaryDirectory(prefix="bench-replay-") as folder:
         if not asked.stored.get("truth"):  # its metrics were computed without one

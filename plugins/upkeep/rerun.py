@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from harness import DataError
+from harness.results.ledger.heartbeats import Send
 from harness.results.ledger.ledger import Ledger
 from harness.runs.job import Job, device_held, prepare
 from harness.runs.limit import interrupted_after
 from harness.runs.session import Session
-from harness.runs.subprocess_call import Send
 from harness.runs.worker import PROGRESS_SECONDS
 
 

@@ -12,7 +12,7 @@ from harness import Bench, DataError, Result, Store, UsageError, suggestions
 from harness.cli.options import TASKS, OnlyMethods
 from harness.reporting.tables import table
 from harness.results.ledger.ledger import Ledger
-from harness.runs.subprocess_call import call
+from harness.runs.children import call
 from harness.system.text import count
 from harness.system.text import words as split
 from plugins.upkeep.stale_metrics import Found, outdated

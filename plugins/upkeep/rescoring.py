@@ -21,6 +21,7 @@ from harness.results import environment
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt, checksum
 from harness.results.ledger.commit import PATIENCE
+from harness.results.ledger.heartbeats import Send
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
 from harness.results.spec import RunSpec
@@ -29,7 +30,6 @@ from harness.runs.failure import DiskError, writing
 from harness.runs.job import Job, prepare
 from harness.runs.plugin_metadata import parts
 from harness.runs.session import curve_arrays, metric_values
-from harness.runs.subprocess_call import Send
 from harness.system.columns import document
 from harness.system.files import read_bytes
 from plugins.upkeep.stale_metrics import truth_of
