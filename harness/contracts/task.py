@@ -130,6 +130,15 @@ class Cost:
         return self.at_start + self.per_step * steps
 
 
+def data_passes(calls: tuple[int, int], batch_terms: int, terms: int, refresh_every: int = 0) -> float:
+    """Return the cost of gradient calls, on the batch and on all the data, in data passes.
+
+    A step whose state is refreshed every n steps costs 1/n of a data pass more.
+    """
+    on_batch, on_all = calls
+    return on_batch * batch_terms / terms + on_all + (1 / refresh_every if refresh_every else 0)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What an observer reports for one run.

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from harness.contracts.randomness import ChainNoise, Slot, Streams
-from harness.contracts.task import Cost
+from harness.contracts.task import Cost, data_passes
 from harness.engine.run_state import Clock, Divergence, RunState
 from harness.engine.stepping import stepper
 from harness.engine.stepping.block import (
@@ -110,7 +110,7 @@ class Loop:
         )
         carried = _copies(self.problem.state())
         self.state, at_start = self._init_state()
-        slots, per_step, weighted = self._probe(task, len(streams))
+        slots, per_step, weighted = self._probe(len(streams))
         self.problem.load(carried)
         self.cost = Cost(at_start + (self.warm.spent(-self.first) if self.warm else 0.0), per_step)
         self.lost_at = torch.zeros(len(streams), dtype=torch.int64, device=device)
@@ -165,7 +165,7 @@ class Loop:
                 raise self._broken(f"init: state {name!r} is on {leaf.device}, theta on {self.theta.device}")
         if self.stepper.in_place:
             state = {name: leaf.clone() for name, leaf in state.items()}  # no entry may be theta, or another entry
-        return state, _passes(counted, self.task)
+        return state, self._passes(counted)
 
     def _check_init(self, counted: tuple[int, int]) -> None:
         """Raise `PluginError` if `init` makes more gradient calls than a step, or more full ones than declared."""
@@ -187,7 +187,7 @@ class Loop:
         self.problem.load(before)
         return batch
 
-    def _probe(self, task: Task, rows: int) -> tuple[list[Slot], float, bool]:
+    def _probe(self, rows: int) -> tuple[list[Slot], float, bool]:
         """Return the noise slots of one step, its cost in data passes, and whether the sampler weights its draws.
 
         They come from a separate step, whose results are checked and not used.
@@ -209,8 +209,10 @@ class Loop:
         check_calls(self.sampler, counted)
         potential.end()
         noise.end()
-        every = self.sampler.refresh_every
-        return noise.slots, _passes(counted, task) + (1 / every if every else 0), weight is not None
+        return noise.slots, self._passes(counted, self.sampler.refresh_every), weight is not None
+
+    def _passes(self, calls: tuple[int, int], refresh_every: int = 0) -> float:
+        return data_passes(calls, self.task.batch_terms(), self.task.terms(), refresh_every)
 
     @property
     def finished(self) -> bool:
@@ -393,8 +395,3 @@ class Loop:
 
 def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: leaf.clone() for name, leaf in tensors.items()}
-
-
-def _passes(calls_and_full_calls: tuple[int, int], task: Task) -> float:
-    calls, full_calls = calls_and_full_calls
-    return calls * task.batch_terms() / task.terms() + full_calls

@@ -13,6 +13,7 @@ from harness.results.ledger.attempt import WORK as WORK
 from harness.results.ledger.attempt import Attempt as Attempt
 from harness.results.ledger.attempt import checksum as checksum
 from harness.results.ledger.attempt import now as now
+from harness.results.ledger.heartbeats import Send as Send
 from harness.results.ledger.heartbeats import ranges as ranges
 from harness.results.ledger.ledger import KEY as KEY
 from harness.results.ledger.ledger import Ledger as Ledger

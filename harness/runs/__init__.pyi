@@ -4,6 +4,8 @@
 from harness.runs import plugin_metadata as plugin_metadata
 from harness.runs import studies as studies
 from harness.runs import truths as truths
+from harness.runs.children import EndedError as EndedError
+from harness.runs.children import call as call
 from harness.runs.failure import DiskError as DiskError
 from harness.runs.failure import writing as writing
 from harness.runs.job import Job as Job
@@ -27,6 +29,3 @@ from harness.runs.source import hash_of as hash_of
 from harness.runs.source import made_of as made_of
 from harness.runs.source import numbers_of as numbers_of
 from harness.runs.source import source_hash as source_hash
-from harness.runs.subprocess_call import EndedError as EndedError
-from harness.runs.subprocess_call import Send as Send
-from harness.runs.subprocess_call import call as call

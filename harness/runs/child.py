@@ -9,17 +9,17 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
 from harness.contracts.plugin_errors import format_error
+from harness.results.ledger.heartbeats import Send
 from harness.results.records import Status
 from harness.runs.failure import lost_device
 from harness.system.errors import BenchError, RunError
 from harness.system.locks import HeldError
-from harness.system.memory import lacks_memory
+from harness.system.memory import lacks_memory, stay_within_free
 from harness.system.streams import secure
 
 GRACE_SECONDS = 60.0
@@ -42,28 +42,47 @@ class Stop:
         self.reason = self.reason or reason
 
 
-def serve(function: str, arguments: tuple[Any, ...], patient: bool, pipe: Connection) -> None:  # noqa: FBT001 - by pickle
-    """Call "package.module:name"(*arguments, send) in a child process. A patient child's function also gets a `Stop`.
+LAST = ("end", "failed", "device lost")
+"""Kinds of messages after which a child sends no other."""
 
-    Sends (kind, payload) messages. The last one is "end" with the function's return value as `value`, "failed" or
-    "device lost". When the parent dies, a patient child has `GRACE_SECONDS` to stop, and any other child ends at once.
+
+@dataclass(frozen=True)
+class Call:
+    """What a child does: it calls "package.module:name"(*arguments, send).
+
+    A patient child's function also gets a `Stop`: when its parent dies, it has `GRACE_SECONDS` to stop, and any other
+    child ends at once. The memory of a `limited` child is limited.
+    """
+
+    function: str
+    arguments: tuple[Any, ...]
+    patient: bool = False
+    limited: bool = False
+
+
+def serve(call: Call, pipe: Connection) -> None:
+    """Carry out a call in a child process. Sends (kind, payload) messages.
+
+    The last one is "end" with the function's return value as `value`, "failed" or "device lost".
     """
     stop = Stop()
     for number in (signal.SIGINT, signal.SIGHUP):  # the launcher handles Ctrl-C and a closed terminal
         signal.signal(number, signal.SIG_IGN)
-    if patient:
+    if call.patient:
         signal.signal(signal.SIGTERM, lambda *_: stop.ask(Status.PREEMPTED))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # the fork server blocks it
     os.register_at_fork(after_in_child=pipe.close)  # a process that a plugin left behind must not keep it open
-    threading.Thread(target=_watch, args=(pipe, stop, patient), daemon=True).start()
+    threading.Thread(target=_watch, args=(pipe, stop, call.patient), daemon=True).start()
     send = _sender(pipe)
     os.dup2(2, 1)  # what a plugin prints must not mix with results on stdout
     secure()
     try:
         _check_usable()
-        module, _, name = function.partition(":")
-        work = getattr(importlib.import_module(module), name)
-        send("end", {"value": work(*arguments, send, stop) if patient else work(*arguments, send)})
+        if call.limited:
+            stay_within_free()
+        module, _, name = call.function.partition(":")
+        work, last = getattr(importlib.import_module(module), name), (send, stop) if call.patient else (send,)
+        send("end", {"value": work(*call.arguments, *last)})
     except BenchError as error:
         held = isinstance(error, HeldError)
         trace = traceback.format_exc()
@@ -94,7 +113,7 @@ def _watch(pipe: Connection, stop: Stop, patient: bool = True) -> None:  # noqa:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _sender(pipe: Connection) -> Callable[[str, dict[str, Any]], None]:
+def _sender(pipe: Connection) -> Send:
     lock = threading.Lock()
 
     def send(kind: str, payload: dict[str, Any]) -> None:

@@ -1,28 +1,37 @@
-"""Start child processes from a fork server that has imported torch and never touches CUDA."""
+"""Child processes from a fork server that has imported torch and never touches CUDA, and their messages.
+
+Workers are children, and so are calls of a function that needs torch or plugins' code once and writes no attempt.
+"""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
 import functools
+import math
 import multiprocessing
 import os
 import signal
 import sys
 import tempfile
 import threading
+import time
 import types
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import harness
-from harness.contracts import user_files
+from harness.contracts import plugin_process, user_files
 from harness.contracts.plugin_errors import format_error
+from harness.results.ledger.heartbeats import Send
+from harness.runs.child import LAST, Call, serve
 from harness.system.cpp import CompilerError, built
-from harness.system.errors import BenchError, RunError, UsageError
+from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError
 from harness.system.import_path import passed_on
 from harness.system.memory import memory_limit
 
@@ -30,6 +39,11 @@ GIB_TO_RUN = 4
 """Address space that a worker with torch needs, in GiB. On two cores 3 to 4 were measured."""
 SOCKET_PATH = 107
 """Most bytes of a socket's path on Linux: the size of sun_path in unix(7) without the zero at its end."""
+SECONDS = 120.0
+"""Longest call of a plugin's code. The longest of the built-in plugins, a stability limit with settled adaptive
+entries, takes 2 s.
+"""
+ERRORS: dict[int, type[BenchError]] = {kind.exit_code: kind for kind in (RunError, UsageError, PluginError, DataError)}
 COUNTING = Path(harness.__file__).parent / "analysis/diagnostics/counting.cpp"
 """C++ source that observers need for all tasks except networks. Its compilation takes as long as a smoke run."""
 
@@ -110,9 +124,10 @@ def _compile_meanwhile() -> None:
     threading.Thread(target=work, daemon=True).start()
 
 
-def _with_files(known: tuple[list[Path], dict[str, str]], target: Callable[..., None], *arguments: Any) -> None:
-    """Call target(*arguments) in a child, which finds the files of the user that its parent knows."""
-    user_files.FOLDERS[:], user_files.KNOWN = known
+def _with_files(known: tuple[Any, ...], target: Callable[..., None], *arguments: Any) -> None:
+    """Call target(*arguments) in a child, which finds the plugin files and files of the user that its parent knows."""
+    user_files.FOLDERS[:], user_files.KNOWN, plugins = known
+    plugin_process.FILES.update(plugins)
     target(*arguments)
 
 
@@ -131,10 +146,77 @@ def _born(target: Callable[..., None], arguments: tuple[Any, ...]) -> tuple[Any,
     context = forkserver_context()
     ours, theirs = context.Pipe()
     with theirs:
-        known = user_files.FOLDERS, user_files.KNOWN
+        known = user_files.FOLDERS, user_files.KNOWN, plugin_process.FILES
         process = context.Process(target=_with_files, args=(known, target, *arguments, theirs), daemon=True)
         _compile_meanwhile()
         with without_main():
             process.start()  # waits until the fork server has imported torch
     atexit.unregister(_end_unused)
     return process, ours
+
+
+@dataclass(kw_only=True)
+class Child:
+    """A child process and our end of its pipe. `ended` says whether its last message has come."""
+
+    process: BaseProcess
+    pipe: Connection
+    ended: bool = False
+
+    def receive(self) -> tuple[str, dict[str, Any]] | None:
+        """Return its next message, or None if it has closed its end of the pipe."""
+        try:
+            kind, payload = self.pipe.recv()
+        except (EOFError, OSError):
+            return None
+        self.ended = self.ended or kind in LAST
+        return kind, payload
+
+
+class EndedError(RunError):
+    """The child ended without a result. `code` is its exit code."""
+
+    def __init__(self, code: int | None, message: str = "") -> None:
+        super().__init__(message or f"the worker exited unexpectedly (exit code {code})")
+        self.code = code
+
+
+def call(function: str, *arguments: Any, listen: Send, seconds: float | None = None) -> Any:
+    """Call function(*arguments, send) in a child from the fork server, and return its result, sent as a pickle.
+
+    The function is given as "package.module:name", so that this process need not import the child's modules.
+    `listen(kind, payload)` is called for the messages that it sends. An error in the child is raised here, with its
+    exit code. The child ends with this process and at Ctrl-C, so a function that writes must write whole files.
+
+    With `seconds`, the child is killed after that time, whatever it does, and its memory is limited; `EndedError`.
+    """
+    process, pipe = born(serve, Call(function, arguments, limited=seconds is not None))
+    child, deadline = Child(process=process, pipe=pipe), math.inf if seconds is None else time.monotonic() + seconds
+    try:
+        while True:
+            if seconds is not None and not pipe.poll(max(0.0, deadline - time.monotonic())):
+                raise EndedError(-signal.SIGALRM, plugin_process.ending(-signal.SIGALRM, seconds))
+            message = child.receive()
+            if message is None:
+                process.join()
+                raise EndedError(process.exitcode)
+            kind, payload = message
+            if kind == "end":
+                return payload["value"]
+            if kind in LAST:
+                raise ERRORS[payload["exit_code"]](payload["message"]) from RuntimeError(payload["traceback"])
+            listen(kind, payload)
+    finally:
+        process.kill()  # it may be stopped, and it writes only whole files
+        process.join()
+
+
+def plugin_call(function: str, *arguments: Any) -> Any:
+    """Call a function as `call` does, but one that executes a plugin's code and sends nothing, for at most `SECONDS`.
+
+    `EndedError`, which says how the child ended, if it sends no result.
+    """
+    try:
+        return call(function, *arguments, listen=lambda *_: None, seconds=SECONDS)
+    except EndedError as error:
+        raise EndedError(error.code, plugin_process.ending(error.code, SECONDS)) from error

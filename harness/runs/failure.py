@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
@@ -10,14 +10,12 @@ from typing import Any
 from harness.contracts.plugin_errors import format_error
 from harness.results.ledger.attempt import Attempt, now
 from harness.results.ledger.commit import conclude
+from harness.results.ledger.heartbeats import Send
 from harness.results.records import AttemptResult, Status
 from harness.results.spec import RunSpec
 from harness.runs.limit import OutOfTimeError
 from harness.system.errors import FULL, BenchError, DataError, PluginError, why
 from harness.system.memory import lacks_memory
-
-Send = Callable[[str, dict[str, Any]], None]
-
 
 LOST = (
     "gpu is lost", "fallen off the bus", "no longer available", "ecc error", "hardware stack error",

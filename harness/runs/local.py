@@ -12,18 +12,18 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.results.environment import cores
+from harness.results.ledger.heartbeats import Send
 from harness.results.records import Status
-from harness.runs.child import GRACE_SECONDS, serve
-from harness.runs.children import born, fork_server
+from harness.runs.child import GRACE_SECONDS, Call, serve
+from harness.runs.children import Child, born, fork_server
 from harness.runs.job import Job
 from harness.runs.plan import Planned
 from harness.runs.worker import checkpoint_seconds
@@ -41,7 +41,7 @@ LOSSES = 2
 SHARED_FROM = 50_000
 """Chain steps of a group from which one more process pays off, about a tenth of a second."""
 
-Listener = Callable[[str, dict[str, Any]], None]
+Listener = Send
 
 
 class PreemptedError(BenchError):
@@ -87,14 +87,11 @@ class LaunchSummary:
         return int(any(status != Status.DONE for status in self.statuses.values()))
 
 
-@dataclass
-class _Child:
+@dataclass(kw_only=True)
+class _Child(Child):
     job: Job
-    process: BaseProcess
-    pipe: Connection
     began: float
     progress: dict[str, Any] = field(default_factory=dict)
-    ended: bool = False
     lost: bool = False
 
 
@@ -144,9 +141,7 @@ def jobs(
     return found
 
 
-def launch(
-    queue: Sequence[Job], places: Sequence[Place], listen: Listener, *, long_is_fine: bool = True
-) -> LaunchSummary:
+def launch(queue: Sequence[Job], places: Sequence[Place], listen: Send, *, long_is_fine: bool = True) -> LaunchSummary:
     """Run all jobs, `len(places)` at a time. `listen(kind, payload)` is called for every message of the workers."""
     checkpoint_seconds()  # an invalid value is refused before any worker starts
     waiting, free = list(queue), list(places)
@@ -187,7 +182,7 @@ def launch(
     return outcome
 
 
-def _count_unfinished(queue: Sequence[Job], listen: Listener, outcome: LaunchSummary) -> None:
+def _count_unfinished(queue: Sequence[Job], listen: Send, outcome: LaunchSummary) -> None:
     """Record a failure if no worker reported how some runs ended, whatever the reason."""
     runs = [spec.key for job in queue for spec in job.specs]
     number = len(set(runs) - outcome.statuses.keys() - outcome.uncompiled.keys())
@@ -209,11 +204,11 @@ def _preempt(*_: object) -> None:
 
 def _start(job: Job, where: Place) -> _Child:
     placed = replace(job, **where._asdict())
-    process, ours = born(serve, WORK, (placed,), True)
-    return _Child(placed, process, ours, time.monotonic())
+    process, pipe = born(serve, Call(WORK, (placed,), patient=True))
+    return _Child(process=process, pipe=pipe, job=placed, began=time.monotonic())
 
 
-def _receive(children: list[_Child], listen: Listener, outcome: LaunchSummary) -> list[_Child]:
+def _receive(children: list[_Child], listen: Send, outcome: LaunchSummary) -> list[_Child]:
     """Take the messages that have arrived. Returns the children that have ended."""
     ready = set(wait([part for child in children for part in (child.pipe, child.process.sentinel)], timeout=0.5))
     ended = [child for child in children if child.pipe in ready and _take(child, listen, outcome)]
@@ -227,13 +222,13 @@ def _receive(children: list[_Child], listen: Listener, outcome: LaunchSummary) -
     return ended + dead
 
 
-def _take(child: _Child, listen: Listener, outcome: LaunchSummary) -> bool:
-    try:
-        kind, payload = child.pipe.recv()
-    except (EOFError, OSError):
+def _take(child: _Child, listen: Send, outcome: LaunchSummary) -> bool:
+    message = child.receive()
+    if message is None:
         if not child.ended:
             _report_death(child, listen, outcome)
         return True
+    kind, payload = message
     if kind == "device lost":
         payload = {**payload, "message": f"{child.job.slot}: {payload['message']}"}
     payload = {**payload, "block": child.job.specs[0].key}
@@ -241,12 +236,11 @@ def _take(child: _Child, listen: Listener, outcome: LaunchSummary) -> bool:
         child.progress = payload
     outcome.hear(kind, payload)
     child.lost = child.lost or kind == "device lost"
-    child.ended = child.ended or kind in ("end", "failed", "device lost")
     listen(kind, payload)
     return False
 
 
-def _report_death(child: _Child, listen: Listener, outcome: LaunchSummary) -> None:
+def _report_death(child: _Child, listen: Send, outcome: LaunchSummary) -> None:
     """Record that a worker exited unexpectedly."""
     child.process.join()
     child.ended = True
@@ -272,7 +266,7 @@ def _refuse_long(children: Sequence[_Child], waiting: Sequence[Job], workers: in
         )
 
 
-def _stop(children: Sequence[_Child], listen: Listener, outcome: LaunchSummary, reason: str) -> None:
+def _stop(children: Sequence[_Child], listen: Send, outcome: LaunchSummary, reason: str) -> None:
     """Ask all children to write checkpoints and end, and kill those that have not ended after `GRACE_SECONDS`."""
     for child in children:
         with contextlib.suppress(OSError):

@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from harness.contracts.data import DataFile, checksum
@@ -16,8 +16,8 @@ from harness.contracts.registry import Offer, Registry
 from harness.engine.stepping.execution_mode import Work, choose, slowed
 from harness.results.ledger.ledger import Ledger, RunStatus
 from harness.results.spec import MAX_STEPS, Component, Execution, RunSpec, budget_label
-from harness.runs import plugin_metadata, studies, uncompiled, warm_start
-from harness.runs.settings import Pair, Settings, find_pair, resolve
+from harness.runs import plugin_metadata, studies, uncompiled
+from harness.runs.settings import Settings, find_pair, resolve
 from harness.runs.source import source_hash
 from harness.system.errors import UsageError
 
@@ -78,9 +78,14 @@ def size(registry: Registry, requests: Iterable[RunRequest], most: int = MAX_RUN
     return total
 
 
-def expand(registry: Registry, request: RunRequest, study: studies.Study | None = None) -> list[tuple[RunSpec, Pair]]:
-    """Return all runs that a request names, in its order, with the tuned settings of `study` if one is given."""
-    specs = []
+def expand(
+    registry: Registry, request: RunRequest, study: studies.Study | None = None
+) -> list[tuple[Settings, list[RunSpec]]]:
+    """Return all runs that a request names, in its order: for each resolved settings the runs of its seeds.
+
+    The settings include the tuned ones of `study` if one is given.
+    """
+    groups = []
     budget = budget_label(request.budget)
     for method, task in itertools.product(request.samplers, request.tasks):
         pair = find_pair(registry, method, task, study)
@@ -88,13 +93,12 @@ def expand(registry: Registry, request: RunRequest, study: studies.Study | None 
             settings = resolve(registry, pair, {**request.given, **point}, budget)
             seeds = request.seeds if request.seeds is not None else pair.protocol.seeds
             chains = request.chains if request.chains is not None else pair.protocol.chains
-            steps = _steps(budget, pair, settings)
-            label = _label(budget, steps, pair, settings)
-            runs = [make_spec(pair, settings, steps, seed, chains, label, request.device) for seed in seeds]
-            if runs and settings.run["compile"] is None and uncompiled.why(runs[0]):
-                runs = [uncompiled.in_mode(run, "plain") for run in runs]
-            specs += [(run, pair) for run in runs]
-    return specs
+            steps = _steps(budget, settings)
+            spec = make_spec(settings, steps, chains, _label(budget, steps, settings), request.device)
+            if settings.run["compile"] is None and uncompiled.why(spec):
+                spec = uncompiled.in_mode(spec, "plain")
+            groups.append((settings, [replace(spec, seed=seed) for seed in seeds]))
+    return groups
 
 
 def plan(registry: Registry, request: RunRequest, ledger: Ledger) -> list[Planned]:
@@ -105,28 +109,30 @@ def plan(registry: Registry, request: RunRequest, ledger: Ledger) -> list[Planne
     """
     planned: dict[str, Planned] = {}
     study = studies.load(registry, ledger.root, request.study) if request.study else None
-    for spec, pair in expand(registry, request, study):
-        if spec.key not in planned:
-            task = plugin_metadata.task_facts(pair.task, spec.task.params)
-            warm = (registry.find("samplers", spec.warm_start), spec.warm_passes or 0.0) if spec.warm_start else None
-            passes = _passes(pair, spec.sampler.params, spec.task.params, spec.steps, warm)
-            standing, block = ledger.standing(spec.key), task.max_block[spec.execution.device]
-            if not standing.cached:
-                plugin_metadata.check_steps(pair.sampler, spec, task.steps_per_epoch)
-            asked = uncompiled.asked_mode(spec)
-            work = _work(pair, spec.sampler.params, spec.task.params, spec.execution.device, spec.chains)
-            missing = slowed(asked, spec.steps, work)
-            if asked is None and missing is None and spec.steps >= work.compiled_from:
-                missing = uncompiled.why(uncompiled.in_mode(spec, "compiled"))
-            planned[spec.key] = Planned(spec, standing, passes, block, tuple(task.datasets), missing)
+    for settings, specs in expand(registry, request, study):
+        standings = {spec.key: ledger.standing(spec.key) for spec in specs}
+        if not all(standing.cached for standing in standings.values()):
+            plugin_metadata.check_steps(settings.pair.sampler, specs[0], settings.task.steps_per_epoch)
+        for spec in specs:
+            if spec.key not in planned:
+                passes, block = settings.passes.after(spec.steps), settings.task.max_block[spec.execution.device]
+                data, lacks = tuple(settings.task.datasets), _lacks(spec, settings)
+                planned[spec.key] = Planned(spec, standings[spec.key], passes, block, data, lacks)
     return list(planned.values())
 
 
-def make_spec(
-    pair: Pair, settings: Settings, steps: int, seed: int, chains: int, budget: str, device: str = "cpu"
-) -> RunSpec:
-    """Return the RunSpec of one seed. `UsageError` if the settings do not fit the device or the number of steps."""
-    task = plugin_metadata.task_facts(pair.task, settings.task_params)
+def _lacks(spec: RunSpec, settings: Settings) -> str | None:
+    """Return what is missing to compile a run that would be compiled by default, or None."""
+    asked, work = uncompiled.asked_mode(spec), _work(settings, spec.execution.device, spec.chains)
+    lacks = slowed(asked, spec.steps, work)
+    if asked is None and lacks is None and spec.steps >= work.compiled_from:
+        return uncompiled.why(uncompiled.in_mode(spec, "compiled"))
+    return lacks
+
+
+def make_spec(settings: Settings, steps: int, chains: int, budget: str, device: str = "cpu") -> RunSpec:
+    """Return the RunSpec of seed 0. `UsageError` if the settings do not fit the device or the number of steps."""
+    pair = settings.pair
     run = {name: value for name, value in settings.run.items() if value is not None}
     for f in fields(Execution):
         if device == "cpu" and f.metadata.get("when") == "cuda" and f.name in run:
@@ -136,8 +142,7 @@ def make_spec(
     if share >= 1 and share != burn_in:
         raise UsageError(f"run.burn_in = {share:g} is neither a share below 1 nor a number of steps")
     how = {f.name: run.pop(f.name) for f in fields(Execution) if f.name in run}
-    work = _work(pair, settings.sampler_params, settings.task_params, device, chains)
-    how["compile"] = choose(how.get("compile"), steps, work)
+    how["compile"] = choose(how.get("compile"), steps, _work(settings, device, chains))
     cycles = settings.schedule_params.get("cycles")
     if isinstance(cycles, int) and cycles > steps:
         raise UsageError(f"schedule.cycles = {cycles} is more than the {steps} steps; lower it or raise the budget")
@@ -147,58 +152,19 @@ def make_spec(
         sampler=_part(pair.sampler, settings.sampler_params),
         schedule=_part(settings.schedule, settings.schedule_params),
         task=_part(pair.task, settings.task_params),
-        task_version=task.version,
+        task_version=settings.task.version,
         protocol=pair.protocol.name,
-        data=checksum(task.datasets),
+        data=checksum(settings.task.datasets),
         steps=steps,
-        seed=seed,
+        seed=0,
         chains=chains,
-        execution=Execution(device=device, dtype=task.dtype, **how),
+        execution=Execution(device=device, dtype=settings.task.dtype, **how),
         warm_source=source_hash(settings.warm_start.target) if settings.warm_start else None,
         **{**run, "burn_in": burn_in},
         method=pair.method.name,
         budget=budget,
         origins=settings.origins,
     )
-
-
-def passes_per_step(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any]) -> float:
-    """Return the cost of a step in data passes."""
-    return _per_step(pair.sampler, sampler_params, pair.task, task_params)
-
-
-def _per_step(
-    sampler_offer: Offer, sampler_params: Mapping[str, Any], task_offer: Offer, task_params: Mapping[str, Any]
-) -> float:
-    sampler = plugin_metadata.sampler_facts(sampler_offer, sampler_params)
-    task = plugin_metadata.task_facts(task_offer, task_params)
-    share = task.batch_terms / task.terms
-    refreshing = 1 / sampler.refresh_every if sampler.refresh_every else 0
-    return float(sampler.gradients_per_step * share + sampler.full_gradients_per_step + refreshing)
-
-
-WarmStart = tuple[Offer, float] | None
-"""The optimiser of a warm start, and the length in data passes that was asked for. None without a warm start."""
-
-
-def _passes(
-    pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any], steps: int, warm: WarmStart
-) -> float:
-    """Return the cost of a run in data passes, including the full gradients of `init` and the warm start."""
-    before = _full_at_start(pair, sampler_params) + _warm_passes(pair, task_params, warm)
-    return before + steps * passes_per_step(pair, sampler_params, task_params)
-
-
-def _warm_passes(pair: Pair, task_params: Mapping[str, Any], warm: WarmStart) -> float:
-    """Return the cost of the steps of a warm start in data passes."""
-    if warm is None:
-        return 0.0
-    per_step = _per_step(warm[0], {}, pair.task, task_params)
-    return warm_start.length(warm[1], per_step) * per_step
-
-
-def _warm(settings: Settings) -> WarmStart:
-    return (settings.warm_start, settings.run["warm_passes"]) if settings.warm_start else None
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -243,11 +209,11 @@ def _part(offer: Offer, params: Mapping[str, Any]) -> Component:
     return Component(offer.name, offer.target, source_hash(offer.target), dict(params))
 
 
-def _steps(budget: str, pair: Pair, settings: Settings) -> int:
+def _steps(budget: str, settings: Settings) -> int:
     """Return the length of a run in steps. `budget` is a name, "steps=N" or "passes=N" (data passes)."""
-    named = _named_passes(pair, settings)
+    pair, named = settings.pair, _named_passes(settings)
     if budget in named:
-        return max(1, _affordable(named[budget], pair, settings))
+        return max(1, _affordable(named[budget], settings))
     kind, equals, text = budget.partition("=")
     if not equals or kind not in ("steps", "passes"):
         known = [*named, "steps=N", "passes=N"]
@@ -255,19 +221,18 @@ def _steps(budget: str, pair: Pair, settings: Settings) -> int:
             f"unknown budget {budget!r:.80} of {pair.task.name}@{pair.protocol.name}{suggestions(budget, known)}"
         )
     amount = _amount(kind, text)
-    steps = int(amount) if kind == "steps" else _affordable(amount, pair, settings)
+    steps = int(amount) if kind == "steps" else _affordable(amount, settings)
     if not 1 <= steps <= MAX_STEPS:
         size = "less than one step" if steps < 1 else f"more than {MAX_STEPS:,} steps"
-        raise UsageError(f"--budget {budget!r} is {size}{_spent(pair, settings)}")
+        raise UsageError(f"--budget {budget!r} is {size}{_spent(settings)}")
     return steps
 
 
-def _spent(pair: Pair, settings: Settings) -> str:
+def _spent(settings: Settings) -> str:
     """Return what of a budget is spent before the first step, for a message; "" if nothing is."""
-    full = _full_at_start(pair, settings.sampler_params)
-    warm = _warm_passes(pair, settings.task_params, _warm(settings))
+    full, warm = settings.passes.init, settings.passes.warm
     before = {
-        f"the {full} data passes that {pair.sampler.name} spends at the start": full,
+        f"the {full} data passes that {settings.pair.sampler.name} spends at the start": full,
         f"the {warm:g} data passes of the warm start": warm,
     }
     spent = " and ".join(text for text, passes in before.items() if passes)
@@ -286,59 +251,46 @@ def _amount(kind: str, text: str) -> float:
     return amount
 
 
-def _work(
-    pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any], device: str, chains: int
-) -> Work:
+def _work(settings: Settings, device: str, chains: int) -> Work:
     """Return what the execution mode depends on besides the setting and the length of the run."""
-    task = plugin_metadata.task_facts(pair.task, task_params)
-    never = plugin_metadata.sampler_facts(pair.sampler, sampler_params).never_compiled
+    task, never = settings.task, settings.sampler.never_compiled
     return Work(device=device, dim=task.dim, chains=chains, opaque=task.opaque, never=never)
 
 
-def _label(budget: str, steps: int, pair: Pair, settings: Settings) -> str:
+def _label(budget: str, steps: int, settings: Settings) -> str:
     """Return the label of a budget: a named budget of the same length gives its name, however it was asked for.
 
     A budget with settings of its own must be asked for by name, because other runs of its length lack these settings.
     """
-    own = pair.protocol.budget_settings.keys() - {budget}
-    names = [name for name, length in _named_steps(pair, settings).items() if length == steps and name not in own]
+    own = settings.pair.protocol.budget_settings.keys() - {budget}
+    names = [name for name, length in _named_steps(settings).items() if length == steps and name not in own]
     if names:
         return names[0]
-    passes = _passes(pair, settings.sampler_params, settings.task_params, steps, _warm(settings))
-    return f"passes={passes:.10g}" if budget.startswith("steps=") else budget
+    return f"passes={settings.passes.after(steps):.10g}" if budget.startswith("steps=") else budget
 
 
-def _named_steps(pair: Pair, settings: Settings) -> dict[str, int]:
+def _named_steps(settings: Settings) -> dict[str, int]:
     """Return the protocol's budgets in steps of this sampler, without those that a warm start uses up."""
-    named = _named_passes(pair, settings)
-    warm = _warm_passes(pair, settings.task_params, _warm(settings))
-    return {name: max(1, _affordable(passes, pair, settings)) for name, passes in named.items() if passes > warm}
+    named, warm = _named_passes(settings), settings.passes.warm
+    return {name: max(1, _affordable(passes, settings)) for name, passes in named.items() if passes > warm}
 
 
-def _named_passes(pair: Pair, settings: Settings) -> dict[str, float]:
+def _named_passes(settings: Settings) -> dict[str, float]:
     """Return the protocol's budgets in data passes. All samplers get the same number of passes, not of steps."""
-    task = plugin_metadata.task_facts(pair.task, settings.task_params)
-    share = task.batch_terms / task.terms
-    return {name: gradients * share for name, gradients in pair.protocol.budgets.items()}
+    share = settings.task.batch_terms / settings.task.terms
+    return {name: gradients * share for name, gradients in settings.pair.protocol.budgets.items()}
 
 
-def _full_at_start(pair: Pair, params: Mapping[str, Any]) -> int:
-    return plugin_metadata.sampler_facts(pair.sampler, params).full_gradients_at_start
-
-
-def _affordable(passes: float, pair: Pair, settings: Settings) -> int:
+def _affordable(passes: float, settings: Settings) -> int:
     """Return the number of steps that `passes` data passes allow after those that are spent before the first step.
 
     A rounding error does not cost a step. `UsageError` if the warm start takes all data passes.
     """
-    warm = _warm_passes(pair, settings.task_params, _warm(settings))
-    if settings.warm_start and warm >= passes:
+    spent = settings.passes
+    if settings.warm_start and spent.warm >= passes:
         raise UsageError(
-            f"run.warm_passes = {settings.run['warm_passes']:g}: the warm start takes {warm:g} data passes and the "
-            f"whole budget is {passes:g}; lower run.warm_passes or raise the budget; run.warm_start=none leaves it out"
+            f"run.warm_passes = {settings.run['warm_passes']:g}: the warm start takes {spent.warm:g} data passes "
+            f"and the whole budget is {passes:g}; lower run.warm_passes or raise the budget; "
+            "run.warm_start=none leaves it out"
         )
-    return int(
-        (passes - _full_at_start(pair, settings.sampler_params) - warm)
-        / passes_per_step(pair, settings.sampler_params, settings.task_params)
-        * (1 + 1e-12)
-    )
+    return int((passes - spent.init - spent.warm) / spent.step * (1 + 1e-12))

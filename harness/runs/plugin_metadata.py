@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from harness.contracts import user_files
 from harness.contracts.data import DataFile
@@ -27,13 +27,14 @@ from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Offer, Registry, load
 from harness.contracts.sampler import Sampler
 from harness.contracts.task import Metric, Protocol
+from harness.results.ledger.heartbeats import Send
 from harness.results.spec import ENGINE, RunSpec
 from harness.runs.source import content_hash, hash_of
 from harness.system import cache
 from harness.system.errors import BenchError, PluginError, RunError, UsageError
 
 if TYPE_CHECKING:
-    from harness.contracts.schedule import Trajectory
+    from harness.contracts.schedule import Schedule, Trajectory
 
 DTYPES = ("float32", "float64")
 CHECKED = 100_000
@@ -99,7 +100,12 @@ def resolve(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
 
     A parameter that is declared `later` is omitted if it has its default value, so that earlier run keys do not change.
     """
-    known = {field.name: field for field in fields(offer)}
+    return resolve_fields(offer, fields(offer), params)
+
+
+def resolve_fields(offer: Offer, declared: Sequence[Field], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `resolve` does, if the hyperparameters that the class declares are known."""
+    known = {field.name: field for field in declared}
     for name in params:
         if name not in known:
             raise UsageError(f"{offer.kind[:-1]} {offer.name} has no setting {name!r:.80}{suggestions(name, known)}")
@@ -180,16 +186,28 @@ def schedule_facts(offer: Offer, params: Mapping[str, Any]) -> None:
     _cached(offer, "schedule", params)
 
 
-def trajectory(spec: RunSpec, steps_per_epoch: int) -> Trajectory:
-    """Return the trajectory of a run. Raises the errors of its schedule and of its sampler's `check_steps`."""
-    sampler = instance(spec.sampler.target, spec.sampler.params)
-    made: Trajectory = instance(spec.schedule.target, spec.schedule.params).trajectory(spec.steps, steps_per_epoch)
-    if len(made) != spec.steps:
-        raise PluginError(f"schedule {spec.schedule.name} made {len(made)} steps where {spec.steps} were asked for")
-    made = made.with_burn_in(spec.burn_in, spec.thin)
+class Parts(NamedTuple):
+    """What a run consists of besides its task."""
+
+    sampler: Sampler
+    schedule: Schedule
+    trajectory: Trajectory
+
+
+def parts(spec: RunSpec, steps_per_epoch: int) -> Parts:
+    """Make the sampler and the schedule of a run, and its trajectory.
+
+    Raises the errors of the schedule and of the sampler's `check_steps`.
+    """
+    sampler: Sampler = instance(spec.sampler.target, spec.sampler.params)
+    schedule: Schedule = instance(spec.schedule.target, spec.schedule.params)
+    path = schedule.trajectory(spec.steps, steps_per_epoch)
+    if len(path) != spec.steps:
+        raise PluginError(f"schedule {spec.schedule.name} made {len(path)} steps where {spec.steps} were asked for")
+    path = path.with_burn_in(spec.burn_in, spec.thin)
     for part in (slice(k, k + CHECKED) for k in range(0, spec.steps, CHECKED)):
-        sampler.check_steps(made.step_size[part].tolist(), made.temperature[part].tolist())
-    return made
+        sampler.check_steps(path.step_size[part].tolist(), path.temperature[part].tolist())
+    return Parts(sampler, schedule, path)
 
 
 def check_steps(sampler: Offer, spec: RunSpec, steps_per_epoch: int) -> None:
@@ -274,7 +292,7 @@ FACTS: dict[str, Callable[..., Any]] = {
     "sampler": _sampler,
     "settings": lambda target, params: dict(load(target).settings(params["task"])),
     "schedule": lambda target, params: {"made": bool(instance(target, params))},
-    "steps": lambda spec, steps_per_epoch: len(trajectory(spec, steps_per_epoch)),
+    "steps": lambda spec, steps_per_epoch: len(parts(spec, steps_per_epoch).trajectory),
     "task": _task,
     "protocols": lambda target, _: [*map(_plain, _declared(load(target), "protocols", Protocol, target))],
     "datasets": lambda target, _: _declared(load(target), "datasets", DataFile, target),
@@ -324,7 +342,7 @@ def _compute_here(where: str, kind: str, *asked: Any) -> str:
 
 
 def _compute_in_child(where: str, *asked: Any) -> str:
-    from harness.runs.subprocess_call import EndedError, plugin_call
+    from harness.runs.children import EndedError, plugin_call
 
     try:
         return str(plugin_call(f"{__name__}:work_out", where, *asked))
@@ -332,7 +350,7 @@ def _compute_in_child(where: str, *asked: Any) -> str:
         raise PluginError(f"{where}: {error}") from error
 
 
-def work_out(where: str, kind: str, arguments: tuple[Any, ...]) -> str:
+def work_out(where: str, kind: str, arguments: tuple[Any, ...], *_: Send) -> str:
     """Compute a fact and return it as JSON. `PluginError` for any error of the plugin's code."""
     with plugin_code(where):
         text = json.dumps(FACTS[kind](*arguments), default=dataclasses.asdict)

@@ -18,13 +18,12 @@ from harness.results.spec import RunSpec, recorded_key
 from harness.runs import truths, warm_start
 from harness.runs.failure import setting_up
 from harness.runs.job import Job
-from harness.runs.plugin_metadata import instance, trajectory
+from harness.runs.plugin_metadata import Parts, instance, parts
 from harness.runs.source import content_hash, source_hash
 from harness.system.errors import RunError
 from harness.system.files import SEAL, read_json, write_json
 
 if TYPE_CHECKING:
-    from harness.contracts.schedule import Trajectory
     from harness.contracts.task import Task
 
 DRAW_BYTES = 64 * 2**20
@@ -45,20 +44,18 @@ def build(specs: Sequence[RunSpec], job: Job) -> Loop:
 def _build(specs: Sequence[RunSpec], job: Job) -> Loop:
     spec = specs[0]
     task = truths.task_with_truth(job.results, spec)
-    sampler = instance(spec.sampler.target, spec.sampler.params)
-    schedule = instance(spec.schedule.target, spec.schedule.params)
-    path = trajectory(spec, task.steps_per_epoch())
+    run = parts(spec, task.steps_per_epoch())
     streams = [Streams(s.seed, chain, (spec.task.name,)) for s in specs for chain in range(spec.chains)]
     return Loop(
         task,
-        sampler,
-        path,
+        run.sampler,
+        run.trajectory,
         streams,
         spec.chains,
         mode=spec.execution.compile,
-        weights=schedule.weights,
+        weights=run.schedule.weights,
         device=job.device,
-        draw_stride=_stride(job.draws, task.dim(), _size(path, spec, task)),
+        draw_stride=_stride(job.draws, task.dim(), _size(run, spec, task)),
         warm_start=warm_start.stage(spec, task, job.plugins),
     )
 
@@ -66,12 +63,11 @@ def _build(specs: Sequence[RunSpec], job: Job) -> Loop:
 def kept_bytes(spec: RunSpec) -> int:
     """Return the bytes that all kept draws of a run take on disk."""
     task = instance(spec.task.target, spec.task.params)
-    return _size(trajectory(spec, task.steps_per_epoch()), spec, task)
+    return _size(parts(spec, task.steps_per_epoch()), spec, task)
 
 
-def _size(path: Trajectory, spec: RunSpec, task: Task) -> int:
-    particles = instance(spec.sampler.target, spec.sampler.params).particles
-    return int(path.keep.sum()) * particles * spec.chains * task.dim() * 4
+def _size(run: Parts, spec: RunSpec, task: Task) -> int:
+    return int(run.trajectory.keep.sum()) * run.sampler.particles * spec.chains * task.dim() * 4
 
 
 def _stride(draws: str, dim: int, size: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import fields
@@ -22,6 +22,7 @@ from harness.engine.run_state import RunState
 from harness.results import environment
 from harness.results.ledger.attempt import Attempt, now
 from harness.results.ledger.commit import conclude, second
+from harness.results.ledger.heartbeats import Send
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult, Status, ValueRow
 from harness.results.spec import RunSpec
@@ -33,7 +34,6 @@ from harness.runs.resume import TRUTH, Arrays, build, check_code, open_attempt
 from harness.runs.truths import checksum
 from harness.system.locks import Lock, kernel
 
-Send = Callable[[str, dict[str, Any]], None]
 UNDECLARED = (
     "which is not declared: a change of it would change no run key; make it a setting, param(kind='file'), or list it "
     "in `datasets` or `__files__`"

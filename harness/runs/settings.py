@@ -9,14 +9,14 @@ paper come from the same distribution, the paper's settings, which are more spec
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from harness.contracts.hookspecs import Method
 from harness.contracts.parameters import Field, check, of_part, suggestions
 from harness.contracts.registry import Offer, Registry
-from harness.contracts.task import Protocol
+from harness.contracts.task import Protocol, data_passes
 from harness.results import papers
 from harness.results.spec import FIELDS, GIVEN, Origin
 from harness.runs import plugin_metadata, warm_start
@@ -55,9 +55,29 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """The resolved settings of a pair: the parameters of each component and of the run, and the origin of each."""
+class Passes:
+    """The data passes of a run: of the sampler's `init`, of the warm start, and of each step."""
 
+    init: int
+    warm: float
+    step: float
+
+    def after(self, steps: int) -> float:
+        """Return the data passes spent by the end of this many steps."""
+        return self.init + self.warm + steps * self.step
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The resolved settings of a pair: the parameters of each component and of the run, and the origin of each.
+
+    `sampler` and `task` are the facts of both with these parameters.
+    """
+
+    pair: Pair
+    sampler: SamplerFacts
+    task: TaskFacts
+    passes: Passes
     schedule: Offer
     sampler_params: Mapping[str, Any]
     schedule_params: Mapping[str, Any]
@@ -112,19 +132,25 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
         fits = "schedule" not in layer or layer["schedule"].value == chosen
         origins.update(layer if fits else _without(layer, "schedule."))
     origins.pop("schedule", None)
-    _refuse_unknown(pair, schedule, origins)
+    offers = {"sampler": pair.sampler, "schedule": schedule, "task": pair.task}
+    declared = {part: plugin_metadata.fields(offer) for part, offer in offers.items()}
+    _refuse_unknown(pair, declared, origins)
 
-    task_params = _component(pair.task, "task", origins)
-    sampler_params = _component(pair.sampler, "sampler", origins)
-    _untuned_step(pair, schedule, sampler_params, task_params, origins)
-    schedule_params = _component(schedule, "schedule", origins)
+    task_params = _component(pair.task, declared["task"], "task", origins)
+    sampler_params = _component(pair.sampler, declared["sampler"], "sampler", origins)
+    sampler = plugin_metadata.sampler_facts(pair.sampler, sampler_params)
+    task = plugin_metadata.task_facts(pair.task, task_params)
+    if any(spec.name == "step_size" and spec.required for spec in declared["schedule"]):
+        _untuned_step(pair, sampler, task, origins)
+    schedule_params = _component(schedule, declared["schedule"], "schedule", origins)
     plugin_metadata.schedule_facts(schedule, schedule_params)
-    origins |= _given(pair, sampler_params, task_params)
+    origins |= _given(pair, sampler, task)
     run = {
         name: check(spec, origins[f"run.{name}"].value if f"run.{name}" in origins else spec.default, where="run")
         for name, spec in RUN_FIELDS.items()
     }
-    warm = _warm_start(registry, pair, task_params, run, origins)
+    warm, warm_passes = _warm_start(registry, pair, task_params, task, run, origins)
+    passes = Passes(sampler.full_gradients_at_start, warm_passes, _passes_per_step(sampler, task))
     for name, value in {
         **_dotted("sampler", sampler_params),
         **_dotted("task", task_params),
@@ -133,7 +159,15 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
     }.items():
         if name in usual and origins[name].provenance == "user" and usual[name].value == value:
             origins[name] = usual[name]  # restating a default does not override it
-    return Settings(schedule, sampler_params, schedule_params, task_params, run, dict(sorted(origins.items())), warm)
+    origins = dict(sorted(origins.items()))
+    return Settings(
+        pair, sampler, task, passes, schedule, sampler_params, schedule_params, task_params, run, origins, warm
+    )
+
+
+def _passes_per_step(sampler: SamplerFacts, task: TaskFacts) -> float:
+    calls = sampler.gradients_per_step, sampler.full_gradients_per_step
+    return data_passes(calls, task.batch_terms, task.terms, sampler.refresh_every)
 
 
 Layer = dict[str, Origin]
@@ -204,11 +238,11 @@ def _without_other_start(origins: dict[str, Origin], layer: Layer) -> dict[str, 
     return _without(origins, WARM)
 
 
-def _component(offer: Offer, part: str, origins: dict[str, Origin]) -> dict[str, Any]:
+def _component(offer: Offer, declared: Sequence[Field], part: str, origins: dict[str, Origin]) -> dict[str, Any]:
     """Return the resolved parameters of one component. The class's defaults are added to `origins`."""
     given = {name: origin.value for name, origin in of_part(origins, part).items()}
-    params = plugin_metadata.resolve(offer, given)
-    sources = {spec.name: spec.source for spec in plugin_metadata.fields(offer)}
+    params = plugin_metadata.resolve_fields(offer, declared, given)
+    sources = {spec.name: spec.source for spec in declared}
     for name, value in params.items():
         key = f"{part}.{name}"
         known = origins.get(key)
@@ -218,22 +252,14 @@ def _component(offer: Offer, part: str, origins: dict[str, Origin]) -> dict[str,
     return params
 
 
-def _untuned_step(
-    pair: Pair,
-    schedule: Offer,
-    sampler_params: Mapping[str, Any],
-    task_params: Mapping[str, Any],
-    origins: dict[str, Origin],
-) -> None:
+def _untuned_step(pair: Pair, sampler: SamplerFacts, task: TaskFacts, origins: dict[str, Origin]) -> None:
     """If no source states a step size, set it to a share of the stability limit, marked as untuned.
 
     `UsageError` if the curvature is unknown or the sampler has no finite stability limit.
     """
-    wanted = [spec for spec in plugin_metadata.fields(schedule) if spec.name == "step_size" and spec.required]
-    if not wanted or "schedule.step_size" in origins:
+    if "schedule.step_size" in origins:
         return
-    sampler = plugin_metadata.sampler_facts(pair.sampler, sampler_params)
-    curvature = 1.0 if sampler.free_step else plugin_metadata.task_facts(pair.task, task_params).curvature
+    curvature = 1.0 if sampler.free_step else task.curvature
     if not curvature:
         raise UsageError(
             f"no step size is known for {pair.method.name} on {pair.task.name}; give one by --set schedule.step_size=H"
@@ -250,9 +276,14 @@ def _untuned_step(
 
 
 def _warm_start(
-    registry: Registry, pair: Pair, task_params: Mapping[str, Any], run: dict[str, Any], origins: dict[str, Origin]
-) -> Offer | None:
-    """Return the optimiser of the warm start, or None without one.
+    registry: Registry,
+    pair: Pair,
+    task_params: Mapping[str, Any],
+    task: TaskFacts,
+    run: dict[str, Any],
+    origins: dict[str, Origin],
+) -> tuple[Offer | None, float]:
+    """Return the optimiser of the warm start, or None without one, and the data passes of its steps.
 
     If no step size is given for it, the optimiser's own on this task is added to `run` and `origins`.
     """
@@ -261,8 +292,8 @@ def _warm_start(
         if passes is not None or size is not None:
             which = "warm_step_size" if passes is None else "warm_passes"
             raise UsageError(f"run.{which} is a setting of a warm start; leave it out, or add run.warm_start=OPTIMISER")
-        return None
-    offer = warm_start.find(registry, name)
+        return None, 0.0
+    offer, optimiser = warm_start.find(registry, name)
     if passes is None:
         raise UsageError(f"run.warm_start = {name} needs its length; give it by --set run.warm_passes=20")
     if size is None:
@@ -277,13 +308,13 @@ def _warm_start(
             ) from None
         run["warm_step_size"] = size
         origins["run.warm_step_size"] = Origin(size, origin.provenance, f"{name}: {origin.source}")
-    return offer
+    per_step = _passes_per_step(optimiser, task)
+    return offer, warm_start.length(passes, per_step) * per_step
 
 
-def _refuse_unknown(pair: Pair, schedule: Offer, origins: Mapping[str, Origin]) -> None:
+def _refuse_unknown(pair: Pair, declared: Mapping[str, Sequence[Field]], origins: Mapping[str, Origin]) -> None:
     known = [f"run.{name}" for name in RUN_FIELDS]
-    for part, offer in (("sampler", pair.sampler), ("schedule", schedule), ("task", pair.task)):
-        known += [f"{part}.{spec.name}" for spec in plugin_metadata.fields(offer)]
+    known += [f"{part}.{spec.name}" for part, fields in declared.items() for spec in fields]
     for name in origins:
         if name not in known:
             source = "" if origins[name].provenance == "user" else f" (from {origins[name].source})"
@@ -300,10 +331,8 @@ def unmet(sampler: SamplerFacts, task: TaskFacts, called: str = "the task") -> s
     return ""
 
 
-def _given(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any]) -> dict[str, Origin]:
+def _given(pair: Pair, sampler: SamplerFacts, task: TaskFacts) -> dict[str, Origin]:
     """Return what the task gives the sampler at no cost, by "needs.NAME". `UsageError` if it lacks a need."""
-    sampler = plugin_metadata.sampler_facts(pair.sampler, sampler_params)
-    task = plugin_metadata.task_facts(pair.task, task_params)
     if why := unmet(sampler, task, f"task {pair.task.name}"):
         raise UsageError(f"{pair.sampler.name} {why}; choose another task or sampler")
     needs = (name for name in sampler.needs if name not in WITH_GRADIENTS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.contracts.registry import Offer, Registry, registry
+from harness.contracts.task import data_passes
 from harness.runs import plugin_metadata
 from harness.runs.source import source_hash
 from harness.system.errors import RunError, UsageError
@@ -20,16 +21,17 @@ if TYPE_CHECKING:
     from harness.results.spec import RunSpec
 
 
-def find(plugins: Registry, name: str) -> Offer:
-    """Return the optimiser of that name. `UsageError` if the sampler is not an optimiser."""
+def find(plugins: Registry, name: str) -> tuple[Offer, plugin_metadata.SamplerFacts]:
+    """Return the optimiser of that name and its facts. `UsageError` if the sampler is not an optimiser."""
     offer = plugins.find("samplers", name)
-    if not plugin_metadata.sampler_facts(offer, {}).optimiser:
+    facts = plugin_metadata.sampler_facts(offer, {})
+    if not facts.optimiser:
         known = [
             o.name for o in plugins.offers("samplers")
             if o.distribution == offer.distribution and plugin_metadata.sampler_facts(o, {}).optimiser
         ]  # fmt: skip
         raise UsageError(f"run.warm_start = {name:.80} is not an optimiser; choose one of {', '.join(known)}")
-    return offer
+    return offer, facts
 
 
 def length(passes: float, per_step: float) -> int:
@@ -55,8 +57,8 @@ def stage(spec: RunSpec, task: Task, files: tuple[str, ...]) -> tuple[Sampler, T
     if source_hash(offer.target) != spec.warm_source:
         raise RunError(f"the code of {offer.name} changed since this command was planned; give the command again")
     optimiser: Sampler = plugin_metadata.instance(offer.target, {})
-    share = task.batch_terms() / task.terms()
-    steps = length(spec.warm_passes, optimiser.gradients_per_step * share + optimiser.full_gradients_per_step)
+    calls = optimiser.gradients_per_step, optimiser.full_gradients_per_step
+    steps = length(spec.warm_passes, data_passes(calls, task.batch_terms(), task.terms()))
     off = np.zeros(steps, dtype=bool)
     step_sizes = np.full(steps, spec.warm_step_size)
     return optimiser, Trajectory(step_sizes, np.zeros(steps), off, off, np.zeros(steps, dtype=np.int64), off)

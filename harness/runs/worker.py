@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from harness.engine.stepping.making import UncompiledError
 from harness.results.ledger.commit import settle
-from harness.results.ledger.heartbeats import Notice, ranges
+from harness.results.ledger.heartbeats import Notice, Send, ranges
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import Status
 from harness.results.spec import RunSpec
@@ -35,13 +35,13 @@ LEAST_LOCK_TIMEOUT_SECONDS = 0.5
 """Least time to wait for a lock: a process that only tests whether it is held must not be mistaken for its holder."""
 
 
-def run(job: Job, send: Callable[[str, dict[str, Any]], None], stop: Stop) -> None:
+def run(job: Job, send: Send, stop: Stop) -> None:
     """Do the runs of a job that are not finished yet."""
     with ExitStack() as stack:
         _run(job, stack, stop, send)
 
 
-def _run(job: Job, stack: ExitStack, stop: Stop, send: Callable[[str, dict[str, Any]], None]) -> None:
+def _run(job: Job, stack: ExitStack, stop: Stop, send: Send) -> None:
     ledger = Ledger(job.results)
     stack.enter_context(device_held(job.device))
     specs: list[RunSpec] = []
@@ -84,7 +84,7 @@ def _advance_all(
     specs: Sequence[RunSpec],
     job: Job,
     stop: Stop,
-    send: Callable[[str, dict[str, Any]], None],
+    send: Send,
     notice: Notice,
     locks: dict[str, tuple[Lock, Lock]],
 ) -> None:
@@ -113,9 +113,7 @@ def checkpoint_seconds() -> float:
     return seconds
 
 
-def _advance(
-    session: Any, stop: Stop, send: Callable[[str, dict[str, Any]], None], timeout: float | None = None
-) -> None:
+def _advance(session: Any, stop: Stop, send: Send, timeout: float | None = None) -> None:
     """Advance a session to its end, report its progress to the launcher, and write checkpoints at intervals."""
     from harness.runs.failure import DiskError, lost_device
 
@@ -153,7 +151,7 @@ def _advance(
         raise
 
 
-def _check_locks(session: Any, stop: Stop, send: Callable[[str, dict[str, Any]], None]) -> None:
+def _check_locks(session: Any, stop: Stop, send: Send) -> None:
     """Stop with a checkpoint if a lock file is gone. If a run's folder is gone, raise `LostError` without one."""
     session.check_folders()
     path = session.lost_file()

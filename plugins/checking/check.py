@@ -13,14 +13,15 @@ import typer
 
 from harness import Bench, Method, PluginError, Registry, Result, UsageError, suggestions
 from harness.cli.options import Set, completes
-from harness.contracts import Offer, schema
-from harness.contracts.parameters import of_part
-from harness.reporting import table
+from harness.contracts.parameters import of_part, schema
+from harness.contracts.registry import Offer
+from harness.reporting.tables import table
 from harness.results.environment import cores
-from harness.runs import parse_settings, undeclared
+from harness.runs import undeclared
 from harness.runs.children import without_main
-from harness.system import words as split
+from harness.runs.plan import parse_settings
 from harness.system.import_path import passed_on, restore
+from harness.system.text import words as split
 from plugins.inspection.classes import loaded
 
 KINDS = ("samplers", "schedules", "tasks", "methods")

@@ -14,10 +14,13 @@ import torch
 from numpy.typing import NDArray
 
 from harness import Streams, Trajectory
-from harness.engine import Loop, UncompiledError, stability_limit, stepper
 from harness.engine.gaussian import GaussianTask, Recorder
 from harness.engine.linear import SHORT
+from harness.engine.loop import Loop
+from harness.engine.stability import stability_limit
+from harness.engine.stepping import stepper
 from harness.engine.stepping.lanes import Breach
+from harness.engine.stepping.making import UncompiledError
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Sampler
-    from harness.engine import Loop
+    from harness.engine.loop import Loop
 
 CHAINS = 3
 BLOCKS = [(0, 6), (6, 10), (10, 16)]

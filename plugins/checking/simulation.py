@@ -22,9 +22,9 @@ import numpy as np
 import torch
 
 from harness import Trajectory
-from harness.engine import Loop
 from harness.engine.gaussian import Recorder
 from harness.engine.linear import derive
+from harness.engine.loop import Loop
 from plugins.checking.law import Broken, finish, streams, worst
 from plugins.checking.targets import Target
 

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from harness.engine import BoundPotential, ScriptedNoise
 from harness.engine.gaussian import GaussianProblem
-from harness.engine.linear import RESTING, Probe
+from harness.engine.linear import RESTING, Probe, ScriptedNoise
+from harness.engine.stepping.potential import BoundPotential
 from plugins.checking.targets import GRID
 
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ def _row(plugin: Plugin, registry: Registry) -> dict[str, Any]:
 def _problems(plugin: Plugin, registry: Registry) -> list[str]:
     """Return the problems of a plugin, found in a child process. If it crashes, check each offer in its own child."""
     from harness.runs import EndedError
-    from harness.runs.subprocess_call import plugin_call
+    from harness.runs.children import plugin_call
 
     if not (plugin.offers or plugin.papers or plugin.studies or plugin.suites):
         return []
@@ -66,7 +66,7 @@ def _problems(plugin: Plugin, registry: Registry) -> list[str]:
     return wrong
 
 
-def problems(plugin: Plugin, registry: Registry) -> list[str]:
+def problems(plugin: Plugin, registry: Registry, _: object) -> list[str]:
     """Return the problems of a plugin's classes, methods, verbs, papers and suites. This executes the plugin's code."""
     faults = ((offer, classes.fault(offer)) for offer in plugin.offers)
     found = [f"{offer.kind[:-1]} {offer.name!r}: {wrong}" for offer, wrong in faults if wrong]

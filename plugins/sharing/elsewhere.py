@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness.results import RunSpec
-    from harness.runs import Send
+    from harness.results import RunSpec, Send
 
     Array = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from harness.contracts import name_problem, user_files
 from harness.contracts.parameters import LONGEST_VALUE
 from harness.reporting import table
 from harness.results import ELSEWHERE, Component, Origin
-from harness.runs import RunRequest, call, expand, parse_seeds, parse_settings, task_facts
+from harness.runs import RunRequest, call, expand, parse_seeds, parse_settings
 
 SOURCE = hashlib.sha256(b"made elsewhere").hexdigest()
 STEPS = {"schedule": "constant", "schedule.step_size": "1", "run.burn_in": "0", "run.compile": "plain"}
@@ -68,7 +68,7 @@ def score(
     steps, chains = (1, 1) if found.draws is None else found.draws.shape[:2]
     registry = bench.registry
     asked = RunRequest(["hmc"], [task], parse_seeds(str(seed)), chains, f"steps={steps}", {**STEPS, **given})
-    ((plain, pair),) = expand(registry, asked)
+    ((resolved, (plain,)),) = expand(registry, asked)
     origins = {key: origin for key, origin in plain.origins.items() if key.startswith("task.")}
     origins |= {"sampler.declared": Origin(about, "reported", "declared with the draws")}
     spec = replace(
@@ -84,7 +84,7 @@ def score(
     ledger.prepare()
     for identified in spec.files():
         user_files.keep(identified, bench.results / user_files.FOLDER)
-    job = bench.job([spec], task_facts(pair.task, spec.task.params).datasets)
+    job = bench.job([spec], resolved.task.datasets)
     declared = Declared(file.absolute(), passes, warmup)
     attempt = call("plugins.sharing.elsewhere:measure", job, declared, listen=lambda *_: None)
     return Result(*_answer(bench.store(), attempt), changed=True)

@@ -233,7 +233,7 @@ class Verifier:
                 one.budget, {"schedule": one.schedule.name, "run.compile": one.execution.compile, **given},
                 device=one.execution.device,
             )  # fmt: skip
-            meant = {(spec.key, spec.budget) for spec, _ in expand(self.plugins, wanted, study=found)}
+            meant = {(spec.key, spec.budget) for _, runs in expand(self.plugins, wanted, study=found) for spec in runs}
             if not {(spec.key, spec.budget) for spec in specs} <= meant:
                 said = f"method ({one.method}), budget ({one.budget}) and settings"
                 raise RunError(f"what its record says of {said} gives another run")

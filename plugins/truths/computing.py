@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Observer
-    from harness.runs import Send
+    from harness.results import Send
 
     Array = NDArray[np.float64]
 

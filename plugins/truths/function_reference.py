@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Observer, Task
-    from harness.results import RunSpec
-    from harness.runs import Send
+    from harness.results import RunSpec, Send
 
     Array = NDArray[np.float64]
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Task
-    from harness.runs import Send
+    from harness.results import Send
 
     Array = NDArray[np.float64]
 

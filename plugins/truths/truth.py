@@ -46,15 +46,15 @@ def truth(
     """
     from harness import Reference
     from harness.contracts import user_files
-    from harness.runs import RunRequest, call, expand, parse_settings, task_facts, truths
+    from harness.runs import RunRequest, call, expand, parse_settings, truths
     from harness.system import sealed, write_json
 
     registry, given = bench.registry, parse_settings(settings or [], "--set")
     if other := [name for name in given if not name.startswith("task.")]:
         raise UsageError(f"{other[0]}: only settings of the task, task.NAME, matter for its truth")
     hmc = {"schedule": "constant", "schedule.step_size": "1", "run.burn_in": "0", "run.compile": "plain"}
-    ((spec, pair),) = expand(registry, RunRequest(["hmc"], [task], [0], 1, f"steps={draws}", {**hmc, **given}))
-    facts = task_facts(pair.task, spec.task.params)
+    ((resolved, (spec,)),) = expand(registry, RunRequest(["hmc"], [task], [0], 1, f"steps={draws}", {**hmc, **given}))
+    facts = resolved.task
     if facts.dim > LARGEST:
         raise UsageError(f"{spec.task.name} has {facts.dim:,} coordinates; a truth is computed of {LARGEST} at most")
     ledger = bench.ledger

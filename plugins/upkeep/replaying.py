@@ -10,10 +10,9 @@ from typing import Any
 
 from harness import DataError, DataFile, Registry, UsageError
 from harness.contracts import data
-from harness.results import Attempt, RunSpec, checksum
+from harness.results import Attempt, RunSpec, Send, checksum
 from harness.results import spec as specs
 from harness.runs import Job, call, task_facts, truths
-from harness.runs.local import Listener
 from harness.system import SEAL, read_json
 from plugins.sharing.submission import TARGET
 from plugins.upkeep.bitwise import FILES, Difference, differing_arrays, differing_results
@@ -105,7 +104,7 @@ def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> ReplayRequ
     return ReplayRequest(attempt, stored, now, files, device.partition(" ")[0], changes)
 
 
-def replay(asked: ReplayRequest, job: Job, listen: Listener) -> Replay:
+def replay(asked: ReplayRequest, job: Job, listen: Send) -> Replay:
     """Repeat the run in a worker, in a temporary folder, and compare it with the attempt."""
     with tempfile.TemporaryDirectory(prefix="bench-replay-") as folder:
         if not asked.stored.get("truth"):  # its metrics were computed without one

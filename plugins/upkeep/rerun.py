@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from harness import DataError
-from harness.results import Ledger
-from harness.runs import Job, Send, prepare
+from harness.results import Ledger, Send
+from harness.runs import Job, prepare
 from harness.runs.job import device_held
 from harness.runs.limit import interrupted_after
 from harness.runs.session import Session

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from harness import BenchError, Cost, Outcome, RunError, Sampler, Streams, Task, locate
 from harness.contracts import plugin_process
-from harness.results import Attempt, Ledger, RunSpec, Status, checksum, commit, environment, rescored
-from harness.runs import DiskError, Job, Send, curve_arrays, instance, metric_values, prepare, truths, writing
+from harness.results import Attempt, Ledger, RunSpec, Send, Status, checksum, commit, environment, rescored
+from harness.runs import DiskError, Job, curve_arrays, metric_values, prepare, truths, writing
+from harness.runs.plugin_metadata import parts
 from harness.system import columns, read_bytes
 from plugins.upkeep.stale_metrics import truth_of
 
@@ -131,14 +132,12 @@ def _measure(spec: RunSpec, task: Task, result: Mapping[str, Any], kept: Mapping
     """Return the observer's metrics of the draws, with their stored weights or those that the schedule gives them."""
     if task.version != spec.task_version:
         raise RunError(f"the task has version {task.version} now, its draws have version {spec.task_version}")
-    sampler = instance(spec.sampler.target, spec.sampler.params)
+    sampler, schedule, trajectory = parts(spec, task.steps_per_epoch())
     if type(sampler).log_weight is not Sampler.log_weight and "log_weights" not in kept:
         raise RunError("its draws have weights, which an earlier version did not keep: run it again")
     for file in task.datasets:
         locate(file)
     draws, steps = kept["draws"], kept["steps"]
-    schedule = instance(spec.schedule.target, spec.schedule.params)
-    trajectory = schedule.trajectory(spec.steps, task.steps_per_epoch()).with_burn_in(spec.burn_in, spec.thin)
     count = sampler.particles
     if not np.array_equal(np.flatnonzero(trajectory.keep).repeat(count) + 1, steps):
         raise RunError("its schedule now keeps other steps than the run did")

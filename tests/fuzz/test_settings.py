@@ -96,7 +96,7 @@ BUDGETS = st.one_of(
 @given(BUDGETS, st.sampled_from(("mixture5", "mixture25")), st.sampled_from(("sgld", "hmc")))
 def test_a_budget_is_a_number_of_steps_or_refused(budget, task, sampler):
     try:
-        ((spec, _),) = expand(registry(), RunRequest([sampler], [task], [0], budget=budget))
+        ((_, (spec,)),) = expand(registry(), RunRequest([sampler], [task], [0], budget=budget))
     except UsageError:
         return
     assert 1 <= spec.steps <= MAX_STEPS
@@ -113,7 +113,7 @@ GIVEN = st.one_of(st.sampled_from([f"{kind}.{name}" for kind, name in (
 @given(st.dictionaries(GIVEN, settings_values, max_size=3))
 def test_a_whole_command_is_a_run_or_refused(given_settings):
     try:
-        ((spec, _),) = expand(
+        ((_, (spec,)),) = expand(
             registry(), RunRequest(["sgld"], ["mixture25"], [0], budget="smoke", given=given_settings)
         )
     except UsageError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -39,8 +40,19 @@ State = dict[str, Tensor]
 Step = Callable[[Tensor, State, Tensor, Tensor, list[Tensor], State], tuple[Tensor, State, Tensor, Tensor | None]]
 """(theta, state, h, T, noise, batch) to (theta, state, draw, log weights if any)."""
 
-Written = tuple[str, list[Tensor], list[str], int]
-"""The code of a block, its constants, its numbers by `float.hex`, and the bytes that it needs beyond the stack."""
+
+@dataclass(frozen=True)
+class Written:
+    """The code of a block, its constants, its numbers by `float.hex`, and the bytes that it needs beyond the stack.
+
+    `weighted` says whether it writes log weights of the draws.
+    """
+
+    code: str
+    constants: list[Tensor]
+    numbers: list[str]
+    beyond: int
+    weighted: bool
 
 
 class Native:
@@ -58,11 +70,11 @@ class Native:
                 break
         else:
             raise why
-        (code, self.constants, numbers, self.beyond), (other, others, other_numbers, _) = written
-        if code != other or numbers != other_numbers or not all(map(torch.equal, self.constants, others)):
+        self.written, other = written
+        code, numbers, constants = self.written.code, self.written.numbers, self.written.constants
+        if code != other.code or numbers != other.numbers or not all(map(torch.equal, constants, other.constants)):
             raise Breach("what a step does depends on the number of chains, or on what Python keeps")
         self.numbers = torch.tensor([*map(float.fromhex, numbers), 0.0], dtype=torch.float64)
-        self.weighted = "/* weights */" in code
         lanes = 2 if len(theta) == 1 else min(LANES, 1 << len(theta).bit_length() - 1)
         self.function = built(f"#define LANES {lanes}\n{PRELUDE.read_text(encoding='utf-8')}{code}").advance_block
 
@@ -73,8 +85,8 @@ class Native:
         carry = [_number(leaf).contiguous() for leaf in _leaves(theta, state)]
         left = [torch.empty_like(leaf) for leaf in carry]
         inputs = [leaf if leaf[0, 0].is_contiguous() else leaf.contiguous() for leaf in map(_number, _inputs(block))]
-        constants = [_number(leaf).contiguous() for leaf in self.constants]
-        beyond = torch.empty(self.beyond, dtype=torch.uint8)
+        constants = [_number(leaf).contiguous() for leaf in self.written.constants]
+        beyond = torch.empty(self.written.beyond, dtype=torch.uint8)
         scalars = [block.h.contiguous(), block.T.contiguous(), self.numbers]
         held = [beyond, *carry, *left, draws, weights, *scalars, *inputs, *constants]
         strides = [stride for leaf in inputs for stride in leaf.stride()[:2]]
@@ -84,7 +96,8 @@ class Native:
             (ctypes.c_long * len(strides))(*strides),
         )  # fmt: skip
         theta, *left = (leaf.to(was.dtype) for leaf, was in zip(left, _leaves(theta, state), strict=True))
-        return Advanced(theta, dict(zip(sorted(state), left, strict=True)), draws, weights if self.weighted else None)
+        log_weights = weights if self.written.weighted else None
+        return Advanced(theta, dict(zip(sorted(state), left, strict=True)), draws, log_weights)
 
 
 def _number(leaf: Tensor) -> Tensor:
@@ -173,7 +186,7 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
                 f"put({name} + (kept * chains + at) * {size} + {w.place(leaf.shape, index)}, many * {size}, "
                 f"{value.at(index)});"
             )
-    w.lines.append("}" + "/* weights */" * (weight is not None))
+    w.lines.append("}")
     for name, leaf, value in copied:
         with w.loops(leaf.shape) as index:
             w.lines.append(f"{name}[{w.place(leaf.shape, index)}] = {value.at(index)};")
@@ -195,7 +208,7 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
         "for (long k = 0, kept = 0; k < steps; kept += keep[k++])", groups, *each, *w.lines, "}",
         groups, *views, *end, "}", "}", "}",
     ]  # fmt: skip
-    return "\n".join([*code, ""]), w.constants, [*w.numbers], w.beyond
+    return Written("\n".join([*code, ""]), w.constants, [*w.numbers], w.beyond, weighted=weight is not None)
 
 
 def _vector(leaf: Tensor) -> str:

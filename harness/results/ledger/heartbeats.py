@@ -19,6 +19,9 @@ from harness.results.ledger.ledger import KEY
 from harness.system.files import read_json, write_json
 from harness.system.locks import held
 
+Send = Callable[[str, dict[str, Any]], None]
+"""A function that is called for each message of a worker, with its kind and its content."""
+
 EVERY_SECONDS = 2.0
 
 
@@ -47,7 +50,7 @@ class Notice:
         with suppress(OSError):
             write_json(self.path, {**self.record, "time": time.time()}, sync=False)
 
-    def hearing(self, send: Callable[[str, dict[str, Any]], None]) -> Callable[[str, dict[str, Any]], None]:
+    def hearing(self, send: Send) -> Send:
         """Return a function that calls `send` and also records progress messages."""
 
         def send_and_record(kind: str, payload: dict[str, Any]) -> None:

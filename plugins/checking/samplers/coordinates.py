@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from harness import Streams
-from harness.contracts import Slot
-from harness.engine import BoundPotential, ScriptedNoise
+from harness.contracts.randomness import Slot
 from harness.engine.gaussian import GaussianProblem
+from harness.engine.linear import ScriptedNoise
+from harness.engine.stepping.potential import BoundPotential
 from plugins.checking.law import Broken, Law, distance, safe_x
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 
 from harness import UsageError
-from harness.engine import Loop
 from harness.engine.gaussian import GaussianTask, Recorder, axes_of
 from harness.engine.linear import LinearStep, Probe, along, derive, propagate
+from harness.engine.loop import Loop
 from plugins.checking.experiment import Experiment, PValues
 from plugins.checking.law import Broken, Skip, finish, heat, safe_x, trajectory
 

@@ -25,10 +25,11 @@ import torch
 from harness import Sampler as _Sampler
 from harness import Trajectory
 from harness.contracts.registry import law_of
-from harness.engine import BoundPotential, Loop, ScriptedNoise
 from harness.engine.gaussian import GaussianProblem, GaussianTask, Recorder
 from harness.engine.interface import named
-from harness.engine.linear import Probe, random_script
+from harness.engine.linear import Probe, ScriptedNoise, random_script
+from harness.engine.loop import Loop
+from harness.engine.stepping.potential import BoundPotential
 from plugins.checking.law import LEVEL, Broken, Law, Skip, distance, finish, safe_x, streams, worst
 from plugins.checking.samplers.whole import FEW, goes_by_energy
 from plugins.checking.simulation import DIM

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from harness import Problem, UsageError
-from harness.contracts import Field, schema
+from harness.contracts.parameters import Field, schema
 from harness.engine.gaussian import GaussianProblem, GaussianTask
 from harness.engine.interface import named
 from plugins.checking.law import Broken, Law, all_finite, finish, loop, safe_x, trajectory

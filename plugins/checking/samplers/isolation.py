@@ -19,8 +19,9 @@ import numpy as np
 import torch
 
 from harness import Noise, Potential, Problem, Task
-from harness.engine import BoundPotential, ScriptedNoise
 from harness.engine.gaussian import GaussianTask
+from harness.engine.linear import ScriptedNoise
+from harness.engine.stepping.potential import BoundPotential
 from plugins.checking.law import Broken, Law, fingerprint, path_of, same, streams, trajectory, varying
 
 if TYPE_CHECKING:

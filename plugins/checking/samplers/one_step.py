@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from harness import Streams
-from harness.engine import BoundPotential, CountingPotential, ScriptedNoise
 from harness.engine.gaussian import GaussianProblem
 from harness.engine.interface import named
-from harness.engine.linear import Probe, random_script
+from harness.engine.linear import Probe, ScriptedNoise, random_script
+from harness.engine.stepping.potential import BoundPotential, CountingPotential
 from plugins.checking.law import Broken, Law, distance, safe_x, same
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from harness import Streams
-from harness.engine import CountingPotential, DirectNoise
 from harness.engine.gaussian import GaussianTask
+from harness.engine.stepping.noise import DirectNoise
+from harness.engine.stepping.potential import CountingPotential
 from plugins.checking.law import Broken, Law, loop, same, trajectory, varying
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ import torch
 from harness import Sampler as _Sampler
 from harness import UsageError
 from harness.contracts.registry import law_of
-from harness.engine import BoundPotential, ScriptedNoise
 from harness.engine.gaussian import GaussianProblem, GaussianTask
-from harness.engine.linear import Probe, derive
+from harness.engine.linear import Probe, ScriptedNoise, derive
 from harness.engine.stepping.block import split
+from harness.engine.stepping.potential import BoundPotential
 from plugins.checking import forms
 from plugins.checking.law import Broken, Law, Skip, distance, path_of, safe_x, streams, trajectory
 from plugins.checking.samplers import zero_temperature

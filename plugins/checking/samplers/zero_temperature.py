@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from harness import UsageError
-from harness.engine import BoundPotential, ScriptedNoise
 from harness.engine.gaussian import GaussianTask
+from harness.engine.linear import ScriptedNoise
 from harness.engine.stepping.block import split
+from harness.engine.stepping.potential import BoundPotential
 from plugins.checking.law import Broken, Law, Skip, all_finite, distance, path_of, streams, trajectory, varying
 
 if TYPE_CHECKING:

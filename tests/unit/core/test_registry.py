@@ -141,7 +141,7 @@ def test_no_verb_executes_a_plugin_in_its_own_process(tmp_path, monkeypatch, cap
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("harness.runs.plugin_metadata._known", {})
-    monkeypatch.setattr("harness.runs.subprocess_call.SECONDS", 3.0)
+    monkeypatch.setattr("harness.runs.children.SECONDS", 3.0)
     registry.cache_clear()
     content_hash.cache_clear()
     for verb in VERBS if way == "installed" else VERBS[2:3]:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness.runs.subprocess_call import call
+from harness.runs.children import call
 from harness.system.errors import BenchError, RunError
 
 MODULE = """

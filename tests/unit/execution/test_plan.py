@@ -7,6 +7,7 @@ from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
+from harness.runs import plugin_metadata
 from harness.runs.plan import RunRequest, parse_seeds, plan
 from harness.system.errors import UsageError
 
@@ -135,6 +136,13 @@ def test_a_sweep_is_a_run_for_each_point(tmp_path):
     found = planned(tmp_path, sweep={"schedule.a": ["0.01", "0.02"], "run.thin": ["1", "2"]}, seeds=[0, 1])
     assert len(found) == 8
     assert {(p.spec.schedule.params["a"], p.spec.thin) for p in found} == {(0.01, 1), (0.01, 2), (0.02, 1), (0.02, 2)}
+
+
+def test_each_fact_is_looked_up_once(tmp_path, monkeypatch):
+    asked, cached = [], plugin_metadata._cached
+    monkeypatch.setattr(plugin_metadata, "_cached", lambda *given: asked.append(str(given)) or cached(*given))
+    planned(tmp_path, "sgld", "gaussian", seeds=[0, 1], given={"schedule.step_size": "0.01"})
+    assert len(asked) == len(set(asked)) == 9
 
 
 def test_only_what_is_missing_is_new(tmp_path):

@@ -37,7 +37,7 @@ def pickled(key="labels", labels=(3, 9, 0), missing=0):
 
 
 def spec(method, task, budget="paper", **given):
-    made, _ = expand(registry(), RunRequest([method], [task], seeds=[0], budget=budget, given=given))[0]
+    ((_, (made,)),) = expand(registry(), RunRequest([method], [task], seeds=[0], budget=budget, given=given))
     return made
 
 

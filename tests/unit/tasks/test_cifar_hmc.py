@@ -150,7 +150,7 @@ def test_a_run_is_compared_with_the_reference():
 
 
 def spec(method, budget="paper", **given):
-    made, _ = expand(registry(), RunRequest([method], ["cifar10@hmc"], seeds=[0], budget=budget, given=given))[0]
+    ((_, (made,)),) = expand(registry(), RunRequest([method], ["cifar10@hmc"], seeds=[0], budget=budget, given=given))
     return made
 
 
