@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from harness import Bench, Result
-from harness.application import jobs
 from harness.contracts.parameters import check_known
 from harness.system.text import count
+from plugins.clusters.launching import under_way
 
 
 def cancel(
@@ -22,10 +22,10 @@ def cancel(
         bench cancel
         bench cancel 1234_5
     """
-    from harness.runs import remote
+    from plugins.clusters import remote
 
     bench.ledger.check_version()
-    found = jobs.under_way(bench)
+    found = under_way(bench)
     check_known("job", job or [], {each.name for each in found})
     ended = [each for each in found if not job or each.name in job]
     remote.cancel(ended)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 import signal
@@ -17,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import Exchange, FolderExchange, JobState, Launcher, RunError, UsageError, param, run_agent
+from harness import RunError, UsageError, param
 from harness.contracts.plugin_errors import format_error
-from harness.runs.agent import scratch_folder
+from plugins.clusters.agent import run_agent, scratch_folder
+from plugins.clusters.launcher import Exchange, FolderExchange, JobState, Launcher
 
 NAMESPACE = "sgmcmc-bench"
 EVERY_SECONDS = 1.0
@@ -129,7 +131,7 @@ class Ray(Launcher):
         except ImportError as error:
             raise UsageError('--launcher ray needs ray; run pip install "sgmcmc-bench[ray]"') from error
         try:
-            ray.init(address=self.address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
+            ray.init(address=self.address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
             raise RunError(f"no Ray cluster at {self.address}: {error}; {REMEDY}") from error
         _joined = self.address

@@ -16,7 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import Exchange, FolderExchange, JobState, Launcher, RunError, UsageError, param, run_agent
+from harness import RunError, UsageError, param
+from plugins.clusters.agent import run_agent
+from plugins.clusters.launcher import Exchange, FolderExchange, JobState, Launcher
 
 AHEAD_SECONDS = 90
 """How long before the time limit Slurm sends a signal: agents need up to a minute for their checkpoints."""
@@ -64,8 +66,8 @@ class Slurm(Launcher):
 
         places = [self.exchange(folder) for folder in folders]
         paths = [place.folder for place in places if isinstance(place, FolderExchange)]
-        more = dict(pair.partition("=")[::2] for pair in self.more.split(",") if pair)
-        more = {name: value or True for name, value in more.items()}
+        pairs = [pair.partition("=")[::2] for pair in self.more.split(",") if pair]
+        more = {name: value or True for name, value in pairs}
         given = {"partition": self.partition, "account": self.account, "qos": self.qos, "mem": self.memory}
         try:
             python = f"{shlex.quote(sys.executable)} -P"  # do not import modules from the current folder

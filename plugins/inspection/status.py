@@ -11,9 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from harness import Bench, Result, render
-from harness.application import jobs
 from harness.reporting.tables import table
-from harness.results.ledger.overview import Row, overview
+from harness.results.ledger.overview import COLUMNS, Row, overview
 from harness.results.records import Status
 from harness.system.streams import has_colour
 from harness.system.text import span
@@ -57,7 +56,11 @@ def _watch(bench: Bench, settled: dict[str, str]) -> None:
 
 def _result(bench: Bench, settled: dict[str, str]) -> Result:
     rows = overview(bench.ledger, settled)
-    submitted, problems = jobs.states(bench)
+    submitted, problems = list[Row](), list[str]()
+    for jobs in bench.registry.facts("jobs"):
+        of_jobs, errors = jobs(bench)
+        submitted += [dict.fromkeys(COLUMNS) | row for row in of_jobs]
+        problems += errors
     shown = [_shown(row) for row in rows if row["seeds"] is not None or row["status"] == Status.RUNNING]
     totals: dict[str, int] = {}
     for row in rows:

@@ -13,15 +13,15 @@ import pytest
 from specs import concluded
 from specs import made as spec
 
-from harness import DataError, FolderExchange
-from harness.contracts.launcher import LOG, PARCEL
+from harness import DataError
 from harness.results import provenance
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
-from harness.runs import agent, parcel
 from harness.runs.job import Job
+from plugins.clusters import FolderExchange, agent, parcel
+from plugins.clusters.launcher import LOG, PARCEL
 from plugins.upkeep import garbage
 
 
@@ -68,6 +68,14 @@ def test_an_unfinished_attempt_is_brought_up_to_date(ledger, tmp_path):
     assert parcel.place(ledger, key, attempt.id, parcel.attempt_files(attempt))
     assert not (here / "draws.part").exists()
     assert ledger.standing(key).status == "done"
+
+
+def test_an_older_parcel_does_not_replace_a_newer_one(ledger):
+    attempt = Attempt.create(ledger.runs, spec(0), {"id": "e"})
+    older = parcel.attempt_files(attempt)
+    attempt.event("checkpoint", position=3)
+    parcel.place(ledger, spec(0).key, attempt.id, older)
+    assert attempt.last_step() == 3
 
 
 def archive(*members):

@@ -15,14 +15,14 @@ import pytest
 from specs import concluded
 from specs import made as spec
 
-from harness import FolderExchange, JobState, Launcher, RunError
+from harness import RunError
 from harness.cli.app import run
-from harness.contracts.launcher import LOG, PARCEL
 from harness.results.ledger.ledger import Ledger
-from harness.runs import parcel, remote
 from harness.runs.job import Job
 from harness.system.locks import lock_file
+from plugins.clusters import FolderExchange, JobState, Launcher, parcel, remote
 from plugins.clusters import ray as ray_launcher
+from plugins.clusters.launcher import LOG, PARCEL
 from plugins.clusters.slurm import Slurm
 
 WORDS = ["run", "--sampler", "sgld,sghmc", "--task", "mixture5", "--seeds", "0-1", "--chains", "2", "--budget"]

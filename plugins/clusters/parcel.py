@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from harness import DataError
 from harness.results.ledger.attempt import FILE_NAMES, NAME, RESULT, WORK, Attempt, result_damage
 from harness.results.ledger.commit import publish
 from harness.results.ledger.ledger import KEY, Ledger
-from harness.system.errors import DataError
 from harness.system.files import parse_json
 
 HOLD_SECONDS = 1.0

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from harness.contracts.parameters import Configurable, param
+from harness import Configurable, param
 from harness.system.files import write_whole
 
 PARCEL, LOG, STOP = "job.tar", "log.json", "stop"
@@ -109,7 +109,7 @@ class Launcher(Configurable, ABC):
     def submit(self, folders: Sequence[Path]) -> list[str]:
         """Submit a job for each exchange; return the engine's names for them. Raise `RunError` if the engine refuses.
 
-        The exchanges already hold their parcels. The submitted program calls `harness.run_agent(exchange, name)`.
+        The exchanges already hold their parcels. The program that is submitted calls `run_agent(exchange, name)`.
         """
 
     @abstractmethod

@@ -24,22 +24,22 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from harness import BenchError, DataError, DataFile, RunError
 from harness.contracts import user_files
-from harness.contracts.data import DataFile
 from harness.contracts.entry_points import HARNESS
-from harness.contracts.launcher import LOG, PARCEL, STOP, Exchange
 from harness.contracts.plugin_errors import format_error
 from harness.results import environment
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.provenance import digest
 from harness.results.spec import from_record
-from harness.runs import local, parcel
+from harness.runs import local
 from harness.runs.job import Job
 from harness.system.arithmetic import variables
-from harness.system.errors import BenchError, DataError, RunError
 from harness.system.files import write_whole
 from harness.system.locks import lock_folder
+from plugins.clusters import parcel
+from plugins.clusters.launcher import LOG, PARCEL, STOP, Exchange
 
 FORMAT = 1
 """Version of the format of a parcel. An agent refuses a newer one."""

@@ -18,18 +18,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness.contracts.launcher import LOG, PARCEL, STOP, Exchange, JobState, Launcher
+from harness import BenchError, DataError, RunError
 from harness.results.ledger.attempt import now
 from harness.results.ledger.commit import second
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import FINAL
-from harness.runs import parcel as parcels
-from harness.runs.agent import make_parcel
 from harness.runs.job import Job
 from harness.runs.local import LaunchSummary, Listener
-from harness.system.errors import BenchError, DataError, RunError
 from harness.system.files import read_json, write_json
 from harness.system.locks import HeldError, lock_file
+from plugins.clusters import parcel as parcels
+from plugins.clusters.agent import make_parcel
+from plugins.clusters.launcher import LOG, PARCEL, STOP, Exchange, JobState, Launcher
 
 LOOK_SECONDS = 2.0
 """Time between two checks of the exchanges."""
