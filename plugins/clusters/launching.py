@@ -1,27 +1,37 @@
-"""The launcher that a command asks for, and the jobs that were submitted from its results folder."""
+"""The launcher that a command asks for: it submits runs as jobs, and follows the jobs until they are over."""
 
 from __future__ import annotations
 
-import functools
+import json
+import math
+import secrets
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from harness import Bench, PluginError, UsageError
-from harness.runs import plugin_metadata
+from harness import Bench, BenchError, RunError, UsageError
+from harness.application.progress import Progress
+from harness.results.ledger.attempt import now
+from harness.results.records import FINAL
+from harness.runs.job import Job
+from harness.runs.local import LaunchSummary, Listener
 from harness.runs.plan import parse_settings
-from harness.system.files import user_path
+from harness.system.files import user_path, write_json
+from harness.system.locks import lock_file
 from harness.system.text import count
-from plugins.clusters.launcher import Launcher
+from plugins.clusters.agent import make_parcel
+from plugins.clusters.launcher import LOG, PARCEL, Exchange, JobState, Launcher, make
+from plugins.clusters.submitted import FOLDER, Submitted, ask, record_of, submitted
 
-if TYPE_CHECKING:
-    from harness.application.progress import Progress
-    from harness.runs.job import Job
-    from harness.runs.local import LaunchSummary
-
+LOOK_SECONDS = 2.0
+"""Time between two checks of the exchanges."""
+ASK_SECONDS = 10.0
+"""Time between two queries to the engine. Each is about all jobs."""
+SUBMIT_SECONDS = 300.0
 MOST_NAMES = 10
 """Most names of jobs in the message about those that were submitted."""
 
@@ -46,11 +56,8 @@ class Launching:
 
     def launch(self, blocks: Sequence[Job], progress: Progress) -> LaunchSummary:
         """Submit the runs that are not under way, and wait for all of them unless the command has --detach."""
-        from harness.runs.local import LaunchSummary
-        from plugins.clusters import remote
-
         bench, how = self.bench, self.bench.launching
-        found = remote.submit(self.name, self.launcher, blocks, bench.ledger, functools.partial(make, bench))
+        found = submit(bench, self.name, self.launcher, blocks)
         if found:  # otherwise another command has finished the runs
             names = ", ".join([job.name for job in found[:MOST_NAMES]] + ["..."] * (len(found) > MOST_NAMES))
             bench.say(f"{count(len(found), f'{self.name} job')}: {names}")
@@ -64,7 +71,7 @@ class Launching:
         keys = {spec.key for block in blocks for spec in block.specs}
         try:
             with progress:
-                return remote.follow(found, bench.ledger, progress.listen, keys, blocks[0].draws)
+                return follow(bench, found, progress.listen, keys, blocks[0].draws)
         except KeyboardInterrupt:
             bench.say(leave)
             raise
@@ -83,15 +90,6 @@ def launching(bench: Bench) -> Launching:
     return Launching(bench, name, make(bench, name, {**settings, **given}))
 
 
-def make(bench: Bench, name: str, settings: Mapping[str, Any]) -> Launcher:
-    """Make the launcher of that name with these settings. `UsageError` if a setting is wrong."""
-    offer = bench.registry.find("launchers", name)
-    launcher = plugin_metadata.instance(offer.target, plugin_metadata.resolve(offer, settings))
-    if not isinstance(launcher, Launcher):
-        raise PluginError(f"{offer.target} is not a plugins.clusters.Launcher")
-    return launcher
-
-
 def _profile(path: Path) -> tuple[str, dict[str, Any]]:
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -103,36 +101,165 @@ def _profile(path: Path) -> tuple[str, dict[str, Any]]:
     return name, found
 
 
-def states(bench: Bench) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return a row for each submitted job, and the errors of the engines that cannot be asked.
+def submit(bench: Bench, name: str, launcher: Launcher, jobs: Sequence[Job]) -> list[Submitted]:
+    """Submit the runs of `jobs` that are not under way. Returns all jobs with these runs, the new ones last."""
+    (bench.results / FOLDER).mkdir(parents=True, exist_ok=True)
+    with lock_file(bench.ledger.locks / "submit.lock", SUBMIT_SECONDS):
+        return _submit(bench, name, launcher, jobs)
 
-    This does not take in what the agents sent.
+
+def _submit(bench: Bench, name: str, launcher: Launcher, jobs: Sequence[Job]) -> list[Submitted]:
+    wanted = {spec.key for job in jobs for spec in job.specs}
+    _settle(bench)
+    before = [job for job in submitted(bench) if wanted & set(job.keys)]
+    busy = {key for job in before for key in job.keys}
+    left = [rest for job in jobs if (rest := _without(job, busy, bench)).specs]
+    settings = dict(vars(launcher))
+    records = {}
+    try:
+        for part in share_out(left, launcher.jobs):
+            folder = bench.results / FOLDER / secrets.token_hex(8)
+            keys = [spec.key for job in part for spec in job.specs]
+            records[folder] = {"launcher": name, "settings": settings, "name": "", "keys": keys, "since": now()}
+            write_json(record_of(folder), records[folder])
+            parcel = make_parcel(part, {**settings, "devices": launcher.devices}, bench.ledger)
+            _hand_over(launcher.exchange(folder), parcel)
+    except BaseException:
+        for folder in records:
+            with suppress(OSError, BenchError):
+                launcher.forget(folder, "")
+            record_of(folder).unlink(missing_ok=True)
+        raise
+    try:
+        names = launcher.submit(list(records)) if records else []
+    except BaseException:
+        _settle(bench)
+        raise
+    for (folder, record), engine_name in zip(records.items(), names, strict=True):
+        write_json(record_of(folder), {**record, "name": engine_name})
+    return [*before, *(job for job in submitted(bench) if job.folder in records)]
+
+
+def _hand_over(exchange: Exchange, parcel: bytes) -> None:
+    try:
+        exchange.put(PARCEL, parcel)
+    except OSError as error:
+        raise RunError(f"the exchange of a job cannot be written: {error}") from error
+
+
+def _settle(bench: Bench) -> None:
+    """Settle jobs whose submission was interrupted by a kill: keep those whose agent has sent a log.
+
+    The others are deleted with their parcels, so that their agents end at once. The caller holds the submission lock.
     """
-    from plugins.clusters import remote
-
-    submitted = under_way(bench)
-    known, problems = remote.ask(submitted)
-    rows = []
-    for job in submitted:
-        log, state = remote.read_log(job), known.get(job.ident)
-        ended = sum(kind == "finished" for kind, _ in log.get("messages", []))
-        steps = [(p["position"], p["steps"], p["rate"]) for p in log.get("progress", {}).values()]
-        left = [(total - done) / rate for done, total, rate in steps if rate and done < total]
-        rows.append(
-            {
-                "job": job.name, "launcher": job.record["launcher"], "status": state.status if state else "unknown",
-                "runs": len(job.keys), "ended": ended, "host": (state.where if state else "") or log.get("host"),
-                "why": (state.why if state else "") or None, "seconds_left": max(left, default=None),
-                "heard_age": max(0.0, time.time() - log["time"]) if log else None, "since": job.record["since"],
-            }
-        )  # fmt: skip
-    return rows, problems
+    for job in submitted(bench, named=False):
+        try:
+            content = job.exchange.get(LOG)
+        except OSError as error:
+            raise RunError(f"the exchange of a job cannot be read: {error}") from error
+        if content is None:
+            job.forget()
+        else:
+            write_json(record_of(job.folder), {**job.record, "name": json.loads(content)["job"]})
 
 
-def under_way(bench: Bench) -> Sequence[Any]:
-    """Return the submitted jobs of a results folder, as `plugins.clusters.remote.Submitted`."""
-    if not (bench.results / "jobs").is_dir():
-        return []
-    from plugins.clusters import remote
+def _without(job: Job, busy: set[str], bench: Bench) -> Job:
+    """Return a job without the runs that are under way or that another command has finished since they were planned."""
+    specs = [spec for spec in job.specs if spec.key not in busy and not bench.ledger.standing(spec.key).done(job.draws)]
+    return replace(job, specs=specs)
 
-    return remote.submitted(bench.ledger, functools.partial(make, bench))
+
+def share_out(blocks: Iterable[Job], most: int) -> list[list[Job]]:
+    """Distribute blocks of runs over at most `most` parts of about the same work, which is chains times steps."""
+    import heapq
+
+    parts: list[tuple[int, int, list[Job]]] = []
+    for block in sorted(blocks, key=_work, reverse=True):
+        if len(parts) < most:
+            heapq.heappush(parts, (_work(block), len(parts), [block]))
+        else:
+            load, number, part = heapq.heappop(parts)
+            part.append(block)
+            heapq.heappush(parts, (load + _work(block), number, part))
+    return [part for _, _, part in sorted(parts, key=lambda entry: entry[1])]
+
+
+def _work(block: Job) -> int:
+    return sum(spec.chains * spec.steps for spec in block.specs)
+
+
+def follow(
+    bench: Bench,
+    jobs: Sequence[Submitted],
+    listen: Listener,
+    wanted: Collection[str] | None = None,
+    draws: str = "some",
+    *,
+    cancelled: bool = False,
+) -> LaunchSummary:
+    """Take in what the agents of jobs send until all jobs are over. Returns a summary of the runs.
+
+    `listen` gets only messages about runs whose keys are in `wanted`, and messages about no run. None means all runs.
+    Several commands may follow a job: the first one deletes its record, and the others find its runs in the ledger,
+    with the `draws` ("some" or "all") that they want.
+    """
+    outcome = LaunchSummary()
+    left = list(jobs)
+    asked, reported = -math.inf, list[str]()
+
+    def report(kind: str, payload: dict[str, Any]) -> None:
+        about = payload.get("key") or payload.get("block")
+        if wanted is not None and about is not None and about not in wanted:
+            return
+        outcome.hear(kind, payload)
+        listen(kind, payload)
+
+    while left:
+        states: dict[Path, JobState] = {}
+        asking = time.monotonic() - asked >= ASK_SECONDS
+        if asking:
+            asked = time.monotonic()
+            states, problems = ask(left)
+            asking = not problems
+            if problems and problems != reported:
+                listen("stopping", {"message": f"{'; '.join(problems)}; waiting"})
+            reported = problems
+        for job in list(left):
+            try:
+                job.listen(report)
+            except OSError as error:
+                listen("stopping", {"message": f"{job.label}: its exchange cannot be reached ({error}); waiting"})
+                continue
+            why = job.over(states.get(job.folder), asked=asking, cancelled=cancelled)
+            forgotten = not record_of(job.folder).exists()
+            if (why is None and not forgotten) or not job.listen(report):
+                continue
+            left.remove(job)
+            _close(job, why or "another command ended it", outcome, report, draws)
+        if left:
+            time.sleep(LOOK_SECONDS)
+    _report_others(wanted or (), bench, outcome, report, draws)  # runs that belong to no job
+    return outcome
+
+
+def _report_others(keys: Iterable[str], bench: Bench, outcome: LaunchSummary, report: Listener, draws: str) -> int:
+    """Report the runs that another command finished. Returns how many there are."""
+    found = 0
+    for key in keys:
+        if outcome.statuses.get(key) not in FINAL and (standing := bench.ledger.standing(key)).done(draws):
+            report("finished", {"key": key, "status": standing.status, "reason": standing.reason})
+            found += 1
+    return found
+
+
+def _close(job: Submitted, why: str, outcome: LaunchSummary, report: Listener, draws: str) -> None:
+    """Delete the record of a job that is over. If some of its runs have no result, report why.
+
+    Runs that another command took in count as ended.
+    """
+    done = sum(outcome.statuses.get(key) in FINAL for key in job.keys)
+    done += _report_others(job.keys, job.bench, outcome, report, draws)
+    if not job.log.get("ended") and done < len(job.keys):
+        text = f"{job.label} is over ({why}); {done} of its {len(job.keys)} runs ended; repeat the command to resume"
+        report("failed", {"message": text, "exit_code": 1, "held": False})
+    job.forget()
