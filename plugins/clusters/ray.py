@@ -57,7 +57,6 @@ class Ray(Launcher):
     """
 
     address: str = param("auto", "", "address of the cluster; auto: the one that this machine belongs to")
-    resources: str = param("", "", "other resources of a job, as in a100=1,disk=2")
 
     def exchange(self, folder: Path) -> Exchange:
         """Return the box of a job."""
@@ -66,14 +65,10 @@ class Ray(Launcher):
     def submit(self, folders: Sequence[Path]) -> list[str]:
         """Start the actors, which wait for their resources, and return the names of their jobs."""
         ray = self.connected()
-        more = {
-            name: float(value or 1) for name, _, value in (p.partition("=") for p in self.resources.split(",") if p)
-        }
         for folder in folders:
             ray.remote(_Job).options(
                 name=f"job-{folder.name}", namespace=NAMESPACE, lifetime="detached", get_if_exists=True,
-                num_cpus=self.workers, num_gpus=self.gpus, resources=more, max_restarts=-1, max_task_retries=-1,
-                max_concurrency=4,
+                num_cpus=self.workers, num_gpus=self.gpus, max_restarts=-1, max_task_retries=-1, max_concurrency=4,
             ).remote(folder.name)  # fmt: skip
         return [folder.name for folder in folders]
 
