@@ -24,12 +24,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness import BenchError, DataError, DataFile, RunError
+from harness import BenchError, DataFile, RunError
 from harness.contracts import user_files
 from harness.contracts.entry_points import HARNESS
 from harness.contracts.plugin_errors import format_error
 from harness.results import environment
-from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.provenance import digest
 from harness.results.spec import from_record
@@ -41,8 +40,6 @@ from harness.system.locks import lock_folder
 from plugins.clusters import parcel
 from plugins.clusters.launcher import LOG, PARCEL, STOP, Exchange
 
-FORMAT = 1
-"""Version of the format of a parcel. An agent refuses a newer one."""
 EVERY_SECONDS = 2.0
 """Time between two checks of the exchange. The agent sends its log after each."""
 LAST_SECONDS = 600.0
@@ -94,7 +91,7 @@ def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) ->
             files[f"{user_files.FOLDER}/{one.partition(':')[2]}"] = copy.read_bytes()
     for path in jobs[0].plugins:
         files[f"plugins/{Path(path).name}"] = Path(path).read_bytes()
-    record = {"format": FORMAT, "versions": versions(), "launcher": dict(launcher), "jobs": records, "last": last}
+    record = {"versions": versions(), "launcher": dict(launcher), "jobs": records, "last": last}
     record["variables"] = {name: value for name, value in variables().items() if name != "LD_PRELOAD"}  # a file there
     return parcel.pack({"job.json": json.dumps(record).encode(), **files})
 
@@ -159,8 +156,6 @@ def _open(exchange: Exchange, ledger: Ledger, scratch: Path, name: str) -> tuple
         raise RunError("the exchange of this job holds no parcel: the job was cancelled or is over")
     files = parcel.unpack(content)
     record = json.loads(files.pop("job.json"))
-    if record["format"] > FORMAT:
-        raise DataError(f"this job is of a newer version (format {record['format']}, this one knows {FORMAT}); upgrade")
     _check_versions(record["versions"])
     for variable in variables().keys() - record["variables"].keys():  # workers inherit what decides arithmetic there
         del os.environ[variable]
@@ -220,7 +215,7 @@ class Letters:
         self.exchange, self.stopped = exchange, False
         self.ledger: Ledger | None = None
         self._log: dict[str, Any] = {
-            "agent": secrets.token_hex(8), "job": name, "host": socket.gethostname(), "pid": os.getpid(),
+            "agent": secrets.token_hex(8), "job": name, "host": socket.gethostname(),
             "ended": False, "stopped": False, "messages": [], "progress": {},
         }  # fmt: skip
         self._changed: set[str] = set()
@@ -290,7 +285,7 @@ class Letters:
             while changed:
                 key = next(iter(changed))
                 for attempt in self.ledger.attempts(key) if self.ledger else ():
-                    files = parcel.attempt_files(Attempt(attempt.path))
+                    files = parcel.attempt_files(attempt)
                     self.exchange.put(parcel.attempt_name(key, attempt), parcel.pack(files))
                 changed.remove(key)
             self.exchange.put(LOG, log)  # after the attempts that it mentions
