@@ -16,10 +16,6 @@ from harness.contracts.density import DensityTask as DensityTask
 from harness.contracts.hookspecs import Info as Info
 from harness.contracts.hookspecs import Method as Method
 from harness.contracts.hookspecs import hook as hook
-from harness.contracts.launcher import Exchange as Exchange
-from harness.contracts.launcher import FolderExchange as FolderExchange
-from harness.contracts.launcher import JobState as JobState
-from harness.contracts.launcher import Launcher as Launcher
 from harness.contracts.layout import Block as Block
 from harness.contracts.layout import Layout as Layout
 from harness.contracts.mlp import MLP as MLP
@@ -104,7 +100,6 @@ from harness.results.papers import source_of_budget as source_of_budget
 from harness.results.records import Level as Level
 from harness.results.store import Store as Store
 from harness.results.store.published import Published as Published
-from harness.runs.agent import run_agent as run_agent
 from harness.runs.plugin_metadata import lacking as lacking
 from harness.runs.plugin_metadata import step_limit as step_limit
 from harness.system.errors import BenchError as BenchError

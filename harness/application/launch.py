@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from harness.application import jobs
 from harness.application.application import Application
+from harness.application.launcher import launcher_of
 from harness.application.progress import Progress
 from harness.contracts import user_files
 from harness.contracts.data import DataFile, locate
-from harness.contracts.launcher import Launcher
 from harness.engine.stepping.execution_mode import LARGE
 from harness.results.environment import gpus
 from harness.results.ledger.heartbeats import ranges
 from harness.results.records import Status
 from harness.results.spec import RunSpec, from_record
 from harness.runs import local, plugin_metadata, uncompiled
-from harness.runs.job import Job
 from harness.runs.local import LaunchSummary
 from harness.runs.plan import Planned, RunRequest, size
 from harness.system.errors import DataError, UsageError
@@ -48,8 +45,8 @@ def execute(
     Runs that are to be compiled only because no setting says otherwise, and cannot be, are executed as plain ones.
     `timeout` is the time limit of a block of runs in seconds. `draws` says which draws are kept on disk.
     """
-    chosen = jobs.chosen(app)
-    before = _done_as_plain(app, planned, draws) if chosen else {}
+    launcher = launcher_of(app)
+    before = _done_as_plain(app, planned, draws) if launcher else {}
     planned = [before.get(p.spec.key, p) for p in planned]
     missing = [p for p in planned if not (p.standing.done(draws) or (p.standing.failed and not retry))]
     if missing:  # after the plan, so that a refused command makes no folder
@@ -63,11 +60,12 @@ def execute(
             user_files.keep(file, app.results / user_files.FOLDER)
         blocks = local.jobs(missing, app.results, app.plugins, app.registry.distributions, local.side_by_side(places))
         blocks = [replace(block, timeout=timeout, retry=retry, draws=draws) for block in blocks]
-        if chosen:
-            outcome = _submit(app, *chosen, missing, blocks, len(places), draws)
+        progress = Progress(app, blocks, len(places))
+        if launcher:
+            outcome = launcher.launch(blocks, progress)
         else:
             try:
-                with Progress(app, blocks, len(places)) as progress:
+                with progress:
                     outcome = local.launch(blocks, places, progress.listen, long_is_fine=long_is_fine)
             except (KeyboardInterrupt, local.PreemptedError):
                 _print_unfinished(app, missing)
@@ -75,7 +73,7 @@ def execute(
     outcome.instead = before
     if outcome.detached:
         return outcome
-    if instead := _plain(app, missing, outcome, elsewhere=chosen is not None):
+    if instead := _plain(app, missing, outcome, elsewhere=launcher is not None):
         again = execute(
             app, [*instead.values()], places, retry=retry, long_is_fine=long_is_fine, timeout=timeout, draws=draws
         )
@@ -118,35 +116,6 @@ def _done_as_plain(app: Application, planned: Sequence[Planned], draws: str) -> 
             if stored and uncompiled.asked_mode(from_record(stored)) is None:
                 found[item.spec.key] = replace(item, spec=spec, standing=standing)
     return found
-
-
-def _submit(
-    app: Application,
-    name: str,
-    launcher: Launcher,
-    missing: Sequence[Planned],
-    blocks: Sequence[Job],
-    places: int,
-    draws: str,
-) -> LaunchSummary:
-    """Submit the runs that are not under way, and wait for all of them unless the command has --detach."""
-    from harness.runs import remote
-
-    found = remote.submit(name, launcher, blocks, app.ledger, functools.partial(jobs.make, app))
-    if found:  # otherwise another command has finished the runs
-        names = ", ".join([job.name for job in found[:MAX_LINES]] + ["..."] * (len(found) > MAX_LINES))
-        app.say(f"{count(len(found), f'{name} job')}: {names}")
-    leave = f"the same command waits for the jobs, `bench status` shows them, `bench cancel` ends them ({app.results})"
-    if app.launching and app.launching.detach:
-        app.say(leave)
-        return LaunchSummary(detached=True)
-    try:
-        with Progress(app, blocks, places) as progress:
-            outcome = remote.follow(found, app.ledger, progress.listen, {p.spec.key for p in missing}, draws)
-    except KeyboardInterrupt:
-        app.say(leave)
-        raise
-    return outcome
 
 
 def _print_unfinished(app: Application, missing: Sequence[Planned]) -> None:
@@ -202,11 +171,10 @@ def chosen_devices(app: Application, text: str) -> tuple[str, list[str]]:
 
     With --launcher, the launcher's devices are returned.
     """
-    if found_launcher := jobs.chosen(app):
-        launcher = found_launcher[1]
+    if launcher := launcher_of(app):
         if text not in ("cpu", launcher.device):
             raise UsageError(f"--devices {text!r}: the launcher chooses the devices; --set launcher.gpus=N")
-        return launcher.device, launcher.devices
+        return launcher.device, list(launcher.devices)
     found = [word.strip() for word in text.split(",") if word.strip()]
     for word in found:
         if not re.fullmatch("cpu|cuda(:[0-9]{0,4})?", word):

@@ -92,17 +92,21 @@ def bench_verbs() -> list[Info]:
 
 @spec
 def bench_launchers() -> list[Info]:
-    """Launchers, which bring runs to other machines: `target` is a frozen dataclass derived from `harness.Launcher`."""
+    """Launchers, which bring runs to other machines: `target` is a frozen dataclass derived from
+    `plugins.clusters.Launcher`.
+    """
     raise NotImplementedError
 
 
 @spec
 def bench_facts() -> list[Info]:
-    """Functions that add facts about plugins: `name` is a kind, and `target` a function that returns a mapping.
+    """Functions that others call: `name` says for what, and `target` is the function.
 
-    sampler  called with its offer and its class; `bench show` and the sampler's page show the entries
-    run      called with its row of the view run_status and the registry; `bench show` shows the entries
-    suite    called with the path of its file; `bench ls suites` shows the entries; raises `UsageError` for a bad file
+    sampler   called with its offer and its class; returns entries for `bench show` and the sampler's page
+    run       called with its row of the view run_status and the registry; returns entries for `bench show`
+    suite     called with the path of its file; returns entries for `bench ls suites`; `UsageError` for a bad file
+    launcher  called with the `Bench` of a command with --launcher; returns its `application.launcher.Launcher`
+    jobs      called with a `Bench`; returns a row of `bench status` for each job of its folder, and error messages
     """
     raise NotImplementedError
 

@@ -12,7 +12,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ class Registry:
         found = [offer for plugin in self.plugins for offer in plugin.offers if offer.kind == kind]
         return sorted(found, key=lambda offer: (offer.name, offer.distribution))
 
-    def facts(self, kind: str) -> list[Callable[..., Mapping[str, Any]]]:
+    def facts(self, kind: str) -> list[Callable[..., Any]]:
         """Return the functions of the hook `bench_facts` for a kind."""
         return [load(o.target) for o in self.offers("facts") if o.name == kind]
 

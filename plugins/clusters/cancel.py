@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
-from harness import Bench, Result
-from harness.application import jobs
+from harness import Bench, BenchError, Result
 from harness.contracts import check_known
 from harness.system import count
+from plugins.clusters.launcher import STOP
+from plugins.clusters.submitted import by_launcher, submitted
 
 
 def cancel(
@@ -22,12 +24,17 @@ def cancel(
         bench cancel
         bench cancel 1234_5
     """
-    from harness.runs import remote
+    from plugins.clusters.launching import follow
 
     bench.ledger.check_version()
-    found = jobs.under_way(bench)
-    check_known("job", job or [], {each.name for each in found})
-    ended = [each for each in found if not job or each.name in job]
-    remote.cancel(ended)
-    remote.follow(ended, bench.ledger, lambda _kind, _payload: None, cancelled=True)
+    jobs = submitted(bench)
+    check_known("job", job or [], {one.name for one in jobs})
+    ended = [one for one in jobs if not job or one.name in job]
+    for one in ended:
+        with suppress(OSError):
+            one.exchange.put(STOP, b"")
+    for group in by_launcher(ended):
+        with suppress(BenchError):
+            group[0].launcher.cancel([one.name for one in group])
+    follow(bench, ended, lambda _kind, _payload: None, cancelled=True)
     return Result(notes=[f"{count(len(ended), 'job')} ended"], changed=True)

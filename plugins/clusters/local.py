@@ -11,7 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import FolderExchange, JobState, Launcher, param, run_agent
+from harness import param
+from plugins.clusters.agent import run_agent
+from plugins.clusters.launcher import FolderExchange, JobState, Launcher
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +24,6 @@ class Local(Launcher):
     """
 
     jobs: int = param(1, "[1, 1000]", "most jobs that a command is cut into")
-    workers: int = param(1, "[1, 256]", "runs at a time in a job on CPUs; each has a core")
 
     def submit(self, folders: Sequence[Path]) -> list[str]:
         """Start the agents, and return the names of their jobs."""

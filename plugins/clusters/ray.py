@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 import signal
@@ -17,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import Exchange, FolderExchange, JobState, Launcher, RunError, UsageError, param, run_agent
+from harness import RunError, UsageError, param
 from harness.contracts import format_error
-from harness.runs.agent import scratch_folder
+from plugins.clusters.agent import run_agent, scratch_folder
+from plugins.clusters.launcher import Exchange, FolderExchange, JobState, Launcher
 
 NAMESPACE = "sgmcmc-bench"
 EVERY_SECONDS = 1.0
@@ -55,7 +57,6 @@ class Ray(Launcher):
     """
 
     address: str = param("auto", "", "address of the cluster; auto: the one that this machine belongs to")
-    resources: str = param("", "", "other resources of a job, as in a100=1,disk=2")
 
     def exchange(self, folder: Path) -> Exchange:
         """Return the box of a job."""
@@ -64,14 +65,10 @@ class Ray(Launcher):
     def submit(self, folders: Sequence[Path]) -> list[str]:
         """Start the actors, which wait for their resources, and return the names of their jobs."""
         ray = self.connected()
-        more = {
-            name: float(value or 1) for name, _, value in (p.partition("=") for p in self.resources.split(",") if p)
-        }
         for folder in folders:
             ray.remote(_Job).options(
                 name=f"job-{folder.name}", namespace=NAMESPACE, lifetime="detached", get_if_exists=True,
-                num_cpus=self.workers, num_gpus=self.gpus, resources=more, max_restarts=-1, max_task_retries=-1,
-                max_concurrency=4,
+                num_cpus=self.workers, num_gpus=self.gpus, max_restarts=-1, max_task_retries=-1, max_concurrency=4,
             ).remote(folder.name)  # fmt: skip
         return [folder.name for folder in folders]
 
@@ -129,7 +126,7 @@ class Ray(Launcher):
         except ImportError as error:
             raise UsageError('--launcher ray needs ray; run pip install "sgmcmc-bench[ray]"') from error
         try:
-            ray.init(address=self.address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
+            ray.init(address=self.address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
             raise RunError(f"no Ray cluster at {self.address}: {error}; {REMEDY}") from error
         _joined = self.address

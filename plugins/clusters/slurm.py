@@ -16,7 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import Exchange, FolderExchange, JobState, Launcher, RunError, UsageError, param, run_agent
+from harness import RunError, UsageError, param
+from plugins.clusters.agent import run_agent
+from plugins.clusters.launcher import Exchange, FolderExchange, JobState, Launcher
 
 AHEAD_SECONDS = 90
 """How long before the time limit Slurm sends a signal: agents need up to a minute for their checkpoints."""
@@ -39,11 +41,8 @@ class Slurm(Launcher):
     folder: str = param("", "", "folder of the exchange, on a shared file system; default: in the results folder")
     partition: str = param("", "", "partition")
     time: str = param("24h", "", "time limit of a job, as in 30m, 4h, 2d; longer runs go on in another")
-    memory: str = param("", "", "memory of a job, as in 16G")
     account: str = param("", "", "account")
-    qos: str = param("", "", "quality of service")
-    at_once: int = param(1000, "[1, 100000]", "most jobs of an array that run at the same time")
-    more: str = param("", "", "other options of sbatch, as in constraint=a100,nodelist=n1")
+    more: str = param("", "", "other options of sbatch, as in mem=16G,qos=long")
 
     def exchange(self, folder: Path) -> Exchange:
         """Return the exchange in the folder that the user named, or else in the results folder.
@@ -64,9 +63,9 @@ class Slurm(Launcher):
 
         places = [self.exchange(folder) for folder in folders]
         paths = [place.folder for place in places if isinstance(place, FolderExchange)]
-        more = dict(pair.partition("=")[::2] for pair in self.more.split(",") if pair)
-        more = {name: value or True for name, value in more.items()}
-        given = {"partition": self.partition, "account": self.account, "qos": self.qos, "mem": self.memory}
+        pairs = [pair.partition("=")[::2] for pair in self.more.split(",") if pair]
+        more = {name: value or True for name, value in pairs}
+        given = {"partition": self.partition, "account": self.account}
         try:
             python = f"{shlex.quote(sys.executable)} -P"  # do not import modules from the current folder
             executor = submitit.SlurmExecutor(folder=paths[0].parent / LOGS, python=python)
@@ -74,7 +73,7 @@ class Slurm(Launcher):
                 job_name="sgmcmc-bench",
                 time=self._minutes(),
                 cpus_per_task=self.workers,
-                array_parallelism=min(self.at_once, len(paths)),
+                array_parallelism=len(paths),
                 signal_delay_s=AHEAD_SECONDS,
                 **{name: value for name, value in given.items() if value},
                 **({"gpus_per_node": self.gpus} if self.gpus else {}),

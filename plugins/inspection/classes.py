@@ -7,6 +7,12 @@ from typing import Any
 from harness import BenchError, Info, PluginError
 from harness.contracts import Offer, check, format_error, load, plugin_code, schema
 
+BASES = {
+    "samplers": "harness:Sampler", "schedules": "harness:Schedule", "tasks": "harness:Task",
+    "reports": "harness:Report", "launchers": "plugins.clusters:Launcher",
+}  # fmt: skip
+"""The base class of each kind."""
+
 
 def loaded(offer: Offer) -> Any:
     """Return the class of an offer. `PluginError` if it does not load or the offer is a method."""
@@ -27,9 +33,9 @@ def fault(offer: Offer) -> str | None:
         with plugin_code("its defaults are refused"):
             if offer.kind in {"verbs", "facts"}:
                 return None if callable(cls) else f"{offer.target} is not a function"
-            base = _base(offer.kind)
-            if not (isinstance(cls, type) and issubclass(cls, base)):
-                return f"{offer.target} is not a subclass of harness.{base.__name__}"
+            base = BASES[offer.kind]
+            if not (isinstance(cls, type) and issubclass(cls, load(base))):
+                return f"{offer.target} is not a subclass of {base.replace(':', '.')}"
             if offer.kind != "reports":
                 _make_from_defaults(cls)
     except PluginError as error:
@@ -48,10 +54,3 @@ def _make_from_defaults(cls: type) -> None:
     for field in fields:
         if not field.required:
             check(field, field.default, where=cls.__name__)
-
-
-def _base(kind: str) -> type:
-    from harness import Launcher, Report, Sampler, Schedule, Task
-
-    bases: dict[str, type] = {"samplers": Sampler, "schedules": Schedule, "tasks": Task, "reports": Report}
-    return (bases | {"launchers": Launcher})[kind]

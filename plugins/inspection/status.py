@@ -11,11 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from harness import Bench, Result, render
-from harness.application import jobs
 from harness.reporting import table
 from harness.results import Status
-from harness.results.ledger.overview import Row, overview
-from harness.system import span
+from harness.results.ledger.overview import COLUMNS, Row, overview
 from harness.system.streams import has_colour
 
 EVERY_SECONDS = 2.0
@@ -57,7 +55,11 @@ def _watch(bench: Bench, settled: dict[str, str]) -> None:
 
 def _result(bench: Bench, settled: dict[str, str]) -> Result:
     rows = overview(bench.ledger, settled)
-    submitted, problems = jobs.states(bench)
+    submitted, problems = list[Row](), list[str]()
+    for jobs in bench.registry.facts("jobs"):
+        of_jobs, errors = jobs(bench)
+        submitted += [dict.fromkeys(COLUMNS) | row for row in of_jobs]
+        problems += errors
     shown = [_shown(row) for row in rows if row["seeds"] is not None or row["status"] == Status.RUNNING]
     totals: dict[str, int] = {}
     for row in rows:

@@ -78,8 +78,8 @@ def finish(results: Path, sampler: str, task: str, seeds: int) -> None:
 
 def arrive(results: Path) -> int:
     """What the agents of all submitted jobs send, made up: each run is done. Returns how many."""
-    from harness.contracts.launcher import LOG, PARCEL
-    from harness.runs.parcel import pack, unpack
+    from plugins.clusters.launcher import LOG, PARCEL
+    from plugins.clusters.parcel import pack, unpack
 
     number = 0
     for exchange in (path.parent for path in results.glob(f"jobs/*/{PARCEL}")):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness import Info, JobState, Launcher, hook, param
+from harness import Info, hook, param
+from plugins.clusters import JobState, Launcher
 
 
 @hook

@@ -15,15 +15,16 @@ import pytest
 from specs import concluded
 from specs import made as spec
 
-from harness import FolderExchange, JobState, Launcher, RunError
+from harness import Bench, RunError
 from harness.cli.app import run
-from harness.contracts.launcher import LOG, PARCEL
 from harness.results.ledger.ledger import Ledger
-from harness.runs import parcel, remote
 from harness.runs.job import Job
 from harness.system.locks import lock_file
+from plugins.clusters import FolderExchange, JobState, Launcher, launching, parcel, submitted
 from plugins.clusters import ray as ray_launcher
+from plugins.clusters.launcher import LOG, PARCEL
 from plugins.clusters.slurm import Slurm
+from plugins.clusters.submitted import Submitted
 
 WORDS = ["run", "--sampler", "sgld,sghmc", "--task", "mixture5", "--seeds", "0-1", "--chains", "2", "--budget"]
 PLAIN = ["--set", "run.compile=plain"]
@@ -32,8 +33,8 @@ LOCALLY = ["--launcher", "local", "--set", "launcher.workers=2"]
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(remote, "LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(remote, "ASK_SECONDS", 0.3)
+    monkeypatch.setattr(launching, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(launching, "ASK_SECONDS", 0.3)
     for name, empty in (("known", {}), ("asked", []), ("refusal", [])):
         monkeypatch.setattr(Told, name, empty)
 
@@ -51,28 +52,28 @@ def test_jobs_give_the_same_numbers_as_a_command_of_its_own_whatever_ends_them(t
     monkeypatch.setenv("BENCH_CHECKPOINT_SECONDS", "0.3")
     words = [*WORDS, "steps=100000", *PLAIN]
     assert bench(tmp_path / "own", *words) == 0
-    submitted = tmp_path / "jobs"
-    job = detached(submitted, words, capsys)
+    folder = tmp_path / "jobs"
+    job = detached(folder, words, capsys)
     assert (job["launcher"], job["status"], job["runs"]) == ("local", "running", 4)
-    assert bench(submitted, "cancel") == 0
-    assert not list((submitted / "jobs").iterdir())
-    ledger = Ledger(submitted)
+    assert bench(folder, "cancel") == 0
+    assert not list((folder / "jobs").iterdir())
+    ledger = Ledger(folder)
     stopped = [ledger.standing(key) for key in ledger.all_keys()]
     assert {standing.status for standing in stopped} <= {"preempted", "orphaned"}
     assert any(standing.attempt.last_step() for standing in stopped)
-    killed = detached(submitted, words, capsys)
+    killed = detached(folder, words, capsys)
     os.kill(int(killed["job"].partition("-")[0]), signal.SIGKILL)
-    assert bench(submitted, *words, *LOCALLY) == 1
+    assert bench(folder, *words, *LOCALLY) == 1
     said = capsys.readouterr().err
     assert "is over (it ended)" in said
     assert "repeat the command to resume" in said
-    assert bench(submitted, *words, *LOCALLY) == 0
-    assert contents(submitted) == contents(tmp_path / "own")
+    assert bench(folder, *words, *LOCALLY) == 0
+    assert contents(folder) == contents(tmp_path / "own")
     assert {ledger.standing(key).status for key in ledger.all_keys()} == {"done"}
     assert all(len(ledger.attempts(key)) == 1 for key in ledger.all_keys())
     events = [event for key in ledger.all_keys() for event in ledger.standing(key).attempt.events()]
     assert any(event["event"] == "resumed" and event["job"] for event in events)
-    assert not list((submitted / "jobs").iterdir())
+    assert not list((folder / "jobs").iterdir())
 
 
 def detached(folder, words, capsys):
@@ -124,12 +125,19 @@ def job(ledger, *seeds):
     return Job([spec(seed) for seed in seeds], ledger.root, "cpu", "cpu-0")
 
 
-def make_one(launcher):
-    return lambda _name, _settings: launcher
+@pytest.fixture
+def ledger(ledger, monkeypatch):
+    """A results folder whose records are of jobs of `Told`."""
+    monkeypatch.setattr(submitted, "make", lambda *_: Told())
+    return ledger
 
 
 def submit(ledger, launcher, *jobs):
-    return remote.submit("told", launcher, jobs, ledger, make_one(launcher))
+    return launching.submit(Bench(ledger.root), "told", launcher, jobs)
+
+
+def submitted_from(ledger):
+    return submitted.submitted(Bench(ledger.root))
 
 
 def test_nothing_is_submitted_twice_and_runs_are_shared_out(ledger):
@@ -152,13 +160,13 @@ def test_a_refusal_leaves_nothing(ledger):
 def test_a_submission_that_a_full_disk_or_ctrl_c_ends_leaves_nothing(where, ledger, monkeypatch):
     calls = []
 
-    def fails_at_the_second(*arguments, before=FolderExchange.put if where == "put" else remote.write_json):
+    def fails_at_the_second(*arguments, before=FolderExchange.put if where == "put" else launching.write_json):
         calls.append(arguments)
         if len(calls) == 2:
             raise KeyboardInterrupt
         before(*arguments)
 
-    monkeypatch.setattr(FolderExchange if where == "put" else remote, where, fails_at_the_second)
+    monkeypatch.setattr(FolderExchange if where == "put" else launching, where, fails_at_the_second)
     with pytest.raises(KeyboardInterrupt):
         submit(ledger, Told(), job(ledger, 0), job(ledger, 1))
     assert not list((ledger.root / "jobs").iterdir())
@@ -181,7 +189,7 @@ def test_a_job_whose_submission_was_cut_off_is_taken_up_only_if_it_runs(ledger):
     for path in (started, waiting):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"name": ""}))
     started.with_suffix("").joinpath(LOG).write_text(json.dumps({"job": "77"}))
-    assert remote.submitted(ledger, make_one(launcher)) == []
+    assert submitted_from(ledger) == []
     found = submit(ledger, launcher, job(ledger, 0, 1))
     assert sorted(each.name for each in found) == ["2", "77"]
     assert not waiting.with_suffix("").joinpath(PARCEL).exists()
@@ -202,9 +210,9 @@ def test_two_commands_that_submit_the_same_runs_have_one_result(ledger, tmp_path
     launcher = Told()
     submit(ledger, launcher, job(ledger, 0))
     with monkeypatch.context() as unseen:
-        unseen.setattr(remote, "submitted", lambda *_, **__: [])
+        unseen.setattr(launching, "submitted", lambda *_, **__: [])
         submit(ledger, launcher, job(ledger, 0))
-    jobs = remote.submitted(ledger, make_one(launcher))
+    jobs = submitted_from(ledger)
     assert len(jobs) == 2
     for number, each in enumerate(jobs):
         attempt = concluded(Ledger(tmp_path / str(number)))
@@ -214,7 +222,8 @@ def test_two_commands_that_submit_the_same_runs_have_one_result(ledger, tmp_path
         log = {"agent": f"{number}", "ended": True, "progress": {}, "messages": messages}
         each.exchange.put(LOG, json.dumps(log).encode())
     told = []
-    outcome = remote.follow(jobs, ledger, lambda kind, payload: told.append((kind, payload)), {spec(0).key})
+    bench = Bench(ledger.root)
+    outcome = launching.follow(bench, jobs, lambda kind, payload: told.append((kind, payload)), {spec(0).key})
     assert outcome.statuses == {spec(0).key: "done"}
     assert outcome.exit_code == 0
     assert len([a for a in ledger.attempts(spec(0).key) if a.result()]) == 1
@@ -258,18 +267,20 @@ def test_attempts_that_arrive_with_the_log_are_taken_in_before_it_is_heard(ledge
     exchange = Late(tmp_path)
     exchange.put(LOG, json.dumps({"agent": "0", "messages": [], "progress": {}}).encode())
     taken, heard = [], []
-    monkeypatch.setattr(remote.Submitted, "_take", lambda *given: taken.append(given[3]) or True)
-    one = remote.Submitted("0", {"keys": [spec(0).key], "launcher": "told", "name": "0"}, Told(), exchange)
+    monkeypatch.setattr(Submitted, "_take", lambda *given: taken.append(given[2]) or True)
+    record = {"keys": [spec(0).key], "launcher": "told", "name": "0"}
+    one = Submitted(Bench(ledger.root), tmp_path, record, Told(), exchange)
     exchange.sends(0, b"finished")
     log = {"agent": "0", "ended": True, "messages": [["finished", {"key": spec(0).key}]], "progress": {}}
     exchange.__dict__["coming"][LOG] = json.dumps(log).encode()
-    one.listen(ledger, lambda *_: heard.append([*taken]))
+    one.listen(lambda *_: heard.append([*taken]))
     assert heard == [[b"finished"]]
 
 
 def follow(ledger, jobs):
     heard = []
-    outcome = remote.follow(jobs, ledger, lambda kind, payload: heard.append((kind, payload.get("message"))))
+    bench = Bench(ledger.root)
+    outcome = launching.follow(bench, jobs, lambda kind, payload: heard.append((kind, payload.get("message"))))
     return outcome, heard
 
 
@@ -297,14 +308,14 @@ def test_of_two_commands_that_wait_for_a_job_each_learns_what_became_of_its_runs
     launcher = Told()
     (waiting,) = submit(ledger, launcher, job(ledger, 0, 1))
     concluded(ledger, 0)
-    waiting.forget(ledger)
+    waiting.forget()
     outcome, heard = follow(ledger, [waiting])
     assert outcome.statuses == {spec(0).key: "done"}
     assert [message for kind, message in heard if kind == "failed"] == [
         "told job 0 is over (another command ended it); 1 of its 2 runs ended; repeat the command to resume"
     ]
     concluded(ledger, 1)
-    (waiting,) = remote.submitted(ledger, make_one(launcher)) or [waiting]
+    (waiting,) = submitted_from(ledger) or [waiting]
     assert follow(ledger, [waiting])[0].exit_code == 0
 
 
@@ -314,7 +325,7 @@ def test_a_run_that_lacks_the_draws_that_a_command_wants_is_not_finished(draws, 
     (lost,) = submit(ledger, launcher, job(ledger, 0))
     concluded(ledger, draws_kept=10, draws_stored=5)
     launcher.known[lost.name] = JobState("ended", "n2", "NODE_FAIL")
-    assert remote.follow([lost], ledger, lambda *_: None, {spec(0).key}, draws).exit_code == exit_code
+    assert launching.follow(Bench(ledger.root), [lost], lambda *_: None, {spec(0).key}, draws).exit_code == exit_code
 
 
 def test_a_command_hears_of_its_own_runs_only(ledger):
@@ -323,7 +334,7 @@ def test_a_command_hears_of_its_own_runs_only(ledger):
     messages = [["finished", {"key": spec(seed).key, "status": "done", "block": spec(0).key}] for seed in (0, 1)]
     shared.exchange.put(LOG, json.dumps({"agent": "a", "ended": True, "progress": {}, "messages": messages}).encode())
     heard = []
-    remote.follow([shared], ledger, lambda _kind, payload: heard.append(payload["key"]), {spec(1).key})
+    launching.follow(Bench(ledger.root), [shared], lambda _kind, payload: heard.append(payload["key"]), {spec(1).key})
     assert heard == [spec(1).key]
 
 
@@ -333,7 +344,9 @@ def test_runs_that_a_job_broke_off_are_not_counted_as_ended(ledger):
     log = {"agent": "a", "ended": False, "stopped": True, "progress": {}, "messages": messages}
     one.exchange.put(LOG, json.dumps(log).encode())
     heard = []
-    remote.follow([one], ledger, lambda _kind, payload: heard.append(payload.get("message")), cancelled=True)
+    launching.follow(
+        Bench(ledger.root), [one], lambda _kind, payload: heard.append(payload.get("message")), cancelled=True
+    )
     assert Told.asked == [["0"]]  # the agent's word is enough
     assert heard[-1].startswith("told job 0 is over (it was cancelled); 0 of its 1 runs ended")
 
@@ -384,18 +397,18 @@ def test_a_job_that_the_engine_forgets_is_given_up_after_some_questions(ledger):
     (lost,) = submit(ledger, launcher, job(ledger, 0))
     launcher.known.clear()
     outcome, _ = follow(ledger, [lost])
-    assert len(launcher.asked) == remote.GONE
+    assert len(launcher.asked) == submitted.GONE
     assert "does not know it" in outcome.failures[0][1]
 
 
 def test_a_job_that_the_engine_forgets_goes_on_for_as_long_as_its_agent_writes(ledger):
     (alive,) = submit(ledger, Told(), job(ledger, 0))
-    for number in range(2 * remote.GONE):
+    for number in range(2 * submitted.GONE):
         log = {"agent": "a", "progress": {}, "messages": [["note", {"key": "x"}]] * number}
         alive.exchange.put(LOG, json.dumps(log).encode())
-        alive.listen(ledger, lambda *_: None)
+        alive.listen(lambda *_: None)
         assert alive.over(None, asked=True) is None
-    ends = [alive.over(None, asked=True) for _ in range(remote.GONE - 1)]
+    ends = [alive.over(None, asked=True) for _ in range(submitted.GONE - 1)]
     assert ends[:-1] == [None] * len(ends[:-1])
     assert "does not know it" in ends[-1]
 
@@ -405,10 +418,10 @@ def test_an_attempt_that_arrives_keeps_such_a_job_too(ledger, tmp_path):
     there.prepare()
     attempt, key = concluded(there), spec(0).key
     (alive,) = submit(ledger, Told(), job(ledger, 0))
-    for _ in range(remote.GONE - 1):
+    for _ in range(submitted.GONE - 1):
         assert alive.over(None, asked=True) is None
     alive.exchange.put(parcel.attempt_name(key, attempt), parcel.pack(parcel.attempt_files(attempt)))
-    alive.listen(ledger, lambda *_: None)
+    alive.listen(lambda *_: None)
     assert alive.over(None, asked=True) is None
 
 
@@ -433,7 +446,7 @@ def test_an_engine_that_does_not_answer_is_waited_for(ledger, monkeypatch):
 def test_all_jobs_are_asked_for_at_once(ledger):
     launcher = Told()
     jobs = submit(ledger, launcher, job(ledger, 0), job(ledger, 1))
-    remote.ask(jobs)
+    submitted.ask(jobs)
     assert launcher.asked == [["0", "1"]]
 
 
@@ -446,7 +459,7 @@ def test_an_attempt_whose_run_a_worker_has_here_waits_for_it(ledger, tmp_path, m
     waiting.exchange.put(parcel.attempt_name(key, attempt), parcel.pack(parcel.attempt_files(attempt)))
     waiting.exchange.put(LOG, json.dumps({"agent": "a", "ended": True, "progress": {}, "messages": []}).encode())
     with lock_file(ledger.lock(key), 0):
-        assert not waiting.listen(ledger, lambda *_: None)
+        assert not waiting.listen(lambda *_: None)
         other = threading.Thread(target=follow, args=(ledger, [waiting]))
         other.start()
         time.sleep(0.3)

@@ -76,11 +76,11 @@ def test_what_other_machines_could_not_compile_is_not_tried_again(bench, tmp_pat
 def test_plain_runs_that_somebody_asked_for_do_not_stand_in_for_compiled_ones(tmp_path, monkeypatch):
     submitted = []
 
-    def submit(_app, _name, _launcher, missing, *_):
-        submitted.extend(item.spec.execution.compile for item in missing)
+    def launch(_launching, blocks, _progress):
+        submitted.extend(spec.execution.compile for block in blocks for spec in block.specs)
         return LaunchSummary(detached=True)
 
-    monkeypatch.setattr("harness.application.launch._submit", submit)
+    monkeypatch.setattr("plugins.clusters.launching.Launching.launch", launch)
     words = [*RUN[:-2], "--budget", "steps=6000"]
     assert app.run(["--results", str(tmp_path), *words, "--set", "run.compile=plain"]) == 0
     app.run(["--results", str(tmp_path), "--launcher", "local", *words])

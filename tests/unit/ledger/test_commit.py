@@ -24,7 +24,7 @@ from harness.results.ledger.commit import conclude, publish, settle
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
 from harness.results.store import Store
-from harness.runs import parcel, resume
+from harness.runs import resume
 from harness.system import files
 from plugins.upkeep import garbage
 
@@ -295,14 +295,6 @@ def test_the_files_of_a_finished_attempt_stay_as_they_are(ledger):
     (attempt.path / "draws.safetensors").unlink()
     publish(attempt, whole)
     assert {path.name: path.read_bytes() for path in attempt.path.iterdir()} == whole
-
-
-def test_an_older_parcel_does_not_replace_a_newer_one(ledger):
-    attempt = create(ledger)
-    older = {path.name: path.read_bytes() for path in attempt.path.iterdir()}
-    attempt.event("checkpoint", position=3)
-    parcel.place(ledger, KEY, attempt.id, older)
-    assert attempt.last_step() == 3
 
 
 def test_a_copied_result_leaves_no_draws_from_here_beside_it(ledger, tmp_path):

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
-from harness.contracts.parameters import Configurable, param
-from harness.system.files import write_whole
+from harness import Bench, Configurable, PluginError, param
+from harness.runs import plugin_metadata
+from harness.system import write_whole
 
 PARCEL, LOG, STOP = "job.tar", "log.json", "stop"
 """File names in an exchange: the agent's input, the agent's messages, and a file that asks the agent to stop."""
@@ -109,7 +110,7 @@ class Launcher(Configurable, ABC):
     def submit(self, folders: Sequence[Path]) -> list[str]:
         """Submit a job for each exchange; return the engine's names for them. Raise `RunError` if the engine refuses.
 
-        The exchanges already hold their parcels. The submitted program calls `harness.run_agent(exchange, name)`.
+        The exchanges already hold their parcels. The program that is submitted calls `run_agent(exchange, name)`.
         """
 
     @abstractmethod
@@ -126,3 +127,12 @@ class Launcher(Configurable, ABC):
     def forget(self, folder: Path, name: str) -> None:
         """Delete the exchange of a job that has ended, and what else was made for it; an unknown `name` is ""."""
         self.exchange(folder).clear()
+
+
+def make(bench: Bench, name: str, settings: Mapping[str, Any]) -> Launcher:
+    """Make the launcher of that name with these settings. `UsageError` if a setting is wrong."""
+    offer = bench.registry.find("launchers", name)
+    launcher = plugin_metadata.instance(offer.target, plugin_metadata.resolve(offer, settings))
+    if not isinstance(launcher, Launcher):
+        raise PluginError(f"{offer.target} is not a plugins.clusters.Launcher")
+    return launcher

@@ -24,25 +24,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.contracts import user_files
-from harness.contracts.data import DataFile
-from harness.contracts.entry_points import HARNESS
-from harness.contracts.launcher import LOG, PARCEL, STOP, Exchange
-from harness.contracts.plugin_errors import format_error
-from harness.results import environment
-from harness.results.ledger.attempt import Attempt
-from harness.results.ledger.ledger import Ledger
-from harness.results.provenance import digest
+from harness import BenchError, DataFile, RunError
+from harness.contracts import HARNESS, format_error, user_files
+from harness.results import Ledger, environment, provenance
 from harness.results.spec import from_record
-from harness.runs import local, parcel
-from harness.runs.job import Job
+from harness.runs import Job, local
+from harness.system import locks, write_whole
 from harness.system.arithmetic import variables
-from harness.system.errors import BenchError, DataError, RunError
-from harness.system.files import write_whole
-from harness.system.locks import lock_folder
+from plugins.clusters import parcel
+from plugins.clusters.launcher import LOG, PARCEL, STOP, Exchange
 
-FORMAT = 1
-"""Version of the format of a parcel. An agent refuses a newer one."""
 EVERY_SECONDS = 2.0
 """Time between two checks of the exchange. The agent sends its log after each."""
 LAST_SECONDS = 600.0
@@ -57,7 +48,7 @@ def versions() -> dict[str, str]:
     """Return the versions, and the digest of the harness, that must be the same where a job is planned and run."""
     packages = environment.requirements((HARNESS,))
     here = {HARNESS: environment.version(HARNESS) or "", "torch": packages.get("torch", "")}
-    return {**here, SOURCE: (digest(HARNESS) or "")[:12]}
+    return {**here, SOURCE: (provenance.digest(HARNESS) or "")[:12]}
 
 
 def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) -> bytes:
@@ -66,7 +57,7 @@ def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) ->
     It has the runs, their unfinished attempts, stored truths and files of the user, plugin files, and the launcher's
     settings and devices.
     """
-    from harness.runs.truths import place
+    from harness.runs import truths
 
     files: dict[str, bytes] = {}
     records = []
@@ -86,7 +77,7 @@ def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) ->
             if attempt := standing.unfinished or standing.resumable:
                 content = parcel.pack(parcel.attempt_files(attempt))
                 files[parcel.attempt_name(spec.key, attempt)] = content
-        truth = place(ledger.root, job.specs[0])
+        truth = truths.place(ledger.root, job.specs[0])
         if truth.exists():
             files[f"truths/{truth.name}"] = truth.read_bytes()
         for one in job.specs[0].files():
@@ -94,7 +85,7 @@ def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) ->
             files[f"{user_files.FOLDER}/{one.partition(':')[2]}"] = copy.read_bytes()
     for path in jobs[0].plugins:
         files[f"plugins/{Path(path).name}"] = Path(path).read_bytes()
-    record = {"format": FORMAT, "versions": versions(), "launcher": dict(launcher), "jobs": records, "last": last}
+    record = {"versions": versions(), "launcher": dict(launcher), "jobs": records, "last": last}
     record["variables"] = {name: value for name, value in variables().items() if name != "LD_PRELOAD"}  # a file there
     return parcel.pack({"job.json": json.dumps(record).encode(), **files})
 
@@ -141,7 +132,9 @@ def scratch_folder(below: Path | None = None) -> Iterator[Path]:
     _delete_left(below)
     with (
         tempfile.TemporaryDirectory(prefix=SCRATCH, dir=below, ignore_cleanup_errors=True) as name,
-        lock_folder(Path(name), parcel.HOLD_SECONDS),  # makes it again if another agent deleted it before it was locked
+        locks.lock_folder(
+            Path(name), parcel.HOLD_SECONDS
+        ),  # makes it again if another agent deleted it before it was locked
     ):
         yield Path(name)
     _delete_left(below)
@@ -149,7 +142,7 @@ def scratch_folder(below: Path | None = None) -> Iterator[Path]:
 
 def _delete_left(below: Path) -> None:
     for left in below.glob(f"{SCRATCH}*"):
-        with contextlib.suppress(OSError, BenchError), lock_folder(left, 0.0):
+        with contextlib.suppress(OSError, BenchError), locks.lock_folder(left, 0.0):
             shutil.rmtree(left, ignore_errors=True)
 
 
@@ -159,8 +152,6 @@ def _open(exchange: Exchange, ledger: Ledger, scratch: Path, name: str) -> tuple
         raise RunError("the exchange of this job holds no parcel: the job was cancelled or is over")
     files = parcel.unpack(content)
     record = json.loads(files.pop("job.json"))
-    if record["format"] > FORMAT:
-        raise DataError(f"this job is of a newer version (format {record['format']}, this one knows {FORMAT}); upgrade")
     _check_versions(record["versions"])
     for variable in variables().keys() - record["variables"].keys():  # workers inherit what decides arithmetic there
         del os.environ[variable]
@@ -220,7 +211,7 @@ class Letters:
         self.exchange, self.stopped = exchange, False
         self.ledger: Ledger | None = None
         self._log: dict[str, Any] = {
-            "agent": secrets.token_hex(8), "job": name, "host": socket.gethostname(), "pid": os.getpid(),
+            "agent": secrets.token_hex(8), "job": name, "host": socket.gethostname(),
             "ended": False, "stopped": False, "messages": [], "progress": {},
         }  # fmt: skip
         self._changed: set[str] = set()
@@ -290,7 +281,7 @@ class Letters:
             while changed:
                 key = next(iter(changed))
                 for attempt in self.ledger.attempts(key) if self.ledger else ():
-                    files = parcel.attempt_files(Attempt(attempt.path))
+                    files = parcel.attempt_files(attempt)
                     self.exchange.put(parcel.attempt_name(key, attempt), parcel.pack(files))
                 changed.remove(key)
             self.exchange.put(LOG, log)  # after the attempts that it mentions

@@ -6,47 +6,29 @@ import hashlib
 import io
 import re
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 
-from harness.results.ledger.attempt import FILE_NAMES, NAME, RESULT, WORK, Attempt, result_damage
-from harness.results.ledger.commit import publish
-from harness.results.ledger.ledger import KEY, Ledger
-from harness.system.errors import DataError
-from harness.system.files import parse_json
+from harness import DataError
+from harness.results import FILE_NAMES, KEY, NAME, RESULT, WORK, Attempt, Ledger, commit
+from harness.results.ledger.attempt import result_damage
+from harness.system import parse_json
 
 HOLD_SECONDS = 1.0
 """How long to wait for a worker that holds the run. It may hold it for days."""
-BLOCK = 2**20
 _ATTEMPT = re.compile(rf"attempt-({KEY.pattern})-({NAME.pattern})\.tar")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
     """Return an archive of files by name. The same files give the same bytes."""
-    return b"".join(packed(files))
-
-
-def packed(files: Mapping[str, bytes | Path]) -> Iterator[bytes]:
-    """Yield the bytes of an archive in blocks. Files are given as contents, or as paths of files that do not change."""
-    total = 0
-    for name, content in files.items():
-        about = tarfile.TarInfo(name)
-        about.size = len(content) if isinstance(content, bytes) else content.stat().st_size
-        header = about.tobuf(tarfile.PAX_FORMAT)
-        yield header
-        yield from [content] if isinstance(content, bytes) else _blocks(content)
-        yield b"\0" * (-about.size % tarfile.BLOCKSIZE)
-        total += len(header) + about.size + -about.size % tarfile.BLOCKSIZE
-    total += 2 * tarfile.BLOCKSIZE
-    yield b"\0" * (2 * tarfile.BLOCKSIZE + -total % tarfile.RECORDSIZE)
-
-
-def _blocks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as stream:
-        while block := stream.read(BLOCK):
-            yield block
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, content in files.items():
+            about = tarfile.TarInfo(name)
+            about.size = len(content)
+            archive.addfile(about, io.BytesIO(content))
+    return stream.getvalue()
 
 
 def unpack(content: bytes) -> dict[str, bytes]:
@@ -106,7 +88,7 @@ def place(ledger: Ledger, key: str, attempt_id: str, files: Mapping[str, bytes])
     with ledger.hold(key, HOLD_SECONDS):
         events = attempt.path / "events.jsonl"
         older = events.exists() and events.stat().st_size > len(files.get("events.jsonl", b""))
-        return attempt if older and RESULT not in files else publish(attempt, files)
+        return attempt if older and RESULT not in files else commit.publish(attempt, files)
 
 
 def _check(attempt_id: str, files: Mapping[str, bytes]) -> None:

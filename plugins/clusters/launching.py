@@ -1,0 +1,261 @@
+"""The launcher that a command asks for: it submits runs as jobs, and follows the jobs until they are over."""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+import time
+import tomllib
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness import Bench, BenchError, RunError, UsageError
+from harness.application.progress import Progress
+from harness.results import FINAL, now
+from harness.runs import Job, parse_settings
+from harness.runs.local import LaunchSummary, Listener
+from harness.system import count, locks, user_path, write_json
+from plugins.clusters.agent import make_parcel
+from plugins.clusters.launcher import LOG, PARCEL, Exchange, JobState, Launcher, make
+from plugins.clusters.submitted import FOLDER, Submitted, ask, record_of, submitted
+
+LOOK_SECONDS = 2.0
+"""Time between two checks of the exchanges."""
+ASK_SECONDS = 10.0
+"""Time between two queries to the engine. Each is about all jobs."""
+SUBMIT_SECONDS = 300.0
+MOST_NAMES = 10
+"""Most names of jobs in the message about those that were submitted."""
+
+
+@dataclass(frozen=True)
+class Launching:
+    """The launcher of a command, by its name and with its settings; see `harness.application.launcher.Launcher`."""
+
+    bench: Bench
+    name: str
+    launcher: Launcher
+
+    @property
+    def device(self) -> str:
+        """The kind of device on which runs are executed: "cpu" or "cuda"."""
+        return self.launcher.device
+
+    @property
+    def devices(self) -> list[str]:
+        """The devices of a job."""
+        return self.launcher.devices
+
+    def launch(self, blocks: Sequence[Job], progress: Progress) -> LaunchSummary:
+        """Submit the runs that are not under way, and wait for all of them unless the command has --detach."""
+        bench, how = self.bench, self.bench.launching
+        found = submit(bench, self.name, self.launcher, blocks)
+        if found:  # otherwise another command has finished the runs
+            names = ", ".join([job.name for job in found[:MOST_NAMES]] + ["..."] * (len(found) > MOST_NAMES))
+            bench.say(f"{count(len(found), f'{self.name} job')}: {names}")
+        leave = (
+            "the same command waits for the jobs, `bench status` shows them, "
+            f"`bench cancel` ends them ({bench.results})"
+        )
+        if how and how.detach:
+            bench.say(leave)
+            return LaunchSummary(detached=True)
+        keys = {spec.key for block in blocks for spec in block.specs}
+        try:
+            with progress:
+                return follow(bench, found, progress.listen, keys, blocks[0].draws)
+        except KeyboardInterrupt:
+            bench.say(leave)
+            raise
+
+
+def launching(bench: Bench) -> Launching:
+    """Return the launcher that a command asks for by --launcher and --set launcher.NAME=VALUE."""
+    how = bench.launching
+    if how is None:
+        raise UsageError("this command has no --launcher")
+    name = how.launcher
+    settings: dict[str, Any] = {}
+    if name.endswith(".toml"):
+        name, settings = _profile(user_path(name))
+    given = parse_settings(how.settings, "--set launcher")
+    return Launching(bench, name, make(bench, name, {**settings, **given}))
+
+
+def _profile(path: Path) -> tuple[str, dict[str, Any]]:
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"--launcher {path}: {error}") from error
+    name = found.pop("launcher", None)
+    if not isinstance(name, str) or any(isinstance(value, dict | list) for value in found.values()):
+        raise UsageError(f'--launcher {path}: it must hold launcher = "NAME" and settings of that launcher, one a line')
+    return name, found
+
+
+def submit(bench: Bench, name: str, launcher: Launcher, jobs: Sequence[Job]) -> list[Submitted]:
+    """Submit the runs of `jobs` that are not under way. Returns all jobs with these runs, the new ones last."""
+    (bench.results / FOLDER).mkdir(parents=True, exist_ok=True)
+    with locks.lock_file(bench.ledger.locks / "submit.lock", SUBMIT_SECONDS):
+        return _submit(bench, name, launcher, jobs)
+
+
+def _submit(bench: Bench, name: str, launcher: Launcher, jobs: Sequence[Job]) -> list[Submitted]:
+    wanted = {spec.key for job in jobs for spec in job.specs}
+    _settle(bench)
+    before = [job for job in submitted(bench) if wanted & set(job.keys)]
+    busy = {key for job in before for key in job.keys}
+    left = [rest for job in jobs if (rest := _without(job, busy, bench)).specs]
+    settings = dict(vars(launcher))
+    records = {}
+    try:
+        for part in share_out(left, launcher.jobs):
+            folder = bench.results / FOLDER / secrets.token_hex(8)
+            keys = [spec.key for job in part for spec in job.specs]
+            records[folder] = {"launcher": name, "settings": settings, "name": "", "keys": keys, "since": now()}
+            write_json(record_of(folder), records[folder])
+            parcel = make_parcel(part, {**settings, "devices": launcher.devices}, bench.ledger)
+            _hand_over(launcher.exchange(folder), parcel)
+    except BaseException:
+        for folder in records:
+            with suppress(OSError, BenchError):
+                launcher.forget(folder, "")
+            record_of(folder).unlink(missing_ok=True)
+        raise
+    try:
+        names = launcher.submit(list(records)) if records else []
+    except BaseException:
+        _settle(bench)
+        raise
+    for (folder, record), engine_name in zip(records.items(), names, strict=True):
+        write_json(record_of(folder), {**record, "name": engine_name})
+    return [*before, *(job for job in submitted(bench) if job.folder in records)]
+
+
+def _hand_over(exchange: Exchange, parcel: bytes) -> None:
+    try:
+        exchange.put(PARCEL, parcel)
+    except OSError as error:
+        raise RunError(f"the exchange of a job cannot be written: {error}") from error
+
+
+def _settle(bench: Bench) -> None:
+    """Settle jobs whose submission was interrupted by a kill: keep those whose agent has sent a log.
+
+    The others are deleted with their parcels, so that their agents end at once. The caller holds the submission lock.
+    """
+    for job in submitted(bench, named=False):
+        try:
+            content = job.exchange.get(LOG)
+        except OSError as error:
+            raise RunError(f"the exchange of a job cannot be read: {error}") from error
+        if content is None:
+            job.forget()
+        else:
+            write_json(record_of(job.folder), {**job.record, "name": json.loads(content)["job"]})
+
+
+def _without(job: Job, busy: set[str], bench: Bench) -> Job:
+    """Return a job without the runs that are under way or that another command has finished since they were planned."""
+    specs = [spec for spec in job.specs if spec.key not in busy and not bench.ledger.standing(spec.key).done(job.draws)]
+    return replace(job, specs=specs)
+
+
+def share_out(blocks: Iterable[Job], most: int) -> list[list[Job]]:
+    """Distribute blocks of runs over at most `most` parts of about the same work, which is chains times steps."""
+    import heapq
+
+    parts: list[tuple[int, int, list[Job]]] = []
+    for block in sorted(blocks, key=_work, reverse=True):
+        if len(parts) < most:
+            heapq.heappush(parts, (_work(block), len(parts), [block]))
+        else:
+            load, number, part = heapq.heappop(parts)
+            part.append(block)
+            heapq.heappush(parts, (load + _work(block), number, part))
+    return [part for _, _, part in sorted(parts, key=lambda entry: entry[1])]
+
+
+def _work(block: Job) -> int:
+    return sum(spec.chains * spec.steps for spec in block.specs)
+
+
+def follow(
+    bench: Bench,
+    jobs: Sequence[Submitted],
+    listen: Listener,
+    wanted: Collection[str] | None = None,
+    draws: str = "some",
+    *,
+    cancelled: bool = False,
+) -> LaunchSummary:
+    """Take in what the agents of jobs send until all jobs are over. Returns a summary of the runs.
+
+    `listen` gets only messages about runs whose keys are in `wanted`, and messages about no run. None means all runs.
+    Several commands may follow a job: the first one deletes its record, and the others find its runs in the ledger,
+    with the `draws` ("some" or "all") that they want.
+    """
+    outcome = LaunchSummary()
+    left = list(jobs)
+    asked, reported = -math.inf, list[str]()
+
+    def report(kind: str, payload: dict[str, Any]) -> None:
+        about = payload.get("key") or payload.get("block")
+        if wanted is not None and about is not None and about not in wanted:
+            return
+        outcome.hear(kind, payload)
+        listen(kind, payload)
+
+    while left:
+        states: dict[Path, JobState] = {}
+        asking = time.monotonic() - asked >= ASK_SECONDS
+        if asking:
+            asked = time.monotonic()
+            states, problems = ask(left)
+            asking = not problems
+            if problems and problems != reported:
+                listen("stopping", {"message": f"{'; '.join(problems)}; waiting"})
+            reported = problems
+        for job in list(left):
+            try:
+                job.listen(report)
+            except OSError as error:
+                listen("stopping", {"message": f"{job.label}: its exchange cannot be reached ({error}); waiting"})
+                continue
+            why = job.over(states.get(job.folder), asked=asking, cancelled=cancelled)
+            forgotten = not record_of(job.folder).exists()
+            if (why is None and not forgotten) or not job.listen(report):
+                continue
+            left.remove(job)
+            _close(job, why or "another command ended it", outcome, report, draws)
+        if left:
+            time.sleep(LOOK_SECONDS)
+    _report_others(wanted or (), bench, outcome, report, draws)  # runs that belong to no job
+    return outcome
+
+
+def _report_others(keys: Iterable[str], bench: Bench, outcome: LaunchSummary, report: Listener, draws: str) -> int:
+    """Report the runs that another command finished. Returns how many there are."""
+    found = 0
+    for key in keys:
+        if outcome.statuses.get(key) not in FINAL and (standing := bench.ledger.standing(key)).done(draws):
+            report("finished", {"key": key, "status": standing.status, "reason": standing.reason})
+            found += 1
+    return found
+
+
+def _close(job: Submitted, why: str, outcome: LaunchSummary, report: Listener, draws: str) -> None:
+    """Delete the record of a job that is over. If some of its runs have no result, report why.
+
+    Runs that another command took in count as ended.
+    """
+    done = sum(outcome.statuses.get(key) in FINAL for key in job.keys)
+    done += _report_others(job.keys, job.bench, outcome, report, draws)
+    if not job.log.get("ended") and done < len(job.keys):
+        text = f"{job.label} is over ({why}); {done} of its {len(job.keys)} runs ended; repeat the command to resume"
+        report("failed", {"message": text, "exit_code": 1, "held": False})
+    job.forget()

@@ -1,0 +1,205 @@
+"""Jobs that were submitted: their records, their states, and what their agents send.
+
+Each job has a record in `jobs/` of the results folder. The record is written when the job is submitted, and deleted
+when the job is over and everything that its agent sent has been taken in. So the same command finds the jobs that are
+under way and submits nothing twice, wherever it was interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness import Bench, BenchError, DataError, RunError
+from harness.results import commit
+from harness.system import locks, read_json
+from plugins.clusters import parcel
+from plugins.clusters.launcher import LOG, Exchange, JobState, Launcher, make
+
+if TYPE_CHECKING:
+    from harness.runs.local import Listener
+
+GONE = 3
+"""Number of queries after which a job that the engine does not know is over if its agent sends nothing in between."""
+FOLDER = "jobs"
+"""The folder of a results folder that has the records and, unless the launcher has another place, the exchanges."""
+
+
+@dataclass
+class Submitted:
+    """A job that was submitted: its record, which is beside `folder`, and the last log of its agent."""
+
+    bench: Bench
+    folder: Path
+    record: dict[str, Any]
+    launcher: Launcher
+    exchange: Exchange
+    log: dict[str, Any] = field(default_factory=dict)
+    _seen: dict[str, str] = field(default_factory=dict)
+    _messages_read: int = 0
+    _missed: int = 0
+
+    @property
+    def name(self) -> str:
+        """The engine's name for the job."""
+        return str(self.record["name"])
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of the job's runs."""
+        return list(self.record["keys"])
+
+    @property
+    def label(self) -> str:
+        """The launcher and the engine's name for the job, as messages show it."""
+        return f"{self.record['launcher']} job {self.name}"
+
+    def listen(self, listen: Listener) -> bool:
+        """Take in what the agent has sent since the last call: first attempts, then the messages about them.
+
+        Returns False if an attempt has to wait, because it could not be read or a worker of this machine holds its run.
+        """
+        names, taken = self.exchange.names(), True
+        version = names.get(LOG, "")
+        log = self.exchange.get(LOG) if version != self._seen.get(LOG, "") else None
+        if log is not None:
+            names = self.exchange.names()  # the attempts that the log mentions were sent before it
+        for name, state in names.items():
+            named = parcel.named_attempt(name)
+            if named and named[0] in self.record["keys"] and self._seen.get(name) != state:
+                content = self.exchange.get(name)
+                if content is not None and self._take(named, content, listen):
+                    self._seen[name], self._missed = state, 0
+                else:
+                    taken = False
+        if log is None:
+            return taken
+        self._seen[LOG], self._missed = version, 0
+        found = json.loads(log)
+        if found["agent"] != self.log.get("agent"):
+            self._messages_read = 0
+        self.log, messages = found, found["messages"][self._messages_read :]
+        self._messages_read += len(messages)
+        for kind, payload in messages:
+            listen(kind, payload)
+        for payload in found["progress"].values():
+            listen("progress", payload)
+        return taken
+
+    def _take(self, named: tuple[str, str], content: bytes, listen: Listener) -> bool:
+        try:
+            counting = parcel.place(self.bench.ledger, *named, parcel.unpack(content))
+            if counting.id != named[1]:
+                listen("warning", {"text": f"{self.label}: run {named[0][:12]}: {commit.second(counting)}"})
+        except locks.HeldError:
+            return False  # a worker of this machine holds the run; try again at the next call
+        except DataError as error:
+            listen("failed", {"message": f"{self.label}: {error}", "exit_code": error.exit_code, "held": False})
+        return True
+
+    def over(self, state: JobState | None, *, asked: bool, cancelled: bool = False) -> str | None:
+        """Return why the job is over: "" if its agent said so, None if the job is not over.
+
+        `state` is the engine's answer, if it was asked. `cancelled` says that the job was cancelled.
+        """
+        if self.log.get("ended"):
+            return ""
+        if cancelled and self.log.get("stopped"):
+            return "it was cancelled"
+        if not asked:
+            return None
+        self._missed = self._missed + 1 if state is None else 0
+        if state is not None and state.status == "ended":
+            return state.why or "it ended"
+        return "the engine does not know it any more" if self._missed >= GONE else None
+
+    def forget(self) -> None:
+        """Delete the record and the exchange."""
+        self.launcher.forget(self.folder, self.name)
+        record_of(self.folder).unlink(missing_ok=True)
+
+
+def record_of(folder: Path) -> Path:
+    """Return the path of the record of the job that has this folder."""
+    return folder.with_suffix(".json")
+
+
+def submitted(bench: Bench, *, named: bool = True) -> list[Submitted]:
+    """Return the submitted jobs of a results folder, the oldest first.
+
+    With `named` false, return the jobs whose submission was interrupted: their records have no name of an engine yet.
+    """
+    found = []
+    for path in sorted((bench.results / FOLDER).glob("*.json")):
+        record = read_json(path)
+        if (
+            record is not None
+            and {"launcher", "settings", "name", "keys", "since"} <= record.keys()
+            and bool(record["name"]) == named
+        ):
+            launcher, folder = make(bench, record["launcher"], record["settings"]), path.with_suffix("")
+            found.append(Submitted(bench, folder, record, launcher, launcher.exchange(folder)))
+    return sorted(found, key=lambda job: str(job.record["since"]))
+
+
+def read_log(job: Submitted) -> dict[str, Any]:
+    """Return the last log of a job's agent, or {} if it cannot be read."""
+    try:
+        content = job.exchange.get(LOG)
+    except (OSError, BenchError):
+        return {}
+    found: dict[str, Any] = json.loads(content) if content else {}
+    return found
+
+
+def ask(jobs: Sequence[Submitted]) -> tuple[dict[Path, JobState], list[str]]:
+    """Return the states of jobs by folder, and the errors of the engines that could not be asked.
+
+    All jobs of a launcher with the same settings take one query.
+    """
+    found: dict[Path, JobState] = {}
+    problems: list[str] = []
+    for group in by_launcher(jobs):
+        try:
+            states = group[0].launcher.states([job.name for job in group])
+        except RunError as error:
+            problems.append(str(error))
+            continue
+        found |= {job.folder: states[job.name] for job in group if job.name in states}
+    return found, problems
+
+
+def by_launcher(jobs: Sequence[Submitted]) -> Iterable[list[Submitted]]:
+    """Group jobs by their launcher and its settings."""
+    groups: dict[str, list[Submitted]] = {}
+    for job in jobs:
+        groups.setdefault(json.dumps([job.record["launcher"], job.record["settings"]], sort_keys=True), []).append(job)
+    return groups.values()
+
+
+def states(bench: Bench) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return a row for each submitted job, and the errors of the engines that cannot be asked.
+
+    This does not take in what the agents sent.
+    """
+    jobs = submitted(bench)
+    known, problems = ask(jobs)
+    rows = []
+    for job in jobs:
+        log, state = read_log(job), known.get(job.folder)
+        ended = sum(kind == "finished" for kind, _ in log.get("messages", []))
+        steps = [(p["position"], p["steps"], p["rate"]) for p in log.get("progress", {}).values()]
+        left = [(total - done) / rate for done, total, rate in steps if rate and done < total]
+        rows.append(
+            {
+                "job": job.name, "launcher": job.record["launcher"], "status": state.status if state else "unknown",
+                "runs": len(job.keys), "ended": ended, "host": (state.where if state else "") or log.get("host"),
+                "why": (state.why if state else "") or None, "seconds_left": max(left, default=None),
+                "heard_age": max(0.0, time.time() - log["time"]) if log else None, "since": job.record["since"],
+            }
+        )  # fmt: skip
+    return rows, problems
