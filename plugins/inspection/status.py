@@ -13,8 +13,9 @@ import typer
 from harness import Bench, Result, render
 from harness.reporting import table
 from harness.results import Status
-from harness.results.ledger.overview import COLUMNS, Row, overview
+from harness.system import span
 from harness.system.streams import has_colour
+from plugins.inspection.overview import COLUMNS, Row, overview
 
 EVERY_SECONDS = 2.0
 SILENT_SECONDS = 30.0

@@ -20,9 +20,9 @@ from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
 from harness.results.ledger.heartbeats import Notice
 from harness.results.ledger.ledger import Ledger
-from harness.results.ledger.overview import COLUMNS, overview
 from harness.results.records import AttemptResult
 from harness.system.locks import lock_file
+from plugins.inspection.overview import COLUMNS, overview
 
 LABELS = {"method": "sgld", "task": "mixture5", "protocol": "p", "budget": "smoke", "chains": 2, "device": "cpu"}
 

@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.results.ledger.attempt import Attempt
-from harness.results.ledger.heartbeats import Worker, ranges, workers
-from harness.results.ledger.ledger import Ledger
-from harness.results.records import FINAL, Status
-from harness.system.files import read_json
+from harness.results import FINAL, Attempt, Ledger, Status, ranges
+from harness.results.ledger.heartbeats import Worker, workers
+from harness.system import read_json
 
 Row = dict[str, Any]
 COLUMNS = (
