@@ -29,7 +29,7 @@ from harness.results import ELSEWHERE, FINAL, Attempt, RunSpec, Status, Verifica
 from harness.runs import EndedError, Job, RunRequest, call, expand, studies
 from harness.system import read_json
 from plugins.sharing.submission import TARGET
-from plugins.sharing.submitted import Submitted
+from plugins.sharing.submitted import SubmittedRuns
 from plugins.upkeep import replaying as replay
 from plugins.upkeep.bitwise import differing_results
 from plugins.upkeep.rescoring import Asked
@@ -91,7 +91,7 @@ class Repeated:
     difference: str
 
 
-def rows_of(found: Submitted) -> list[list[Row]]:
+def rows_of(found: SubmittedRuns) -> list[list[Row]]:
     """Return the attempts that count, grouped by row of a leaderboard: they differ in nothing but the seed.
 
     Trials of `bench tune` and attempts that do not count are left out, because nothing would verify them.
@@ -120,7 +120,7 @@ class Verifier:
     plugins  the installed ones, and the submitted code if its execution was requested
     """
 
-    found: Submitted
+    found: SubmittedRuns
     job: Job
     plugins: Registry
 

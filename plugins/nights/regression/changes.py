@@ -10,7 +10,7 @@ from typing import Any
 from harness import Comparison, compare_values, judge, statistics
 from harness.reporting.scoring.compare import FEWEST, Scale
 from harness.results import RESUMABLE, Status
-from plugins.nights.regression.night import MetricValues, Night, Row
+from plugins.nights.regression.night import MetricValues, Night, NightRow
 
 ROUNDING = 1e-6
 """Values that differ by less than this share are equal: a different order of summation is not a regression."""
@@ -80,7 +80,7 @@ def settled(last: Night | None, tonight: Night, found: Collection[Change], *, ac
     return replace(tonight, standard=standard, accepted=accepted)
 
 
-def _of_row(name: str, before: Row, now: Row) -> Iterator[Change]:
+def _of_row(name: str, before: NightRow, now: NightRow) -> Iterator[Change]:
     """Yield the changes of a row that both nights have; a change with other values has a comparison."""
     if before.task_version != now.task_version:
         versions = f"version {before.task_version} of the task then, {now.task_version} now"
