@@ -9,3 +9,5 @@ from harness.contracts.parameters import check_known as check_known
 from harness.contracts.parameters import schema as schema
 from harness.contracts.plugin_errors import plugin_code as plugin_code
 from harness.contracts.randomness import Slot as Slot
+from harness.contracts.randomness import load_states as load_states
+from harness.contracts.randomness import states as states

@@ -108,7 +108,7 @@ def walk(sampler: Any, potential: Any, theta: Any, h: float, T: float, steps: in
     """Position and state of all chains after each step from theta."""
     import torch
 
-    from harness.engine.stepping.noise import DirectNoise
+    from harness.engine import DirectNoise
     from plugins.checking.forms import Snapshot
     from plugins.checking.law import streams
 

@@ -13,8 +13,8 @@ import typer
 
 from harness import Bench, Method, PluginError, Registry, Result, UsageError, suggestions
 from harness.cli.options import Set, completes
-from harness.contracts.parameters import of_part, schema
-from harness.contracts.registry import Offer
+from harness.contracts import Offer, schema
+from harness.contracts.parameters import of_part
 from harness.reporting.tables import table
 from harness.results.environment import cores
 from harness.runs import undeclared

@@ -12,10 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import DataError, PluginError
+from harness import DataError, PluginError, linear
 from harness.contracts.registry import law_of
-from harness.engine.gaussian import GaussianTask
-from harness.engine.linear import Probe
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, Skip
 from plugins.checking.samplers import (
     compiled,
@@ -149,7 +148,7 @@ def _in_one_dimension_only(sampler: Sampler) -> bool:
     """Return whether a step works on a Gaussian in one dimension and raises an error in three."""
     for dim in (1, 3):
         try:
-            Probe(sampler, 0.1, 1.0, (1.0,) * dim)
+            linear.Probe(sampler, 0.1, 1.0, (1.0,) * dim)
         except Exception:  # noqa: BLE001 - whatever a plugin raises
             return dim == 3
     return False

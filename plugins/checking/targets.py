@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from harness import param
-from harness.engine.gaussian import GaussianProblem, GaussianTask
+from plugins.checking.gaussian import GaussianProblem, GaussianTask
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import Streams
-from harness.contracts import data
-from harness.contracts.parameters import check, schema
+from harness.contracts import check, data, schema
 from harness.runs import undeclared
 from harness.system.files import write_whole
 

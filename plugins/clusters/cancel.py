@@ -8,7 +8,7 @@ import typer
 
 from harness import Bench, Result
 from harness.application import jobs
-from harness.contracts.parameters import check_known
+from harness.contracts import check_known
 from harness.system.text import count
 
 

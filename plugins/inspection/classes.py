@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from harness import BenchError, Info, PluginError
-from harness.contracts.parameters import check, schema
-from harness.contracts.plugin_errors import format_error, plugin_code
-from harness.contracts.registry import Offer, load
+from harness.contracts import Offer, check, plugin_code, schema
+from harness.contracts.plugin_errors import format_error
+from harness.contracts.registry import load
 
 
 def loaded(offer: Offer) -> Any:

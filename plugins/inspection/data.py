@@ -9,8 +9,8 @@ import typer
 
 from harness import Bench, BenchError, DataError, DataFile, Result
 from harness.cli.options import TASKS
+from harness.contracts import check_known
 from harness.contracts import data as files
-from harness.contracts.parameters import check_known
 from harness.reporting.tables import table
 from harness.runs.plugin_metadata import datasets
 

@@ -9,9 +9,7 @@ import typer
 
 from harness import Bench, BenchError, Method, Registry, Result, UsageError
 from harness.cli.options import METHODS, TASKS, completes
-from harness.contracts.parameters import check_known
-from harness.contracts.plugin_errors import plugin_code
-from harness.contracts.registry import Offer
+from harness.contracts import Offer, check_known, plugin_code
 from harness.reporting.tables import table
 from harness.results.records import STATUSES
 from harness.system.text import words

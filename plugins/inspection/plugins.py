@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from harness import Bench, PluginError, Registry, Result, UsageError
-from harness.contracts.registry import KINDS, Plugin
+from harness.contracts import KINDS
+from harness.contracts.registry import Plugin
 from harness.reporting.tables import table
 from plugins.inspection import classes
 

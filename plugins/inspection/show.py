@@ -9,7 +9,7 @@ import typer
 
 from harness import Bench, Registry, Result, UsageError, suggestions
 from harness.cli.options import completes
-from harness.contracts.plugin_errors import plugin_code
+from harness.contracts import plugin_code
 from harness.reporting.rendering.sections import sections
 from plugins.inspection.shown import offers, run, task
 

@@ -13,8 +13,8 @@ import typer
 
 from harness import Bench, Registry, Result, UsageError, suggestions
 from harness.cli.options import completes
+from harness.contracts import KINDS as OFFERED
 from harness.contracts.hook_validation import LONGEST, NAME
-from harness.contracts.registry import KINDS as OFFERED
 from plugins.scaffold.package import KINDS, Package, write
 
 NEXT = {

@@ -27,7 +27,7 @@ from harness import (
     diagnostics,
     quantile_levels,
 )
-from harness.contracts.plugin_errors import plugin_code
+from harness.contracts import plugin_code
 from harness.runs.job import Job, prepare
 from harness.runs.plugin_metadata import instance
 from harness.runs.truths import GRADIENTS_ONLY

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness import Registry, UsageError, suggestions
-from harness.contracts.parameters import Field, check
+from harness.contracts import Field, check
 from harness.runs import plugin_metadata
 from harness.runs.settings import Pair, resolve
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness import DataError, Info, PluginError, Registry
-from harness.contracts.entry_points import HARNESS
-from harness.contracts.registry import Offer
+from harness.contracts import HARNESS, Offer
 from harness.results import spec as specs
 from harness.results.ledger.attempt import Attempt
 from harness.results.provenance import digest

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from harness import Problem, UsageError
-from harness.contracts.parameters import Field, schema
-from harness.engine.gaussian import GaussianProblem, GaussianTask
-from harness.engine.interface import named
+from harness.contracts import Field, schema
+from harness.engine import named
+from plugins.checking.gaussian import GaussianProblem, GaussianTask
 from plugins.checking.law import Broken, Law, all_finite, finish, loop, safe_x, trajectory
 
 if TYPE_CHECKING:

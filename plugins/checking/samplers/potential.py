@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from harness import Streams
-from harness.engine.gaussian import GaussianTask
-from harness.engine.stepping.noise import DirectNoise
-from harness.engine.stepping.potential import CountingPotential
+from harness.engine import CountingPotential, DirectNoise
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, loop, same, trajectory, varying
 
 if TYPE_CHECKING:

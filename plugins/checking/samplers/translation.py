@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness import param
-from harness.engine.gaussian import GaussianProblem, GaussianTask
+from plugins.checking.gaussian import GaussianProblem, GaussianTask
 from plugins.checking.law import Broken, Law, distance, path_of, trajectory, varying
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from harness import BenchError, Method, Registry
-from harness.contracts.registry import Offer
+from harness.contracts import Offer
 from harness.runs import plugin_metadata
 from plugins.inspection.classes import loaded
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from harness import BenchError, Registry, Store, UsageError
-from harness.contracts.plugin_errors import plugin_code
+from harness.contracts import plugin_code
 from plugins.inspection.classes import loaded
 from plugins.inspection.shown.task import truth
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from harness import TIERS, BenchError
+from harness.contracts import Offer
 from harness.contracts import data as files
-from harness.contracts.registry import Offer
 from plugins.inspection.classes import loaded
 from plugins.inspection.shown.offers import head, hyperparameters, text
 

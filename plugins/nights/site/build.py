@@ -10,8 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness import BenchError, Info, PluginError, Registry, Store, Table
-from harness.contracts.entry_points import HARNESS
-from harness.contracts.registry import KINDS, Offer
+from harness.contracts import HARNESS, KINDS, Offer
 from harness.results.environment import requirements
 from harness.results.provenance import package_hash
 from harness.runs.source import content_hash

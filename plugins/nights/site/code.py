@@ -11,7 +11,7 @@ from typing import Any
 
 import harness
 from harness import Group
-from harness.contracts.entry_points import HARNESS
+from harness.contracts import HARNESS
 from harness.reporting.scoring.labels import is_hash
 
 MOST_LINES = 400

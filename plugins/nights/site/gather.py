@@ -23,9 +23,7 @@ from harness import (
     setting_text,
     typical,
 )
-from harness.contracts.entry_points import HARNESS
-from harness.contracts.plugin_errors import plugin_code
-from harness.contracts.registry import Offer
+from harness.contracts import HARNESS, Offer, plugin_code
 from harness.reporting.commands import run_command
 from harness.reporting.rendering.sections import sections as blocks_of
 from harness.reporting.scoring.labels import is_hash

@@ -91,7 +91,7 @@ def ratios(sampler: Any, curvature: Array, noise: Array, T: float, h: float, set
     """lambda theta^2 / T, its mean over each chain (CHAINS, D), a third of `steps` and `settling` left out."""
     import torch
 
-    from harness.engine.stepping.noise import DirectNoise
+    from harness.engine import DirectNoise
     from plugins.checking.law import streams
 
     number = torch.tensor([h, T], dtype=torch.float64)

@@ -40,7 +40,7 @@ def along(sampler: Any, h: float, T: float) -> None:
     import torch
     from scipy.stats import chi2, norm
 
-    from harness.engine.stepping.noise import DirectNoise
+    from harness.engine import DirectNoise
     from plugins.checking.forms import OWN_LEVEL
     from plugins.checking.law import streams
 
