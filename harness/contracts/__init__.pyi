@@ -11,3 +11,4 @@ from harness.contracts.plugin_errors import plugin_code as plugin_code
 from harness.contracts.randomness import Slot as Slot
 from harness.contracts.randomness import load_states as load_states
 from harness.contracts.randomness import states as states
+from harness.contracts.registry import load as load

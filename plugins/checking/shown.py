@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from harness import Sampler as _Sampler
 from harness import linear
-from harness.contracts.registry import law_of
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import frozen
+from plugins.checking.sampler_law import law_of
 from plugins.checking.samplers import homogeneity, whole
 from plugins.checking.samplers.exact import SETTINGS
 from plugins.checking.samplers.exact import experiments as exact

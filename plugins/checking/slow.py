@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Sampler
-    from harness.contracts.sampler import State
+    from plugins.checking.law import State
 
     Array = NDArray[np.float64]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import DataError, PluginError, linear
-from harness.contracts.registry import law_of
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, Skip
+from plugins.checking.sampler_law import law_of
 from plugins.checking.samplers import (
     compiled,
     coordinates,
@@ -52,7 +52,7 @@ BY_DESIGN = ("potential", "coordinates", "scale", "translation", "zero-temperatu
 
 NOTHING_SHOWN = (
     "exempt from whole-law, neither linear nor a Metropolis kernel, and without a law of its own: nothing is shown of "
-    "its law; ship one (harness.SamplerLaw.check), or remove the exemption"
+    "its law; ship one (plugins.checking.SamplerLaw.check), or remove the exemption"
 )
 STDLIB = sysconfig.get_paths()["stdlib"]
 _REWRITTEN = "\nassert "

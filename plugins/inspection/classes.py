@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from harness import BenchError, Info, PluginError
-from harness.contracts import Offer, check, plugin_code, schema
+from harness.contracts import Offer, check, load, plugin_code, schema
 from harness.contracts.plugin_errors import format_error
-from harness.contracts.registry import load
 
 
 def loaded(offer: Offer) -> Any:

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness import BenchError, Registry
-from harness.contracts import plugin_code
-from harness.contracts.registry import load
+from harness.contracts import load, plugin_code
 from harness.results.spec import MAX_STEPS
 from harness.runs.plugin_metadata import task_facts
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from harness import Bench, Registry, Result, UsageError, render, write_set
-from harness.contracts.registry import load
+from harness.contracts import load
 from harness.reporting.rendering.figures import drawn
 from harness.reporting.rendering.sections import sections
 from harness.reporting.tables import table

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Sampler
-    from harness.contracts.sampler import State
+    from plugins.checking.law import State
 
 DIMS = (24, 1009, 100_003)
 DIMS_OF_MATRICES = (24, 211)

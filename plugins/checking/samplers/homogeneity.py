@@ -24,10 +24,10 @@ import torch
 
 from harness import Sampler as _Sampler
 from harness import Trajectory, linear
-from harness.contracts.registry import law_of
 from harness.engine import Loop, named
 from plugins.checking.gaussian import GaussianTask, Recorder
 from plugins.checking.law import LEVEL, Broken, Law, Skip, distance, finish, random_script, safe_x, streams, worst
+from plugins.checking.sampler_law import law_of
 from plugins.checking.samplers.whole import FEW, goes_by_energy
 from plugins.checking.simulation import DIM
 from plugins.checking.slow import PATIENCE
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Sampler
-    from harness.contracts.sampler import State
+    from plugins.checking.law import State
 
     Array = NDArray[np.float64]
 

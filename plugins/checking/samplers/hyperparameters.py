@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Sampler, Streams
-    from harness.contracts.task import Batch
+    from plugins.checking.gaussian import Batch
 
 HIDDEN = 4
 STEPS = 100

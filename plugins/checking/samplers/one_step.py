@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Sampler
-    from harness.contracts.sampler import State
+    from plugins.checking.law import State
 
 CURVATURES = (0.5, 1.0, 2.0)
 ROWS = 5

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Problem, Sampler
-    from harness.contracts.sampler import State
-    from harness.contracts.task import Batch
+    from plugins.checking.gaussian import Batch
+    from plugins.checking.law import State
 
 CHAINS = 32
 """Enough chains that a Metropolis test does not reject the proposals of all of them."""

@@ -21,11 +21,11 @@ import torch
 
 from harness import Sampler as _Sampler
 from harness import UsageError, linear
-from harness.contracts.registry import law_of
 from harness.engine.stepping.block import split
 from plugins.checking import forms
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, Skip, distance, path_of, safe_x, streams, trajectory
+from plugins.checking.sampler_law import law_of
 from plugins.checking.samplers import zero_temperature
 from plugins.checking.samplers.exact import is_metropolis
 from plugins.checking.simulation import CHAINS, COARSEST, DIM, Plan, Simulation, judged
@@ -194,7 +194,7 @@ def _check_without_law(sampler: Sampler, frozen: float | None, *, own: bool) -> 
     if not linear.derive(sampler, 0.1, 1.0).linear:
         raise Broken(
             "limit_bias declares no stationary law, the sampler is not linear, and it ships no law of its own: nothing "
-            "is shown of it (see harness.SamplerLaw)"
+            "is shown of it (see plugins.checking.SamplerLaw)"
         )
     raise Skip("it declares no stationary law; real-loop tests its path")
 

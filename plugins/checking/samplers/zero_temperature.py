@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Sampler
-    from harness.contracts.task import Batch
-    from plugins.checking.gaussian import GaussianProblem
+    from plugins.checking.gaussian import Batch, GaussianProblem
 
     Array = NDArray[np.float64]
 
