@@ -55,7 +55,6 @@ from harness.contracts.registry import registry as registry
 from harness.contracts.sampler import Noise as Noise
 from harness.contracts.sampler import Potential as Potential
 from harness.contracts.sampler import Sampler as Sampler
-from harness.contracts.sampler_law import SamplerLaw as SamplerLaw
 from harness.contracts.schedule import Schedule as Schedule
 from harness.contracts.schedule import Trajectory as Trajectory
 from harness.contracts.task import Cost as Cost

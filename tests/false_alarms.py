@@ -24,7 +24,7 @@ import torch
 
 from harness.contracts.randomness import Streams
 from harness.contracts.registry import load, registry
-from harness.engine import gaussian
+from plugins.checking import gaussian
 from plugins.checking.law import Broken, Skip, streams
 from plugins.checking.samplers import homogeneity, whole
 from plugins.checking.samplers.real_loop import GREY, GROWTH, LEVEL, families, more

@@ -26,7 +26,7 @@ hook = pluggy.HookimplMarker(GROUP)
 class Info:
     """A light record of something that a plugin offers: its name, where its class or function is, and a summary.
 
-    `law` (samplers only) is "package.module:Class" of its `harness.SamplerLaw`; "" if it has none.
+    `law` (samplers only) is "package.module:Class" of its `plugins.checking.SamplerLaw`; "" if it has none.
     `fill` (reports only) is a command whose results the report shows; users see it if the report is empty.
     `baseline` (samplers only) marks what is not a sampler of the posterior: leaderboards show it without a rank.
     """

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from harness.contracts import plugin_process
 from harness.contracts.entry_points import HARNESS, UNKNOWN, entries
@@ -23,20 +23,19 @@ from harness.contracts.hookspecs import Info, Method
 from harness.contracts.offers import KINDS, Offer, Plugin, look
 from harness.contracts.parameters import suggestions
 from harness.contracts.plugin_errors import plugin_code
-from harness.contracts.sampler_law import SamplerLaw
 from harness.system.errors import PluginError, UsageError
 
-__all__ = ["KINDS", "Offer", "Plugin", "Registry", "law_of", "load", "registry"]
+__all__ = ["KINDS", "Offer", "Plugin", "Registry", "load", "registry"]
 
 IMPORT_SECONDS = 30.0
 """Time limit for importing a plugin's module; one that imports torch takes 1 to 4 s, up to 20 s on a busy machine."""
 
-_LAWS: dict[str, str] = {}
-"""The target of the `SamplerLaw` by the target of its sampler, for the samplers of all registries of this process."""
-
 
 class Registry:
     """All plugins, by entry point; `files` are the one-off plugin files given by --plugin."""
+
+    laws: ClassVar[dict[str, str]] = {}
+    """The target of the law by the target of its sampler, for the samplers of all registries of this process."""
 
     def __init__(self, files: Iterable[str] = ()) -> None:
         known = entries()
@@ -51,7 +50,7 @@ class Registry:
             for place, why in known.unreadable.items()
         ]
         found = [offer.info for plugin in self.plugins for offer in plugin.offers if offer.kind == "samplers"]
-        _LAWS.update({info.target: info.law for info in found if isinstance(info, Info) and info.law})
+        self.laws.update({info.target: info.law for info in found if isinstance(info, Info) and info.law})
         self._mark_clashes()
 
     @property
@@ -189,16 +188,3 @@ def load_plugin(kind: str, name: str) -> Any:
     """Return the class of a plugin by its name: `load_plugin("samplers", "hmc")`."""
     info = registry().find(kind, name).info
     return load(getattr(info, "target", ""))
-
-
-def law_of(sampler: type) -> SamplerLaw:
-    """Return the `SamplerLaw` that is offered with a sampler's class, or else with its nearest base class."""
-    registry()
-    targets = (_LAWS.get(f"{cls.__module__}:{cls.__qualname__}") for cls in sampler.__mro__)
-    target = next((target for target in targets if target), "")
-    if not target:
-        return SamplerLaw()
-    law = load(target)
-    if not (isinstance(law, type) and issubclass(law, SamplerLaw)):
-        raise PluginError(f"{target}, offered as the law of {sampler.__name__}, is not a harness.SamplerLaw")
-    return law()

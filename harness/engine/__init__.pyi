@@ -1,8 +1,7 @@
 # What features and law files use of the engine. The names are declared only here; `__init__.py` reads it.
 
-from harness.engine.linear import ScriptedNoise as ScriptedNoise
+from harness.engine.interface import named as named
 from harness.engine.loop import Loop as Loop
-from harness.engine.stability import stability_limit as stability_limit
 from harness.engine.stepping import stepper as stepper
 from harness.engine.stepping.block import Block as Block
 from harness.engine.stepping.making import UncompiledError as UncompiledError

@@ -15,21 +15,21 @@ vectors so short that these entries do not change within the step either.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from harness.contracts.layout import Block, Layout
 from harness.contracts.randomness import Slot, Streams
-from harness.engine.gaussian import GaussianProblem, GaussianTask
 from harness.engine.interface import check_answer, check_signatures, check_state, entry
 from harness.engine.stepping.noise import DirectNoise
-from harness.engine.stepping.potential import BoundPotential
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -60,6 +60,9 @@ SETTLING = 12
 
 RESTING, STAYING = 1e-7, 5000
 """Step size and number of steps after which running means of the gradient have settled."""
+
+LARGEST_X = 1e3
+"""Largest step size in the search for a stability limit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +107,70 @@ class LinearStep:
         return P
 
 
+class QuadraticPotential:
+    """U(theta) = sum_i (lambda_i theta_i^2 / 2 + b_i theta_i), where b is the error of the gradient on a minibatch.
+
+    `curvature` is lambda, (D,) or one row for each chain (C, D); `slope` is b (C, D), or None. With orthogonal `axes` Q
+    (D, D), lambda belongs to the columns of Q: the Hessian is Q diag(lambda) Q'. Every operation is elementwise.
+    """
+
+    provides: ClassVar[frozenset[str]] = frozenset({"terms", "scores", "metric", "layout"})
+    """What it offers beyond gradients, as in `Task.provides`."""
+
+    def __init__(
+        self, curvature: Tensor, slope: Tensor | None = None, axes: Tensor | None = None, terms: int = 1
+    ) -> None:
+        self.curvature, self.slope, self.axes, self.terms = curvature, slope, axes, terms
+
+    @property
+    def layout(self) -> Layout:
+        """One block, theta."""
+        return Layout((Block("theta", (self.curvature.shape[-1],)),))
+
+    @property
+    def full(self) -> QuadraticPotential:
+        """U on all the data, where b is 0."""
+        full = copy.copy(self)
+        full.slope = None
+        return full
+
+    def energy(self, x: Tensor) -> Tensor:
+        """Return U (C,) at x."""
+        terms = self._exact(x) * x / 2 if self.axes is not None else self.curvature * x.square() / 2
+        if self.slope is not None:
+            terms = terms + self.slope * x
+        total = terms[:, 0]
+        for i in range(1, terms.shape[1]):  # a reduction may give other bits for another number of chains
+            total = total + terms[:, i]
+        return total
+
+    def grad(self, x: Tensor) -> Tensor:
+        """Return grad U = lambda x + b, (C, D)."""
+        return self._exact(x) if self.slope is None else self._exact(x) + self.slope
+
+    def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return U (C,) and grad U (C, D)."""
+        return self.energy(x), self.grad(x)
+
+    def _exact(self, x: Tensor) -> Tensor:
+        """Return the gradient without b."""
+        if self.axes is None:
+            return self.curvature * x
+        along = (x[:, :, None] * self.axes).sum(1)
+        return ((self.curvature * along)[:, None, :] * self.axes).sum(2)
+
+    def scores(self, x: Tensor) -> Tensor:
+        """Return the gradients of the terms, (C, D, D): a term is one coordinate's part of U, so the others are 0."""
+        return self.grad(x).diag_embed()
+
+    def metric(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return D = 1 / lambda on the diagonal, the inverse of U's Hessian, and its divergence, 0."""
+        inverse = (1 / self.curvature).expand_as(x).diag_embed()
+        if self.axes is not None:
+            inverse = self.axes @ inverse @ self.axes.mT
+        return inverse, x.new_zeros(x.shape)
+
+
 class ScriptedNoise:
     """Noise that returns chosen values, one tensor (C, ...) for each request; without a script, zeros and one half.
 
@@ -126,16 +193,6 @@ class ScriptedNoise:
         return halves if self.script is None else self.script[len(self.slots) - 1]
 
 
-def random_script(slots: Sequence[Slot], rows: int, generator: torch.Generator) -> list[Tensor]:
-    """Return values for `ScriptedNoise`, (rows, ...) for each slot: standard normals, or uniforms on [0, 1)."""
-    return [
-        (torch.randn if slot.kind == "normal" else torch.rand)(
-            (rows, *slot.shape), generator=generator, dtype=torch.float64
-        )
-        for slot in slots
-    ]
-
-
 class Probe:
     """One sampler at one (h, T), probed with many vectors at once: every row of the arguments is a chain."""
 
@@ -149,7 +206,7 @@ class Probe:
         self.h, self.T = (torch.tensor(v, dtype=torch.float64) for v in (h, T))
         theta = torch.ones((1, dim), dtype=torch.float64)
         lam = torch.tensor(tuple(curvature), dtype=torch.float64)
-        potential = BoundPotential(GaussianProblem(lam, axes=axes), 1)  # what `init` learns about U must be true
+        potential = QuadraticPotential(lam, axes=axes)  # what `init` learns about U must be true
         noise = DirectNoise([Streams(0, 0, ("probe",)).torch("sampler-init")], torch.float64)
         self.start: State = check_state(sampler, sampler.init(theta, potential, self.h, self.T, noise))
         asked = ScriptedNoise()
@@ -205,23 +262,9 @@ class Probe:
         for slot in self.slots:
             script.append(xi[:, place : place + slot.numbers].reshape(len(z), *slot.shape))
             place += slot.numbers
-        potential = BoundPotential(GaussianProblem(curvature, axes=self.axes), 1, {"slope": slope})
+        potential = QuadraticPotential(curvature, slope, self.axes)
         theta = z[:, : self.dim].clone()
         return self.join(*self.sampler.step(theta, self.state(z), potential, self.h, self.T, ScriptedNoise(script)))
-
-
-def frozen(sampler: Sampler) -> Sampler:
-    """Return the sampler with its adaptive entries held fixed, which is what its linear law describes."""
-    cls = type(sampler)
-    held = cls.adaptive
-    if not held:
-        return sampler
-
-    def step(self: Sampler, theta: Tensor, state: State, *given: Any) -> tuple[Tensor, State]:
-        theta, new = cls.step(self, theta, state, *given)
-        return theta, {**new, **{name: state[name] for name in held}}
-
-    return _with_methods(sampler, step=step)
 
 
 def settled(sampler: Sampler, h: float, steps: int = SETTLING) -> Sampler:
@@ -240,7 +283,7 @@ def settled(sampler: Sampler, h: float, steps: int = SETTLING) -> Sampler:
             known[place] = {name: state[name] for name in cls.adaptive}
         return {**start, **known[place]}
 
-    return _with_methods(sampler, init=init)
+    return with_methods(sampler, init=init)
 
 
 def at_work(sampler: Sampler) -> Sampler:
@@ -248,7 +291,7 @@ def at_work(sampler: Sampler) -> Sampler:
     return settled(sampler, RESTING, STAYING) if sampler.adaptive else sampler
 
 
-def _with_methods(sampler: Sampler, **methods: Any) -> Sampler:
+def with_methods(sampler: Sampler, **methods: Any) -> Sampler:
     """Return the sampler with some methods replaced."""
     kind = type(type(sampler).__name__, (type(sampler),), methods)
     return kind(**{field.name: getattr(sampler, field.name) for field in dataclasses.fields(sampler)})
@@ -291,7 +334,7 @@ def stationary_variance(sampler: Sampler, x: float, T: float, gradient_variance:
 
     Return None if the sampler is not linear, needs more than gradients, or is unstable at x.
     """
-    if sampler.needs - GaussianTask.provides:
+    if sampler.needs - QuadraticPotential.provides:
         return None
     P = derive(sampler, x, T).stationary(gradient_variance)
     return None if P is None else float(P[0, 0])
@@ -327,3 +370,41 @@ def propagate(
         P = step.A @ P @ step.A.T + step.injected(gradient_variance)
         moments.append(P)
     return np.stack(moments)
+
+
+def stability_limit(sampler: Sampler) -> float | None:
+    """Return the smallest h, at curvature 1, at which the spectral radius of A reaches 1; inf if none does up to 1000.
+
+    Return None if the sampler is not linear (Metropolis, thermostats) or needs more than gradients.
+    """
+    if sampler.needs - QuadraticPotential.provides or not derive(sampler, 1.0, 1.0).linear:
+        return None
+    probe = Probe(sampler, 1.0, 1.0, (1.0,))
+    grid = np.geomspace(1e-9, LARGEST_X, 480)
+    for _ in range(9):
+        above = _radii(probe, grid) > 1 + 1e-13
+        if not above.any():
+            return math.inf if grid[-1] == LARGEST_X else float(grid[-1])
+        first = int(above.argmax())
+        grid = np.linspace(grid[max(first - 1, 0)], grid[first], 33)
+    return float(grid[-1])
+
+
+def working_limit(sampler: Sampler) -> float | None:
+    """Return the stability limit with the adaptive entries of a run in progress."""
+    return stability_limit(at_work(sampler))
+
+
+def _radii(probe: Probe, h: Array) -> Array:
+    """Return the spectral radius of A at each step size h (X,), at curvature 1."""
+    n = probe.size
+    size = SHORT if probe.sampler.adaptive else 1.0
+    with torch.no_grad():
+        z = size * torch.eye(n, dtype=torch.float64).repeat(len(h), 1)
+        curvature = torch.ones(1, dtype=torch.float64)
+        probe.h = torch.from_numpy(h).repeat_interleave(n)[:, None]
+        xi = torch.zeros((len(z), probe.noise_size), dtype=torch.float64)
+        slope = torch.zeros((len(z), 1), dtype=torch.float64)
+        answers = probe.answer(z, xi, slope, curvature) - probe.answer(torch.zeros_like(z), xi, slope, curvature)
+    columns = answers.reshape(len(h), n, n).numpy() / size
+    return np.abs(np.linalg.eigvals(columns)).max(axis=1)

@@ -142,7 +142,7 @@ def step_limit(
 
 
 def _sampler(target: str, params: Mapping[str, Any]) -> SamplerFacts:
-    from harness.engine.stability import working_limit
+    from harness.engine.linear import working_limit
 
     sampler = instance(target, params)
     counts = {name: _whole(sampler, name, 0) for name in ("gradients_per_step", "full_gradients_per_step")}
@@ -324,9 +324,9 @@ def _text(offer: Offer, kind: str, params: Mapping[str, Any] | None = None, *arg
 
 @functools.cache
 def _code() -> str:
-    """Return the hash of the code that computes facts: this module, the contracts and the stability limit."""
+    """Return the hash of the code that computes facts: this module, the contracts and the law of a step."""
     harness = Path(__file__).parents[1]
-    files = [Path(__file__), harness / "engine" / "stability.py", *(harness / "contracts").glob("*.py")]
+    files = [Path(__file__), harness / "engine" / "linear.py", *(harness / "contracts").glob("*.py")]
     return hash_of({str(file.relative_to(harness)): file.read_bytes() for file in files}, [])
 
 

@@ -283,7 +283,7 @@ class Session:
         self.seconds = dict(zip(self.seconds, before.tolist(), strict=True))
 
     def _warn_of_instability(self) -> None:
-        from harness.engine.stability import working_limit
+        from harness.engine.linear import working_limit
 
         sampler = self.loop.sampler
         curvature, limit = 1.0 if sampler.step_unit == 0 else self.loop.task.curvature(), working_limit(sampler)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch._dynamo  # the first optimiser would import it, which changes the environment and the filters of warnings
 
-from harness import Noise, PluginError, Potential, Sampler, SamplerLaw
+from harness import Noise, PluginError, Potential, Sampler
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,8 +55,8 @@ class TorchOptim(Sampler):
     `limit_bias`.
 
     State: that of the optimiser, starting with the values that its first step would set. If the first step differs from
-    the others, as for SGD with dampening, it is therefore a step from zero. With the law `TorchOptimLaw` of this module
-    `bench check` allows for the optimiser's count of steps.
+    the others, as for SGD with dampening, it is therefore a step from zero. With the law `TorchOptimLaw` of
+    `plugins.adapters.laws`, `bench check` allows for the optimiser's count of steps.
     """
 
     elementwise: ClassVar[bool] = False
@@ -165,12 +165,6 @@ class TorchOptim(Sampler):
                     "by themselves; set elementwise = False"
                 )
         return {name: value.detach().clone() for name, value in found.items()}
-
-
-class TorchOptimLaw(SamplerLaw):
-    """The law of an optimiser: at T = 1, too, it follows torch. Corrections by its count of steps vanish in time."""
-
-    clocks: ClassVar[Mapping[str, str]] = {"step": "corrections of running means for their start tend to 1"}
 
 
 class _First(dict[str, Any]):

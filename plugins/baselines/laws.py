@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from harness import SamplerLaw
+from plugins.checking import SamplerLaw
 
 
 class SWAGLaw(SamplerLaw):

@@ -9,20 +9,22 @@ The test class of a plugin returns the object under test from one fixture, and i
         def sampler(self):
             return MySampler()
 
-`ScheduleLaws` with a fixture `schedule` and `TaskLaws` with a fixture `task` do the same. Importing this package
-imports neither torch nor pytest.
+`ScheduleLaws` with a fixture `schedule` and `TaskLaws` with a fixture `task` do the same. `SamplerLaw` is what is
+claimed of a sampler beyond the declarations of its class. Importing this package imports neither torch nor pytest.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from harness import Info, hook
 
 if TYPE_CHECKING:
     from plugins.checking.inherited import SamplerLaws, ScheduleLaws, TaskLaws
+    from plugins.checking.sampler_law import SamplerLaw
 
-__all__ = ["SamplerLaws", "ScheduleLaws", "TaskLaws"]
+__all__ = ["SamplerLaw", "SamplerLaws", "ScheduleLaws", "TaskLaws"]
 
 
 @hook
@@ -34,6 +36,5 @@ def bench_verbs() -> list[Info]:
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'plugins.checking' has no attribute {name!r}")
-    from plugins.checking import inherited
-
-    return getattr(inherited, name)
+    module = "sampler_law" if name == "SamplerLaw" else "inherited"
+    return getattr(importlib.import_module(f"plugins.checking.{module}"), name)

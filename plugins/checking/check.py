@@ -11,17 +11,15 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import Bench, Method, PluginError, Registry, Result, UsageError, suggestions
-from harness.cli.options import Set, completes
-from harness.contracts.parameters import of_part, schema
-from harness.contracts.registry import Offer
-from harness.reporting.tables import table
-from harness.results.environment import cores
-from harness.runs import undeclared
+from harness import Bench, Method, PluginError, Registry, Result, UsageError, options, suggestions
+from harness.contracts import Offer, schema
+from harness.contracts.parameters import of_part
+from harness.reporting import table
+from harness.results import environment
+from harness.runs import parse_settings, undeclared
 from harness.runs.children import without_main
-from harness.runs.plan import parse_settings
+from harness.system import words as split
 from harness.system.import_path import passed_on, restore
-from harness.system.text import words as split
 from plugins.inspection.classes import loaded
 
 KINDS = ("samplers", "schedules", "tasks", "methods")
@@ -41,10 +39,10 @@ def check(
         list[str],
         typer.Argument(
             help="Samplers, schedules, methods (for both of theirs) or tasks (TASK@PROTOCOL for its settings).",
-            autocompletion=completes(*KINDS),
+            autocompletion=options.completes(*KINDS),
         ),
     ],
-    settings: Set = None,
+    settings: options.Set = None,
 ) -> Result:
     """Check samplers, schedules and tasks, at their defaults or --set, against the laws; exit code 1 if one fails.
 
@@ -72,14 +70,18 @@ def check(
 
 def _shared(bench: Bench, words: list[str], samplers: list[str], given: dict[str, str]) -> dict[str, list[Row]]:
     """Return the rows of each name, computed by one process per core: first the short laws, for many names at once."""
-    groups = 1 if len(words) < NAMES_PER_PROCESS else min(cores(), len(words))
+    groups = 1 if len(words) < NAMES_PER_PROCESS else min(environment.cores(), len(words))
     jobs: list[Job] = [(words[k::groups], None) for k in range(groups)]
     jobs += [([word], law) for word in samplers for law in LONG]
     rows: dict[str, list[Row]] = {word: [] for word in words}
     if len(jobs) == 1:
         return _rows(bench, jobs[0], given)
     place = multiprocessing.get_context("spawn")
-    with passed_on(), without_main(), ProcessPoolExecutor(min(cores(), len(jobs)), place, _init_worker) as pool:
+    with (
+        passed_on(),
+        without_main(),
+        ProcessPoolExecutor(min(environment.cores(), len(jobs)), place, _init_worker) as pool,
+    ):
         try:
             for part in pool.map(partial(_rows, bench, given=given), jobs):
                 for word, found in part.items():

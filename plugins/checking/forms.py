@@ -1,4 +1,4 @@
-"""General forms of the laws that a sampler may ship (`harness.SamplerLaw.check`): the author names the quantity."""
+"""General forms of the laws that a sampler may ship (`SamplerLaw.check`): the author names the quantity."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Sampler
-    from harness.contracts.sampler import State
+    from plugins.checking.law import State
 
 SHARE = 0.5
 """The share of the level of whole-law that the sampler's own law may spend; its simulations have the rest."""

@@ -7,25 +7,24 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from harness import Streams, Trajectory
-from harness.engine.gaussian import GaussianTask, Recorder
-from harness.engine.linear import SHORT
-from harness.engine.loop import Loop
-from harness.engine.stability import stability_limit
-from harness.engine.stepping import stepper
+from harness import Streams, Trajectory, linear
+from harness.engine import Loop, UncompiledError, stepper
 from harness.engine.stepping.lanes import Breach
-from harness.engine.stepping.making import UncompiledError
+from plugins.checking.gaussian import GaussianTask, Recorder
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Sampler, Task
+    from harness.contracts import Slot
+
+    State = dict[str, Tensor]
 
 TEMPERATURES = (0.5, 1.0, 3.0)
 
@@ -80,17 +79,41 @@ def trajectory(
     )
 
 
+def frozen(sampler: Sampler) -> Sampler:
+    """Return the sampler with its adaptive entries held fixed, which is what its linear law describes."""
+    cls = type(sampler)
+    held = cls.adaptive
+    if not held:
+        return sampler
+
+    def step(self: Sampler, theta: Tensor, state: State, *given: Any) -> tuple[Tensor, State]:
+        theta, new = cls.step(self, theta, state, *given)
+        return theta, {**new, **{name: state[name] for name in held}}
+
+    return linear.with_methods(sampler, step=step)
+
+
+def random_script(slots: Sequence[Slot], rows: int, generator: torch.Generator) -> list[Tensor]:
+    """Return noise for a `ScriptedNoise`, (rows, ...) for each slot: standard normals, or uniforms on [0, 1)."""
+    return [
+        (torch.randn if slot.kind == "normal" else torch.rand)(
+            (rows, *slot.shape), generator=generator, dtype=torch.float64
+        )
+        for slot in slots
+    ]
+
+
 def heat(sampler: Sampler, T: float) -> float:
     """Return T, or for an adaptive sampler a T so small that entries which adapt to the gradient do not move.
 
     Then the law is that of small noise.
     """
-    return T * SHORT**2 if sampler.adaptive else T
+    return T * linear.SHORT**2 if sampler.adaptive else T
 
 
 def safe_x(sampler: Sampler, share: float, *, otherwise: float = 1.0) -> float:
     """Return `share` of the stability limit of x = h lambda, 2 at most; of `otherwise` if there is no limit."""
-    limit = stability_limit(sampler)
+    limit = linear.stability_limit(sampler)
     return share * (otherwise if limit is None else min(limit, 2.0))
 
 

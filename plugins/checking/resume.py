@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import safetensors.torch
 
-from harness.engine.gaussian import GaussianTask
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, loop, trajectory, varying
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Sampler
-    from harness.engine.loop import Loop
+    from harness.engine import Loop
 
 CHAINS = 3
 BLOCKS = [(0, 6), (6, 10), (10, 16)]

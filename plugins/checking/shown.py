@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness import Sampler as _Sampler
-from harness.contracts.registry import law_of
-from harness.engine.gaussian import GaussianTask
-from harness.engine.linear import derive, frozen
+from harness import linear
+from plugins.checking.gaussian import GaussianTask
+from plugins.checking.law import frozen
+from plugins.checking.sampler_law import law_of
 from plugins.checking.samplers import homogeneity, whole
 from plugins.checking.samplers.exact import SETTINGS
 from plugins.checking.samplers.exact import experiments as exact
@@ -50,7 +51,7 @@ def _homogeneity(sampler: Sampler) -> str:
 
 
 def _derived(sampler: Sampler) -> str:
-    if not derive(sampler, 0.1, 1.0).linear:
+    if not linear.derive(sampler, 0.1, 1.0).linear:
         return "nothing: a step is not linear on a quadratic potential"
     if not sampler.limit_bias():
         return "nothing: it declares no stationary law" if sampler.limit_bias() is None else "it draws no noise"
@@ -94,7 +95,7 @@ def _whole(sampler: Sampler) -> str:
     if whole.goes_by_energy(sampler):
         where = where.replace("exact and noisy gradients", "exact gradients only (noise in the energy biases it)")
     weighted = type(sampler).log_weight is not _Sampler.log_weight
-    nonlinear = bool(sampler.adaptive) or not derive(sampler, 0.1, 1.0).linear
+    nonlinear = bool(sampler.adaptive) or not linear.derive(sampler, 0.1, 1.0).linear
     precision = PRECISION.replace("5 % off", "7 % off" if weighted else "6 % off" if nonlinear else "5 % off", 1)
     bias = "" if limit == 1 else f" The law is exp(-U / (b T)) with b = {limit:.4g}."
     return f"{own}Simulated without freezing any state, {where}.{bias} {precision}"

@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from harness import Trajectory
-from harness.engine.gaussian import Recorder
-from harness.engine.linear import derive
-from harness.engine.loop import Loop
+from harness import Trajectory, linear
+from harness.engine import Loop
+from plugins.checking.gaussian import Recorder
 from plugins.checking.law import Broken, finish, streams, worst
 from plugins.checking.targets import Target
 
@@ -150,7 +149,7 @@ class Simulation:
     @cached_property
     def half_powers(self) -> bool:
         """Whether the bias may have a term in h^1.5."""
-        return bool(self.sampler.adaptive) or not derive(self.sampler, 0.1, 1.0).linear
+        return bool(self.sampler.adaptive) or not linear.derive(self.sampler, 0.1, 1.0).linear
 
     def __str__(self) -> str:
         return f"{self.target}; {self.sampler!r}"

@@ -21,9 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from harness.engine.gaussian import GaussianProblem
-from harness.engine.linear import RESTING, Probe, ScriptedNoise
-from harness.engine.stepping.potential import BoundPotential
+from harness import linear
 from plugins.checking.targets import GRID
 
 if TYPE_CHECKING:
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Sampler
-    from harness.contracts.sampler import State
+    from plugins.checking.law import State
 
     Array = NDArray[np.float64]
 
@@ -77,36 +75,35 @@ class SlowLimit:
 
 def slow_limit(sampler: Sampler, T: float = 1.0) -> SlowLimit:
     """Return b, d and s of a sampler; raise `Unsettled` if its entries do not settle."""
-    probe = Probe(sampler, RESTING, T, (1.0,))
+    probe = linear.Probe(sampler, linear.RESTING, T, (1.0,))
     slopes = torch.from_numpy(SLOPES)[:, None]
     with torch.no_grad():
         state = _settled(probe, slopes)
         still = _move(probe, state, slopes, None)
         velocity = still[0]
         variance, carried = torch.zeros_like(velocity), torch.zeros_like(velocity)
-        unit = float(np.sqrt(RESTING * T))
+        unit = float(np.sqrt(linear.RESTING * T))
         for k in range(probe.noise_size):
             reach, steps = _reach(probe, state, slopes, k, unit)
             variance = variance + reach.square()
             carried = carried + _carried(probe, state, slopes, k, reach, steps)
-    b = -velocity[:, 0].numpy() / RESTING
-    d = variance[:, 0].numpy() / (2 * RESTING * T)
-    return SlowLimit(b, d, carried[:, 0].numpy() / (RESTING * T))
+    b = -velocity[:, 0].numpy() / linear.RESTING
+    d = variance[:, 0].numpy() / (2 * linear.RESTING * T)
+    return SlowLimit(b, d, carried[:, 0].numpy() / (linear.RESTING * T))
 
 
-def _move(probe: Probe, state: State, slopes: Tensor, noise: list[Tensor] | None) -> tuple[Tensor, State]:
+def _move(probe: linear.Probe, state: State, slopes: Tensor, noise: list[Tensor] | None) -> tuple[Tensor, State]:
     """Take one step from theta = 0 under a constant gradient."""
-    flat = GaussianProblem(torch.zeros(1, dtype=torch.float64))
-    potential = BoundPotential(flat, 1, {"slope": slopes})
+    flat = linear.QuadraticPotential(torch.zeros(1, dtype=torch.float64), slopes)
     zero = torch.zeros_like(slopes)
     if noise is None:
         noise = [torch.zeros((len(slopes), *slot.shape), dtype=slot.dtype) for slot in probe.slots]
-    return probe.sampler.step(zero, dict(state), potential, probe.h, probe.T, ScriptedNoise(noise))
+    return probe.sampler.step(zero, dict(state), flat, probe.h, probe.T, linear.ScriptedNoise(noise))
 
 
-def _settled(probe: Probe, slopes: Tensor) -> State:
-    flat = BoundPotential(GaussianProblem(torch.zeros(1, dtype=torch.float64)), 1, {"slope": slopes})
-    state = probe.sampler.init(torch.zeros_like(slopes), flat, probe.h, probe.T, ScriptedNoise())
+def _settled(probe: linear.Probe, slopes: Tensor) -> State:
+    flat = linear.QuadraticPotential(torch.zeros(1, dtype=torch.float64), slopes)
+    state = probe.sampler.init(torch.zeros_like(slopes), flat, probe.h, probe.T, linear.ScriptedNoise())
     before = state
     for step in range(PATIENCE):
         if step == PATIENCE * 9 // 10:
@@ -125,7 +122,7 @@ def _settled(probe: Probe, slopes: Tensor) -> State:
     return state
 
 
-def _script(probe: Probe, rows: int, k: int, value: float) -> list[Tensor]:
+def _script(probe: linear.Probe, rows: int, k: int, value: float) -> list[Tensor]:
     """Return the noise of a step: `value` for the k-th number, 0 for the others."""
     script = [torch.zeros((rows, *slot.shape), dtype=slot.dtype) for slot in probe.slots]
     place = k
@@ -138,7 +135,7 @@ def _script(probe: Probe, rows: int, k: int, value: float) -> list[Tensor]:
     return script
 
 
-def _carried(probe: Probe, state: State, slopes: Tensor, k: int, reach: Tensor, steps: int) -> Tensor:
+def _carried(probe: linear.Probe, state: State, slopes: Tensor, k: int, reach: Tensor, steps: int) -> Tensor:
     """Return the average move of the position by units of the k-th noise of both signs, with gradients of slope 1.
 
     The slope used is such that these moves change the gradient by the share BEND of itself; the result is divided by
@@ -157,7 +154,7 @@ def _carried(probe: Probe, state: State, slopes: Tensor, k: int, reach: Tensor, 
     return (moved[0] + moved[1]) / 2 / bend
 
 
-def _reach(probe: Probe, state: State, slopes: Tensor, k: int, unit: float) -> tuple[Tensor, int]:
+def _reach(probe: linear.Probe, state: State, slopes: Tensor, k: int, unit: float) -> tuple[Tensor, int]:
     """Return the move (G, 1) of the position by one unit of the k-th noise, adaptive entries held, and its steps."""
     script = _script(probe, len(slopes), k, 1.0)
     kicked, base = _move(probe, state, slopes, script), _move(probe, state, slopes, None)

@@ -12,11 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import DataError, PluginError
-from harness.contracts.registry import law_of
-from harness.engine.gaussian import GaussianTask
-from harness.engine.linear import Probe
+from harness import DataError, PluginError, linear
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, Skip
+from plugins.checking.sampler_law import law_of
 from plugins.checking.samplers import (
     compiled,
     coordinates,
@@ -53,7 +52,7 @@ BY_DESIGN = ("potential", "coordinates", "scale", "translation", "zero-temperatu
 
 NOTHING_SHOWN = (
     "exempt from whole-law, neither linear nor a Metropolis kernel, and without a law of its own: nothing is shown of "
-    "its law; ship one (harness.SamplerLaw.check), or remove the exemption"
+    "its law; ship one (plugins.checking.SamplerLaw.check), or remove the exemption"
 )
 STDLIB = sysconfig.get_paths()["stdlib"]
 _REWRITTEN = "\nassert "
@@ -149,7 +148,7 @@ def _in_one_dimension_only(sampler: Sampler) -> bool:
     """Return whether a step works on a Gaussian in one dimension and raises an error in three."""
     for dim in (1, 3):
         try:
-            Probe(sampler, 0.1, 1.0, (1.0,) * dim)
+            linear.Probe(sampler, 0.1, 1.0, (1.0,) * dim)
         except Exception:  # noqa: BLE001 - whatever a plugin raises
             return dim == 3
     return False

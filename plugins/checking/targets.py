@@ -19,14 +19,14 @@ import numpy as np
 import torch
 
 from harness import param
-from harness.engine.gaussian import GaussianProblem, GaussianTask
+from plugins.checking.gaussian import GaussianProblem, GaussianTask
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
     from harness import Streams
-    from harness.contracts.task import Batch
+    from plugins.checking.gaussian import Batch
 
     Array = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from harness import Sampler
-from harness.engine.loop import Loop
+from harness.engine import Loop
 from plugins.checking.law import distance, in_batches, in_both_modes, streams, trajectory
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import Streams
-from harness.contracts import data
-from harness.contracts.parameters import check, schema
+from harness.contracts import check, data, schema
 from harness.runs import undeclared
-from harness.system.files import write_whole
+from harness.system import write_whole
 
 if TYPE_CHECKING:
     from harness import Task

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Problem, Task
-    from harness.contracts.task import Batch
+    from plugins.checking.gaussian import Batch
 
     Array = NDArray[np.float64]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from harness import UsageError
 from harness.contracts import Offer, schema
-from harness.contracts.registry import law_of
 from harness.contracts.sampler import rescaled
 from harness.runs import plugin_metadata
+from plugins.checking.sampler_law import law_of
 from plugins.pages.conventions import CONVENTIONS, Step, formulas, settings_text
 
 TERMS = 50_000
@@ -105,9 +105,9 @@ def declared(thing: Any) -> dict[str, Any]:
 
 def state(made: Any) -> list[dict[str, Any]]:
     """Return a row for each entry of the state, with its shape in terms of C chains and D dimensions."""
-    from harness.engine.linear import Probe
+    from harness import linear
 
-    few, many = (Probe(made, h=0.01, T=1.0, curvature=(1.0,) * dim).start for dim in DIMS)
+    few, many = (linear.Probe(made, h=0.01, T=1.0, curvature=(1.0,) * dim).start for dim in DIMS)
     return [
         {
             "entry": name,
@@ -221,10 +221,10 @@ def _variance(made: Any) -> float | None:
 
 def _variances(made: Any, limit: float | None) -> list[dict[str, str]]:
     """Return the small table; nothing if a step is not linear."""
-    from harness.engine.gaussian import GaussianTask
-    from harness.engine.linear import derive
+    from harness import linear
+    from plugins.checking.gaussian import GaussianTask
     from plugins.pages import stationary
 
-    if made.needs - GaussianTask.provides or not derive(made, 1.0, 1.0).linear:
+    if made.needs - GaussianTask.provides or not linear.derive(made, 1.0, 1.0).linear:
         return []
     return stationary.table(made, limit)

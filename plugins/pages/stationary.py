@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness import Figure
-from harness.engine.linear import at_work, derive
+from harness import Figure, linear
 from plugins.checking.law import heat
 
 if TYPE_CHECKING:
@@ -43,10 +42,10 @@ def curve(sampler: Sampler, xs: Iterable[float]) -> list[Point]:
 
     On U = theta^2 / 2 at T = 1. Adaptive entries are held at the values that they have in a chain near theta = 1.
     """
-    T, sampler = heat(sampler, 1.0), at_work(sampler)
+    T, sampler = heat(sampler, 1.0), linear.at_work(sampler)
     points = []
     for x in xs:
-        step = derive(sampler, x, T)
+        step = linear.derive(sampler, x, T)
         exact, noisy = step.stationary(), step.stationary(NOISE * T)
         if exact is not None and noisy is not None:
             points.append((x, float(exact[0, 0]) / T, float(noisy[0, 0]) / T))

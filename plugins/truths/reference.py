@@ -32,7 +32,7 @@ def hmc_draws(task: Task, sampler: Sampler, step_size: float, *, chains: int, bu
     import torch
 
     from harness.engine import Loop
-    from harness.engine.gaussian import Recorder
+    from plugins.checking.gaussian import Recorder
 
     torch.set_num_threads(1)
     schedule = Constant(step_size=step_size, temperature=1.0)

@@ -7,8 +7,7 @@ import pytest
 from kernels import Fixed, stepped
 from planted.bugs import EulerOrder
 
-from harness.engine.linear import derive, propagate, stationary_variance
-from harness.engine.stability import stability_limit
+from harness.engine.linear import derive, propagate, stability_limit, stationary_variance
 from harness.system.errors import UsageError
 from plugins.checking.law import trajectory
 from plugins.samplers.hmc import HMC

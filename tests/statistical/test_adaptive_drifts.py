@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from kernels import Line, stepped
 
-from harness.engine.linear import stationary_variance
-from harness.engine.stability import stability_limit
+from harness.engine.linear import stability_limit, stationary_variance
 from plugins.samplers.adadelta_sgld import AdadeltaSGLD
 from plugins.samplers.adamax_sgld import AdamaxSGLD
 from plugins.samplers.msgld import MSGLD

@@ -8,8 +8,7 @@ import pytest
 import torch
 from kernels import Fixed
 
-from harness.engine.linear import derive
-from harness.engine.stability import stability_limit
+from harness.engine.linear import derive, stability_limit
 from harness.system.errors import UsageError
 from plugins.samplers.asgld import ASGLD
 from plugins.samplers.msgld import MSGLD

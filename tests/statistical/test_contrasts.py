@@ -7,9 +7,9 @@ import pytest
 import torch
 from kernels import Noise, scalars
 
-from harness.engine.gaussian import GaussianTask
 from harness.engine.linear import derive, propagate
 from harness.system.errors import UsageError
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import draws, finish, loop, trajectory
 from plugins.samplers.hmc import HMC
 from plugins.samplers.sghmc import SGHMC

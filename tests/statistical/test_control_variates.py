@@ -10,10 +10,9 @@ import torch
 from kernels import stepped, tensor
 
 from harness.contracts.randomness import Streams
-from harness.engine.gaussian import GaussianTask
-from harness.engine.linear import stationary_variance
-from harness.engine.stability import stability_limit
+from harness.engine.linear import stability_limit, stationary_variance
 from harness.engine.stepping.potential import BoundPotential, CountingPotential
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import draws, finish, loop, path_of, trajectory
 from plugins.checking.suite import check_sampler
 from plugins.samplers.baoab import BAOAB

@@ -8,10 +8,9 @@ import torch
 from kernels import Line, stepped
 
 from harness import UsageError
-from harness.engine.gaussian import GaussianProblem
-from harness.engine.linear import stationary_variance
-from harness.engine.stability import stability_limit
+from harness.engine.linear import stability_limit, stationary_variance
 from harness.engine.stepping.potential import BoundPotential
+from plugins.checking.gaussian import GaussianProblem
 from plugins.samplers import microcanonical
 from plugins.samplers.amagold import AMAGOLD
 from plugins.samplers.entropy_mcmc import EntropyMCMC

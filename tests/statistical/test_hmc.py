@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from harness.engine.gaussian import GaussianTask
 from harness.engine.linear import ScriptedNoise
 from harness.engine.stepping.potential import BoundPotential
 from harness.system.errors import UsageError
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import draws, finish, loop, trajectory
 from plugins.samplers.hmc import HMC
 

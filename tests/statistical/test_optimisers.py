@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from harness.engine.gaussian import GaussianTask
 from harness.engine.linear import Probe, derive
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import path_of, streams, trajectory
 from plugins.samplers.adam import Adam
 from plugins.samplers.sgd import SGD

@@ -8,8 +8,8 @@ import pytest
 import torch
 from kernels import Fixed, Noise, scalars
 
-from harness.engine.gaussian import GaussianProblem
 from harness.engine.stepping.potential import BoundPotential
+from plugins.checking.gaussian import GaussianProblem
 from plugins.samplers.santa import Santa
 from plugins.samplers.sgnht import SGNHT
 

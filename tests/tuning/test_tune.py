@@ -276,7 +276,7 @@ def test_a_network_is_tuned_on_held_out_rows():
 @pytest.fixture
 def unsettled(tmp_path, monkeypatch):
     """Adaptive entries stay as `init` leaves them where a stability limit is found: no step size is taken from it."""
-    monkeypatch.setattr("harness.engine.stability.at_work", lambda sampler: sampler)
+    monkeypatch.setattr("harness.engine.linear.at_work", lambda sampler: sampler)
     monkeypatch.setattr("harness.runs.plugin_metadata._known", {})
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
 

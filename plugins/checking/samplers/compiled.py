@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness import Sampler as Base
-from harness.engine.gaussian import GaussianTask
-from harness.engine.loop import Loop
+from harness.engine import Loop
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, distance, draws, in_both_modes, streams, trajectory, varying
 
 if TYPE_CHECKING:

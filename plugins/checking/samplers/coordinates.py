@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from harness import Streams
-from harness.contracts.randomness import Slot
-from harness.engine.gaussian import GaussianProblem
-from harness.engine.linear import ScriptedNoise
-from harness.engine.stepping.potential import BoundPotential
-from plugins.checking.law import Broken, Law, distance, safe_x
+from harness import Streams, linear
+from plugins.checking.law import Broken, Law, distance, random_script, safe_x
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Sampler
-    from harness.contracts.sampler import State
-    from harness.contracts.task import Batch
+    from plugins.checking.law import State
 
 DIMS = (24, 1009, 100_003)
 DIMS_OF_MATRICES = (24, 211)
@@ -109,20 +104,20 @@ def _rooted(sampler: Sampler) -> bool:
 
 def _answers_to_unit_noise(sampler: Sampler, numbers: StepInputs) -> Tensor:
     """Return the effect (numbers, D) of each normal number of a step on theta."""
-    D, (h, T) = numbers.theta.shape[1], _step(sampler)
+    h, T = _step(sampler)
     silent = numbers.silent()
     state = _start(sampler, silent)
-    potential = BoundPotential(_problem(D), 1, {"slope": silent.slopes[0]})
+    potential = _Round(silent.slopes[0])
     answers = []
     with torch.no_grad():
-        still, _ = sampler.step(silent.theta, dict(state), potential, h, T, ScriptedNoise(silent.noise[1]))
+        still, _ = sampler.step(silent.theta, dict(state), potential, h, T, linear.ScriptedNoise(silent.noise[1]))
         for place, request in enumerate(silent.noise[1]):
             if numbers.kinds[1][place] != "normal":
                 continue
             for i in range(request.numel()):
                 unit = [x.clone() for x in silent.noise[1]]
                 unit[place].view(-1)[i] = 1.0
-                moved, _ = sampler.step(silent.theta, dict(state), potential, h, T, ScriptedNoise(unit))
+                moved, _ = sampler.step(silent.theta, dict(state), potential, h, T, linear.ScriptedNoise(unit))
                 answers.append((moved - still)[0])
     return torch.stack(answers)
 
@@ -136,9 +131,9 @@ def _each_alone(sampler: Sampler, numbers: StepInputs) -> bool:
 
 def _numbers(sampler: Sampler, D: int) -> StepInputs:
     """Return random numbers for `init` and STEPS steps of one chain."""
-    asked = ScriptedNoise(), ScriptedNoise()
+    asked = linear.ScriptedNoise(), linear.ScriptedNoise()
     theta = torch.randn((1, D), generator=_generator("theta"), dtype=torch.float64)
-    potential = BoundPotential(_problem(D), 1, {"slope": torch.zeros_like(theta)})
+    potential = _Round(torch.zeros_like(theta))
     h, T = _step(sampler)
     with torch.no_grad():
         state = sampler.init(theta, potential, h, T, asked[0])
@@ -148,50 +143,43 @@ def _numbers(sampler: Sampler, D: int) -> StepInputs:
     return StepInputs(
         theta,
         [0.5 * torch.randn((1, D), generator=generator, dtype=torch.float64) for _ in range(STEPS)],
-        [[_drawn(slot, generator) for slot in request] for request in slots],
+        [random_script(request, 1, generator) for request in slots],
         [[slot.kind for slot in request] for request in slots],
     )
 
 
 def _start(sampler: Sampler, numbers: StepInputs) -> State:
     """Return the state before the first step."""
-    potential = BoundPotential(_problem(numbers.theta.shape[1]), 1, {"slope": numbers.slopes[0]})
+    potential = _Round(numbers.slopes[0])
     with torch.no_grad():
-        return sampler.init(numbers.theta, potential, *_step(sampler), ScriptedNoise(numbers.noise[0]))
+        return sampler.init(numbers.theta, potential, *_step(sampler), linear.ScriptedNoise(numbers.noise[0]))
 
 
 def _path(sampler: Sampler, numbers: StepInputs) -> Tensor:
     """Return the positions (STEPS, C, D) that result from the numbers."""
-    theta, state, problem = numbers.theta, _start(sampler, numbers), _problem(numbers.theta.shape[1])
+    theta, state = numbers.theta, _start(sampler, numbers)
     path = []
     with torch.no_grad():
         for slope, noise in zip(numbers.slopes, numbers.noise[1:], strict=True):
-            potential = BoundPotential(problem, 1, {"slope": slope})
-            theta, state = sampler.step(theta, dict(state), potential, *_step(sampler), ScriptedNoise(noise))
+            theta, state = sampler.step(theta, dict(state), _Round(slope), *_step(sampler), linear.ScriptedNoise(noise))
             path.append(theta)
     return torch.stack(path)
 
 
-class _Round(GaussianProblem):
-    """The Gaussian with all curvatures 1, which sums over many coordinates at once."""
+class _Round(linear.QuadraticPotential):
+    """The potential with all curvatures 1, which sums over many coordinates at once."""
 
-    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
+    def __init__(self, slope: Tensor) -> None:
+        super().__init__(torch.ones(slope.shape[1], dtype=torch.float64), slope)
+
+    def energy(self, x: Tensor) -> Tensor:
         """Return U (C,)."""
-        terms = theta.square() / 2
-        return (terms if batch is None else terms + batch["slope"] * theta).sum(1)
-
-
-def _problem(D: int) -> GaussianProblem:
-    return _Round(torch.ones(D, dtype=torch.float64))
+        terms = x.square() / 2
+        return (terms if self.slope is None else terms + self.slope * x).sum(1)
 
 
 def _step(sampler: Sampler) -> tuple[Tensor, Tensor]:
     return torch.tensor(safe_x(sampler, 0.1), dtype=torch.float64), torch.tensor(1.0, dtype=torch.float64)
-
-
-def _drawn(slot: Slot, generator: torch.Generator) -> Tensor:
-    fill = torch.randn if slot.kind == "normal" else torch.rand
-    return fill((1, *slot.shape), generator=generator, dtype=torch.float64)
 
 
 def _generator(name: str) -> torch.Generator:

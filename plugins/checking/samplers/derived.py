@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.engine.gaussian import axes_of
-from harness.engine.linear import LinearStep, derive, settled
+from harness import linear
+from plugins.checking.gaussian import axes_of
 from plugins.checking.law import TEMPERATURES, Broken, Law, Skip, heat, safe_x
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def check(sampler: Sampler) -> None:
         return
     _hold(sampler, limit)
     if sampler.adaptive:  # the entries of many samplers start empty
-        later = settled(sampler, safe_x(sampler, 0.3) / STIFFEST)
+        later = linear.settled(sampler, safe_x(sampler, 0.3) / STIFFEST)
         if limit == 1:  # then the limit does not depend on the entries
             _hold(later, limit)
         else:
@@ -100,7 +100,7 @@ def _in_proportion(sampler: Sampler, later: Sampler) -> None:
     response to the error of a gradient.
     """
     h, T, theta = safe_x(sampler, SHARES[0]) / max(CURVATURES), heat(sampler, 1.0), slice(len(CURVATURES))
-    first, second = (derive(one, h, T, CURVATURES) for one in (sampler, later))
+    first, second = (linear.derive(one, h, T, CURVATURES) for one in (sampler, later))
     noise, answer = first.injected()[theta, theta], -first.G[theta]
     k = np.trace(noise) / np.trace(answer)
     noise, answer = second.injected()[theta, theta], -second.G[theta]
@@ -117,11 +117,11 @@ def _in_proportion(sampler: Sampler, later: Sampler) -> None:
 def _corrected(sampler: Sampler) -> None:
     """Check that B B' + V G G', the whole noise of a step, is the same for every V that the sampler is given."""
     h, T = safe_x(sampler, 0.3) / max(CURVATURES), heat(sampler, 1.0)
-    alone = derive(dataclasses.replace(sampler, **{CORRECTED: 0.0}), h, T, CURVATURES)
+    alone = linear.derive(dataclasses.replace(sampler, **{CORRECTED: 0.0}), h, T, CURVATURES)
     if np.abs(alone.G).max() < 1e-6 * h:  # control variates: on a Gaussian the gradient has no noise
         return
     V = 0.5 * float(np.trace(alone.injected()) / np.trace(alone.G @ alone.G.T))
-    corrected = derive(dataclasses.replace(sampler, **{CORRECTED: V}), h, T, CURVATURES)
+    corrected = linear.derive(dataclasses.replace(sampler, **{CORRECTED: V}), h, T, CURVATURES)
     gap = np.abs(corrected.injected(V) - alone.injected()).max() / np.abs(alone.injected()).max()
     if not gap < 1e-9:
         raise Broken(
@@ -132,7 +132,7 @@ def _corrected(sampler: Sampler) -> None:
 
 def _no_target(sampler: Sampler, limit: float | None) -> None:
     """Check that an optimiser contracts and requests no noise, and that a sampler without a stationary law has none."""
-    step = derive(sampler, safe_x(sampler, 0.3) / max(CURVATURES), heat(sampler, 1.0), CURVATURES)
+    step = linear.derive(sampler, safe_x(sampler, 0.3) / max(CURVATURES), heat(sampler, 1.0), CURVATURES)
     if limit == 0 and step.B.size:
         raise Broken(f"limit_bias declares an optimiser, and a step asks for {step.B.shape[1]} random numbers")
     _require(step)
@@ -147,7 +147,7 @@ def _ratio(
     sampler: Sampler, x: float, T: float, curvature: Sequence[float], axes: Tensor | None
 ) -> NDArray[np.float64]:
     """Return lambda^1/2 P_theta lambda^1/2 / T along the axes, (D, D)."""
-    step = derive(sampler, x / max(curvature), T, curvature, axes)
+    step = linear.derive(sampler, x / max(curvature), T, curvature, axes)
     _require(step)
     P = step.stationary()
     if P is None:
@@ -163,7 +163,7 @@ def _ratio(
     return found
 
 
-def _require(step: LinearStep) -> None:
+def _require(step: linear.LinearStep) -> None:
     """Raise `Skip` for a sampler that is not linear, and `Broken` for one that moves the mode."""
     if step.error == np.inf:
         raise Skip(

@@ -11,11 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from harness import UsageError
-from harness.engine.gaussian import GaussianTask, Recorder, axes_of
-from harness.engine.linear import LinearStep, Probe, along, derive, propagate
-from harness.engine.loop import Loop
+from harness import UsageError, linear
+from harness.engine import Loop
 from plugins.checking.experiment import Experiment, PValues
+from plugins.checking.gaussian import GaussianTask, Recorder, axes_of
 from plugins.checking.law import Broken, Skip, finish, heat, safe_x, trajectory
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def experiments(sampler: Sampler) -> list[Experiment] | None:
         variance = heat(sampler, max(setting.variance, least))
         own = replace(setting, T=heat(sampler, setting.T), variance=variance, cold=cold)
         first = float(own.path(sampler).step_size[0])
-        if derive(sampler, first, own.T, own.curvatures, own.axes).linear:
+        if linear.derive(sampler, first, own.T, own.curvatures, own.axes).linear:
             found.append(LinearPath(sampler, own))
         elif is_metropolis(sampler, first, own.T):
             found.append(RankTest(sampler, own))
@@ -108,7 +107,7 @@ def goes_cold(sampler: Sampler) -> bool:
 
 def is_metropolis(sampler: Sampler, h: float, T: float) -> bool:
     """Return whether a sampler draws uniforms and uses the full potential."""
-    asks = {slot.kind for slot in Probe(sampler, h, T, CURVATURES).slots}
+    asks = {slot.kind for slot in linear.Probe(sampler, h, T, CURVATURES).slots}
     return "uniform" in asks and sampler.full_gradients_per_step > 0
 
 
@@ -147,7 +146,7 @@ class LinearPath:
 
         For an optimiser it is that of its gradient noise. Raise `Broken` if there is none.
         """
-        step = derive(self.sampler, self.h, self.setting.T, self.setting.curvatures, self.setting.axes)
+        step = linear.derive(self.sampler, self.h, self.setting.T, self.setting.curvatures, self.setting.axes)
         if self.sampler.limit_bias() is None:
             return self.setting.T * np.eye(len(step.A))
         P = step.stationary(self.setting.variance)
@@ -158,14 +157,14 @@ class LinearPath:
     @cached_property
     def end(self) -> Array:
         """The covariance (n, n) of (theta, state) after the last step."""
-        return propagate(
+        return linear.propagate(
             self.sampler, self.path, self.setting.curvatures, self.start, self.setting.variance, self.setting.axes
         )[-1]
 
     @cached_property
     def filter(self) -> list[Innovation]:
         """The innovation of each draw."""
-        steps = along(self.sampler, self.path, self.setting.curvatures, self.setting.axes)
+        steps = linear.along(self.sampler, self.path, self.setting.curvatures, self.setting.axes)
         return innovations(steps, self.start, self.setting.variance, self.dim)
 
     def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken | Skip]:
@@ -179,7 +178,7 @@ class LinearPath:
         normals = np.concatenate([s.numpy("start").standard_normal((self.chains, n)) for s in first])
         values, vectors = np.linalg.eigh(self.start)
         z = torch.from_numpy(normals * np.sqrt(values.clip(min=0)) @ vectors.T)
-        probe = Probe(self.sampler, self.h, self.setting.T, self.setting.curvatures, self.setting.axes)
+        probe = linear.Probe(self.sampler, self.h, self.setting.T, self.setting.curvatures, self.setting.axes)
         running.theta, running.state = z[:, : self.dim].clone(), probe.state(z)
         finish(running)
         last = probe.join(running.theta, running.state).numpy()
@@ -199,7 +198,7 @@ class LinearPath:
         }
 
 
-def innovations(steps: list[LinearStep], P: Array, variance: float, D: int) -> list[Innovation]:
+def innovations(steps: list[linear.LinearStep], P: Array, variance: float, D: int) -> list[Innovation]:
     """Return the innovations of a Kalman filter that observes theta, from z ~ N(0, P).
 
     Steps without any noise, which are known once theta and state are, bring no information and have no root.

@@ -23,14 +23,11 @@ import numpy as np
 import torch
 
 from harness import Sampler as _Sampler
-from harness import Trajectory
-from harness.contracts.registry import law_of
-from harness.engine.gaussian import GaussianProblem, GaussianTask, Recorder
-from harness.engine.interface import named
-from harness.engine.linear import Probe, ScriptedNoise, random_script
-from harness.engine.loop import Loop
-from harness.engine.stepping.potential import BoundPotential
-from plugins.checking.law import LEVEL, Broken, Law, Skip, distance, finish, safe_x, streams, worst
+from harness import Trajectory, linear
+from harness.engine import Loop, named
+from plugins.checking.gaussian import GaussianTask, Recorder
+from plugins.checking.law import LEVEL, Broken, Law, Skip, distance, finish, random_script, safe_x, streams, worst
+from plugins.checking.sampler_law import law_of
 from plugins.checking.samplers.whole import FEW, goes_by_energy
 from plugins.checking.simulation import DIM
 from plugins.checking.slow import PATIENCE
@@ -40,7 +37,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Sampler
-    from harness.contracts.sampler import State
+    from plugins.checking.law import State
 
     Array = NDArray[np.float64]
 
@@ -84,26 +81,26 @@ def clocks(sampler: Sampler) -> None:
     """Set every clock ahead, alone, and check that nothing but the clocks changes."""
     D, rows = 3, 4
     h = safe_x(sampler, 0.3) / 2.0
-    probe = Probe(sampler, h, 1.0, (1.0,) * D)
+    probe = linear.Probe(sampler, h, 1.0, (1.0,) * D)
     generator = torch.Generator().manual_seed(0)
     theta = torch.randn((rows, D), generator=generator, dtype=torch.float64)
     states: list[State] = []
-    problem = GaussianTask(curvatures=(1.0,) * D).build(streams(rows), "cpu")
+    potential = linear.QuadraticPotential(torch.ones(D, dtype=torch.float64))
     with torch.no_grad():
-        state = sampler.init(theta, BoundPotential(problem, 1), probe.h, probe.T, ScriptedNoise())
+        state = sampler.init(theta, potential, probe.h, probe.T, linear.ScriptedNoise())
         for _ in range(WATCHED):
             state = sampler.adapt(dict(state), probe.h, probe.T)
             states.append(state)
             script = random_script(probe.slots, rows, generator)
-            theta, state = sampler.step(theta, dict(state), BoundPotential(problem, 1), probe.h, probe.T,
-                                        ScriptedNoise(script))  # fmt: skip
+            theta, state = sampler.step(theta, dict(state), potential, probe.h, probe.T,
+                                        linear.ScriptedNoise(script))  # fmt: skip
         script = random_script(probe.slots, rows, generator)
 
         paces = {name: pace for name in state if (pace := _pace([earlier[name] for earlier in states])) is not None}
 
         def answer(name: str, ahead: int) -> dict[str, Tensor]:
             given = {**state, name: state[name] + (ahead * paces[name]).to(state[name].dtype)}
-            moved, new = sampler.step(theta, given, BoundPotential(problem, 1), probe.h, probe.T, ScriptedNoise(script))
+            moved, new = sampler.step(theta, given, potential, probe.h, probe.T, linear.ScriptedNoise(script))
             return named(moved, {other: leaf.double() for other, leaf in new.items() if other not in paces})
 
         declared = law_of(type(sampler)).clocks
@@ -182,13 +179,12 @@ def _burn_in(sampler: Sampler) -> int:
         return 10 * FORGETTING
     if not sampler.adaptive:
         return FORGETTING
-    probe = Probe(sampler, safe_x(sampler, 0.1), 1.0, (1.0,))
-    flat, slope = GaussianProblem(torch.zeros(1, dtype=torch.float64)), torch.full((1, 1), 2.0, dtype=torch.float64)
-    theta, state, path = torch.zeros_like(slope), probe.start, []
+    probe = linear.Probe(sampler, safe_x(sampler, 0.1), 1.0, (1.0,))
+    flat = linear.QuadraticPotential(torch.zeros(1, dtype=torch.float64), torch.full((1, 1), 2.0, dtype=torch.float64))
+    theta, state, path = torch.zeros((1, 1), dtype=torch.float64), probe.start, []
     with torch.no_grad():
         for _ in range(PATIENCE):
-            potential = BoundPotential(flat, 1, {"slope": slope})
-            _, state = sampler.step(theta, dict(state), potential, probe.h, probe.T, ScriptedNoise())
+            _, state = sampler.step(theta, dict(state), flat, probe.h, probe.T, linear.ScriptedNoise())
             path.append(torch.cat([state[name].double().flatten() for name in sampler.adaptive]))
     entries = torch.stack(path)
     near = ((entries - entries[-1]).abs() <= CLOSE * entries[-1].abs()).all(1)

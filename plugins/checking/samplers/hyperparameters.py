@@ -11,16 +11,16 @@ import numpy as np
 import torch
 
 from harness import Problem, UsageError
-from harness.contracts.parameters import Field, schema
-from harness.engine.gaussian import GaussianProblem, GaussianTask
-from harness.engine.interface import named
+from harness.contracts import Field, schema
+from harness.engine import named
+from plugins.checking.gaussian import GaussianProblem, GaussianTask
 from plugins.checking.law import Broken, Law, all_finite, finish, loop, safe_x, trajectory
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Sampler, Streams
-    from harness.contracts.task import Batch
+    from plugins.checking.gaussian import Batch
 
 HIDDEN = 4
 STEPS = 100

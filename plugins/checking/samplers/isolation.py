@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from harness import Noise, Potential, Problem, Task
-from harness.engine.gaussian import GaussianTask
-from harness.engine.linear import ScriptedNoise
-from harness.engine.stepping.potential import BoundPotential
+from harness import Noise, Potential, Problem, Task, linear
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, fingerprint, path_of, same, streams, trajectory, varying
 
 if TYPE_CHECKING:
@@ -168,11 +166,11 @@ def _offered(contract: type) -> frozenset[str]:
 def _attributes(sampler: Sampler) -> None:
     """Check that a step uses only what the contracts of potential and noise offer."""
     task = GaussianTask()
-    problem = task.build(streams(CHAINS), "cpu")
-    theta, asked = problem.initial(), list[str]()
+    theta, asked = task.build(streams(CHAINS), "cpu").initial(), list[str]()
     h, T = (torch.tensor(value, dtype=torch.float64) for value in (float(varying(sampler, task, 1)[0]), 1.0))
-    potential: Any = _Contract("potential", BoundPotential(problem, 1), _offered(Potential), asked)
-    noise: Any = _Contract("noise", ScriptedNoise(), _offered(Noise), asked)
+    exact = linear.QuadraticPotential(torch.tensor(task.curvatures, dtype=torch.float64))
+    potential: Any = _Contract("potential", exact, _offered(Potential), asked)
+    noise: Any = _Contract("noise", linear.ScriptedNoise(), _offered(Noise), asked)
     with torch.no_grad():
         state = sampler.init(theta, potential, h, T, noise)
         sampler.step(theta, dict(state), potential, h, T, noise)

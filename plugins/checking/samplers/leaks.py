@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from harness.engine.gaussian import GaussianTask
-from harness.engine.loop import Loop
-from harness.engine.stepping.block import Block, drawn
-from harness.engine.stepping.noise import StepNoise
+from harness.engine import Block, Loop, StepNoise
+from harness.engine.stepping.block import drawn
 from harness.engine.stepping.plain import advance
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, fingerprint, same, streams, trajectory, varying
 
 if TYPE_CHECKING:

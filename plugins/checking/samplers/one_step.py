@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from harness import Streams
-from harness.engine.gaussian import GaussianProblem
-from harness.engine.interface import named
-from harness.engine.linear import Probe, ScriptedNoise, random_script
-from harness.engine.stepping.potential import BoundPotential, CountingPotential
-from plugins.checking.law import Broken, Law, distance, safe_x, same
+from harness import Streams, linear
+from harness.engine import CountingPotential, named
+from plugins.checking.gaussian import GaussianProblem
+from plugins.checking.law import Broken, Law, distance, random_script, safe_x, same
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Sampler
-    from harness.contracts.sampler import State
+    from plugins.checking.law import State
 
 CURVATURES = (0.5, 1.0, 2.0)
 ROWS = 5
@@ -59,9 +57,11 @@ def check(sampler: Sampler) -> None:
         _refresh(sampler, x / max(CURVATURES))
 
 
-def _near_the_start(sampler: Sampler, h: float) -> tuple[Probe, Callable[[Tensor, Tensor, Tensor], Tensor], Tensor]:
+def _near_the_start(
+    sampler: Sampler, h: float
+) -> tuple[linear.Probe, Callable[[Tensor, Tensor, Tensor], Tensor], Tensor]:
     """Return a probe, its step as a function of (z, noise, slope), and MANY rows z near theta = 1 and its state."""
-    probe = Probe(sampler, h, 1.0, CURVATURES)
+    probe = linear.Probe(sampler, h, 1.0, CURVATURES)
     z = probe.join(torch.ones((1, probe.dim), dtype=torch.float64), probe.start)
     z = z + 0.01 * torch.randn((MANY, probe.size), generator=_generator("points"), dtype=torch.float64)
     curvature = torch.tensor(CURVATURES, dtype=torch.float64)
@@ -164,14 +164,13 @@ def _weights_are_of_their_draws(sampler: Sampler, h: float) -> None:
     A weight of the previous draw has a bias of order h, as the step itself has, so whole-law cannot detect it.
     """
     theta, b = _normals(2 * MANY, len(CURVATURES)).chunk(2)
-    probe = Probe(sampler, h, 1.0, CURVATURES)
-    problem = GaussianProblem(torch.tensor(CURVATURES, dtype=torch.float64))
+    probe = linear.Probe(sampler, h, 1.0, CURVATURES)
+    potential = linear.QuadraticPotential(torch.tensor(CURVATURES, dtype=torch.float64), b)
     draws, weights = [], []
     for name in ("one", "another"):
-        potential = BoundPotential(problem, 1, {"slope": b})
-        state = sampler.init(theta, potential, probe.h, probe.T, ScriptedNoise())
+        state = sampler.init(theta, potential, probe.h, probe.T, linear.ScriptedNoise())
         script = random_script(probe.slots, MANY, _generator(name))
-        draw, state = sampler.step(theta, dict(state), potential, probe.h, probe.T, ScriptedNoise(script))
+        draw, state = sampler.step(theta, dict(state), potential, probe.h, probe.T, linear.ScriptedNoise(script))
         weight = sampler.log_weight(state)
         if weight is None:
             return
@@ -185,21 +184,20 @@ def _weights_are_of_their_draws(sampler: Sampler, h: float) -> None:
         )
 
 
-def _are_lengths(sampler: Sampler, probe: Probe, draw: Tensor, state: State, weights: Tensor) -> bool:
+def _are_lengths(sampler: Sampler, probe: linear.Probe, draw: Tensor, state: State, weights: Tensor) -> bool:
     """Return whether each weight is that of the step from its draw: its response to the gradient is then proportional.
 
     Such a change of time may be known before the draw is.
     """
-    problem = GaussianProblem(torch.tensor(CURVATURES, dtype=torch.float64))
-    moved = []
+    curvature, moved = torch.tensor(CURVATURES, dtype=torch.float64), []
     for slope in (0.0, 1.0):
-        potential = BoundPotential(problem, 1, {"slope": torch.full_like(draw, slope)})
-        moved.append(sampler.step(draw, dict(state), potential, probe.h, probe.T, ScriptedNoise())[0])
+        potential = linear.QuadraticPotential(curvature, torch.full_like(draw, slope))
+        moved.append(sampler.step(draw, dict(state), potential, probe.h, probe.T, linear.ScriptedNoise())[0])
     lengths = (moved[0] - moved[1]) / (weights - weights[0]).exp()[:, None]
     return bool(lengths[0].all()) and distance(lengths, lengths[:1].expand_as(lengths)) < SAME
 
 
-def _normals_of(probe: Probe) -> list[int]:
+def _normals_of(probe: linear.Probe) -> list[int]:
     """Return the columns of the noise that are normal numbers."""
     columns: list[int] = []
     place = 0
@@ -217,21 +215,20 @@ def _chain_by_chain(sampler: Sampler, h: float) -> None:
     """Check, for h and T of shape (C, 1), that each chain makes the step it makes alone with its own scalar h and T."""
     steps = h * (0.5 + torch.arange(ROWS, dtype=torch.float64) / ROWS)[:, None]
     heats = (0.5 + torch.arange(ROWS, dtype=torch.float64))[:, None]
-    probe = Probe(sampler, h, 1.0, CURVATURES)
+    probe = linear.Probe(sampler, h, 1.0, CURVATURES)
     theta, b = _normals(2 * ROWS, len(CURVATURES)).chunk(2)
     script = random_script(probe.slots, ROWS, _generator("noise"))
-    problem = GaussianProblem(torch.tensor(CURVATURES, dtype=torch.float64))
-    start_noise = ScriptedNoise()
+    curvature = torch.tensor(CURVATURES, dtype=torch.float64)
     with torch.no_grad():
-        potential = BoundPotential(problem, 1, {"slope": b})
-        state = sampler.init(theta, potential, probe.h, probe.T, start_noise)
-        together = sampler.step(theta, dict(state), potential, steps, heats, ScriptedNoise(script))
+        potential = linear.QuadraticPotential(curvature, b)
+        state = sampler.init(theta, potential, probe.h, probe.T, linear.ScriptedNoise())
+        together = sampler.step(theta, dict(state), potential, steps, heats, linear.ScriptedNoise(script))
         for c in range(ROWS):
             row = slice(c, c + 1)
             alone = sampler.step(
                 theta[row], {name: leaf[row] for name, leaf in state.items()},
-                BoundPotential(problem, 1, {"slope": b[row]}), steps[c, 0], heats[c, 0],
-                ScriptedNoise([values[row] for values in script]),
+                linear.QuadraticPotential(curvature, b[row]), steps[c, 0], heats[c, 0],
+                linear.ScriptedNoise([values[row] for values in script]),
             )  # fmt: skip
             gap = distance(together[0][row], alone[0])
             for name, leaf in alone[1].items():
@@ -247,14 +244,13 @@ def _chain_by_chain(sampler: Sampler, h: float) -> None:
 def _of_any_task(sampler: Sampler, h: float) -> None:
     """Check that the step is the same on a target of 50,000 terms, unless the sampler needs `terms`, and in float32."""
     theta, b = _normals(2 * MANY, len(CURVATURES)).chunk(2)
-    script = random_script(Probe(sampler, h, 1.0, CURVATURES).slots, MANY, _generator("noise"))
+    script = random_script(linear.Probe(sampler, h, 1.0, CURVATURES).slots, MANY, _generator("noise"))
 
     def answer(dtype: torch.dtype, terms: int) -> tuple[Tensor, State]:
-        problem = GaussianProblem(torch.tensor(CURVATURES, dtype=dtype))
-        potential = BoundPotential(problem, terms, {"slope": b.to(dtype)})
+        potential = linear.QuadraticPotential(torch.tensor(CURVATURES, dtype=dtype), b.to(dtype), terms=terms)
         step_size, T = torch.tensor(h, dtype=dtype), torch.tensor(1.0, dtype=dtype)
-        state = sampler.init(theta.to(dtype), potential, step_size, T, ScriptedNoise())
-        noise = ScriptedNoise([values.to(dtype) for values in script])
+        state = sampler.init(theta.to(dtype), potential, step_size, T, linear.ScriptedNoise())
+        noise = linear.ScriptedNoise([values.to(dtype) for values in script])
         return sampler.step(theta.to(dtype), dict(state), potential, step_size, T, noise)
 
     with torch.no_grad():
@@ -279,7 +275,7 @@ def _of_any_task(sampler: Sampler, h: float) -> None:
 
 def _refresh(sampler: Sampler, h: float) -> None:
     """Check that a refresh requests one full gradient, and that its result depends on the position."""
-    state = Probe(sampler, h, 1.0, CURVATURES).start
+    state = linear.Probe(sampler, h, 1.0, CURVATURES).start
     left = []
     for point in _normals(2, len(CURVATURES)).split(1):
         potential = CountingPotential(GaussianProblem(torch.tensor(CURVATURES, dtype=torch.float64)), 1)

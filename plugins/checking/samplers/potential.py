@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 import torch
 
 from harness import Streams
-from harness.engine.gaussian import GaussianTask
-from harness.engine.stepping.noise import DirectNoise
-from harness.engine.stepping.potential import CountingPotential
+from harness.engine import CountingPotential, DirectNoise
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, loop, same, trajectory, varying
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Problem, Sampler
-    from harness.contracts.sampler import State
-    from harness.contracts.task import Batch
+    from plugins.checking.gaussian import Batch
+    from plugins.checking.law import State
 
 CHAINS = 32
 """Enough chains that a Metropolis test does not reject the proposals of all of them."""

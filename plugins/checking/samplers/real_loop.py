@@ -9,9 +9,8 @@ import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from harness.engine.linear import frozen
 from plugins.checking.experiment import Experiment, PValues, once
-from plugins.checking.law import LEVEL, Broken, Law, Skip, worst
+from plugins.checking.law import LEVEL, Broken, Law, Skip, frozen, worst
 from plugins.checking.samplers import exact
 
 if TYPE_CHECKING:

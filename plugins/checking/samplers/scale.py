@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.contracts.sampler import rescaled
-from harness.engine.gaussian import GaussianTask
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import TEMPERATURES, Broken, Law, distance, draws, trajectory, varying, walk, weights
 
 if TYPE_CHECKING:

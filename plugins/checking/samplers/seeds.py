@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from harness.engine.gaussian import GaussianTask
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, draws, finish, loop, path_of, safe_x, same, trajectory, varying
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness import param
-from harness.engine.gaussian import GaussianProblem, GaussianTask
+from plugins.checking.gaussian import GaussianProblem, GaussianTask
 from plugins.checking.law import Broken, Law, distance, path_of, trajectory, varying
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Sampler, Streams
-    from harness.contracts.task import Batch
+    from plugins.checking.gaussian import Batch
 
 PLACE = 2.0**20
 """a, in every coordinate: beyond any box that a sampler might confine parameters to."""

@@ -20,14 +20,12 @@ import numpy as np
 import torch
 
 from harness import Sampler as _Sampler
-from harness import UsageError
-from harness.contracts.registry import law_of
-from harness.engine.gaussian import GaussianProblem, GaussianTask
-from harness.engine.linear import Probe, ScriptedNoise, derive
+from harness import UsageError, linear
 from harness.engine.stepping.block import split
-from harness.engine.stepping.potential import BoundPotential
 from plugins.checking import forms
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, Skip, distance, path_of, safe_x, streams, trajectory
+from plugins.checking.sampler_law import law_of
 from plugins.checking.samplers import zero_temperature
 from plugins.checking.samplers.exact import is_metropolis
 from plugins.checking.simulation import CHAINS, COARSEST, DIM, Plan, Simulation, judged
@@ -67,24 +65,24 @@ DECLARED = 2e-3
 """Relative error allowed for a declared variance against the derived one: digits of a docstring, and interpolation."""
 
 
-class _EnergyRecorder(BoundPotential):
-    """The standard normal in one dimension, which records whether its energy is requested."""
+class _EnergyRecorder(linear.QuadraticPotential):
+    """A potential that records whether its energy is requested."""
 
-    energy = False
+    asked = False
 
     def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return U (C,) and grad U (C, D) at x."""
-        self.energy = True
+        self.asked = True
         return super().value_and_grad(x)
 
 
 def goes_by_energy(sampler: Sampler) -> bool:
     """Return whether a step requests the energy of the minibatch, to weight its draw or to make a choice."""
-    probe = Probe(sampler, COARSEST, 1.0, (1.0,))
-    potential = _EnergyRecorder(GaussianProblem(torch.ones(1, dtype=torch.float64)), 1)
+    probe = linear.Probe(sampler, COARSEST, 1.0, (1.0,))
+    potential = _EnergyRecorder(torch.ones(1, dtype=torch.float64))
     theta = torch.ones((1, 1), dtype=torch.float64)
-    sampler.step(theta, dict(probe.start), potential, probe.h, probe.T, ScriptedNoise())
-    return potential.energy
+    sampler.step(theta, dict(probe.start), potential, probe.h, probe.T, linear.ScriptedNoise())
+    return potential.asked
 
 
 def is_tested(sampler: Sampler) -> bool:
@@ -193,10 +191,10 @@ def _check_without_law(sampler: Sampler, frozen: float | None, *, own: bool) -> 
         return
     if own:
         return
-    if not derive(sampler, 0.1, 1.0).linear:
+    if not linear.derive(sampler, 0.1, 1.0).linear:
         raise Broken(
             "limit_bias declares no stationary law, the sampler is not linear, and it ships no law of its own: nothing "
-            "is shown of it (see harness.SamplerLaw)"
+            "is shown of it (see plugins.checking.SamplerLaw)"
         )
     raise Skip("it declares no stationary law; real-loop tests its path")
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from harness import UsageError
-from harness.engine.gaussian import GaussianTask
-from harness.engine.linear import ScriptedNoise
+from harness import UsageError, linear
+from harness.engine import BoundPotential
 from harness.engine.stepping.block import split
-from harness.engine.stepping.potential import BoundPotential
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, Skip, all_finite, distance, path_of, streams, trajectory, varying
 
 if TYPE_CHECKING:
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Sampler
-    from harness.contracts.task import Batch
-    from harness.engine.gaussian import GaussianProblem
+    from plugins.checking.gaussian import Batch, GaussianProblem
 
     Array = NDArray[np.float64]
 
@@ -150,8 +148,8 @@ def _silent(
         potential = BoundPotential(problem, 1, batch)
         with torch.no_grad():
             if state is None:
-                state = sampler.init(theta, potential, size, T, ScriptedNoise())
-            theta, state = sampler.step(theta, state, potential, size, T, ScriptedNoise())
+                state = sampler.init(theta, potential, size, T, linear.ScriptedNoise())
+            theta, state = sampler.step(theta, state, potential, size, T, linear.ScriptedNoise())
         found.append(theta)
     return torch.stack(found)
 

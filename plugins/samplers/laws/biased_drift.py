@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness import SamplerLaw
+from plugins.checking import SamplerLaw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from harness import SamplerLaw
+from plugins.checking import SamplerLaw
 
 
 class ContourLaw(SamplerLaw):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness import SamplerLaw
+from plugins.checking import SamplerLaw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

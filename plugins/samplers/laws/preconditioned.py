@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from harness import SamplerLaw
+from plugins.checking import SamplerLaw
 
 MEAN_SIZE = math.sqrt(2 / math.pi)
 """E |x| of a standard normal; E |x|^3 is twice that."""

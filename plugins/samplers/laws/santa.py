@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from harness import SamplerLaw
+from plugins.checking import SamplerLaw
 
 
 class SantaLaw(SamplerLaw):
@@ -47,7 +47,7 @@ def one_step(sampler: Any) -> None:
 
     import torch
 
-    from harness.engine import ScriptedNoise
+    from harness import linear
 
     theta, u, alpha, V, xi, h, T, g = 0.7, 0.05, 0.2, 0.4, -0.6, 0.01, 1.5, 1.1
 
@@ -59,7 +59,7 @@ def one_step(sampler: Any) -> None:
     state = {"u": number(u), "alpha": number(alpha), "V": number(V), "t": torch.tensor([[2]])}
     moved, new = sampler.step(
         number(theta), state, Slope(), torch.tensor(h, dtype=torch.float64), torch.tensor(T, dtype=torch.float64),
-        ScriptedNoise([number(xi)]),
+        linear.ScriptedNoise([number(xi)]),
     )  # fmt: skip
     cooled = 3.0**-sampler.anneal
     V = sampler.decay * V + (1 - sampler.decay) * g * g

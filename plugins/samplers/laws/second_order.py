@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness import SamplerLaw
+from plugins.checking import SamplerLaw
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,7 +28,7 @@ class SGFSLaw(SamplerLaw):
         import numpy as np
         import torch
 
-        from harness.engine import ScriptedNoise
+        from harness import linear
 
         rng = np.random.default_rng(0)
         scores, g, xi, theta = (rng.standard_normal(size) for size in ((5, 2), 2, 2, 2))
@@ -44,7 +44,7 @@ class SGFSLaw(SamplerLaw):
                 return torch.from_numpy(g)[None]
 
         state = {"I": torch.from_numpy(old)[None], "t": torch.full((1, 1, 1), 3.0, dtype=torch.float64)}
-        noise = ScriptedNoise([torch.from_numpy(xi)[None]])
+        noise = linear.ScriptedNoise([torch.from_numpy(xi)[None]])
         moved, _ = sampler.step(torch.from_numpy(theta)[None], state, Given(), _number(h), _number(T), noise)
         fisher = 0.75 * old + 0.25 * np.cov(scores.T)
         gamma, epsilon = (N + 5) / 5, 2 * h
@@ -67,7 +67,7 @@ class SQNLMCLaw(SamplerLaw):
         """Before there are pairs H = 1 / b, after them 1 / lambda; at T > 0 the noise has the variance 2 h T H."""
         import torch
 
-        from harness.engine import ScriptedNoise
+        from harness import linear
 
         curvature, h, T, M = 0.7 * sampler.b, 0.2, 1.3, sampler.memory
 
@@ -76,11 +76,11 @@ class SQNLMCLaw(SamplerLaw):
                 return curvature * x
 
         def step(theta: Tensor, state: Any, xi: float) -> Any:
-            noise = ScriptedNoise([torch.full((1, 1), xi, dtype=torch.float64)])
+            noise = linear.ScriptedNoise([torch.full((1, 1), xi, dtype=torch.float64)])
             return sampler.step(theta, state, Quadratic(), _number(h), _number(T), noise)
 
         theta = torch.ones((1, 1), dtype=torch.float64)
-        state = sampler.init(theta, Quadratic(), _number(h), _number(T), ScriptedNoise())
+        state = sampler.init(theta, Quadratic(), _number(h), _number(T), linear.ScriptedNoise())
         path = [1.0] * M
         for _ in range(4 * M):
             theta, state = step(theta, state, 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from harness import SamplerLaw
+from plugins.checking import SamplerLaw
 
 STEPS, CHAINS, DIM = 200, 64, 20
 P_VALUES = 7

@@ -46,7 +46,7 @@ def test_other_content_is_not_taken_for_facts(cache):
         assert {path: path.read_bytes() for path in kept} == kept
 
 
-@pytest.mark.parametrize("changed", ["runs/plugin_metadata.py", "contracts/schedule.py", "engine/stability.py"])
+@pytest.mark.parametrize("changed", ["runs/plugin_metadata.py", "contracts/schedule.py", "engine/linear.py"])
 def test_other_code_of_the_harness_asks_again(changed, tmp_path):
     """An installation that was updated, or edited, does not read what an earlier one noted of the same plugins."""
     shutil.copytree(Path(harness.__file__).parent, tmp_path / "harness", ignore=shutil.ignore_patterns("__pycache__"))

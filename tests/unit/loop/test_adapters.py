@@ -15,9 +15,9 @@ import torch
 from harness import PluginError
 from harness.cli.app import run
 from harness.contracts.registry import load
-from harness.engine.gaussian import GaussianTask
 from plugins.adapters.posteriors import Posteriors
 from plugins.adapters.torch_optim import TorchOptim
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import path_of, trajectory, varying
 from plugins.checking.suite import LAWS, check_samplers
 from plugins.samplers.sgld import SGLD

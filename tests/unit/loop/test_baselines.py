@@ -14,7 +14,6 @@ from harness.cli.app import run as bench
 from harness.contracts.layout import Block, Layout
 from harness.contracts.registry import registry
 from harness.contracts.schedule import Trajectory
-from harness.engine.gaussian import GaussianTask
 from harness.engine.stepping.noise import DirectNoise
 from harness.runs.plan import RunRequest, plan
 from plugins.baselines.laplace import Laplace
@@ -22,6 +21,7 @@ from plugins.baselines.last_layer_laplace import LastLayerLaplace
 from plugins.baselines.laws import LastLayerLaplaceLaw, MCDropoutLaw
 from plugins.baselines.mc_dropout import MCDropout
 from plugins.baselines.swag import SWAG
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, loop, streams, trajectory
 
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from support import run_loop
 
-from harness.engine.gaussian import GaussianTask
 from harness.engine.loop import Loop, cut
 from harness.system.errors import PluginError
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import streams, trajectory
 from plugins.samplers.sgld import SGLD
 

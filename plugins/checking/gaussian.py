@@ -10,17 +10,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from harness.contracts.layout import Block, Layout
-from harness.contracts.parameters import param
-from harness.contracts.randomness import load_states, states
-from harness.contracts.task import Cost, Metric, Observer, Outcome, Problem, Protocol, Task
+from harness import Block, Cost, Layout, Metric, Observer, Outcome, Problem, Protocol, Task, linear, param
+from harness.contracts import load_states, states
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.contracts.randomness import Streams
-    from harness.contracts.schedule import Trajectory
-    from harness.contracts.task import Batch
+    from harness import Streams, Trajectory
+
+    Batch = dict[str, Tensor]
 
 
 def axes_of(dim: int) -> Tensor:
@@ -34,8 +32,7 @@ class GaussianProblem(Problem):
     """U(theta) = c sum_i (lambda_i theta_i^2 / 2 + b_i theta_i); b ~ N(0, V I) is the minibatch, 0 on all the data.
 
     `curvature` is lambda, (D,) or one row for each chain (C, D). The batch is {"slope": b}. Without `streams` nothing
-    is drawn, and the caller supplies the batches. With orthogonal `axes` Q (D, D), lambda belongs to the columns of Q:
-    the Hessian is Q diag(lambda) Q'.
+    is drawn, and the caller supplies the batches. `axes` are those of `harness.linear.QuadraticPotential`.
     """
 
     def __init__(
@@ -72,42 +69,28 @@ class GaussianProblem(Problem):
         drawn = [torch.from_numpy(g.standard_normal(size)) for g in self.order]
         return {"slope": self.variance**0.5 * torch.stack(drawn, dim=1).to(self.curvature.dtype)}
 
+    def _quadratic(self, batch: Batch | None) -> linear.QuadraticPotential:
+        return linear.QuadraticPotential(self.curvature, None if batch is None else batch["slope"], self.axes)
+
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """Return U (C,)."""
-        terms = self._slope(theta) * theta / 2 if self.axes is not None else self.curvature * theta.square() / 2
-        if batch is not None:
-            terms = terms + batch["slope"] * theta
-        total = terms[:, 0]
-        for i in range(1, self.dim):  # a reduction may give other bits for another number of chains
-            total = total + terms[:, i]
-        return self.scale * total
+        return self.scale * self._quadratic(batch).energy(theta)
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """Return grad U = c (lambda theta + b), (C, D)."""
-        gradient = self._slope(theta)
-        return self.scale * (gradient if batch is None else gradient + batch["slope"])
-
-    def _slope(self, theta: Tensor) -> Tensor:
-        """Return the gradient of the quadratic part, without the factor c."""
-        if self.axes is None:
-            return self.curvature * theta
-        along = (theta[:, :, None] * self.axes).sum(1)
-        return ((self.curvature * along)[:, None, :] * self.axes).sum(2)
+        return self.scale * self._quadratic(batch).grad(theta)
 
     def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
         """Return U (C,) and grad U (C, D)."""
         return self.energy(theta, batch), self.gradient(theta, batch)
 
     def scores(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """Return the gradients of the terms, (C, D, D): a term is one coordinate's part of U, so the others are 0."""
+        """Return the gradients of the terms, (C, D, D), as `harness.linear.QuadraticPotential` does."""
         return self.gradient(theta, batch).diag_embed()
 
     def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """Return D = 1 / (c lambda) on the diagonal, the inverse of U's Hessian, and its divergence, 0."""
-        inverse = (1 / (self.scale * self.curvature)).expand_as(theta).diag_embed()
-        if self.axes is not None:
-            inverse = self.axes @ inverse @ self.axes.mT
-        return inverse, theta.new_zeros(theta.shape)
+        """Return the inverse of U's Hessian, and its divergence, 0."""
+        return linear.QuadraticPotential(self.scale * self.curvature, axes=self.axes).metric(theta)
 
     def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Recorder:
         """Return an observer that keeps every draw."""
@@ -129,7 +112,7 @@ class GaussianTask(Task):
 
     protocols: ClassVar[Sequence[Protocol]] = ()
     metrics: ClassVar[Sequence[Metric]] = ()
-    provides: ClassVar[frozenset[str]] = frozenset({"terms", "scores", "metric", "layout"})
+    provides: ClassVar[frozenset[str]] = linear.QuadraticPotential.provides
 
     curvatures: tuple[float, ...] = param((0.5, 1.0, 2.0), meaning="lambda, eigenvalues of the Hessian")
     scale: float = param(1.0, "(0, inf)", "c, multiplies U")

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from harness import PluginError, Registry, registry
+from harness.contracts import load
+
 if TYPE_CHECKING:
-    from harness.contracts.sampler import Sampler
+    from harness import Sampler
 
 
 class SamplerLaw:
@@ -44,3 +47,16 @@ class SamplerLaw:
     def ships(self) -> bool:
         """Whether the class defines `check`, a law of its own."""
         return type(self).check is not SamplerLaw.check
+
+
+def law_of(sampler: type) -> SamplerLaw:
+    """Return the `SamplerLaw` that is offered with a sampler's class, or else with its nearest base class."""
+    registry()
+    targets = (Registry.laws.get(f"{cls.__module__}:{cls.__qualname__}") for cls in sampler.__mro__)
+    target = next((target for target in targets if target), "")
+    if not target:
+        return SamplerLaw()
+    law = load(target)
+    if not (isinstance(law, type) and issubclass(law, SamplerLaw)):
+        raise PluginError(f"{target}, offered as the law of {sampler.__name__}, is not a plugins.checking.SamplerLaw")
+    return law()
