@@ -41,8 +41,6 @@ LOSSES = 2
 SHARED_FROM = 50_000
 """Chain steps of a group from which one more process pays off, about a tenth of a second."""
 
-Listener = Send
-
 
 class PreemptedError(BenchError):
     """A scheduler ended this command by SIGTERM, and the workers with it."""

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from harness import Bench, BenchError, RunError, UsageError
-from harness.application.progress import Progress
-from harness.results import FINAL, now
+from harness.application import Progress
+from harness.results import FINAL, Send, now
 from harness.runs import Job, parse_settings
-from harness.runs.local import LaunchSummary, Listener
+from harness.runs.local import LaunchSummary
 from harness.system import count, locks, user_path, write_json
 from plugins.clusters.agent import make_parcel
 from plugins.clusters.launcher import LOG, PARCEL, Exchange, JobState, Launcher, make
@@ -187,7 +187,7 @@ def _work(block: Job) -> int:
 def follow(
     bench: Bench,
     jobs: Sequence[Submitted],
-    listen: Listener,
+    listen: Send,
     wanted: Collection[str] | None = None,
     draws: str = "some",
     *,
@@ -238,7 +238,7 @@ def follow(
     return outcome
 
 
-def _report_others(keys: Iterable[str], bench: Bench, outcome: LaunchSummary, report: Listener, draws: str) -> int:
+def _report_others(keys: Iterable[str], bench: Bench, outcome: LaunchSummary, report: Send, draws: str) -> int:
     """Report the runs that another command finished. Returns how many there are."""
     found = 0
     for key in keys:
@@ -248,7 +248,7 @@ def _report_others(keys: Iterable[str], bench: Bench, outcome: LaunchSummary, re
     return found
 
 
-def _close(job: Submitted, why: str, outcome: LaunchSummary, report: Listener, draws: str) -> None:
+def _close(job: Submitted, why: str, outcome: LaunchSummary, report: Send, draws: str) -> None:
     """Delete the record of a job that is over. If some of its runs have no result, report why.
 
     Runs that another command took in count as ended.

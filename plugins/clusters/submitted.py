@@ -21,7 +21,7 @@ from plugins.clusters import parcel
 from plugins.clusters.launcher import LOG, Exchange, JobState, Launcher, make
 
 if TYPE_CHECKING:
-    from harness.runs.local import Listener
+    from harness.results import Send
 
 GONE = 3
 """Number of queries after which a job that the engine does not know is over if its agent sends nothing in between."""
@@ -58,7 +58,7 @@ class Submitted:
         """The launcher and the engine's name for the job, as messages show it."""
         return f"{self.record['launcher']} job {self.name}"
 
-    def listen(self, listen: Listener) -> bool:
+    def listen(self, listen: Send) -> bool:
         """Take in what the agent has sent since the last call: first attempts, then the messages about them.
 
         Returns False if an attempt has to wait, because it could not be read or a worker of this machine holds its run.
@@ -90,7 +90,7 @@ class Submitted:
             listen("progress", payload)
         return taken
 
-    def _take(self, named: tuple[str, str], content: bytes, listen: Listener) -> bool:
+    def _take(self, named: tuple[str, str], content: bytes, listen: Send) -> bool:
         try:
             counting = parcel.place(self.bench.ledger, *named, parcel.unpack(content))
             if counting.id != named[1]:

@@ -17,7 +17,6 @@ from harness.contracts import data as files
 from harness.engine.stepping import execution_mode
 from harness.reporting import table
 from harness.results import Ledger
-from harness.results.ledger.ledger import filesystem
 from harness.system.cpp import COMPILERS, identity
 from plugins.inspection import data, plugins
 
@@ -84,7 +83,7 @@ def _results(bench: Bench) -> Iterator[Answer]:
     if not place.is_dir():
         return
     yield _space(place)
-    kind = filesystem(place) or "unknown"
+    kind = Ledger(place).filesystem or "unknown"
     if Ledger(place).locks_reach():
         yield "file system", "ok", kind, ""
     else:

@@ -10,9 +10,9 @@ from typing import Any
 
 from harness import UsageError
 from harness.contracts import Offer, schema
-from harness.contracts.sampler import rescaled
 from harness.runs import plugin_metadata
 from plugins.checking.sampler_law import law_of
+from plugins.checking.samplers.scale import rescaled
 from plugins.pages.conventions import CONVENTIONS, Step, formulas, settings_text
 
 TERMS = 50_000

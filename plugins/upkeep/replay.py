@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from harness import Bench, Result, Table
-from harness.application.progress import Progress
+from harness.application import Progress
 from harness.reporting import table
 from harness.results import Status
 from plugins.upkeep import replaying as replays

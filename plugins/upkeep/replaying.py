@@ -10,8 +10,7 @@ from typing import Any
 
 from harness import DataError, DataFile, Registry, UsageError
 from harness.contracts import data
-from harness.results import Attempt, RunSpec, Send, checksum
-from harness.results import spec as specs
+from harness.results import ENGINE, KEY_VERSION, Attempt, RunSpec, Send, checksum
 from harness.runs import Job, call, task_facts, truths
 from harness.system import SEAL, read_json
 from plugins.sharing.submission import TARGET
@@ -19,7 +18,7 @@ from plugins.upkeep.bitwise import FILES, Difference, differing_arrays, differin
 from plugins.upkeep.stored_spec import code, installed, offer, recorded_spec
 
 KINDS = ("sampler", "schedule", "task")
-RERUN = "plugins.upkeep.rerun:rerun"
+RERUN = "harness.runs.rerun:rerun"
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ def replay(asked: ReplayRequest, job: Job, listen: Send) -> Replay:
 
 
 def _changes(record: Mapping[str, Any], then: RunSpec, now: RunSpec, data: str) -> list[str]:
-    versions = (("key_version", specs.KEY_VERSION), ("engine", specs.ENGINE))
+    versions = (("key_version", KEY_VERSION), ("engine", ENGINE))
     found = [f"{name} was {record[name]}, is now {value}" for name, value in versions if record[name] != value]
     for kind in KINDS:
         old, new = getattr(then, kind), getattr(now, kind)

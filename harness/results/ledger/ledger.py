@@ -152,9 +152,14 @@ class Ledger:
             finally:
                 del _HELD[place]
 
+    @property
+    def filesystem(self) -> str:
+        """The type of the file system of the folder, or "" if the kernel does not say."""
+        return filesystem(self.root)
+
     def locks_reach(self) -> bool:
         """Return whether kernel locks here exclude all other processes; on network file systems they may not."""
-        return filesystem(self.root) not in NETWORK and (not self.locks.is_dir() or excludes(self.locks))
+        return self.filesystem not in NETWORK and (not self.locks.is_dir() or excludes(self.locks))
 
     def held(self, key: str) -> bool:
         """Return whether a process holds the run now."""
