@@ -176,8 +176,8 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Write the generated pages anew: data dictionary, a page a sampler, REPRODUCTION.md, docs/field.md. The tests
-    hold them equal.
+    """Write the generated pages anew: data dictionary, a page a sampler, docs/reproduction.md, docs/field.md. The
+    tests hold them equal.
 
     Then build the documentation site in build/site, or in the folder after --; a missing link or description fails.
     """
