@@ -77,16 +77,17 @@ def statistical(session: nox.Session) -> None:
 
 @nox.session
 def crash(session: nox.Session) -> None:
-    """The fault campaign's long form, an hour or two; its figures go to RELIABILITY.md. `-- --rounds N` for fewer."""
+    """The fault campaign's long form, an hour or two; its figures go to docs/reliability. `-- --rounds N` for fewer."""
     session.install(".")
-    words = ["--write", "RELIABILITY.md", "--out", f"{session.create_tmp()}/crash.json", *session.posargs]
+    words = ["--write", "docs/reliability/faults.md", "--out", f"{session.create_tmp()}/crash.json", *session.posargs]
     session.run("python", "-m", "crash.campaign", *words, env=ONE_THREAD | {"PYTHONPATH": "tests"})
 
 
 @nox.session
 def clusters(session: nox.Session) -> None:
-    """Faults on a Slurm and a Ray that are started here, four rounds on each; `-- --rounds 50 --write RELIABILITY.md`
-    is the long form. A cluster that cannot be started is skipped with the reason: Slurm needs root and its packages.
+    """Faults on a Slurm and a Ray that are started here, four rounds on each; `-- --rounds 50 --write
+    docs/reliability/clusters.md` is the long form. A cluster that cannot be started is skipped with the reason: Slurm
+    needs root and its packages.
     """
     try:
         session.install(".[slurm,ray]")
@@ -175,8 +176,8 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Write the generated pages anew: data dictionary, a page a sampler, REPRODUCTION.md, docs/field.md. The tests
-    hold them equal.
+    """Write the generated pages anew: data dictionary, a page a sampler, docs/reproduction.md, docs/field.md. The
+    tests hold them equal.
 
     Then build the documentation site in build/site, or in the folder after --; a missing link or description fails.
     """
@@ -203,8 +204,8 @@ def gallery(session: nox.Session) -> None:
 
 @nox.session
 def benchmarks(session: nox.Session) -> None:
-    """Speed beside peers, into BENCHMARKS.md; quiet machine, 40 minutes. With `-- --quick`, a short trial of it; with
-    `-- --samplers`, the update of every sampler alone, eight minutes; with `-- --networks`, a step of ResNet-18, five.
+    """Speed beside peers, into docs/benchmarks.md; quiet machine, 40 minutes. With `-- --quick`, a short trial of it;
+    with `-- --samplers`, the update of every sampler alone, eight minutes; with `-- --networks`, a step of ResNet-18.
     """
     session.install(".", *PEERS)
     session.run("python", "tests/benchmarks/run.py", *session.posargs)

@@ -102,11 +102,13 @@ def bench_launchers() -> list[Info]:
 def bench_facts() -> list[Info]:
     """Functions that others call: `name` says for what, and `target` is the function.
 
-    sampler   called with its offer and its class; returns entries for `bench show` and the sampler's page
-    run       called with its row of the view run_status and the registry; returns entries for `bench show`
-    suite     called with the path of its file; returns entries for `bench ls suites`; `UsageError` for a bad file
-    launcher  called with the `Bench` of a command with --launcher; returns its `application.launcher.Launcher`
-    jobs      called with a `Bench`; returns a row of `bench status` for each job of its folder, and error messages
+    sampler    called with its offer and its class; returns entries for `bench show` and the sampler's page
+    run        called with its row of the view run_status and the registry; returns entries for `bench show`
+    suite      called with the path of its file; returns entries for `bench ls suites`; `UsageError` for a bad file
+    launcher   called with the `Bench` of a command with --launcher; returns its `application.launcher.Launcher`
+    jobs       called with a `Bench`; returns a row of `bench status` for each job of its folder, and error messages
+    reference  called without arguments; returns lists of BibTeX entries by what they are the source of, such as
+               "sampler sgld", for `bench cite`
     """
     raise NotImplementedError
 

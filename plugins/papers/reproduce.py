@@ -188,5 +188,5 @@ def _export(bench: Bench, store: Store, folder: Path) -> list[str]:
         left_out = len(merged.run_keys() - keys)
         merged.write(keys, folder)
     before = f"note: left out {count(left_out, 'run')} that no cell or claim uses any more"
-    done = f"{count(len(keys), 'run')} in {folder}; `nox -s docs` writes REPRODUCTION.md from them"
+    done = f"{count(len(keys), 'run')} in {folder}; `nox -s docs` writes docs/reproduction.md from them"
     return [before, done] if left_out else [done]

@@ -1,4 +1,4 @@
-"""The results behind REPRODUCTION.md, as Parquet from `bench reproduce --export`, and the page made from them."""
+"""The results behind docs/reproduction.md, as Parquet from `bench reproduce --export`, and the pages made from them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from textwrap import fill
 
-from harness import Published, Request, render
+from harness import Published, Request, Result, Table, render
 from reports.reproduction.ledger import HELD, NOT_RUN, REVERSED, reproduction
 from reports.reproduction.report import CELL_VERDICTS, FINDINGS, ReproductionLedger, kind
 from reports.reproduction.reported import UNREPRODUCIBLE
@@ -15,20 +15,23 @@ FOLDER = Path(__file__).parent
 BEGIN, END = "<!-- counts: python -m reports.published -->", "<!-- end of counts -->"
 HEAD = """# Reproduction
 
-This page compares every number that the two papers behind this tool print with the runs in
-[reports/published](reports/published), and then lists the claims. `csgmcmc` is Zhang et al., "Cyclical
+These pages compare every number that the two papers behind this tool print with the runs in
+[reports/published](../reports/published), and then list the claims. `csgmcmc` is Zhang et al., "Cyclical
 Stochastic Gradient MCMC for Bayesian Deep Learning"; `adaptive-drift` is Kim, Song and Liang, "Stochastic gradient
 Langevin dynamics with adaptive drifts". Two more papers are included as far as a CPU can run them: `bde` is the UCI
 table of the paper of scikit-learn-contrib/bde; `smile` is the analytic suite in the code of Sommer et al., "Can
 Microcanonical Langevin Dynamics Leverage Mini-Batch Gradient Noise?", whose text was not read: its claims are
 hypotheses of ours. The printed values and claims, with our corrections and the reasons for them, are in
-[plugins/papers](plugins/papers); [RULES.md](RULES.md) has the rules for verdicts.
+[plugins/papers](../plugins/papers); [RULES.md](../RULES.md) has the rules for verdicts.
 
-    bench reproduce csgmcmc --table 4              # run what a table needs, print its part of this page
+    bench reproduce csgmcmc --table 4              # run what a table needs, print its part of these pages
     bench reproduce --export reports/published     # add the results to the published ones
-    nox -s docs                                    # write this page from the published results
+    nox -s docs                                    # write these pages from the published results
+
+Every cell and claim: {links}.
 
 """
+OTHERS = "other-runs"
 
 
 def counts(folder: Path, papers: list[Path]) -> str:
@@ -79,7 +82,16 @@ def with_counts(readme: str, told: str) -> str:
     return f"{head}{begin}\n{told}\n{end}{tail}" if begin and end else readme
 
 
-def page(folder: Path, papers: list[Path]) -> str:
-    """Return the ledger of the published results, as Markdown."""
-    result = ReproductionLedger().build(Published(folder, papers), Request())
-    return HEAD + render(result, "markdown")
+def pages(folder: Path, papers: list[Path]) -> dict[str, str]:
+    """Return the ledger of the published results as Markdown, by path: a summary, and the pages beside it."""
+    summary, *tables = ReproductionLedger().build(Published(folder, papers), Request()).tables
+    parts: dict[str, list[Table | str]] = {}
+    for table in tables:
+        paper, comma, _ = table.title.partition(", ")
+        parts.setdefault(paper if comma else OTHERS, []).append(table)
+    links = ", ".join(f"[{name}](reproduction/{name}.md)" for name in parts)
+    files = {"docs/reproduction.md": HEAD.format(links=links) + render(Result([summary]), "markdown")}
+    for name, part in parts.items():
+        head = f"# Reproduction: {name}\n\nThe rules are on [the page of the summary](../reproduction.md).\n\n"
+        files[f"docs/reproduction/{name}.md"] = head + render(Result(part), "markdown")
+    return files

@@ -1,4 +1,4 @@
-"""The figure of BENCHMARKS.md, SVG and PNG: throughput by number of chains."""
+"""The figure of docs/benchmarks.md, SVG and PNG: throughput by number of chains."""
 
 from __future__ import annotations
 

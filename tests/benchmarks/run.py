@@ -1,4 +1,4 @@
-"""Measure everything and write BENCHMARKS.md: `nox -s benchmarks`, or `-- --quick` for a pass that tries all of it;
+"""Measure everything and write docs/benchmarks.md: `nox -s benchmarks`, or `-- --quick` for a trial of all of it;
 `-- --samplers` measures the update of every sampler, and nothing else, `-- --networks` a training step of a network;
 `-- --again memory commands` those parts anew.
 
@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument(
         "--again", nargs="+", choices=("memory", "commands"), help="only these parts of the last record"
     )
-    parser.add_argument("--out", type=Path, default=HERE.parents[1], help="where BENCHMARKS.md and docs/ are")
+    parser.add_argument("--out", type=Path, default=HERE.parents[1], help="where docs/ is")
     asked = parser.parse_args()
     began = time.time()
     rounds, seconds = (2, 0.1) if asked.quick else (5, 0.25)
@@ -181,7 +181,7 @@ def main() -> None:
     record |= {"commands": commands.measure(quick=asked.quick), "commands_machine": page.machine()}
     record["minutes"] = (time.time() - began) / 60
     page.write(record, asked.out)
-    say(f"wrote {asked.out / 'BENCHMARKS.md'} after {record['minutes']:.1f} minutes")
+    say(f"wrote {asked.out / page.FOLDER}.md after {record['minutes']:.1f} minutes")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The tables of BENCHMARKS.md."""
+"""The tables of docs/benchmarks.md and of the page beside it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OVERHEAD_GOAL = 1.05
 NEGLIGIBLE = 0.3
 BY_ARITHMETIC = (
     "with many chains both spend their time on arithmetic and not on calls of torch; the limit of this machine (at the "
-    "end of this page) is {:.1f} times the speed of posteriors."
+    "end of the tables) is {:.1f} times the speed of posteriors."
 )
 BY_METRICS = (
     "every draw counts in the metrics; half of that time is spent on finding its place among 40 quantiles in each of "

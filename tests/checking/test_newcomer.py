@@ -62,7 +62,7 @@ def test_the_pages_have_the_commands_that_these_tests_look_for():
 
 
 def test_relative_links_lead_to_files_and_readme_is_short():
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
     for page in pages:
         for link in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
             assert "://" in link or (page.parent / link).exists(), (page.name, link)

@@ -1,6 +1,6 @@
 """Faults of clusters, round after round: a command whose runs are on one is disturbed, given again, and judged.
 
-    PYTHONPATH=tests python -m clusters.campaign slurm ray --rounds 50 --out clusters.json --write RELIABILITY.md
+    PYTHONPATH=tests python -m clusters.campaign slurm ray --rounds 50 --write docs/reliability/clusters.md
 
 or `nox -s clusters`. Rounds that stand in --out are not played again. Exits with 1 where anything did not hold.
 A cluster that cannot be started here is skipped.
@@ -34,7 +34,6 @@ COMMANDS = (
     Command(("sghmc", "sgld"), "mixture5", (0, 1), 2, ("--budget", "steps=24000", *PLAIN, "run.thin=20")),
     Command(("msgld", "sgld"), "mixture25", (3, 4), 2, ("--budget", "steps=16000", *PLAIN, "run.thin=8")),
 )
-MARKS = ("<!-- clusters: begin -->", "<!-- clusters: end -->")
 SETTLE_SECONDS = 40.0
 MEMORY = Path("/dev/shm")  # noqa: S108
 
@@ -194,7 +193,7 @@ def run(asked):
             continue
         _rounds(name, asked, report)
     if asked.write and report["rounds"]:
-        write(asked.write, report, MARKS)
+        write(asked.write, report)
     wrong = sum(not record["right"] for record in report["rounds"])
     sys.stderr.write(f"{len(report['rounds'])} rounds, {wrong} with complaints\n")
     return int(wrong > 0)

@@ -1,6 +1,6 @@
 """The fault campaign: round after round, a command is disturbed, given once more, and everything is looked at.
 
-    PYTHONPATH=tests python -m crash.campaign --rounds 300 --seed 0 --out crash.json --write RELIABILITY.md
+    PYTHONPATH=tests python -m crash.campaign --rounds 300 --seed 0 --out crash.json --write docs/reliability/faults.md
 
 or `nox -s crash`. Exits with 1 where anything did not hold; the folder of such a round is kept.
 """

@@ -1,4 +1,4 @@
-"""The figures of a campaign, as the generated part of RELIABILITY.md."""
+"""The figures of a campaign, as the generated part of a page in docs/reliability."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ def machine():
     return {"cpu": here["cpu"], "cores": here["cores"], "system": here["platform"], "versions": versions}
 
 
-def write(path, report, marks=(BEGIN, END)):
-    """Replace what stands between the two marks of a Markdown file."""
-    begin, end = marks
-    before, _, rest = path.read_text(encoding="utf-8").partition(begin)
-    _, _, after = rest.partition(end)
+def write(path, report):
+    """Replace what stands between the two marks of a Markdown file. `ValueError` without the marks."""
+    before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"{path} lacks {END if begin else BEGIN}")
     path.write_text(f"{before}{begin}\n{markdown(report)}{end}{after}", encoding="utf-8")
 
 

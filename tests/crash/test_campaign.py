@@ -9,6 +9,7 @@ import random
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from crash import damage, hostile, syscalls, verbs
@@ -193,3 +194,18 @@ def test_figures_replace_figures(tmp_path):
     assert "old" not in text
     assert "| runs without a result | 1 |" in text
     assert "| Ctrl-C | 1 | 2 | 4 | 1 | 1 | 1 |" in text
+
+
+@pytest.mark.parametrize(("text", "lacking"), [("", BEGIN), (END, BEGIN), (BEGIN, END), (END + BEGIN, END)])
+def test_a_page_without_the_marks_is_left_as_it_is(tmp_path, text, lacking):
+    path = tmp_path / "page.md"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=f"lacks {lacking}"):
+        write(path, {})
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("name", ["faults", "verbs", "clusters"])
+def test_a_page_of_each_campaign_has_the_marks(name):
+    text = (Path(__file__).parents[2] / "docs" / "reliability" / f"{name}.md").read_text(encoding="utf-8")
+    assert (text.count(BEGIN), text.count(END)) == (1, 1)

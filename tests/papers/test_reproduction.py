@@ -1,4 +1,4 @@
-"""The reproduction ledger: verdicts and reasons on made-up results, what is published, and the page made of it."""
+"""The reproduction ledger: verdicts and reasons on made-up results, what is published, and the pages made of it."""
 
 import itertools
 import json
@@ -19,7 +19,7 @@ from harness.results.store.published import MANIFEST, Published
 from harness.system.errors import DataError, UsageError
 from harness.system.files import read_set
 from plugins.papers import bench_papers
-from reports.published import FOLDER, counts, page, with_counts
+from reports.published import FOLDER, counts, pages, with_counts
 from reports.reproduction.ledger import label, reproduction
 from reports.reproduction.report import ReproductionLedger
 from reports.reproduction.reported import load_cells
@@ -302,7 +302,7 @@ def test_results_of_several_folders_are_merged_and_the_same_again_changes_nothin
     assert export(tmp_path / "a", tmp_path / "out") == both
     write_table_4(tmp_path / "whole", seeds=range(3))
     export(tmp_path / "whole", tmp_path / "alone")
-    assert page(tmp_path / "alone", bench_papers()) == page(tmp_path / "out", bench_papers())
+    assert pages(tmp_path / "alone", bench_papers()) == pages(tmp_path / "out", bench_papers())
 
 
 def test_of_two_versions_of_a_row_the_one_with_more_seeds_is_kept(tmp_path):
@@ -375,10 +375,13 @@ def test_nothing_published_is_no_set_of_no_runs(tmp_path, capsys):
     assert not list((tmp_path / "out").iterdir())
 
 
-def test_the_page_in_the_repository_is_made_from_the_published_files():
-    written = (ROOT / "REPRODUCTION.md").read_text(encoding="utf-8")
-    assert written == page(FOLDER, bench_papers())
-    assert "### Declared sweeps" in written
+def test_the_pages_in_the_repository_are_made_from_the_published_files():
+    docs = ROOT / "docs"
+    paths = [docs / "reproduction.md", *docs.glob("reproduction/*.md")]
+    written = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths}
+    assert written == pages(FOLDER, bench_papers())
+    assert "### Declared sweeps" in written["docs/reproduction/other-runs.md"]
+    assert len(written["docs/reproduction.md"].splitlines()) < 70
 
 
 def test_the_counts_in_the_readme_are_those_of_the_published_files():
