@@ -172,9 +172,10 @@ def chosen_devices(app: Application, text: str) -> tuple[str, list[str]]:
     With --launcher, the launcher's devices are returned.
     """
     if launcher := launcher_of(app):
-        if text not in ("cpu", launcher.device):
+        kind = launcher.devices[0].partition(":")[0]
+        if text not in ("cpu", kind):
             raise UsageError(f"--devices {text!r}: the launcher chooses the devices; --set launcher.gpus=N")
-        return launcher.device, list(launcher.devices)
+        return kind, list(launcher.devices)
     found = [word.strip() for word in text.split(",") if word.strip()]
     for word in found:
         if not re.fullmatch("cpu|cuda(:[0-9]{0,4})?", word):

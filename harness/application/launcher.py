@@ -21,12 +21,8 @@ class Launcher(Protocol):
     """The launcher of a command, with its settings."""
 
     @property
-    def device(self) -> str:
-        """The kind of device on which runs are executed, which is part of their keys: "cpu" or "cuda"."""
-
-    @property
     def devices(self) -> Sequence[str]:
-        """The devices on which runs are executed side by side."""
+        """The devices, all of one kind, on which runs are executed side by side: cpu, or cuda:0, cuda:1, ..."""
 
     def launch(self, jobs: Sequence[Job], progress: Progress) -> LaunchSummary:
         """Execute blocks of runs. Returns how they ended, or `detached` if the command does not wait for that.

@@ -36,7 +36,10 @@ def bench_verbs() -> list[Info]:
 @hook
 def bench_facts() -> list[Info]:
     """Return the function that makes a command's launcher, and the one that lists the jobs of a results folder."""
-    return [Info("launcher", "plugins.clusters.launching:launching"), Info("jobs", "plugins.clusters.submitted:states")]
+    return [
+        Info("launcher", "plugins.clusters.launching:of_command"),
+        Info("jobs", "plugins.clusters.submitted:states"),
+    ]
 
 
 def __getattr__(name: str) -> Any:

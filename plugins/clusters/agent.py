@@ -32,7 +32,7 @@ from harness.runs import Job, local
 from harness.system import locks, write_whole
 from harness.system.arithmetic import variables
 from plugins.clusters import parcel
-from plugins.clusters.launcher import LOG, PARCEL, STOP, Exchange
+from plugins.clusters.launcher import LOG, PARCEL, STOP, Exchange, Launcher
 
 EVERY_SECONDS = 2.0
 """Time between two checks of the exchange. The agent sends its log after each."""
@@ -51,11 +51,10 @@ def versions() -> dict[str, str]:
     return {**here, SOURCE: (provenance.digest(HARNESS) or "")[:12]}
 
 
-def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) -> bytes:
+def make_parcel(jobs: list[Job], launcher: Launcher, ledger: Ledger) -> bytes:
     """Return the parcel of an agent.
 
-    It has the runs, their unfinished attempts, stored truths and files of the user, plugin files, and the launcher's
-    settings and devices.
+    It has the runs, their unfinished attempts, stored truths, files of the user, plugin files, and the devices.
     """
     from harness.runs import truths
 
@@ -68,7 +67,7 @@ def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) ->
                 "specs": [spec.to_json() for spec in job.specs],
                 "data": [asdict(file) for file in job.data],
                 "distributions": list(job.distributions),
-                **{name: getattr(job, name) for name in ("timeout", "retry", "draws")},
+                "options": {"timeout": job.timeout, "retry": job.retry, "draws": job.draws},
             }
         )
         for spec in job.specs:
@@ -85,8 +84,10 @@ def make_parcel(jobs: list[Job], launcher: Mapping[str, Any], ledger: Ledger) ->
             files[f"{user_files.FOLDER}/{one.partition(':')[2]}"] = copy.read_bytes()
     for path in jobs[0].plugins:
         files[f"plugins/{Path(path).name}"] = Path(path).read_bytes()
-    record = {"versions": versions(), "launcher": dict(launcher), "jobs": records, "last": last}
-    record["variables"] = {name: value for name, value in variables().items() if name != "LD_PRELOAD"}  # a file there
+    record = {
+        "versions": versions(), "jobs": records, "last": last, "devices": launcher.devices, "workers": launcher.workers,
+        "variables": {name: value for name, value in variables().items() if name != "LD_PRELOAD"},  # a file there
+    }  # fmt: skip
     return parcel.pack({"job.json": json.dumps(record).encode(), **files})
 
 
@@ -96,24 +97,24 @@ def run_agent(exchange: Exchange, name: str = "") -> bool:
     `name` is the engine's name for the job. Errors are sent as messages. If the exchange has no parcel any more, the
     job was cancelled or is over: the agent then ends and sends nothing.
     """
-    letters = Letters(exchange, name)
+    messages = Messages(exchange, name)
     before = signal.signal(signal.SIGTERM, _preempt)
     try:
-        with scratch_folder() as scratch, letters:
+        with scratch_folder() as scratch, messages:
             try:
-                letters.ledger = Ledger(scratch / "results")
-                jobs, places = _open(exchange, letters.ledger, scratch, name)
-                local.launch(jobs, places, letters.hear)
+                messages.ledger = Ledger(scratch / "results")
+                jobs, places = _open(exchange, messages.ledger, scratch, name)
+                local.launch(jobs, places, messages.hear)
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)  # only sending the rest and cleaning up are left
             except local.PreemptedError:
-                letters.stopped = True
+                messages.stopped = True
     except BaseException as error:
-        letters.fail(error)
+        messages.fail(error)
         if not isinstance(error, Exception):
             raise
     finally:
         signal.signal(signal.SIGTERM, before)
-    return not letters.stopped
+    return not messages.stopped
 
 
 def _preempt(*_: object) -> None:
@@ -170,8 +171,6 @@ def _open(exchange: Exchange, ledger: Ledger, scratch: Path, name: str) -> tuple
             (base / path).parent.mkdir(parents=True, exist_ok=True)
             write_whole(base / path, content)
     plugins = tuple(str(scratch / path) for path in files if path.startswith("plugins/"))
-    settings = record["launcher"]
-    places = local.slots(settings["devices"], settings["workers"])
     jobs = [
         Job(
             specs=[from_record(spec) for spec in one["specs"]],
@@ -181,14 +180,12 @@ def _open(exchange: Exchange, ledger: Ledger, scratch: Path, name: str) -> tuple
             plugins=plugins,
             distributions=tuple(one["distributions"]),
             data=[DataFile(**{**file, "urls": tuple(file["urls"])}) for file in one["data"]],
-            timeout=one["timeout"],
-            retry=one["retry"],
-            draws=one["draws"],
             name=name,
+            **one["options"],
         )
         for one in record["jobs"]
     ]
-    return jobs, places
+    return jobs, local.slots(record["devices"], record["workers"])
 
 
 def _check_versions(planned: Mapping[str, str]) -> None:
@@ -204,7 +201,7 @@ def _check_versions(planned: Mapping[str, str]) -> None:
         )
 
 
-class Letters:
+class Messages:
     """The messages of an agent: a thread sends a log of messages and progress, and the attempts that changed."""
 
     def __init__(self, exchange: Exchange, name: str) -> None:
@@ -217,7 +214,7 @@ class Letters:
         self._changed: set[str] = set()
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._post, daemon=True)
+        self._thread = threading.Thread(target=self._send_regularly, daemon=True)
 
     def __enter__(self) -> None:
         self._thread.start()
@@ -249,7 +246,7 @@ class Letters:
         self.hear("failed", {"message": message, "exit_code": code, "held": False, "traceback": traceback.format_exc()})
         self._end()
 
-    def _post(self) -> None:
+    def _send_regularly(self) -> None:
         while not self._over.wait(EVERY_SECONDS):
             with contextlib.suppress(OSError):  # try again the next time
                 names = self.exchange.names()

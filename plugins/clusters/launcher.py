@@ -93,11 +93,6 @@ class Launcher(Configurable, ABC):
     gpus: int = param(0, "[0, 64]", "GPUs of a job; runs are made on them, if there are any")
 
     @property
-    def device(self) -> str:
-        """The kind of device on which runs are executed: "cpu" or "cuda"."""
-        return "cuda" if self.gpus else "cpu"
-
-    @property
     def devices(self) -> list[str]:
         """The devices of a job."""
         return [f"cuda:{i}" for i in range(self.gpus)] or ["cpu"]

@@ -33,17 +33,12 @@ MOST_NAMES = 10
 
 
 @dataclass(frozen=True)
-class Launching:
+class CommandLauncher:
     """The launcher of a command, by its name and with its settings; see `harness.application.launcher.Launcher`."""
 
     bench: Bench
     name: str
     launcher: Launcher
-
-    @property
-    def device(self) -> str:
-        """The kind of device on which runs are executed: "cpu" or "cuda"."""
-        return self.launcher.device
 
     @property
     def devices(self) -> list[str]:
@@ -73,7 +68,7 @@ class Launching:
             raise
 
 
-def launching(bench: Bench) -> Launching:
+def of_command(bench: Bench) -> CommandLauncher:
     """Return the launcher that a command asks for by --launcher and --set launcher.NAME=VALUE."""
     how = bench.launching
     if how is None:
@@ -83,7 +78,7 @@ def launching(bench: Bench) -> Launching:
     if name.endswith(".toml"):
         name, settings = _profile(user_path(name))
     given = parse_settings(how.settings, "--set launcher")
-    return Launching(bench, name, make(bench, name, {**settings, **given}))
+    return CommandLauncher(bench, name, make(bench, name, {**settings, **given}))
 
 
 def _profile(path: Path) -> tuple[str, dict[str, Any]]:
@@ -110,15 +105,15 @@ def _submit(bench: Bench, name: str, launcher: Launcher, jobs: Sequence[Job]) ->
     before = [job for job in submitted(bench) if wanted & set(job.keys)]
     busy = {key for job in before for key in job.keys}
     left = [rest for job in jobs if (rest := _without(job, busy, bench)).specs]
-    settings = dict(vars(launcher))
+    about = {"launcher": name, "settings": dict(vars(launcher))}
     records = {}
     try:
         for part in share_out(left, launcher.jobs):
             folder = bench.results / FOLDER / secrets.token_hex(8)
             keys = [spec.key for job in part for spec in job.specs]
-            records[folder] = {"launcher": name, "settings": settings, "name": "", "keys": keys, "since": now()}
+            records[folder] = {**about, "name": "", "keys": keys, "since": now()}
             write_json(record_of(folder), records[folder])
-            parcel = make_parcel(part, {**settings, "devices": launcher.devices}, bench.ledger)
+            parcel = make_parcel(part, launcher, bench.ledger)
             _hand_over(launcher.exchange(folder), parcel)
     except BaseException:
         for folder in records:

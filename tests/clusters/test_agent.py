@@ -22,11 +22,12 @@ from harness.results.records import AttemptResult
 from harness.runs.job import Job
 from plugins.clusters import FolderExchange, agent, parcel
 from plugins.clusters.launcher import LOG, PARCEL
+from plugins.clusters.local import Local
 from plugins.upkeep import garbage
 
 
 def parcel_of(ledger):
-    return agent.make_parcel([Job([spec(0)], ledger.root, "cpu", "cpu-0")], {"devices": ["cpu"], "workers": 1}, ledger)
+    return agent.make_parcel([Job([spec(0)], ledger.root, "cpu", "cpu-0")], Local(), ledger)
 
 
 def test_an_attempt_arrives_whole_once_or_not_at_all(ledger, tmp_path):
@@ -186,16 +187,16 @@ def test_what_an_agent_says_arrives_when_the_exchange_is_back(tmp_path, ledger, 
             super().put(name, content)
 
     away = threading.Event()
-    letters = agent.Letters(Away(tmp_path / "x"), "5")
-    letters.exchange.put(PARCEL, b"")
+    messages = agent.Messages(Away(tmp_path / "x"), "5")
+    messages.exchange.put(PARCEL, b"")
     away.set()
-    letters.ledger = ledger
+    messages.ledger = ledger
     attempt = concluded(ledger)
     threading.Timer(0.5, away.clear).start()
-    with letters:
-        letters.hear("finished", {"key": spec(0).key, "status": "done"})
-    assert sorted(letters.exchange.names()) == [parcel.attempt_name(spec(0).key, attempt), PARCEL, LOG]
-    assert json.loads(letters.exchange.get(LOG))["ended"]
+    with messages:
+        messages.hear("finished", {"key": spec(0).key, "status": "done"})
+    assert sorted(messages.exchange.names()) == [parcel.attempt_name(spec(0).key, attempt), PARCEL, LOG]
+    assert json.loads(messages.exchange.get(LOG))["ended"]
 
 
 @pytest.mark.parametrize("when", ["before its runs", "after them"])
@@ -206,7 +207,7 @@ def test_an_agent_that_is_told_to_end_at_any_time_leaves_nothing_behind(ledger, 
     exchange = FolderExchange(tmp_path / "x")
     exchange.put(PARCEL, parcel_of(ledger))
     before = signal.getsignal(signal.SIGTERM)
-    end, opened, told = agent.Letters._end, agent._open, []
+    end, opened, told = agent.Messages._end, agent._open, []
 
     def terminate(do):
         def at_once(*words):
@@ -219,7 +220,7 @@ def test_an_agent_that_is_told_to_end_at_any_time_leaves_nothing_behind(ledger, 
     if when == "before its runs":
         monkeypatch.setattr(agent, "_open", terminate(opened))
     else:
-        monkeypatch.setattr(agent.Letters, "_end", terminate(end))
+        monkeypatch.setattr(agent.Messages, "_end", terminate(end))
     monkeypatch.setattr(agent.local, "launch", lambda *_: None)
     assert agent.run_agent(exchange, "5") == (when == "after them")
     assert told

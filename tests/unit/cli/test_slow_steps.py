@@ -80,7 +80,7 @@ def test_plain_runs_that_somebody_asked_for_do_not_stand_in_for_compiled_ones(tm
         submitted.extend(spec.execution.compile for block in blocks for spec in block.specs)
         return LaunchSummary(detached=True)
 
-    monkeypatch.setattr("plugins.clusters.launching.Launching.launch", launch)
+    monkeypatch.setattr("plugins.clusters.launching.CommandLauncher.launch", launch)
     words = [*RUN[:-2], "--budget", "steps=6000"]
     assert app.run(["--results", str(tmp_path), *words, "--set", "run.compile=plain"]) == 0
     app.run(["--results", str(tmp_path), "--launcher", "local", *words])
