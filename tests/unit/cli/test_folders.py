@@ -1,7 +1,5 @@
 """Folders that users name: with a leading ~, with characters that libraries read as something else, without runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

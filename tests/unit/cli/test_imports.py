@@ -1,7 +1,5 @@
 """What commands import: listing, planning and what is finished must not wait for torch, reading not for it either."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Standard streams that are closed or full, or whose reader has ended: the work is done, and a lost result is said."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Every verb under the variables that notebooks, editors, schedulers and CI set, and under nonsense values."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The verbs: each is there, has its line of help, and costs nothing until it is used."""
 
-from __future__ import annotations
-
 import typing
 
 from harness.cli.app import VERBS, run
