@@ -1,7 +1,5 @@
 """Compiled blocks: what the plain ones do, but for rounding."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import pytest

@@ -1,7 +1,5 @@
 """run.compile=network: the network's forward and backward pass compiled within the step."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from generated import SMALL, Generated

@@ -1,7 +1,5 @@
 """Short runs whose numbers must not change, and the hashes of code that keys are made of (tests/golden.py)."""
 
-from __future__ import annotations
-
 import golden
 import pytest
 import rounding

@@ -1,7 +1,5 @@
 """The same loop on a CUDA device: right law, a run's numbers free of its neighbours, checkpoints that go on."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from generated import SMALL, Generated

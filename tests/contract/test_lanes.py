@@ -1,7 +1,5 @@
 """Steps in C++: every operation of `operations` gives what torch gives, at ordinary and at odd numbers."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Metrics and curves of fixed draws: numbers that change without a version fail here (tests/metrics.py)."""
 
-from __future__ import annotations
-
 import json
 
 import metrics

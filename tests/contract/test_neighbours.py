@@ -1,16 +1,13 @@
 """A chain's path is the same, bit for bit, whatever other chains advance beside it."""
 
-from __future__ import annotations
-
-import numpy as np
 import pytest
 import torch
 from support import SAMPLERS
 
 from harness.contracts.randomness import Streams
-from harness.contracts.schedule import Trajectory
 from harness.engine.loop import Loop
 from harness.engine.stepping.execution_mode import lack
+from plugins.schedules.constant import Constant
 from tasks.regression.blr import Australian, German, Heart
 from tasks.synthetic.mixture5 import Mixture5
 from tasks.synthetic.mixture25 import Mixture25
@@ -28,15 +25,7 @@ SIZES = (1, 2, 5, 40)
 
 def path(task, sampler, chains, h, steps, mode):
     """Positions and states of all chains at the end, and the kept draws (n, C, D)."""
-    everywhere = np.ones(steps, dtype=bool)
-    trajectory = Trajectory(
-        step_size=np.full(steps, h),
-        temperature=np.ones(steps),
-        keep=everywhere,
-        evaluate=everywhere,
-        cycle=np.zeros(steps, dtype=np.int64),
-        burn_in=~everywhere,
-    ).with_burn_in(steps // 4)
+    trajectory = Constant(step_size=h).trajectory(steps, 1).with_burn_in(steps // 4)
     loop = Loop(task, sampler, trajectory, [Streams(0, chain) for chain in range(chains)], chains, mode=mode)
     seen = []
     loop.runs[0].observer.observe = lambda draws, _weights, _steps: seen.append(draws)

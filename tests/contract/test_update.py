@@ -1,7 +1,5 @@
 """Compiled updates of many parameters: what plain steps do, but for rounding, with theta and state written in place."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

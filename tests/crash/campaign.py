@@ -5,8 +5,6 @@
 or `nox -s crash`. Exits with 1 where anything did not hold; the folder of such a round is kept.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

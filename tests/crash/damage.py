@@ -1,7 +1,5 @@
 """Faults that strike files: cut short, or with one bit changed, of a run that is not finished or of one that is."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import subprocess

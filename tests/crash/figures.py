@@ -1,7 +1,5 @@
 """The figures of a campaign, as the generated part of a page in docs/reliability."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import statistics
 from collections import Counter

@@ -1,7 +1,5 @@
 """Results folders as a stranger may leave them: links and other folders below runs/, no database under its name."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

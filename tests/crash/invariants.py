@@ -1,7 +1,5 @@
 """What must hold after every round: nothing lost, doubled, altered, orphaned, held or left behind; the store right."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

@@ -1,7 +1,5 @@
 """Faults that strike processes: kill -9, SIGTERM, Ctrl-C, of the launcher, a worker, the fork server, all of them."""
 
-from __future__ import annotations
-
 import signal
 import time
 

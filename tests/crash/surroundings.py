@@ -1,7 +1,5 @@
 """Faults around a command: a full disk, others at the same work, a reader of the database, a clock that jumps."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import resource

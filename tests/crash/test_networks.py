@@ -1,7 +1,5 @@
 """Runs of networks are as hard to lose as others: what they checkpoint is larger, and includes evaluations."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files of arrays that are none: any header, of any alleged size, over any data."""
 
-from __future__ import annotations
-
 import json
 import struct
 

@@ -1,7 +1,5 @@
 """How many cases a test draws: few by default, `MORE` times as many in `nox -s fuzz`."""
 
-from __future__ import annotations
-
 import os
 
 from hypothesis import settings

@@ -1,7 +1,5 @@
 """By default few cases, the same ones every time; HYPOTHESIS_PROFILE=long for other and more ones, as `nox -s fuzz`."""
 
-from __future__ import annotations
-
 from fuzz.budget import PROFILE
 from hypothesis import HealthCheck, Phase, settings
 

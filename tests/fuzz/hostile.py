@@ -1,7 +1,5 @@
 """Words and values that somebody may put where a name, a note or a parameter is meant."""
 
-from __future__ import annotations
-
 import unicodedata
 
 from hypothesis import strategies as st

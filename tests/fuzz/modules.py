@@ -1,7 +1,5 @@
 """The source of plugins that are broken in every way: how they import, what their hooks return, their classes."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 HEAD = """

@@ -1,7 +1,5 @@
 """Commands in this process, and what every end of one has in common."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 

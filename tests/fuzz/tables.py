@@ -1,7 +1,5 @@
 """TOML documents and ways to spoil them: by structure, by value, and as text."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """Malformed attempts: each is named or harmless, no neighbour is lost, and every verb ends as documented."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Command lines put together at random from what commands know and what they do not: each ends as documented."""
 
-from __future__ import annotations
-
 import fabricated
 import pytest
 from fuzz.budget import cases

@@ -1,7 +1,5 @@
 """Databases that are damaged anywhere: every verb ends as documented, and a rebuild gives what was there before."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Plugin packages that are broken in any way: a row with the reason each, and everything else works."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """Whatever is given for a setting, a seed, a budget or a device: taken as what it says, or refused by name."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 

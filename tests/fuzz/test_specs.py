@@ -1,7 +1,5 @@
 """The identity of a run: canonical whatever its settings are, another one exactly when something that matters is."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields, replace
 

@@ -1,7 +1,5 @@
 """`bench sql` reads the results and does nothing else: whatever is asked, no file is read, made or changed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

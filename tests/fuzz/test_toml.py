@@ -1,7 +1,5 @@
 """Papers and suites whose TOML is not what it should be: an error that names the file, and the others still count."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """`bench export`: Parquet shards named by their content, which all commands read as a results folder."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """`bench score`: rows of what other software made."""
 
-from __future__ import annotations
-
 import io
 import json
 import pickle

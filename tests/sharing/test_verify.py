@@ -1,7 +1,5 @@
 """`bench ingest --verify`: silent where all is whole, and a line for each file and table that is not."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -1,7 +1,5 @@
 """`bench verify` of runs that were made on a GPU, a pretended one: repeated where there is a GPU, and nowhere else."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json

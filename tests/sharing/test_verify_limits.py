@@ -1,13 +1,12 @@
 """`bench verify --timeout` limits all that the child does with a stranger's settings, and bounds hold for records."""
 
-from __future__ import annotations
-
 import json
 import time
 
 import pytest
 from support import bench
 
+from harness.cli.app import run
 from harness.results.spec import recorded_group, recorded_key
 
 PLUGIN = """
@@ -33,8 +32,8 @@ class Slow(Mixture5):
 def test_the_time_limit_covers_the_building_of_the_task(tmp_path):
     (tmp_path / "slow_to_build.py").write_text(PLUGIN)
     words = ["--plugin", "slow_to_build.py", "--results", "theirs"]
-    run = ["run", "--sampler", "sgld", "--task", "slow-to-build", "--budget", "steps=50", "--draws", "none"]
-    made = bench([*words, *run, "--seeds", "0", "--set", "schedule.step_size=0.01"], tmp_path)
+    asked = ["--sampler", "sgld", "--task", "slow-to-build", "--budget", "steps=50", "--draws", "none"]
+    made = bench([*words, "run", *asked, "--seeds", "0", "--set", "schedule.step_size=0.01"], tmp_path)
     assert made.returncode == 0, made.stderr
     began = time.monotonic()
     done = bench([*words, "--json", "verify", "theirs", "--timeout", "3s"], tmp_path, SLOW_BUILD="1")
@@ -44,11 +43,10 @@ def test_the_time_limit_covers_the_building_of_the_task(tmp_path):
     assert row["verified"] == "reported"
 
 
-def test_a_record_beyond_the_limits_is_not_run(tmp_path):
+def test_a_record_beyond_the_limits_is_not_run(tmp_path, capsys):
     """With this many chains, the worker's memory grew until it was killed."""
-    run = ["run", "--sampler", "sgld", "--task", "mixture5", "--budget", "steps=50", "--seeds", "0", "--draws", "none"]
-    made = bench(["--results", "theirs", *run], tmp_path)
-    assert made.returncode == 0, made.stderr
+    words = ["--sampler", "sgld", "--task", "mixture5", "--budget", "steps=50", "--seeds", "0", "--draws", "none"]
+    assert run(["--results", str(tmp_path / "theirs"), "run", *words]) == 0
     (spec,) = tmp_path.glob("theirs/runs/*/*/*/spec.json")
     record = json.loads(spec.read_text()) | {"chains": 10**9}
     record |= {"key": recorded_key(record), "group": recorded_group(record)}
@@ -61,8 +59,11 @@ def test_a_record_beyond_the_limits_is_not_run(tmp_path):
     key = record["key"]
     (tmp_path / "forged/runs" / key[:2] / key).mkdir(parents=True)
     spec.parent.rename(tmp_path / "forged/runs" / key[:2] / key / spec.parent.name)
-    done = bench(["--json", "verify", "forged", "--timeout", "15s"], tmp_path)
-    assert done.returncode == 4, done.stderr
-    said = done.stdout + done.stderr
+    capsys.readouterr()
+    assert (
+        run(["--results", str(tmp_path / "mine"), "--json", "verify", str(tmp_path / "forged"), "--timeout", "15s"])
+        == 4
+    )
+    said = "".join(capsys.readouterr())
     assert "chains = 1000000000 is more than 100,000" in said
     assert len(said) < 2000

@@ -1,7 +1,5 @@
 """`bench verify`: honest results become replayed, forged ones are refused, and nothing of a stranger's is executed."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
@@ -38,7 +36,7 @@ def made(tmp_path_factory):
     sampler = sampler.replace("my_sampler", "sent_sampler")  # this process knows the module from now on: once a session
     (folder / "sent_sampler.py").write_text(f"open({str(folder / 'ran')!r}, 'a').close()\n{sampler}")
     words = ["run", "--sampler", "sgld,leimkuhler-matthews", *TASK]
-    assert run(["--results", str(folder / "r"), "--plugin", str(folder / "sent_sampler.py"), *words]) == 0
+    assert run(["--results", str(folder / "r"), *plugin_of(folder), *words]) == 0
     (folder / "ran").unlink()
     return folder
 
@@ -64,9 +62,13 @@ def verify(tmp_path, capsys):
     return command
 
 
-def exported(folder, out):
-    assert bench(folder, "export", "--out", out) == 0
+def exported(folder, out, *plugin):
+    assert run(["--results", str(folder), *plugin, "export", "--out", str(out)]) == 0
     return out
+
+
+def plugin_of(made):
+    return "--plugin", str(made / "sent_sampler.py")
 
 
 def forge(folder, change):
@@ -148,15 +150,13 @@ def test_forged_numbers_are_found_by_a_replay_and_not_taken_in(sent, verify, tmp
     assert not [*(tmp_path / "board").glob("attempt*")]
 
 
+def smaller(rows):
+    kept = [{**row, "y": [y if y is None else y / 2 for y in row["y"]]} for row in rows.to_pylist()]
+    return type(rows).from_pylist(kept, rows.schema)
+
+
 def test_a_forged_curve_is_found_by_a_replay(sent, verify, tmp_path):
     out = exported(sent, tmp_path / "out")
-
-    def smaller(rows):
-        kept = rows.to_pylist()
-        for row in kept:
-            row["y"] = [y if y is None else y / 2 for y in row["y"]]
-        return type(rows).from_pylist(kept, rows.schema)
-
     alter(out, "curve_points", smaller)
     code, (row,), _ = verify(out)
     assert (code, row["verified"]) == (1, "refused")
@@ -192,12 +192,7 @@ def test_a_forged_cost_of_another_machine_is_found(sent, verify, tmp_path):
 
 @pytest.mark.parametrize(("label", "value"), [("budget", "paper"), ("method", "psgld")])
 def test_a_label_that_does_not_give_the_run_is_not_ranked(sent, verify, tmp_path, label, value):
-    for path in sent.glob("runs/*/*/*/spec.json"):
-        record = json.loads(path.read_text())
-        path.write_text(json.dumps({**record, label: value}))
-        result = json.loads((path.parent / "result.json").read_text())
-        files = {**result["files"], "spec.json": hashlib.sha256(path.read_bytes()).hexdigest()}
-        seal(path.parent / "result.json", {**result, "files": files})
+    spoil_specs(sent.glob("runs/*/*/*/spec.json"), **{label: value})
     code, (row,), said = verify(exported(sent, tmp_path / "out"))
     assert (code, row["verified"]) == (0, "reported"), said
     assert "gives another run" in row["how"]
@@ -279,10 +274,7 @@ def test_a_board_keeps_what_it_has_of_a_run(sent, verify, tmp_path):
     code, rows, _ = verify(exported(sent, tmp_path / "second"), "--into", board, "--replays", "0")
     assert code == 4
     assert {"has this attempt with another result.json" in row["refused"] for row in rows} == {True}
-    for i, path in enumerate([*sent.glob("runs/*/*/*/")]):
-        new = path.rename(path.with_name(f"{path.name[:-6]}{i:06x}"))
-        record = json.loads((new / "result.json").read_text()) | {"attempt": new.name}
-        seal(new / "result.json", record)
+    renamed(sent, range(5))
     (sent / "results.duckdb").unlink()
     code, rows, said = verify(exported(sent, tmp_path / "third"), "--into", board, "--replays", "0")
     assert code == 4
@@ -320,11 +312,6 @@ def test_the_rows_and_levels_of_a_board_are_not_replaced_by_less_verified_ones(s
     for path in sorted(copy.glob("runs/*/*/*/"))[2:]:
         shutil.rmtree(path)
     out = exported(copy, tmp_path / "second")
-
-    def smaller(rows):
-        kept = [{**row, "y": [y if y is None else y / 2 for y in row["y"]]} for row in rows.to_pylist()]
-        return type(rows).from_pylist(kept, rows.schema)
-
     alter(out, "curve_points", smaller)
     assert verify(out, "--into", board)[0] == 0
     assert {path.name: path.read_bytes() for path in board.iterdir()} == before
@@ -333,8 +320,7 @@ def test_the_rows_and_levels_of_a_board_are_not_replaced_by_less_verified_ones(s
 
 
 def test_a_strangers_code_runs_only_when_asked(made, verify, tmp_path):
-    words = ["bench", "--results", str(made / "r"), "--plugin", str(made / "sent_sampler.py")]
-    subprocess.run([*words, "export", "--out", tmp_path / "out"], check=True)
+    exported(made / "r", tmp_path / "out", *plugin_of(made))
     (made / "ran").unlink(missing_ok=True)
     code, rows, said = verify(tmp_path / "out")
     assert code == 0, said
@@ -402,14 +388,13 @@ def made_by(folder, **changes):
 
 
 @pytest.mark.parametrize(
-    ("changes", "why"),
+    ("changes", "why", "drawn"),
     [
-        ({"digest": "f" * 64}, "source ffffffffffff; here"),
-        ({"digest": None}, "source not recorded; here"),
-        ({"before": ["e" * 64]}, ", and in parts another; here"),
+        ({"digest": "f" * 64}, "source ffffffffffff; here", False),
+        ({"digest": None}, "source not recorded; here", True),
+        ({"before": ["e" * 64]}, ", and in parts another; here", True),
     ],
 )
-@pytest.mark.parametrize("drawn", [True, False], ids=["with draws", "without draws"])
 def test_numbers_of_another_version_of_the_harness_are_not_called_false(sent, verify, tmp_path, changes, why, drawn):
     """Code may change numbers without a new version of a metric or of the engine; then the row is honest."""
     forge(sent, better)
@@ -522,15 +507,12 @@ def test_truths_that_were_computed_there_are_named_and_not_refused(sent, verify,
 
 def test_a_reported_row_does_not_decide_how_others_rank(made, sent, tmp_path, capsys):
     board = exported(sent, tmp_path / "board")
-    words = ["bench", "--results", str(made / "r"), "--plugin", str(made / "sent_sampler.py"), "export", "--out"]
     shutil.copytree(made / "r", tmp_path / "other", ignore=shutil.ignore_patterns("results.duckdb*", "locks"))
     for path in (tmp_path / "other" / "runs").glob("*/*/*/spec.json"):
         if json.loads(path.read_text())["method"] == "sgld":
             shutil.rmtree(path.parents[1])
     forge(tmp_path / "other", lambda record: [metric.update(version=99) for metric in record["metrics"]])
-    words[2] = str(tmp_path / "other")
-    subprocess.run([*words, tmp_path / "forged"], check=True)
-    assert bench(tmp_path / "forged", "export", "--out", board) == 0
+    exported(exported(tmp_path / "other", tmp_path / "forged", *plugin_of(made)), board)
     found = ranks(board, capsys)
     assert found["sgld"][:2] == (1, "run here")
     assert found["leimkuhler-matthews"][:2] == (None, "reported")

@@ -1,7 +1,5 @@
 """The relatives of msgld and asgld: their equations by hand, their law with the scale held still, and when it moves."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from kernels import Line, stepped

@@ -1,7 +1,5 @@
 """psgld and asgld: their equations by hand, their law with V held still, and what V that follows theta makes of it."""
 
-from __future__ import annotations
-
 import kernels
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """BAOAB: its step by hand, the published splitting it is equal to, and its exact variance at every step size."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from kernels import Line, stepped

@@ -1,7 +1,5 @@
 """contour-sgld on a tilted double well, by quadrature: weighted moments, learned masses, and what weights are for."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """What a momentum needs: sghmc without friction, sghmc with known gradient noise, hmc that keeps its momentum."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

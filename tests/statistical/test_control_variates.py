@@ -1,7 +1,5 @@
 """Control variates: the gradient by hand, unbiased over batches, exact at the centre; any sampler takes them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One step by hand: gradient and noise fixed, the samplers are their published equations, in NumPy and float64."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from kernels import Fixed, scalars, stepped, tensor

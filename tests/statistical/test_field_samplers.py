@@ -1,7 +1,5 @@
 """The samplers of the field since 2020: closed forms, equations apart from `step`, exactness where it is claimed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

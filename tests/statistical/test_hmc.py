@@ -1,7 +1,5 @@
 """HMC: the leapfrog by hand, reversibility, volume, the order of its energy error, and its Metropolis decision."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """ngvi: where it stays, that its bound rises, that its covariances stay covariances, that it draws from q."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from kernels import Noise, scalars

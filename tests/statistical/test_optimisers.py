@@ -1,7 +1,5 @@
 """The optimisers, step for step those of torch on the same gradients; the snapshot ensemble keeps one model a cycle."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

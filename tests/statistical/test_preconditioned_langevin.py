@@ -1,7 +1,5 @@
 """sgfs, sgrld and sqnlmc: their steps by hand, and the laws that their preconditioners were made for."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Relativistic sghmc: its step by hand, the law of its momentum by quadrature, its limits, and its bound on speed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from kernels import Line, as_h_vanishes, kernel, stationary, stepped

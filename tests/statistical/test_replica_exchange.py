@@ -1,7 +1,5 @@
 """resgld: its step by hand, two exact chains without swaps, the bimodal truth with them, and noisy energies."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

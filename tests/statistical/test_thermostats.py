@@ -1,7 +1,5 @@
 """sgnht and santa: a step by hand, the kinetic energy that their thermostats hold, the friction that they find."""
 
-from __future__ import annotations
-
 import kernels
 import numpy as np
 import pytest

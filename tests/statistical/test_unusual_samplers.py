@@ -1,7 +1,5 @@
 """Right samplers that are unusual: `bench check` finds nothing wrong with them."""
 
-from __future__ import annotations
-
 import gc
 import time
 

@@ -1,7 +1,5 @@
 """Parallel tempering: its law, its swaps, and what `bench truth` concludes where independent chains miss a mode."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

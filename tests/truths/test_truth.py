@@ -1,7 +1,5 @@
 """`bench truth`: it is right within its stated errors, later results use it, and no run key knows of it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

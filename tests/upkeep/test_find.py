@@ -1,7 +1,5 @@
 """Which attempt a user means."""
 
-from __future__ import annotations
-
 import shutil
 
 import fabricated

@@ -1,7 +1,5 @@
 """What gc takes and what it never takes, alone and beside workers."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

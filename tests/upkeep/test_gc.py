@@ -1,7 +1,5 @@
 """`bench gc`: lists first, deletes when told to, and leaves a database that does not miss what went."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`bench replay` on real runs: the same bits, or what differs first and why."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

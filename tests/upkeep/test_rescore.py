@@ -1,7 +1,5 @@
 """`bench rescore` on real runs of a task whose metrics change."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

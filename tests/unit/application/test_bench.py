@@ -1,7 +1,5 @@
 """`harness.Bench`: what a script or a notebook does is what the command does, with classes of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

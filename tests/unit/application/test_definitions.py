@@ -1,7 +1,5 @@
 """A class of a script or a notebook as a plugin file: the text that workers import, and what cannot be one."""
 
-from __future__ import annotations
-
 import importlib.util
 import linecache
 import sys

@@ -1,7 +1,5 @@
 """How a command ends when something is wrong: what is said, and with which exit code."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

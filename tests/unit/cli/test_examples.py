@@ -64,6 +64,9 @@ def test_every_verb_has_two_or_three_examples(verb, capsys):
     assert {options(words)[0] for words in own} == {verb}
     assert run([*verb.split(), "--help"]) == 0
     shown = capsys.readouterr().out
+    assert shown.startswith("Usage:")
+    assert verb in shown.splitlines()[0]
+    assert len(shown.split("Options:")[0].splitlines()) > 2
     assert examples(shown)[: len(own)] == own
     assert max(map(len, shown.splitlines())) <= 100
 

@@ -1,7 +1,5 @@
 """Folders that users name: with a leading ~, with characters that libraries read as something else, without runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -118,16 +116,13 @@ def test_a_folder_of_any_name_is_read_or_refused(here, name, capsys):
     """DuckDB and polars take some characters for a query, a pattern or a scheme."""
     fabricated.concluded(here / name, points=4)
     place = str(here / name)
-    for words in (["ls", "runs", "--json"], ["sql", "from attempt", "--json"]):
-        assert run(["--results", place, *words]) == 0
-        said = capsys.readouterr()
-        assert len(json.loads(said.out)) == 1, (words, said.err)
+    assert run(["--results", place, "sql", "from attempt", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 1
     assert run(["--results", place, "export", "--out", f"{place}.out"]) == 0
     assert run(["--results", f"{place}.out", "sql", "from run", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 1
-    for words in (["ingest"], ["ingest", "--rebuild"], ["gc", "--delete"]):
-        assert run(["--results", place, *words]) in (0, 4)
-        assert "internal error" not in capsys.readouterr().err
+    assert run(["--results", place, "ingest", "--rebuild"]) in (0, 4)
+    assert "internal error" not in capsys.readouterr().err
     assert {path.name for path in here.iterdir()} == {name, f"{name}.out"}  # nothing was written elsewhere
 
 
@@ -135,8 +130,7 @@ def test_run_with_nothing_missing_needs_no_write(tmp_path):
     """Tests may run as root, for whom no folder is read-only: a mount is."""
     results = tmp_path / "results"
     words = ["run", "--sampler", "sgld", "--task", "mixture5", "--budget", "steps=50", "--seeds"]
-    made = subprocess.run(bench_words("--results", str(results), *words, "0"), capture_output=True, check=False)
-    assert made.returncode == 0, made.stderr
+    assert run(["--results", str(results), *words, "0"]) == 0
     script = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && echo mounted && shift 1 && exec "$@"'
     mounted = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh", str(results)]
     tried = subprocess.run([*mounted, "true"], capture_output=True, check=False) if shutil.which("unshare") else None

@@ -1,7 +1,5 @@
 """What a command asks for is bounded, and refused before any of it is made."""
 
-from __future__ import annotations
-
 import json
 import re
 

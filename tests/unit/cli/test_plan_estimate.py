@@ -1,7 +1,5 @@
 """What `bench plan` says a run will take, from finished runs of the same and of other settings."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.application import forecast

@@ -1,6 +1,5 @@
 """What a command does where the steps of a long run cannot be compiled: the mode that is executed is in the key."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -8,6 +7,7 @@ import subprocess
 import pytest
 from support import bench_words
 
+import harness
 from harness.cli import app
 from harness.runs.local import LaunchSummary
 
@@ -47,20 +47,17 @@ def bench(tmp_path):
     return bench
 
 
-@pytest.mark.parametrize("compiler", ["c++-that-fails", "c++-that-fails-later", "none"])
-def test_runs_that_cannot_be_compiled_are_plain_runs_by_their_key_and_are_done_once(bench, compiler):
+@pytest.mark.parametrize("compiler", ["c++-that-fails-later", "none"])
+def test_runs_that_cannot_be_compiled_are_plain_runs_by_their_key_and_are_done_once(bench, compiler, tmp_path):
     code, _, said = bench(*RUN, "--budget", "steps=6000", compiler=compiler)
     reason = "there is no such thing" if compiler.startswith("c++") else "no C++ compiler"
     assert (code, said.count("is not compiled and takes more time"), said.count(reason)) == (0, 1, 1)
     assert said.endswith("2 done\n")
-    _, shown, _ = bench("sql", "select distinct compile, executed from run join attempt using (run_key)", "--csv",
-                        compiler=compiler)  # fmt: skip
-    assert shown.split()[1:] == ["plain,plain"]
+    modes = harness.Bench(tmp_path / "results").sql("select compile, executed from run join attempt using (run_key)")
+    assert modes.rows() == [("plain", "plain")] * 2
     code, _, said = bench(*RUN, "--budget", "steps=6000", compiler=compiler)
     assert (code, said.splitlines()[0]) == (0, "2 runs: 2 done before, 0 to do")
     assert "compiled" not in said
-    _, shown, _ = bench("--json", "plan", *RUN[1:-2], "--budget", "steps=6000", compiler=compiler)
-    assert [row["to_do"] for row in json.loads(shown)] == [False, False]
 
 
 def test_what_other_machines_could_not_compile_is_not_tried_again(bench, tmp_path):
@@ -87,7 +84,7 @@ def test_plain_runs_that_somebody_asked_for_do_not_stand_in_for_compiled_ones(tm
     assert submitted == ["compiled"] * 2
 
 
-@pytest.mark.parametrize("compiler", ["c++-that-fails", "c++-that-fails-later", "none"])
+@pytest.mark.parametrize("compiler", ["c++-that-fails", "c++-that-fails-later"])
 def test_a_mode_that_was_asked_for_and_is_impossible_is_an_error_and_writes_nothing(bench, tmp_path, compiler):
     code, _, said = bench(*RUN, "--budget", "steps=6000", "--set", "run.compile=compiled", compiler=compiler)
     assert (code, "run.compile" in said) == (2, True)
@@ -111,7 +108,11 @@ def test_a_run_that_was_compiled_is_not_resumed_without_its_compiler(bench, tmp_
     assert done.parent.name not in keys
 
 
-def test_short_runs_and_plain_ones_say_nothing_of_a_compiler(bench):
-    for words in (["--budget", "steps=600"], ["--budget", "steps=6001", "--set", "run.compile=plain"]):
-        code, _, said = bench(*RUN, *words, compiler="none")
-        assert (code, "2 to do" in said, "not compiled" in said) == (0, True, False)
+def test_only_long_runs_that_may_be_compiled_say_that_a_compiler_is_missing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("harness.engine.stepping.execution_mode.lack", lambda *_: "no C++ compiler")
+    monkeypatch.setattr("harness.application.launch._submit", lambda *_: LaunchSummary(detached=True))
+    plain = ["--budget", "steps=6001", "--set", "run.compile=plain"]
+    for words, warned in ((["--budget", "steps=600"], False), (plain, False), (["--budget", "steps=6000"], True)):
+        app.run(["--results", str(tmp_path), "--launcher", "local", *RUN[:-2], *words])
+        said = capsys.readouterr().err
+        assert ("2 to do" in said, "not compiled" in said) == (True, warned)

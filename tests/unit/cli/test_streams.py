@@ -1,7 +1,5 @@
 """Standard streams that are closed or full, or whose reader has ended: the work is done, and a lost result is said."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -9,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from support import bench as in_a_process
 from support import bench_words
 
 from harness.cli.app import run
@@ -62,17 +61,23 @@ def bench(words, *, stdin=None, stdout=None, stderr=None):
     return done.returncode, done.stdout or "", done.stderr or ""
 
 
-@pytest.mark.parametrize("words", [["--help"], ["ls", "samplers"], ["--version"]])
+LISTING = ["ls", "samplers"]
+
+
 @pytest.mark.parametrize(
-    ("streams", "code", "said"),
+    ("words", "streams", "code", "said"),
     [
-        ({"stdout": CLOSED}, 1, NO_STREAM),
-        ({"stdout": FULL}, 1, NO_SPACE),
-        ({"stdout": GONE}, 0, ""),
-        ({"stdout": GONE, "stderr": GONE}, 0, ""),
-        ({"stderr": CLOSED}, 0, ""),
-        ({"stderr": FULL, "stdin": CLOSED}, 0, ""),
-        ({"stdin": CLOSED, "stdout": CLOSED, "stderr": CLOSED}, 1, ""),
+        (LISTING, {"stdout": CLOSED}, 1, NO_STREAM),
+        (LISTING, {"stdout": FULL}, 1, NO_SPACE),
+        (LISTING, {"stdout": GONE}, 0, ""),
+        (LISTING, {"stdout": GONE, "stderr": GONE}, 0, ""),
+        (LISTING, {"stderr": CLOSED}, 0, ""),
+        (LISTING, {"stderr": FULL, "stdin": CLOSED}, 0, ""),
+        (LISTING, {"stdin": CLOSED, "stdout": CLOSED, "stderr": CLOSED}, 1, ""),
+        (["--help"], {"stdout": FULL}, 1, NO_SPACE),
+        (["--help"], {"stdout": GONE}, 0, ""),
+        (["--version"], {"stdout": CLOSED}, 1, NO_STREAM),
+        (["--version"], {"stderr": CLOSED}, 0, ""),
     ],
 )
 def test_a_reading_command(words, streams, code, said):
@@ -118,8 +123,7 @@ def runs_of(folder):
 @pytest.mark.parametrize(
     ("streams", "more", "code"),
     [
-        ({"stdout": GONE, "stderr": GONE}, [], 0),  # run has no result but with --json
-        ({"stdout": GONE, "stderr": FULL}, ["--json"], 1),
+        ({"stdout": GONE, "stderr": FULL}, ["--json"], 1),  # without --json, run has no result
         ({"stdin": CLOSED, "stdout": CLOSED, "stderr": CLOSED}, [], 0),
     ],
 )
@@ -160,6 +164,16 @@ def test_a_slow_reader_of_a_stream_that_does_not_block_gets_all():
         with os.fdopen(reader) as stream:
             assert len(stream.read()) == 10**6 + 1
     assert process.returncode == 0
+
+
+def test_what_the_terminal_cannot_show_is_replaced(tmp_path):
+    (tmp_path / "accents.py").write_text(
+        "from harness import Info, hook\n@hook\ndef bench_samplers():\n"
+        "    return [Info('accents', 'accents:Accents', 'na\\u00efve \\U0001f600')]\n"
+    )
+    done = in_a_process(["--plugin", "accents.py", "ls", "samplers"], tmp_path, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert "na?ve ?" in done.stdout
 
 
 def test_a_broken_pipe_in_the_work_is_not_the_end_of_the_reader(monkeypatch, capsys):

@@ -1,7 +1,5 @@
 """Every verb under the variables that notebooks, editors, schedulers and CI set, and under nonsense values."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -9,7 +7,6 @@ import sys
 
 import fabricated
 import pytest
-from support import bench
 
 KINDS = {
     "jupyter": {
@@ -54,8 +51,8 @@ VERBS = [
     ["export", "--out", "exported"], ["verify", "exported", "--replays", "0"], ["cancel"], ["new", "task", "own"],
     ["plan", "--sampler", "sgld", "--task", "mixture5"],
     ["merge", "results"], ["rescore"],
+    ["run", "--sampler", "sgld", "--task", "mixture5", "--budget", "steps=50", "--seeds", "0"],
 ]  # fmt: skip
-"""The verbs that start no run."""
 SLOW = [["site", "--out", "pages"], ["plugins"], ["doctor"], ["docs", "docs"], ["check", "sgld"]]
 OTHERS = {"verify": {"0", "1"}, "doctor": {"0", "1"}, "merge": {"0", "4"}, "rescore": {"0", "1"}}
 """The exit codes of verbs that refuse made-up runs, or find something wrong with the variables."""
@@ -69,20 +66,19 @@ for words in json.loads(sys.argv[1]) if __name__ == "__main__" else ():
     except SystemExit as stop:
         print("EXIT", words[0], stop.code, file=sys.stderr, flush=True)
 """
-RUN = ["--results", "made", "run", "--sampler", "sgld", "--task", "mixture5", "--budget", "steps=50", "--seeds", "0"]
+SURROUNDINGS = [
+    pytest.param(KINDS["jupyter"] | KINDS["nonsense"], id="jupyter and nonsense"),
+    *(pytest.param(variables, marks=pytest.mark.slow, id=kind) for kind, variables in KINDS.items()),
+]
 
 
-QUICK = ("jupyter", "nonsense")
-SLOW_KINDS = [pytest.param(kind, marks=[] if kind in QUICK else pytest.mark.slow) for kind in KINDS]
-
-
-@pytest.mark.parametrize("kind", SLOW_KINDS)
+@pytest.mark.parametrize("variables", SURROUNDINGS)
 @pytest.mark.parametrize("verbs", [VERBS, pytest.param(SLOW, marks=pytest.mark.slow)], ids=["verbs", "slow verbs"])
-def test_every_verb(tmp_path, kind, verbs):
+def test_every_verb(tmp_path, variables, verbs):
     for seed, method in enumerate(("sgld", "sgld", "csgld", "csgld")):
         fabricated.concluded(tmp_path / "results", seed % 2, number=seed, method=method, points=4)
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps(verbs)], cwd=tmp_path, env={**os.environ, **KINDS[kind]},
+        [sys.executable, "-c", PROGRAM, json.dumps(verbs)], cwd=tmp_path, env={**os.environ, **variables},
         capture_output=True, text=True, errors="replace", timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -92,18 +88,5 @@ def test_every_verb(tmp_path, kind, verbs):
     assert "internal error" not in done.stderr
     assert "Traceback" not in done.stderr
     assert [*tmp_path.rglob("*.svg")]
+    assert verbs is SLOW or "results: 1 done" in done.stderr
     assert {path.name for path in tmp_path.iterdir()} <= MADE
-
-
-RUN_KINDS = [
-    pytest.param(KINDS["jupyter"] | KINDS["nonsense"], id="jupyter and nonsense"),
-    *(pytest.param(variables, marks=pytest.mark.slow, id=kind) for kind, variables in KINDS.items()),
-]
-
-
-@pytest.mark.parametrize("variables", RUN_KINDS)
-def test_a_run(tmp_path, variables):
-    done = bench(RUN, tmp_path, **variables)
-    assert done.returncode == 0, done.stderr
-    assert "made: 1 done" in done.stderr
-    assert {path.name for path in tmp_path.iterdir()} == {"made"}

@@ -1,7 +1,5 @@
 """What decides the bits of a result beside the code reaches every child process, and is in the environment's id."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`bench data fetch` killed, interrupted or given another file: nothing half is left, and nothing of it stays."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The cache of what plugins say of themselves: whatever lies there, the answers are those of the plugins."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

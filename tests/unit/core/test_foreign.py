@@ -1,7 +1,5 @@
 """What is said where a plugin asks the harness for something that it does not have: what it has instead."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """What is freed is used again, and not mapped anew."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 import sys

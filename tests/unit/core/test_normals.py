@@ -1,7 +1,5 @@
 """Normals drawn by C++ of our own: the bits of torch's `normal_`, or torch's itself."""
 
-from __future__ import annotations
-
 import platform
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Protocols that are refused where they are declared."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness import Protocol, UsageError, registry

@@ -1,7 +1,5 @@
 """A record of a run is refused where it asks for more than the command line allows: it may be a stranger's."""
 
-from __future__ import annotations
-
 import copy
 import json
 

@@ -1,7 +1,5 @@
 """The publication of attempts: their order, and one result for each run, whoever publishes it and when."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

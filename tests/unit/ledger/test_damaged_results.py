@@ -1,7 +1,5 @@
 """A result.json that is not what was written counts as no result: the run is done again, and the damaged one stays."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What is written is whole whenever its writer is killed or its disk is full, and the same write again finishes it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

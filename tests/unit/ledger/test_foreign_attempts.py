@@ -1,7 +1,5 @@
 """Attempt folders from somebody else: reading them neither blocks nor leaves the folder nor fills the memory."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

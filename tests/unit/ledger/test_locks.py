@@ -1,7 +1,5 @@
 """Lock files come and go, yet no two processes ever hold the lock of one name."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """Attempts are read and ingested a batch at a time: memory holds one batch, whatever their number."""
 
-from __future__ import annotations
-
 import weakref
 
 import fabricated

@@ -1,7 +1,5 @@
 """A results folder from somebody else: whatever its results.duckdb is, it does nothing, and the runs stay readable."""
 
-from __future__ import annotations
-
 import ast
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Run keys, spec.json and the rows of the store, as they were: `python test_golden_records.py` writes them anew."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """What is settled is not read again; nothing that comes, goes or changes is missed, however coarse the clock."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time
@@ -283,21 +281,6 @@ def test_marks_that_cannot_be_deleted_are_followed_again(store, monkeypatch):
         assert store.refresh() == []
         assert value_of(store, folder) == 0.125
     assert store.refresh() == []
-    assert list((store.results / "changed").iterdir()) == []
-
-
-@pytest.mark.parametrize("killed", [False, True])
-def test_metrics_that_were_computed_again_are_read_whenever_that_was_interrupted(store, later, killed, monkeypatch):
-    """The command that writes them does not speak to the database; a kill right after the write changes nothing."""
-    folder = fabricated.concluded(store.results, 1)
-    settle(store, later)
-    if killed:
-        monkeypatch.setattr(Store, "refresh", lambda *_: pytest.fail("it was killed before"))
-    compute_again(folder, 0.125)
-    monkeypatch.undo()
-    later()
-    assert store.refresh() == []
-    assert value_of(store, folder) == 0.125
     assert list((store.results / "changed").iterdir()) == []
 
 

@@ -1,7 +1,5 @@
 """blr-a9a: its files, its potential in both forms, its truth, and the predictive."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

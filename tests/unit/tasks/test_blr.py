@@ -1,18 +1,17 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
 
 from harness.analysis.diagnostics import reference_ess
 from harness.contracts.randomness import Streams
-from harness.contracts.schedule import Trajectory
 from harness.contracts.task import Cost
 from harness.system.errors import DataError
+from plugins.schedules.constant import Constant
 from tasks.datasets import uci
 from tasks.regression.blr import Australian, German, Heart, gradient, hessian, laplace
 
 pytestmark = [pytest.mark.numbers, pytest.mark.data]
+PATH = Constant(step_size=0.1)
 TASKS = {"australian": Australian(), "german": German(), "heart": Heart()}
 # Means, sds and extreme eigenvalues of the Hessian at the mode from an independent public reference run.
 REFERENCE = {
@@ -115,20 +114,8 @@ def test_missing_and_altered_files_are_data_errors(tmp_path, monkeypatch):
         Heart().design()
 
 
-def trajectory(steps):
-    everywhere = np.ones(steps, dtype=bool)
-    return Trajectory(
-        step_size=np.full(steps, 0.1),
-        temperature=np.ones(steps),
-        keep=everywhere,
-        evaluate=everywhere,
-        cycle=np.zeros(steps, dtype=np.int64),
-        burn_in=~everywhere,
-    )
-
-
 def observe(draws, task=TASKS["heart"]):
-    observer = task.observer(None, slice(0, draws.shape[1]), trajectory(len(draws)), Cost(0.0, 1.0))
+    observer = task.observer(None, slice(0, draws.shape[1]), PATH.trajectory(len(draws), 1), Cost(0.0, 1.0))
     x = torch.from_numpy(draws)
     observer.observe(x, torch.ones(draws.shape[:2], dtype=torch.float64), np.arange(len(draws)) + 1)
     return observer.outcome()
@@ -171,7 +158,7 @@ def test_a_run_of_few_draws_leaves_out_what_it_cannot_say():
     outcome = observe(gaussian_draws(3, 1))
     assert "ess_bulk" not in outcome.metrics
     assert outcome.metrics["mean_error"] is not None
-    empty = TASKS["heart"].observer(None, slice(0, 1), trajectory(5), Cost(0.0, 1.0)).outcome()
+    empty = TASKS["heart"].observer(None, slice(0, 1), PATH.trajectory(5, 1), Cost(0.0, 1.0)).outcome()
     assert not empty.metrics
 
 

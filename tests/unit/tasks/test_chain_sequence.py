@@ -1,7 +1,5 @@
 """What each chain draws from its own generator: the same however many chains are beside it, in whatever parts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """cifar10@hmc: the network, the images and the settings of the paper's code, and the published predictions."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The tasks of docs/examples: as short as docs/tasks.md says, and all that a user gets who writes them."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from dataclasses import dataclass

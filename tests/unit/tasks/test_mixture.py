@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -8,15 +6,16 @@ import torch
 
 from harness.analysis.diagnostics import Moments
 from harness.contracts.randomness import Streams
-from harness.contracts.schedule import Trajectory
 from harness.contracts.task import Cost
 from harness.contracts.truth import quantile_levels
+from plugins.schedules.constant import Constant
 from tasks.synthetic.mixture5 import Mixture5
 from tasks.synthetic.mixture25 import Mixture25
 from tasks.synthetic.observer import MixtureObserver
 
 pytestmark = pytest.mark.numbers
 
+PATH = Constant(step_size=0.1)
 BOTH = [Mixture5(), Mixture25()]
 
 
@@ -24,21 +23,10 @@ def build(task, chains=4):
     return task.build([Streams(0, chain) for chain in range(chains)], "cpu")
 
 
-def trajectory(steps, burn_in=0):
-    everywhere = np.ones(steps, dtype=bool)
-    return Trajectory(
-        step_size=np.full(steps, 0.1),
-        temperature=np.ones(steps),
-        keep=everywhere,
-        evaluate=everywhere,
-        cycle=np.zeros(steps, dtype=np.int64),
-        burn_in=~everywhere,
-    ).with_burn_in(burn_in)
-
-
 def observe(task, draws, *, burn_in=0, passes=1.0, weights=None):
     """The outcome of draws (n, C, D), and the observer."""
-    observer = MixtureObserver(task, draws.shape[1], trajectory(burn_in + len(draws), burn_in), Cost(0.0, passes))
+    path = PATH.trajectory(burn_in + len(draws), 1).with_burn_in(burn_in)
+    observer = MixtureObserver(task, draws.shape[1], path, Cost(0.0, passes))
     x = torch.from_numpy(draws)
     w = torch.ones(draws.shape[:2], dtype=torch.float64) if weights is None else torch.from_numpy(weights)
     observer.observe(x, w, np.arange(len(draws)) + burn_in + 1)
@@ -171,7 +159,7 @@ def test_weights_enter_every_number():
 
 def test_a_run_without_draws_or_with_huge_ones_has_no_numbers_instead_of_wrong_ones():
     task = Mixture5()
-    empty = MixtureObserver(task, 1, trajectory(10), Cost(0.0, 1.0)).outcome()
+    empty = MixtureObserver(task, 1, PATH.trajectory(10, 1), Cost(0.0, 1.0)).outcome()
     assert set(empty.metrics) == {m.name for m in task.metrics}
     assert set(empty.metrics.values()) == {None}
     draws = exact(task, 50, 1)

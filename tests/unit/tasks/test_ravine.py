@@ -1,15 +1,13 @@
 """The ravine: data by seed, its potential and its posterior."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
 
 from harness.contracts.randomness import Streams
-from harness.contracts.schedule import Trajectory
 from harness.contracts.task import Cost
 from plugins.checking.task_laws import law_truth_by_another_route
+from plugins.schedules.constant import Constant
 from tasks.regression import ravine_data as data
 from tasks.regression.ravine import NAME, Ravine, observer
 
@@ -80,9 +78,7 @@ def test_the_observer_counts_chains_that_came_near():
     draws = np.zeros((50, 2, 2))
     draws[:, 0] = 20.5, 10.1
     draws[:, 1] = 3.0, 0.0
-    everywhere = np.ones(50, dtype=bool)
-    path = Trajectory(np.ones(50), np.ones(50), everywhere, everywhere, np.zeros(50, dtype=np.int64), ~everywhere)
-    watched = observer(Ravine(data_seed=0).truth(), path, Cost(0.0, 1.0))
+    watched = observer(Ravine(data_seed=0).truth(), Constant(step_size=1.0).trajectory(50, 1), Cost(0.0, 1.0))
     watched.observe(torch.from_numpy(draws), torch.ones((50, 2)), np.arange(1, 51))
     found = watched.outcome().metrics
     assert found["converged"] == 0.5

@@ -1,7 +1,5 @@
 """The search for an interpretation of the ravine: each one runs a sampler of U as the paper's would run on c U."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Small densities in closed form: the potential is the density's, the metrics are what exact draws give."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -9,8 +7,8 @@ import pytest
 import torch
 
 from harness.contracts.randomness import Streams
-from harness.contracts.schedule import Trajectory
 from harness.contracts.task import Cost
+from plugins.schedules.constant import Constant
 from tasks.synthetic.bimodal1d import GRID, Bimodal1D, cell_masses
 from tasks.synthetic.curved import Banana, Rosenbrock
 from tasks.synthetic.funnel import Funnel, scored
@@ -25,10 +23,8 @@ pytestmark = pytest.mark.numbers
 def observed(task, draws):
     """The metrics of draws (n, C, D)."""
     n, chains, _ = draws.shape
-    everywhere = np.ones(n, dtype=bool)
-    path = Trajectory(np.ones(n), np.ones(n), everywhere, everywhere, np.zeros(n, dtype=np.int64), ~everywhere)
     problem = task.build([Streams(0, c) for c in range(chains)], "cpu")
-    observer = problem.observer(slice(0, chains), path, Cost(0.0, 1.0))
+    observer = problem.observer(slice(0, chains), Constant(step_size=1.0).trajectory(n, 1), Cost(0.0, 1.0))
     observer.observe(torch.from_numpy(draws), torch.ones((n, chains), dtype=torch.float64), np.arange(1, n + 1))
     return observer.outcome().metrics
 

@@ -1,7 +1,5 @@
 """Small networks on UCI regression sets: the data, the likelihood, the scores of predictions, and references."""
 
-from __future__ import annotations
-
 import json
 import math
 from types import SimpleNamespace
