@@ -157,7 +157,7 @@ def documented(path, name):
     return set()
 
 
-WORDS = {"autocorrelation", "energy", "ood", "schedules", "trajectory"}
+WORDS = {"autocorrelation", "energy", "ood", "schedules", "trace", "trajectory"}
 """Names of reports and tasks that are also words of the core."""
 MEANT = {
     "contracts/sampler.py names sgd": "the optimiser that most samplers are at T = 0",
