@@ -1,0 +1,212 @@
+"""Whether two draws are in one valley: the test error of the networks on the line between them."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness import BenchError, Column, FieldScore, Figure, Group, Request, Result, Run, Streams, Table
+from reports.figures import line
+from reports.figures.line import IMAGES, errors_on_line
+from reports.figures.parts import (
+    KEEPS,
+    Array,
+    FieldReport,
+    field_figure,
+    first_done,
+    grid,
+    heading,
+    legend_below,
+    name_panel,
+    record,
+    task_of,
+)
+from reports.figures.styles import COLOURS
+
+PLACES = [k / 10 for k in range(11)]
+PAIRS = 3
+CAPTION = (
+    "Pairs: the last draws of consecutive cycles, of a run of one cycle its first and last draw. With batch "
+    "normalisation: solid, its statistics computed anew at each place; dashed, on the line too."
+)
+STROKES = {"as they are": "--", "recomputed": "-"}
+
+
+class Interpolation(FieldReport):
+    """A figure for each field (task, protocol, chains, budget) of classifiers with kept draws, one panel per method:
+
+        error(t) of the network with the weights (1 - t) theta_a + t theta_b,   t = 0, 0.1 .. 1,
+
+    on the first 2,000 test images, between the last draws of consecutive cycles (the first three pairs) of chain 0 of
+    the lowest finished seed; for a run with one cycle, between its first and its last draw. Networks with batch
+    normalisation have two lines: dashed with the draws' statistics interpolated, too, and solid with statistics that
+    were recomputed from training batches at each position. Only the solid one shows the weights: the other one has a
+    barrier from statistics that fit no network. `barrier` is the largest error above the straight line between the
+    ends, in percentage points.
+
+    It needs the draws, which networks keep only if requested: `bench run --draws all`. It builds the task and evaluates
+    each network on the images, which may take minutes: the errors are kept in the results folder, until the code of
+    this report or of the task changes.
+
+    Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, figure 3 (b).
+    """
+
+    name: ClassVar[str] = "interpolation"
+
+    def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
+        if not any("single_test_error" in group.metrics() for group in score.groups):
+            note = f"{score.groups[0].task} has no network to take between draws"
+            return Result(notes=[note] if request.tasks else [])
+        panels, missing = _panels(score, request)
+        if not panels:
+            return Result(notes=missing)
+        records = [record for panel in panels for record in panel.records(name)]
+        columns = [Column(k, k) for k in ("method", "statistics")]
+        columns += [Column(k, k, "right", ",") for k in ("seed", "from_step", "to_step")]
+        columns += [Column(k, k, "right", ".3g") for k in ("start", "highest", "end", "barrier")]
+        note = "test errors in percent; barrier: most above the straight line between the ends"
+        table = Table(score.title, columns, records, [note])
+        return Result([table], records, [_figure(name, heading(score), panels)], missing)
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedRun:
+    """One run: pairs of steps whose draws are joined, and the errors (P,) along each line by kind of statistics."""
+
+    label: str
+    group: Group
+    run: Run
+    lines: Sequence[tuple[tuple[int, int], dict[str, Array]]]
+
+    def records(self, figure: str) -> list[dict[str, Any]]:
+        """Return flat records, one per line."""
+        return [
+            record(
+                figure, self.group, method=self.label, seed=self.run.seed, from_step=first, to_step=last,
+                statistics=kind, start=float(y[0]), end=float(y[-1]), highest=float(y.max()),
+                barrier=float((y - np.interp(PLACES, [0, 1], y[[0, -1]])).max()), errors=y.tolist(),
+                run_keys=[self.run.key],
+            )
+            for (first, last), errors in self.lines
+            for kind, y in errors.items()
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class End:
+    """A draw of chain 0: its step, its weights (D,), its running statistics (B,)."""
+
+    step: int
+    theta: NDArray[np.float32]
+    statistics: NDArray[np.float32]
+
+
+def ends_of_cycles(score: FieldScore, run: Run, most: int) -> list[End]:
+    """Return the last draws on disk of the first `most` cycles, or the first and last of one cycle; [] if none are."""
+    seen, stored = score.arrays(run, "steps", "cycle", "chain"), score.arrays(run, "steps", file="draws")
+    if seen is None or stored is None:
+        return []
+    buffers = (score.arrays(run, "buffers") or {}).get("buffers", np.zeros((len(seen["steps"]), 0), np.float32))
+    row = {int(seen["steps"][i]): i for i in np.flatnonzero(seen["chain"] == 0)}
+    place = {int(step): k for k, step in enumerate(stored["steps"]) if int(step) in row}
+    by_cycle: dict[int, list[int]] = {}
+    for step in place:
+        by_cycle.setdefault(int(seen["cycle"][row[step]]), []).append(step)
+    chosen = [steps[-1] for steps in by_cycle.values()]
+    if len(by_cycle) == 1:
+        chosen = sorted({*(only := next(iter(by_cycle.values())))[:1], only[-1]})
+    draws = score.arrays(run, "draws", file="draws", rows=[place[step] for step in chosen[:most]]) or {}
+    return [
+        End(step, draw[0], buffers[row[step]]) for step, draw in zip(chosen[:most], draws.get("draws", []), strict=True)
+    ]
+
+
+def _pair(first: NDArray[np.float32], last: NDArray[np.float32]) -> Any:
+    import torch
+
+    return torch.from_numpy(np.stack([first, last]))
+
+
+def _panels(score: FieldScore, request: Request) -> tuple[list[JoinedRun], list[str]]:
+    panels, missing = [], []
+    for group in score.groups:
+        label, run = score.labels[group.key], first_done(group)
+        ends = ends_of_cycles(score, run, PAIRS + 1) if run else []
+        if run is None or len(ends) < 2:
+            missing.append(f"{label}: no two draws of a finished run are on disk; {KEEPS}")
+            continue
+        try:
+            task = task_of(group, request)
+            lines = _errors(score, group, run, task, ends, request)
+        except BenchError as error:  # the task has other settings now, or its data are missing
+            missing.append(f"{label}: {error}")
+            continue
+        panels.append(JoinedRun(label, group, run, lines))
+    return panels, missing
+
+
+Lines = list[tuple[tuple[int, int], dict[str, Array]]]
+
+
+def _errors(score: FieldScore, group: Group, run: Run, task: Any, ends: Sequence[End], request: Request) -> Lines:
+    """Return the errors on each line, kept ones if they exist."""
+    about = {"attempt": run.attempt, "code": _code(task), "pairs": len(ends) - 1}
+    found = score.kept(run, Interpolation.name, about)
+    if found is None:
+        found = score.keep(run, Interpolation.name, about, lambda: _computed(group, run, task, ends, request.say))
+    return [((first, last), {kind: np.array(y) for kind, y in errors.items()}) for first, last, errors in found]
+
+
+def _computed(group: Group, run: Run, task: Any, ends: Sequence[End], say: Callable[[str], None]) -> list[Any]:
+    pairs = list(itertools.pairwise(ends))
+    networks = len(pairs) * len(PLACES) * (2 if ends[0].statistics.size else 1)
+    what = f"{networks} networks on {IMAGES:,} test images; the errors are kept for the next time"
+    say(f"interpolation, {group.method} on {group.task}: {what}")
+    problem = task.build([Streams(run.seed, 0, (group.task,))], "cpu")
+    start, found = time.perf_counter(), []
+    for k, (a, b) in enumerate(pairs, 1):
+        thetas, statistics = _pair(a.theta, b.theta), _pair(a.statistics, b.statistics)
+        errors = errors_on_line(problem, thetas, statistics, PLACES)
+        found.append([a.step, b.step, {kind: y.tolist() for kind, y in errors.items()}])
+        spent = time.perf_counter() - start
+        left = f", about {spent / k * (len(pairs) - k):,.0f} s left" if k < len(pairs) else ""
+        say(f"interpolation, {group.method} on {group.task}: line {k} of {len(pairs)} after {spent:,.0f} s{left}")
+    return found
+
+
+def _code(task: Any) -> str:
+    """Return a digest of the code that computes the errors: this report and the task."""
+    files = [__file__, line.__file__, getattr(sys.modules.get(type(task).__module__), "__file__", None)]
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(Path(file).read_bytes() if file else b"")
+    return digest.hexdigest()
+
+
+def _figure(name: str, title: str, panels: Sequence[JoinedRun]) -> Figure:
+    columns = min(len(panels), 4)
+    lines = -(-len(panels) // columns)
+    size = (max(2.7 * columns + 0.5, 6.4), 2.6 * lines + 1.2)
+    return field_figure(name, title, lambda canvas: _draw(canvas, panels, columns), size, CAPTION)
+
+
+def _draw(canvas: Any, panels: Sequence[JoinedRun], columns: int) -> None:
+    axes = grid(canvas, len(panels), columns, "t, from one draw to the other", "test error (%)")
+    handles: dict[str, Any] = {}
+    for panel, ax in zip(panels, axes, strict=True):
+        for k, (_, errors) in enumerate(panel.lines):
+            for kind, y in errors.items():
+                stroke, kinds = (STROKES[kind], f", statistics {kind}") if len(errors) > 1 else ("-", "")
+                style = {"color": COLOURS[k], "marker": "o", "markersize": 2.5, "linewidth": 1.2}
+                (handles[f"pair {k + 1}{kinds}"],) = ax.plot(PLACES, y, stroke, **style)
+        name_panel(ax, panel.label)
+    legend_below(canvas, dict(sorted(handles.items())))
