@@ -13,9 +13,17 @@ COMMANDS = {
     "bench run --sampler sgld,psgld,hmc --task mixture5,blr-heart --chains 8 --budget quick": (
         "convergence", "ess", "findings", "leaderboard", "pareto", "profile", "ranks",
     ),
-    f"bench run --sampler sgld,csgld {SMALL}": ("entropy", "mds", "ood", "rejection", "reliability"),
+    f"bench run --sampler sgld,csgld {SMALL}": (
+        "entropy", "mds", "ood", "rejection", "reliability",
+    ),
     f"bench run --sampler csgld {SMALL} --set task.by_cycle=true": ("cycle-weights",),
+    f"bench run --sampler csgld {SMALL} --sweep schedule.cycles=2,4 schedule.beta=0.5,0.8": ("cycle-beta",),
     f"bench run --sampler csgld {SMALL} --draws all": ("interpolation",),
+    "bench run --sampler sgld --task landsat --budget smoke --seeds 0-1 --sweep schedule.temperature=0,0.1,1": (
+        "tempering",
+    ),
+    "bench run --sampler sgld --task mixture25 --chains 4 --budget steps=1000, and again with --chains 1 --budget "
+    "steps=4000": ("equal-cost",),
     "bench reproduce csgmcmc --table 4": ("reproduction",),
     "bench tune --sampler sgld,psgld --task blr-heart --trials 10 --budget smoke": ("sensitivity",),
 }  # fmt: skip
@@ -26,10 +34,15 @@ REPORTS = {
     "contours": ("figures.contours:Contours", "energy contours, true and estimated from draws"),
     "convergence": ("figures.convergence:Convergence", "error by data passes and by seconds"),
     "coverage": ("tables.coverage:Coverage", "modes found, with their masses and spreads"),
+    "cycle-beta": ("tables.cycle_beta:CycleBeta", "the number of cycles and the share of exploration"),
     "cycle-weights": ("tables.cycle_weights:CycleWeights", "cycles weighted by likelihood and equally"),
+    "curves": ("figures.curves:Curves", "errors against data passes and against seconds"),
+    "cycles": ("figures.cycles:Cycles", "error of the ensemble against the number of cycles"),
     "density": ("figures.density:Density", "a target in one or two dimensions and draws"),
     "entropy": ("figures.entropy:Entropy", "predictive entropy on unseen images, and their detection"),
+    "equal-cost": ("tables.equal_cost:EqualCost", "parallel chains and one chain at the same total cost"),
     "ess": ("tables.ess:EffectiveSize", "effective sample sizes, with bias and temperature"),
+    "ess-draws": ("figures.ess_draws:EssDraws", "effective sample size against the number of draws"),
     "findings": ("tables.findings:Findings", "leaders, costs, failures, and published orderings"),
     "interpolation": ("figures.interpolation:Interpolation", "test error between draws of two cycles"),
     "leaderboard": ("tables.leaderboard:Leaderboard", "the ranking of samplers on each task"),
@@ -46,6 +59,7 @@ REPORTS = {
     "sample-paths": ("figures.sample_paths:SamplePaths", "energy contours, and paths across them"),
     "schedules": ("figures.schedules:Schedules", "step size and temperature against the step"),
     "sensitivity": ("figures.sensitivity:Sensitivity", "error against the step size, of tuning's trials"),
+    "tempering": ("figures.tempering:Tempering", "error and likelihood against the temperature"),
     "theorem1": ("figures.theorem1:Theorem1", "exact bias and error of csgld, with fitted rates"),
     "theorem3": ("tables.theorem3:Theorem3", "exact limits of msgld and asgld, beside theorems 3.1, 3.2"),
     "trace": ("figures.trace:Trace", "the draws of each chain in their order"),

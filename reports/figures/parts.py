@@ -1,20 +1,21 @@
-"""Shared parts of reports: a base class per field, panels of draws, names and styles."""
+"""Shared parts of reports: a base class per field, panels of draws, families of groups, names and styles."""
 
 from __future__ import annotations
 
 import functools
 import itertools
+import json
 import re
 import textwrap
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import Column, DataError, FieldScore, Figure, Group, Report, Request, Result, Run, Table, check_metric
+from harness import Column, DataError, FieldScore, Figure, Group, Report, Request, Result, Run, Table, check_metric, labels
 from reports.reproduction.reported import scores_beside_papers
 
 if TYPE_CHECKING:
@@ -185,6 +186,26 @@ def trajectory(group: Group, request: Request) -> Trajectory:
 def settings_of(group: Group, prefix: str) -> dict[str, Any]:
     """Return a group's settings of one part ("task."), by their names in it."""
     return {name.removeprefix(prefix): value for name, value in group.settings.items() if name.startswith(prefix)}
+
+
+def families(groups: Iterable[Group], *free: str) -> dict[str, list[Group]]:
+    """Return the groups that differ only in the settings `free`, by the label that they share.
+
+    A family has at least two members. If two families of one method exist, the label names the settings in which they
+    differ.
+    """
+    found: dict[str, list[Group]] = {}
+    for group in groups:
+        if all(name in group.settings for name in free):
+            alike = json.dumps([group.method, _without(group.settings, free)], sort_keys=True)
+            found.setdefault(alike, []).append(group)
+    kin = [members for members in found.values() if len(members) > 1]
+    names = labels([replace(members[0], settings=_without(members[0].settings, free)) for members in kin])
+    return {names[members[0].key]: members for members in kin}
+
+
+def _without(settings: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name not in names}
 
 
 def record(figure: str, group: Group, **more: Any) -> dict[str, Any]:

@@ -1,0 +1,110 @@
+"""Whether a colder posterior predicts better: error and likelihood against the temperature."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from harness import Column, Estimate, FieldScore, Figure, Group, Request, Result, Table, with_interval
+from reports.figures.parts import FieldReport, families, heading, legend_below, legend_height, name_figure
+from reports.figures.styles import looks
+
+TEMPERATURE = "schedule.temperature"
+SHOWN = ("nll", "test_error")
+BARS = "Points: means over seeds; bars: their 95 % t intervals"
+
+
+class Tempering(FieldReport):
+    """A figure for each field (task, protocol, chains, budget) with groups that differ in schedule.temperature only:
+    negative log-likelihood and test error, or `request.metric`, against T, one line per method. The target of a run is
+
+        p_T(theta | data) ~ exp(-U(theta) / T),   U with the prior: T tempers both likelihood and prior
+
+    Points are means over seeds with their 95 % t intervals. T = 0, without noise, is at the left end of an axis that is
+    logarithmic above the lowest other T. A T whose runs diverged has a row and no point.
+
+    Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, appendix; F.
+    Wenzel et al., "How Good is the Bayes Posterior in Deep Neural Networks Really?", ICML 2020.
+    """
+
+    name: ClassVar[str] = "tempering"
+
+    def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
+        wanted = (request.metric,) if request.metric else SHOWN
+        metrics = [metric for metric in wanted if metric in score.metrics]
+        kin = {label: sorted(own, key=_temperature) for label, own in families(score.groups, TEMPERATURE).items()}
+        if not metrics or not kin:
+            note = (
+                f"{score.title}: no {' or '.join(wanted)} of groups that differ in {TEMPERATURE} alone; "
+                f"bench run --sweep {TEMPERATURE}=0.01,0.1,1 makes some"
+            )
+            return Result(notes=[note] if request.tasks else [])
+        records = [
+            {"figure": name, "family": label, "temperature": _temperature(group), **record}
+            for label, own in kin.items()
+            for metric in metrics
+            for group in own
+            if (record := score.record(group, metric)) is not None
+        ]
+        return Result([_table(score, kin, metrics)], records, [_figure(name, score, kin, metrics)])
+
+
+Kin = Mapping[str, Sequence[Group]]
+
+
+def _temperature(group: Group) -> float:
+    return float(group.settings[TEMPERATURE])
+
+
+def _table(score: FieldScore, kin: Kin, metrics: Sequence[str]) -> Table:
+    columns = [Column("method", "method"), Column("T", "T", "right", "g"), Column("seeds", "seeds", "right")]
+    columns += [Column(metric, metric.replace("_", " "), "right") for metric in metrics]
+    rows = [
+        {
+            "method": label, "T": _temperature(group), "seeds": len(group.runs),
+            **{metric: with_interval(score.estimate(group, metric)) for metric in metrics},
+        }
+        for label, own in kin.items()
+        for group in own
+    ]  # fmt: skip
+    return Table(f"{score.title}; {score.multipliers()}", columns, rows, score.failures(), keys=2)
+
+
+def _figure(name: str, score: FieldScore, kin: Kin, metrics: Sequence[str]) -> Figure:
+    return Figure(
+        name,
+        lambda canvas: _draw(canvas, score, kin, metrics),
+        (width := max(4.2 * len(metrics), 6.4), 3.0 + legend_height(kin, width)),
+        f"{heading(score)}. {BARS}.",
+    )
+
+
+def _draw(canvas: Any, score: FieldScore, kin: Kin, metrics: Sequence[str]) -> None:
+    axes = canvas.subplots(1, len(metrics), squeeze=False)[0]
+    styles = looks(list(kin))
+    handles = {}
+    hot = [t for own in kin.values() for t in map(_temperature, own) if t > 0]
+    cold = any(_temperature(group) == 0 for own in kin.values() for group in own)
+    for ax, metric in zip(axes, metrics, strict=True):
+        units = [e.unit for own in kin.values() for group in own if (e := score.estimate(group, metric))]
+        for label, own in kin.items():
+            found = [(_temperature(group), point) for group in own if (point := _point(score.estimate(group, metric)))]
+            ends = [(mean - low, high - mean) for _, (mean, low, high) in found]
+            handles[label] = ax.errorbar(
+                [t for t, _ in found], [mean for _, (mean, _, _) in found],
+                yerr=list(zip(*ends, strict=True)) or None, markersize=4, capsize=2, **{"marker": "o", **styles[label]},
+            )  # fmt: skip
+        if hot:
+            ax.set_xscale(*(["symlog"] if cold else ["log"]), **({"linthresh": min(hot)} if cold else {}))
+        ax.set(xlabel="temperature T", ylabel=f"{metric.replace('_', ' ')} ({units[0]})")
+    legend_below(canvas, dict(sorted(handles.items())), BARS)
+    name_figure(canvas, heading(score))
+
+
+def _point(estimate: Estimate | None) -> tuple[float, float, float] | None:
+    """Return the mean and the ends of its interval, the mean if they are missing; None if the mean is not finite."""
+    if estimate is None or estimate.mean is None or not math.isfinite(estimate.mean):
+        return None
+    low, high = (estimate.mean if end is None else end for end in (estimate.low, estimate.high))
+    return estimate.mean, low, high
