@@ -7,6 +7,7 @@ from scored import store, write_run
 
 from harness.reporting.rendering import figures
 from harness.reporting.report import Request
+from reports.figures.curves import Curves
 from reports.figures.cycles import Cycles
 
 PASSES = np.arange(1.0, 7)
@@ -49,7 +50,8 @@ def test_cycles_before_the_first_averaged_draw_have_no_ensemble(tmp_path):
 
 
 def test_runs_without_cycles_or_arrays_are_left_out_and_named_where_asked_for(tmp_path):
-    assert not Cycles().build(store(tmp_path), Request()).records
+    for report in (Cycles(), Curves()):
+        assert not report.build(store(tmp_path), Request()).records
     write(tmp_path, method="sgld", cycle=[0] * 6)
     assert not Cycles().build(store(tmp_path), Request()).notes
     asked = Request(tasks=("mixture25",))
@@ -57,3 +59,21 @@ def test_runs_without_cycles_or_arrays_are_left_out_and_named_where_asked_for(tm
     write_run(tmp_path, method="csghmc", chains=2, metrics={"test_error": 1.0}, number=1)
     (note,) = Cycles().build(store(tmp_path), asked).notes
     assert note == "csghmc: not all runs have cycles and curves of their errors"
+    made = Curves().build(store(tmp_path), asked)
+    assert made.notes == ["csghmc: no curves of errors at the same passes in all its runs"]
+    assert {record["method"] for record in made.records} == {"sgld"}
+
+
+def test_curves_are_means_over_chains_and_seeds_and_seconds_are_those_of_sampling(tmp_path):
+    for seed in (0, 1):
+        write(tmp_path, seed=seed, shift=2 * seed)
+    made = Curves().build(store(tmp_path), Request())
+    error, _, single = made.records
+    assert (error["metric"], error["mean"], error["lowest"]) == ("test_error", 6, 6)
+    assert (error["seeds"], error["points"], error["passes"]) == (2, 6, 6)
+    assert error["seconds"] == pytest.approx(50)  # what the made-up result.json says of sampling
+    assert single["mean"] == pytest.approx(35)
+    assert single["lowest_at_passes"] == 6
+    (figure,) = made.figures
+    written = figures.drawn(figure, "svg", "png")
+    assert written == figures.drawn(figure, "svg", "png")

@@ -1,0 +1,126 @@
+"""The decrease of errors during a run: against data passes and against seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from harness import Column, FieldScore, Figure, Group, Request, Result, Table, statistics, typical
+from reports.figures.parts import (
+    BAND,
+    Array,
+    FieldReport,
+    band,
+    heading,
+    legend_below,
+    legend_height,
+    name_figure,
+    record,
+)
+from reports.figures.styles import looks
+
+SHOWN = {
+    "test_error": "test error (%),\nposterior mean so far",
+    "nll": "NLL (nats),\nposterior mean so far",
+    "single_test_error": "test error (%),\neach draw",
+    "single_train_error": "training error (%),\neach draw",
+}
+
+
+class Curves(FieldReport):
+    """A figure for each field (task, protocol, chains, budget) of classifiers: the test error and negative
+    log-likelihood of the posterior mean so far and the errors of single draws, if they were measured, against data
+    passes on the left and seconds on the right.
+
+    Lines are means over seeds (and chains), bands go from the lowest to the highest seed. The seconds of a run are
+    those of sampling alone, without evaluation, spread evenly over its passes; a line has the median speed of its
+    seeds. Seconds compare runs of one machine only.
+    """
+
+    name: ClassVar[str] = "curves"
+
+    def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
+        lines, missing = _lines(score)
+        notes = missing if lines or request.tasks else []
+        if not lines:
+            return Result(notes=notes)
+        records = [_record(name, *line) for line in lines]
+        return Result([_table(score.title, records)], records, [_figure(name, heading(score), lines)], notes)
+
+
+Line = tuple[str, Group, str, Array, Array]
+"""Label, group, name of the curve, data passes (n,), and values by seed (seeds, n)."""
+
+
+def _lines(score: FieldScore) -> tuple[list[Line], list[str]]:
+    lines: list[Line] = []
+    for group in score.groups:
+        for name in SHOWN:
+            found = score.curve(group, name)
+            if found is not None:
+                seeds, (x, rows) = found
+                each = [rows[seeds == seed].mean(axis=0) for seed in sorted(group.done.numbers.seed)]
+                lines.append((score.labels[group.key], group, name, x, np.stack(each)))
+    drawn = {line[0] for line in lines}
+    return lines, [
+        f"{name}: no curves of errors at the same passes in all its runs"
+        for name in score.labels.values()
+        if name not in drawn
+    ]
+
+
+def _seconds_a_pass(group: Group) -> float | None:
+    numbers = group.done.numbers
+    return typical(
+        [s / p if s is not None and p else None for s, p in zip(numbers.seconds_sampling, numbers.passes, strict=True)]
+    )
+
+
+def _record(figure: str, label: str, group: Group, name: str, x: Array, values: Array) -> dict[str, Any]:
+    mean, end = values.mean(axis=0), values[:, -1]
+    over = statistics.mean_interval(end) if np.isfinite(end).all() else None
+    best = int(np.nanargmin(mean)) if np.isfinite(mean).any() else 0
+    pace = _seconds_a_pass(group)
+    return record(
+        figure, group, label=label, metric=name, points=len(x), seeds=len(values), passes=float(x[-1]),
+        seconds=None if pace is None else pace * float(x[-1]), mean=over.mean if over else None,
+        low=over.low if over else None, high=over.high if over else None, interval=over.kind if over else "none",
+        lowest=float(mean[best]) if np.isfinite(mean[best]) else None, lowest_at_passes=float(x[best]),
+        run_keys=[run.key for run in group.done],
+    )  # fmt: skip
+
+
+def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
+    columns = [Column("label", "method"), Column("metric", "curve"), Column("seeds", "seeds", "right")]
+    columns += [Column("mean", "at the end", "right", ".4g"), Column("lowest", "lowest", "right", ".4g")]
+    columns += [Column("lowest_at_passes", "at passes", "right", ".4g"), Column("passes", "passes", "right", ".4g")]
+    columns += [Column("seconds", "seconds", "right", ".3g")]
+    note = "means over seeds; lowest: of the mean curve; seconds of sampling, without evaluation"
+    return Table(heading, columns, records, [note], keys=2)
+
+
+def _figure(name: str, title: str, lines: Sequence[Line]) -> Figure:
+    shown = [curve for curve in SHOWN if any(line[2] == curve for line in lines)]
+    size = (8.4, 2.1 * len(shown) + 0.5 + legend_height({line[0] for line in lines}, 8.4))
+    return Figure(name, lambda canvas: _draw(canvas, lines, shown, title), size, f"{title}. {BAND}.")
+
+
+def _draw(canvas: Any, lines: Sequence[Line], shown: Sequence[str], title: str) -> None:
+    axes = canvas.subplots(len(shown), 2, squeeze=False, sharey="row", sharex="col")
+    styles = looks(list({line[0] for line in lines}))
+    handles: dict[str, Any] = {}
+    for label, group, name, x, values in lines:
+        pace = _seconds_a_pass(group)
+        marker = "o" if np.isfinite(values.mean(axis=0)).sum() < 15 else ""
+        for ax, scale in zip(axes[shown.index(name)], (1.0, pace), strict=True):
+            if scale is not None:
+                style = {"marker": marker, "markersize": 3, "linewidth": 1.2}
+                handles[label] = band(ax, scale * x, values, styles[label], **style)
+    for row, name in zip(axes, shown, strict=True):
+        row[0].set_ylabel(SHOWN[name], fontsize="small")
+    axes[-1][0].set_xlabel("data passes")
+    axes[-1][1].set_xlabel("seconds of sampling")
+    legend_below(canvas, dict(sorted(handles.items())), BAND)
+    name_figure(canvas, title)
