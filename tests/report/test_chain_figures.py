@@ -10,6 +10,7 @@ from harness.reporting.rendering import figures
 from harness.reporting.report import Request
 from reports.figures.autocorrelation import Autocorrelation
 from reports.figures.chains import SEARCHED, coordinates
+from reports.figures.ess_draws import EssDraws, growth
 from reports.figures.marginals import Marginals, _target, integrated
 from reports.figures.parts import KEEPS, kept_draws
 from reports.figures.rank_plots import RankPlots, folded, histograms
@@ -19,7 +20,7 @@ from tasks.synthetic.bimodal1d import Bimodal1D
 from tasks.synthetic.mixture25 import Mixture25
 
 TARGETS = {"mixture25": "tasks.synthetic.mixture25:Mixture25", "blr-heart": "tasks.regression.blr:Heart"}
-REPORTS = (Trace, RankPlots, Autocorrelation, Marginals)
+REPORTS = (Trace, RankPlots, Autocorrelation, EssDraws, Marginals)
 
 
 class Offers:
@@ -131,6 +132,13 @@ def test_the_autocorrelation_is_that_of_an_autoregression_and_stays_high_for_cha
     apart = x + np.array([0, 0, 5, 5.0])[None, :, None]
     assert diagnostics.autocorrelation(apart)[100, 0] > 0.8
     assert np.isnan(diagnostics.autocorrelation(np.ones((10, 2, 1)))).all()
+
+
+def test_the_effective_size_of_independent_draws_is_their_number():
+    counts, bulk, tail = growth(np.random.default_rng(0).normal(size=(2_000, 4)))
+    assert counts[-1] == 8_000
+    assert bulk[-1] == pytest.approx(8_000, rel=0.1)
+    assert tail[-1] == pytest.approx(8_000, rel=0.15)
 
 
 @pytest.mark.parametrize("task", [Mixture25(), Bimodal1D()])

@@ -11,6 +11,7 @@ from harness.reporting.tables import Figure
 from reports.figures.autocorrelation import Autocorrelation
 from reports.figures.contours import Contours
 from reports.figures.density import Density
+from reports.figures.ess_draws import EssDraws
 from reports.figures.marginals import Marginals
 from reports.figures.rank_plots import RankPlots
 from reports.figures.sample_paths import SamplePaths
@@ -63,7 +64,7 @@ def found(tmp_path_factory):
     "report",
     [Schedules, Trace,
      *(pytest.param(one, marks=pytest.mark.slow) for one in (
-         Autocorrelation, Contours, Density, Marginals, RankPlots, SamplePaths, Trajectories))],
+         Autocorrelation, Contours, Density, EssDraws, Marginals, RankPlots, SamplePaths, Trajectories))],
 )  # fmt: skip
 def test_files_of_long_runs_are_small(found, report):
     for figure in report().build(found, Request(tasks=("mixture25",), registry=Offers())).figures:
