@@ -7,14 +7,14 @@ from harness import Info, hook
 SMALL = "--task notmnist --budget smoke --seeds 0-1"
 COMMANDS = {
     "bench run --sampler sgld,csgld --task mixture25 --chains 8 --budget quick": (
-        "autocorrelation", "contours", "coverage", "density", "marginals", "rank-plots", "sample-paths",
+        "autocorrelation", "contours", "coverage", "density", "ess-draws", "marginals", "rank-plots", "sample-paths",
         "schedules", "trace", "trajectory",
     ),
     "bench run --sampler sgld,psgld,hmc --task mixture5,blr-heart --chains 8 --budget quick": (
         "convergence", "ess", "findings", "leaderboard", "pareto", "profile", "ranks",
     ),
     f"bench run --sampler sgld,csgld {SMALL}": (
-        "entropy", "mds", "ood", "rejection", "reliability",
+        "curves", "cycles", "entropy", "mds", "ood", "rejection", "reliability",
     ),
     f"bench run --sampler csgld {SMALL} --set task.by_cycle=true": ("cycle-weights",),
     f"bench run --sampler csgld {SMALL} --sweep schedule.cycles=2,4 schedule.beta=0.5,0.8": ("cycle-beta",),

@@ -15,7 +15,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import Column, DataError, FieldScore, Figure, Group, Report, Request, Result, Run, Table, check_metric, labels
+from harness import (
+    Column,
+    DataError,
+    FieldScore,
+    Figure,
+    Group,
+    Report,
+    Request,
+    Result,
+    Run,
+    Table,
+    check_metric,
+    labels,
+)
 from reports.reproduction.reported import scores_beside_papers
 
 if TYPE_CHECKING:
