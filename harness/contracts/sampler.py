@@ -7,7 +7,7 @@ exp(-U/T), and the step size h multiplies grad U. C chains of dimension D are on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from harness.contracts.parameters import Configurable
@@ -165,10 +165,3 @@ class Sampler(Configurable):
         Return 0 for an optimiser, which draws no noise, and None if there is no stationary law.
         """
         return 1.0
-
-
-def rescaled(sampler: Sampler, c: float) -> tuple[Sampler, float]:
-    """Return the sampler and the factor on h that give the same path on c U at temperature c T, from declared units."""
-    powers = {field.name: field.metadata.get("unit", 0) for field in fields(sampler)}
-    changed = {name: c**power * getattr(sampler, name) for name, power in powers.items() if power}
-    return replace(sampler, **changed), float(c**sampler.step_unit)

@@ -13,8 +13,7 @@ import typer
 
 from harness import Bench, Method, PluginError, Registry, Result, UsageError, suggestions
 from harness.cli.options import Set, completes
-from harness.contracts import Offer, schema
-from harness.contracts.parameters import of_part
+from harness.contracts import Offer, of_part, schema
 from harness.reporting.tables import table
 from harness.results.environment import cores
 from harness.runs import undeclared

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import Streams
-from harness.contracts import check, data, schema
+from harness.contracts import check, checksum, schema
 from harness.runs import undeclared
 from harness.system.files import write_whole
+from plugins.checking.law import built
 
 if TYPE_CHECKING:
     from harness import Task
@@ -25,7 +25,7 @@ def law_bytes_are_in_the_key(task: Task) -> None:
     undeclared.watch()
     undeclared.forget()
     task = replace(task)  # it may read files when it is made
-    problem = task.build([Streams(0, 0, ("laws",))], "cpu")
+    problem = built(task, 1)
     batches = problem.draw_batches(1)
     problem.gradient(problem.initial(), {name: leaf[0] for name, leaf in batches.items()} or None)
     problem.energy(problem.initial(), None)
@@ -45,5 +45,5 @@ def law_bytes_are_in_the_key(task: Task) -> None:
         assert not same, f"another content of the file of {field.name} leaves the run key as it is"
     for file in task.datasets:
         others = [replace(f, sha256=f.sha256[::-1]) if f is file else f for f in task.datasets]
-        same = data.checksum(others) == data.checksum(task.datasets)
+        same = checksum(others) == checksum(task.datasets)
         assert not same, f"another content of {file.path} leaves the run key as it is"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import DataProblem, Streams
-from plugins.checking.law import Skip, in_batches
+from harness import DataProblem
+from plugins.checking.law import CHAINS, Skip, built, in_batches
 from plugins.checking.routes import Estimate, importance_sampling, quadrature
 from plugins.checking.task_compiled import law_compiled_is_plain
 from plugins.checking.task_files import law_bytes_are_in_the_key
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-CHAINS = 3
 NOISY_STEPS = 4000
 LEVEL = 5.0
 """Standard errors that a Monte Carlo comparison may be off: one false alarm in a million numbers."""
@@ -39,7 +38,7 @@ LEVEL = 5.0
 def law_mean_of_batches(task: Task) -> None:
     """The mean of the stochastic gradients is the full gradient: exactly over an epoch, otherwise within noise."""
     minibatched = in_batches(task)
-    problem = _build(minibatched)
+    problem = built(minibatched)
     theta = problem.initial()
     full = problem.gradient(theta, None)
     epoch = minibatched.steps_per_epoch()
@@ -66,7 +65,7 @@ def law_gradient_is_that_of_the_energy(task: Task) -> None:
     """Central differences of U agree with grad U, on all the data and on a batch."""
     import torch
 
-    problem = _build(in_batches(task))
+    problem = built(in_batches(task))
     theta = problem.initial()
     batches = problem.draw_batches(1)
     generator = torch.Generator().manual_seed(0)
@@ -103,11 +102,11 @@ def law_prior_counted_once(task: Task) -> None:
     if precision is None:
         raise Skip("the task declares no `prior_precision`, the precision of a normal prior")
     minibatched = in_batches(task)
-    problem = _build(minibatched)
+    problem = built(minibatched)
     theta = problem.initial()
     batches = problem.draw_batches(minibatched.steps_per_epoch())
     cases = [None, *(_at(batches, k) for k in range(minibatched.steps_per_epoch()))] if batches else [None]
-    other: Problem | None = _build(_of_precision(minibatched, precision + 1))
+    other: Problem | None = built(_of_precision(minibatched, precision + 1))
     if other is not None and float(_priors(problem, other, theta, None).abs().max()) < 1e-3:
         other = None  # the precision is written into U, and not read from the task
     if problem.under_normal_prior is not None:
@@ -165,12 +164,12 @@ def law_batch_sizes_agree(task: Task) -> None:
     import torch
 
     sizes = [max(1, task.terms() // parts) for parts in (5, 11)]
-    theta = _build(task).initial()
+    theta = built(task).initial()
     means = []
     for size in sizes:
         smaller = dataclasses.replace(task, batch=size)  # type: ignore[call-arg]
         assert smaller.batch_terms() == size, f"batch={size}, but batch_terms() is {smaller.batch_terms()}"
-        problem, steps = _build(smaller), smaller.steps_per_epoch()
+        problem, steps = built(smaller), smaller.steps_per_epoch()
         batches = problem.draw_batches(steps)
         means.append(torch.stack([problem.gradient(theta, _at(batches, k)) for k in range(steps)]).mean(0))
     error = float((means[0] - means[1]).abs().max() / (1 + means[0].abs().max()))
@@ -213,7 +212,7 @@ def law_state_restores_the_batches(task: Task) -> None:
     import torch
 
     minibatched = in_batches(task)
-    first, second = _build(minibatched), _build(minibatched)
+    first, second = built(minibatched), built(minibatched)
     if not first.draw_batches(1):
         raise Skip("U is exact: there are no batches")
     first.draw_batches(2 * minibatched.steps_per_epoch() + 3)
@@ -231,7 +230,7 @@ def law_chains_do_not_interact(task: Task) -> None:
     """A chain that is not finite leaves U and grad U of the others unchanged, bit for bit."""
     import torch
 
-    problem = _build(in_batches(task))
+    problem = built(in_batches(task))
     theta = problem.initial()
     batches = problem.draw_batches(1)
     batch = _at(batches, 0) if batches else None
@@ -260,10 +259,6 @@ TASK_LAWS: list[tuple[str, Callable[[Task], None]]] = [
     ("compiled is plain", law_compiled_is_plain),
     ("bytes are in the key", law_bytes_are_in_the_key),
 ]
-
-
-def _build(task: Task) -> Problem:
-    return task.build([Streams(0, chain, ("laws",)) for chain in range(CHAINS)], "cpu")
 
 
 def _at(batches: Batch, k: int) -> Batch:

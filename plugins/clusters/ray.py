@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import Exchange, FolderExchange, JobState, Launcher, RunError, UsageError, param, run_agent
-from harness.contracts.plugin_errors import format_error
+from harness.contracts import format_error
 from harness.runs.agent import scratch_folder
 
 NAMESPACE = "sgmcmc-bench"

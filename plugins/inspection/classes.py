@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness import BenchError, Info, PluginError
-from harness.contracts import Offer, check, load, plugin_code, schema
-from harness.contracts.plugin_errors import format_error
+from harness.contracts import Offer, check, format_error, load, plugin_code, schema
 
 
 def loaded(offer: Offer) -> Any:

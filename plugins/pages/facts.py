@@ -10,7 +10,6 @@ from typing import Any
 
 from harness import UsageError
 from harness.contracts import Offer, schema
-from harness.contracts.sampler import rescaled
 from harness.runs import plugin_metadata
 from plugins.checking.sampler_law import law_of
 from plugins.pages.conventions import CONVENTIONS, Step, formulas, settings_text
@@ -147,6 +146,8 @@ def laws(made: Any) -> list[dict[str, str]]:
 
 def scaling(made: Any) -> list[dict[str, str]]:
     """Return how h and the hyperparameters change if U and T become c U and c T (law `scale`); [] if exempt."""
+    from plugins.checking.samplers.scale import rescaled
+
     if "scale" in made.exempt:
         return []
     numbers = [field.name for field in dataclasses.fields(made) if isinstance(getattr(made, field.name), float)]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import DataError, DataFile, Registry, UsageError
-from harness.contracts.data import checksum as data_checksum
+from harness.contracts import checksum as data_checksum
 from harness.results import spec as specs
 from harness.results.ledger.attempt import Attempt, checksum
 from harness.results.spec import RunSpec

@@ -175,8 +175,8 @@ def flat(sampler: Any, dim: int) -> tuple[dict[str, Any], dict[str, Callable[[],
 
 def mixture(sampler: Any, chains: int) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
     """The same of a block of the harness's own compiled loop on mixture25."""
-    from harness.contracts.sampler import rescaled
     from harness.engine.linear import stability_limit
+    from plugins.checking.samplers.scale import rescaled
     from tasks.synthetic.mixture25 import Mixture25
 
     task = Mixture25(gradient_noise=0.0)

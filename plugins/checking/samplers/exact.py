@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 from harness import UsageError, linear
 from harness.engine import Loop
 from plugins.checking.experiment import Experiment, PValues
-from plugins.checking.gaussian import GaussianTask, Recorder, axes_of
-from plugins.checking.law import Broken, Skip, finish, heat, safe_x, trajectory
+from plugins.checking.gaussian import GaussianTask, axes_of
+from plugins.checking.law import Broken, Skip, draws, finish, heat, safe_x, trajectory
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Sampler, Streams, Trajectory
-    from harness.engine.run_state import RunState
 
     Array = NDArray[np.float64]
 
@@ -182,7 +181,7 @@ class LinearPath:
         running.theta, running.state = z[:, : self.dim].clone(), probe.state(z)
         finish(running)
         last = probe.join(running.theta, running.state).numpy()
-        return [self._judged(_draws(run), last[run.rows]) for run in running.runs]
+        return [self._judged(draws(running, i).numpy(), last[run.rows]) for i, run in enumerate(running.runs)]
 
     def _judged(self, kept: Array, last: Array) -> PValues:
         from scipy.stats import norm
@@ -216,15 +215,15 @@ def innovations(steps: list[linear.LinearStep], P: Array, variance: float, D: in
     return found
 
 
-def whitened(draws: Array, steps: list[Innovation]) -> Array:
-    """Return the innovation of each draw (K, C, D), scaled to N(0, I); draws without an innovation are left out."""
-    mean = np.zeros((draws.shape[1], len(steps[0].A)))
+def whitened(path: Array, steps: list[Innovation]) -> Array:
+    """Return the innovations of a path (K, C, D), scaled to N(0, I); draws without an innovation are left out."""
+    mean = np.zeros((path.shape[1], len(steps[0].A)))
     white = []
-    for draw, step in zip(draws, steps, strict=True):
+    for draw, step in zip(path, steps, strict=True):
         mean = mean @ step.A.T
         if step.root is None:
             continue
-        surprise = draw - mean[:, : draws.shape[2]]
+        surprise = draw - mean[:, : path.shape[2]]
         white.append(np.linalg.solve(step.root, surprise.T).T)
         mean = mean + surprise @ step.gain.T
     return np.stack(white)
@@ -250,7 +249,10 @@ class Ranks:
         running = Loop(task, self.sampler, self.path, streams, self.chains)
         start = running.theta
         still = (finish(running).theta == start).all(1).double()
-        return [self._judged(_draws(run)[-1], float(still[run.rows].mean())) for run in running.runs]
+        return [
+            self._judged(draws(running, i)[-1].numpy(), float(still[run.rows].mean()))
+            for i, run in enumerate(running.runs)
+        ]
 
     def _judged(self, last: Array, still: float) -> PValues | Broken:
         from scipy.stats import chi2, kstest, norm
@@ -269,12 +271,6 @@ class Ranks:
             ),
             "variance of the new position": _chi_square(float(energy.sum()), white.size),
         }
-
-
-def _draws(run: RunState) -> Array:
-    """Return the draws (K, C, D) of one run of a loop."""
-    assert isinstance(run.observer, Recorder)
-    return run.observer.draws()[:: run.particles].numpy()
 
 
 def _whitened(z: Array, P: Array) -> tuple[float, int]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
-from harness.contracts.sampler import rescaled
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import TEMPERATURES, Broken, Law, distance, draws, trajectory, varying, walk, weights
 
@@ -34,6 +34,13 @@ def check(sampler: Sampler) -> None:
                         f"c = {c:.3g}, T = {T:g}: within {STEPS} steps of h = {h[0] * factor:.3g} and less the {what} "
                         f"on cU at cT differ by {gap:.2g} (relative)"
                     )
+
+
+def rescaled(sampler: Sampler, c: float) -> tuple[Sampler, float]:
+    """Return the sampler and the factor on h that give the same path on c U at temperature c T, from declared units."""
+    powers = {field.name: field.metadata.get("unit", 0) for field in fields(sampler)}
+    changed = {name: c**power * getattr(sampler, name) for name, power in powers.items() if power}
+    return replace(sampler, **changed), float(c**sampler.step_unit)
 
 
 LAW = Law(
