@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from plugins.checking.law import built
 
@@ -99,8 +100,6 @@ def importance_sampling(task: Task, truth: Truth) -> Estimate:
 
 def energies(task: Task, points: Array) -> Array:
     """Return the full U (n,) at points (n, D)."""
-    import torch
-
     problem = built(task, CHUNK)
     filled = np.concatenate([points, np.repeat(points[-1:], -len(points) % CHUNK, axis=0)])
     parts = torch.from_numpy(filled).to(getattr(torch, task.dtype)).split(CHUNK)
@@ -122,8 +121,6 @@ def _mode(task: Task, start: Array) -> tuple[Array, Array]:
 
 def _derivatives(problem: Problem, theta: Array) -> tuple[Array, Array]:
     """Return grad U and, by central differences, the Hessian at theta (D,)."""
-    import torch
-
     dim, width = len(theta), 1e-5
     moves = np.concatenate([np.zeros((1, dim)), width * np.eye(dim), -width * np.eye(dim)])
     points = np.zeros((CHUNK, dim))

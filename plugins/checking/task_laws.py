@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
-from harness import DataProblem
+from harness import DataProblem, Streams
 from plugins.checking.law import CHAINS, Skip, built, in_batches
 from plugins.checking.routes import Estimate, importance_sampling, quadrature
 from plugins.checking.task_compiled import law_compiled_is_plain
 from plugins.checking.task_files import law_bytes_are_in_the_key
 from plugins.checking.task_observers import law_blocks_do_not_matter, law_weights_count
-from plugins.checking.task_streams import law_chains_have_their_own_streams
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 NOISY_STEPS = 4000
+ROWS = (0, 1, 2, 3)
+ALONE = 2
+"""The chain that is drawn alone, too."""
 LEVEL = 5.0
 """Standard errors that a Monte Carlo comparison may be off: one false alarm in a million numbers."""
 
@@ -47,8 +50,6 @@ def law_mean_of_batches(task: Task) -> None:
     batches = problem.draw_batches(steps)
     if not batches:
         raise Skip("U is exact: there are no batches")
-    import torch
-
     each = torch.stack([problem.gradient(theta, _at(batches, k)) for k in range(steps)])
     error = (each.mean(0) - full).abs()
     noise = 0.0 if exact else LEVEL * each.std(0) / math.sqrt(steps)
@@ -63,8 +64,6 @@ def law_mean_of_batches(task: Task) -> None:
 
 def law_gradient_is_that_of_the_energy(task: Task) -> None:
     """Central differences of U agree with grad U, on all the data and on a batch."""
-    import torch
-
     problem = built(in_batches(task))
     theta = problem.initial()
     batches = problem.draw_batches(1)
@@ -161,8 +160,6 @@ def law_batch_sizes_agree(task: Task) -> None:
     """The mean gradient of an epoch does not depend on the batch size."""
     if "batch" not in {field.name for field in dataclasses.fields(task)}:
         raise Skip("the task has no setting `batch`")
-    import torch
-
     sizes = [max(1, task.terms() // parts) for parts in (5, 11)]
     theta = built(task).initial()
     means = []
@@ -209,8 +206,6 @@ def law_truth_by_another_route(task: Task) -> None:
 
 def law_state_restores_the_batches(task: Task) -> None:
     """A problem restored from `state` draws the same batches as the original one draws next."""
-    import torch
-
     minibatched = in_batches(task)
     first, second = built(minibatched), built(minibatched)
     if not first.draw_batches(1):
@@ -228,8 +223,6 @@ def law_state_restores_the_batches(task: Task) -> None:
 
 def law_chains_do_not_interact(task: Task) -> None:
     """A chain that is not finite leaves U and grad U of the others unchanged, bit for bit."""
-    import torch
-
     problem = built(in_batches(task))
     theta = problem.initial()
     batches = problem.draw_batches(1)
@@ -243,6 +236,32 @@ def law_chains_do_not_interact(task: Task) -> None:
     same = all(torch.equal(a[1:], b[1:]) for a, b in zip(before, after, strict=True))
     assert same, "a chain that is not finite changes the others; usual cause: a mean or a sum over the chain axis"
     assert not bool(torch.isfinite(after[1][0]).all()), "the gradient at NaN is finite: a lost chain would go unseen"
+
+
+def law_chains_have_their_own_streams(task: Task) -> None:
+    """Starts and batches of a chain are the same alone and among others, and differ from other chains and seeds."""
+    task = in_batches(task)
+    cases = (ROWS, 0), ((ALONE,), 0), ((ALONE,), 1)
+    together, alone, other = (_starts_and_batches(task, chains, seed) for chains, seed in cases)
+    for name, leaf in together.items():
+        assert torch.equal(leaf[ALONE], alone[name][0]), (
+            f"{name}: chain {ALONE} of {len(ROWS)} meets another one than alone; usual causes: one generator for "
+            "all chains, drawn chain after chain, or rows of another chain"
+        )
+        assert not torch.equal(leaf[ALONE], other[name][0]), (
+            f"{name}: seeds 0 and 1 meet the same one; usual cause: a generator with a seed of its own"
+        )
+        twins = [c for c in ROWS if c != ALONE and torch.equal(leaf[c], leaf[ALONE])]
+        assert not twins, (
+            f"{name}: chains {twins[0]} and {ALONE} meet the same one; usual cause: `streams[0]` for every chain"
+        )
+
+
+def _starts_and_batches(task: Task, chains: Sequence[int], seed: int) -> dict[str, Tensor]:
+    """Return the starts (C, D), and the batches of more than an epoch with the chains as their leading axis."""
+    problem = task.build([Streams(seed, chain, ("laws",)) for chain in chains], "cpu")
+    batches = problem.draw_batches(task.steps_per_epoch() + 2)
+    return {"start": problem.initial()} | {f"batch {name}": leaf.transpose(0, 1) for name, leaf in batches.items()}
 
 
 TASK_LAWS: list[tuple[str, Callable[[Task], None]]] = [

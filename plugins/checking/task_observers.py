@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from harness import Cost
 from plugins.checking.law import CHAINS, Skip, built, trajectory
@@ -55,8 +56,6 @@ def law_weights_count(task: Task) -> None:
 
 def _draws(task: Task) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
     """Return draws (400, C, D) around the starting points, unequal weights (400, C), and steps with gaps."""
-    import torch
-
     start = built(task).initial()
     generator = torch.Generator().manual_seed(0)
     moves = torch.randn((400, *start.shape), generator=generator, dtype=start.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from harness import UsageError, linear
 from harness.engine import Loop
-from plugins.checking.experiment import Experiment, PValues
 from plugins.checking.gaussian import GaussianTask, axes_of
-from plugins.checking.law import Broken, Skip, draws, finish, heat, safe_x, trajectory
+from plugins.checking.law import Broken, draws, finish, heat, safe_x, trajectory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,6 +27,20 @@ CURVATURES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
 STEPS = 16
 LEAPFROG_LIMIT = 4.0
 """The h lambda up to which leapfrog steps are stable. For a Metropolis kernel, `Setting.share` refers to it."""
+
+
+PValues: TypeAlias = dict[str, float]
+"""p-values by the name of the property that would be wrong."""
+
+
+class Experiment(Protocol):
+    """A sampler at one setting. Everything that does not depend on random numbers is computed once."""
+
+    chains: int
+    """The number of chains of one repeat."""
+
+    def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken]:
+        """Return the result of each repeat: `chains` streams in turn make one, independent of the others."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +179,7 @@ class LinearPath:
         steps = linear.along(self.sampler, self.path, self.setting.curvatures, self.setting.axes)
         return innovations(steps, self.start, self.setting.variance, self.dim)
 
-    def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken | Skip]:
+    def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken]:
         """Return p-values of the whitened path's variance, correlation and mean, and of the last state's variance."""
         task, n = (
             GaussianTask(curvatures=self.setting.curvatures, variance=self.setting.variance, dense=self.setting.dense),
@@ -243,7 +256,7 @@ class Ranks:
     def __str__(self) -> str:
         return str(self.setting)
 
-    def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken | Skip]:
+    def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken]:
         """Return p-values of the ranks of coordinates and energies, and of the variance of a coordinate."""
         task = GaussianTask(curvatures=self.setting.curvatures, spread=self.setting.T, dense=self.setting.dense)
         running = Loop(task, self.sampler, self.path, streams, self.chains)
