@@ -7,9 +7,11 @@ from harness.contracts.entry_points import HARNESS as HARNESS
 from harness.contracts.hook_validation import name_problem as name_problem
 from harness.contracts.offers import KINDS as KINDS
 from harness.contracts.offers import Offer as Offer
+from harness.contracts.offers import Plugin as Plugin
 from harness.contracts.parameters import Field as Field
 from harness.contracts.parameters import check as check
 from harness.contracts.parameters import check_known as check_known
+from harness.contracts.parameters import of_part as of_part
 from harness.contracts.parameters import schema as schema
 from harness.contracts.plugin_errors import format_error as format_error
 from harness.contracts.plugin_errors import plugin_code as plugin_code

@@ -4,6 +4,7 @@ from harness.engine.interface import named as named
 from harness.engine.loop import Loop as Loop
 from harness.engine.stepping import stepper as stepper
 from harness.engine.stepping.block import Block as Block
+from harness.engine.stepping.lanes import Breach as Breach
 from harness.engine.stepping.making import UncompiledError as UncompiledError
 from harness.engine.stepping.noise import DirectNoise as DirectNoise
 from harness.engine.stepping.noise import StepNoise as StepNoise

@@ -12,8 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from harness import Bench, Method, PluginError, Registry, Result, UsageError, options, suggestions
-from harness.contracts import Offer, schema
-from harness.contracts.parameters import of_part
+from harness.contracts import Offer, of_part, schema
 from harness.reporting import table
 from harness.results import environment
 from harness.runs import parse_settings, undeclared

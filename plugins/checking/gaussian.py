@@ -69,6 +69,11 @@ class GaussianProblem(Problem):
         drawn = [torch.from_numpy(g.standard_normal(size)) for g in self.order]
         return {"slope": self.variance**0.5 * torch.stack(drawn, dim=1).to(self.curvature.dtype)}
 
+    def batches(self, steps: int) -> list[Batch | None]:
+        """Return the batch of each of the next steps; None if U is exact."""
+        drawn = self.draw_batches(steps)
+        return [{"slope": slope} for slope in drawn["slope"]] if drawn else [None] * steps
+
     def _quadratic(self, batch: Batch | None) -> linear.QuadraticPotential:
         return linear.QuadraticPotential(self.curvature, None if batch is None else batch["slope"], self.axes)
 

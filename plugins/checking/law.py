@@ -14,17 +14,19 @@ import torch
 from numpy.typing import NDArray
 
 from harness import Streams, Trajectory, linear
-from harness.engine import Loop, UncompiledError, stepper
-from harness.engine.stepping.lanes import Breach
+from harness.engine import Breach, Loop, UncompiledError, stepper
 from plugins.checking.gaussian import GaussianTask, Recorder
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness import Sampler, Task
+    from harness import Problem, Sampler, Task
     from harness.contracts import Slot
 
     State = dict[str, Tensor]
+
+CHAINS = 3
+"""The chains on which the laws for tasks are tested."""
 
 TEMPERATURES = (0.5, 1.0, 3.0)
 
@@ -65,15 +67,17 @@ def trajectory(
     step_size: Sequence[float] | NDArray[np.float64],
     temperature: float | Sequence[float] | NDArray[np.float64],
     burn_in: int = 0,
+    keep: NDArray[np.bool_] | None = None,
 ) -> Trajectory:
-    """Return a trajectory with these step sizes; every draw after the burn-in is kept."""
+    """Return a trajectory with these step sizes; every draw after the burn-in is kept, or those of `keep`."""
     h = np.asarray(step_size, dtype=np.float64)
     burning = np.arange(len(h)) < burn_in
+    kept = ~burning if keep is None else keep
     return Trajectory(
         step_size=h,
         temperature=np.broadcast_to(np.asarray(temperature, dtype=np.float64), h.shape).copy(),
-        keep=~burning,
-        evaluate=~burning,
+        keep=kept,
+        evaluate=kept,
         cycle=np.zeros(len(h), dtype=np.int64),
         burn_in=burning,
     )
@@ -158,9 +162,9 @@ def in_both_modes(make: Callable[[str], Loop]) -> tuple[Loop, Loop]:
     return finish(plain), finish(compiled)
 
 
-def draws(running: Loop) -> Tensor:
-    """Return the kept draws (K, C, D) of a loop on a Gaussian; for an ensemble, theta alone."""
-    recorder = running.runs[0].observer
+def draws(running: Loop, run: int = 0) -> Tensor:
+    """Return the kept draws (K, C, D) of a run of a loop on a Gaussian; for an ensemble, theta alone."""
+    recorder = running.runs[run].observer
     assert isinstance(recorder, Recorder)
     return recorder.draws()[:: running.sampler.particles]
 
@@ -188,6 +192,11 @@ def walk(sampler: Sampler, task: GaussianTask, path: Trajectory, rows: int, seed
             f"on a Gaussian in {task.dim()} dimensions it goes to infinity by step {lost.step}, h lambda = {x:.3g}"
         )
     return running
+
+
+def built(task: Task, chains: int = CHAINS) -> Problem:
+    """Return the problem of a task on which the laws for tasks are tested, on CPU."""
+    return task.build([Streams(0, chain, ("laws",)) for chain in range(chains)], "cpu")
 
 
 def in_batches(task: Task) -> Task:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
-from harness import Streams
+from plugins.checking.law import built
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,22 +100,16 @@ def importance_sampling(task: Task, truth: Truth) -> RouteEstimate:
 
 def energies(task: Task, points: Array) -> Array:
     """Return the full U (n,) at points (n, D)."""
-    import torch
-
-    problem = _problem(task)
+    problem = built(task, CHUNK)
     filled = np.concatenate([points, np.repeat(points[-1:], -len(points) % CHUNK, axis=0)])
     parts = torch.from_numpy(filled).to(getattr(torch, task.dtype)).split(CHUNK)
     with torch.no_grad():
         return np.concatenate([problem.energy(part, None).double().numpy() for part in parts])[: len(points)]
 
 
-def _problem(task: Task) -> Problem:
-    return task.build([Streams(0, chain, ("laws",)) for chain in range(CHUNK)], "cpu")
-
-
 def _mode(task: Task, start: Array) -> tuple[Array, Array]:
     """Return the mode of U near `start` and the Hessian there."""
-    problem, theta = _problem(task), start
+    problem, theta = built(task, CHUNK), start
     for _ in range(50):
         gradient, hessian = _derivatives(problem, theta)
         step = np.linalg.solve(hessian, gradient)
@@ -126,8 +121,6 @@ def _mode(task: Task, start: Array) -> tuple[Array, Array]:
 
 def _derivatives(problem: Problem, theta: Array) -> tuple[Array, Array]:
     """Return grad U and, by central differences, the Hessian at theta (D,)."""
-    import torch
-
     dim, width = len(theta), 1e-5
     moves = np.concatenate([np.zeros((1, dim)), width * np.eye(dim), -width * np.eye(dim)])
     points = np.zeros((CHUNK, dim))

@@ -24,7 +24,7 @@ import torch
 from harness import Trajectory, linear
 from harness.engine import Loop
 from plugins.checking.gaussian import Recorder
-from plugins.checking.law import Broken, finish, streams, worst
+from plugins.checking.law import Broken, finish, streams, trajectory, worst
 from plugins.checking.targets import Target
 
 if TYPE_CHECKING:
@@ -93,13 +93,10 @@ class Plan:
         slow = self.stretch * condition**0.5 / x
         burn_in, kept = max(round(BURN_IN * slow), self.settling), round(self.share * KEPT * slow)
         steps = burn_in + kept
-        burning = np.arange(steps) < burn_in
         every = max(1, round(0.25 / x))
-        keep = ~burning & ((np.arange(steps) - burn_in) % every == every - 1)
-        return Trajectory(
-            step_size=np.full(steps, x / curvature), temperature=np.full(steps, target.T),
-            keep=keep, evaluate=keep, cycle=np.zeros(steps, dtype=np.int64), burn_in=burning,
-        )  # fmt: skip
+        place = np.arange(steps) - burn_in
+        keep = (place >= 0) & (place % every == every - 1)
+        return trajectory(np.full(steps, x / curvature), target.T, burn_in, keep)
 
     def shorter(self) -> Plan | None:
         """Return the plan with steps a quarter as long, or None if they are the FINEST.

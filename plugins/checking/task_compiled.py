@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import torch
+
 from harness import Sampler
 from harness.engine import Loop
 from plugins.checking.law import distance, in_batches, in_both_modes, streams, trajectory
@@ -36,8 +38,6 @@ class _Probe(Sampler):
 
 def law_compiled_is_plain(task: Task) -> None:
     """A few steps end at the same position, with the same U, in both modes up to rounding."""
-    import torch
-
     task = in_batches(task)
     problem = task.build(streams(CHAINS), "cpu")
     steepest = float(problem.gradient(problem.initial(), None).abs().max())

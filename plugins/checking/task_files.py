@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import Streams
 from harness.contracts import check, data, schema
 from harness.runs import undeclared
 from harness.system import write_whole
+from plugins.checking.law import built
 
 if TYPE_CHECKING:
     from harness import Task
@@ -25,7 +25,7 @@ def law_bytes_are_in_the_key(task: Task) -> None:
     undeclared.watch()
     undeclared.forget()
     task = replace(task)  # it may read files when it is made
-    problem = task.build([Streams(0, 0, ("laws",))], "cpu")
+    problem = built(task, 1)
     batches = problem.draw_batches(1)
     problem.gradient(problem.initial(), {name: leaf[0] for name, leaf in batches.items()} or None)
     problem.energy(problem.initial(), None)

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from harness import DataProblem, Streams
-from plugins.checking.law import Skip, in_batches
+from plugins.checking.law import CHAINS, Skip, built, in_batches
 from plugins.checking.routes import RouteEstimate, importance_sampling, quadrature
 from plugins.checking.task_compiled import law_compiled_is_plain
 from plugins.checking.task_files import law_bytes_are_in_the_key
 from plugins.checking.task_observers import law_blocks_do_not_matter, law_weights_count
-from plugins.checking.task_streams import law_chains_have_their_own_streams
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-CHAINS = 3
 NOISY_STEPS = 4000
+ROWS = (0, 1, 2, 3)
+ALONE = 2
+"""The chain that is drawn alone, too."""
 LEVEL = 5.0
 """Standard errors that a Monte Carlo comparison may be off: one false alarm in a million numbers."""
 
@@ -39,7 +41,7 @@ LEVEL = 5.0
 def law_mean_of_batches(task: Task) -> None:
     """The mean of the stochastic gradients is the full gradient: exactly over an epoch, otherwise within noise."""
     minibatched = in_batches(task)
-    problem = _build(minibatched)
+    problem = built(minibatched)
     theta = problem.initial()
     full = problem.gradient(theta, None)
     epoch = minibatched.steps_per_epoch()
@@ -48,8 +50,6 @@ def law_mean_of_batches(task: Task) -> None:
     batches = problem.draw_batches(steps)
     if not batches:
         raise Skip("U is exact: there are no batches")
-    import torch
-
     each = torch.stack([problem.gradient(theta, _at(batches, k)) for k in range(steps)])
     error = (each.mean(0) - full).abs()
     noise = 0.0 if exact else LEVEL * each.std(0) / math.sqrt(steps)
@@ -64,9 +64,7 @@ def law_mean_of_batches(task: Task) -> None:
 
 def law_gradient_is_that_of_the_energy(task: Task) -> None:
     """Central differences of U agree with grad U, on all the data and on a batch."""
-    import torch
-
-    problem = _build(in_batches(task))
+    problem = built(in_batches(task))
     theta = problem.initial()
     batches = problem.draw_batches(1)
     generator = torch.Generator().manual_seed(0)
@@ -103,11 +101,11 @@ def law_prior_counted_once(task: Task) -> None:
     if precision is None:
         raise Skip("the task declares no `prior_precision`, the precision of a normal prior")
     minibatched = in_batches(task)
-    problem = _build(minibatched)
+    problem = built(minibatched)
     theta = problem.initial()
     batches = problem.draw_batches(minibatched.steps_per_epoch())
     cases = [None, *(_at(batches, k) for k in range(minibatched.steps_per_epoch()))] if batches else [None]
-    other: Problem | None = _build(_of_precision(minibatched, precision + 1))
+    other: Problem | None = built(_of_precision(minibatched, precision + 1))
     if other is not None and float(_priors(problem, other, theta, None).abs().max()) < 1e-3:
         other = None  # the precision is written into U, and not read from the task
     if problem.under_normal_prior is not None:
@@ -162,15 +160,13 @@ def law_batch_sizes_agree(task: Task) -> None:
     """The mean gradient of an epoch does not depend on the batch size."""
     if "batch" not in {field.name for field in dataclasses.fields(task)}:
         raise Skip("the task has no setting `batch`")
-    import torch
-
     sizes = [max(1, task.terms() // parts) for parts in (5, 11)]
-    theta = _build(task).initial()
+    theta = built(task).initial()
     means = []
     for size in sizes:
         smaller = dataclasses.replace(task, batch=size)  # type: ignore[call-arg]
         assert smaller.batch_terms() == size, f"batch={size}, but batch_terms() is {smaller.batch_terms()}"
-        problem, steps = _build(smaller), smaller.steps_per_epoch()
+        problem, steps = built(smaller), smaller.steps_per_epoch()
         batches = problem.draw_batches(steps)
         means.append(torch.stack([problem.gradient(theta, _at(batches, k)) for k in range(steps)]).mean(0))
     error = float((means[0] - means[1]).abs().max() / (1 + means[0].abs().max()))
@@ -210,10 +206,8 @@ def law_truth_by_another_route(task: Task) -> None:
 
 def law_state_restores_the_batches(task: Task) -> None:
     """A problem restored from `state` draws the same batches as the original one draws next."""
-    import torch
-
     minibatched = in_batches(task)
-    first, second = _build(minibatched), _build(minibatched)
+    first, second = built(minibatched), built(minibatched)
     if not first.draw_batches(1):
         raise Skip("U is exact: there are no batches")
     first.draw_batches(2 * minibatched.steps_per_epoch() + 3)
@@ -229,9 +223,7 @@ def law_state_restores_the_batches(task: Task) -> None:
 
 def law_chains_do_not_interact(task: Task) -> None:
     """A chain that is not finite leaves U and grad U of the others unchanged, bit for bit."""
-    import torch
-
-    problem = _build(in_batches(task))
+    problem = built(in_batches(task))
     theta = problem.initial()
     batches = problem.draw_batches(1)
     batch = _at(batches, 0) if batches else None
@@ -244,6 +236,32 @@ def law_chains_do_not_interact(task: Task) -> None:
     same = all(torch.equal(a[1:], b[1:]) for a, b in zip(before, after, strict=True))
     assert same, "a chain that is not finite changes the others; usual cause: a mean or a sum over the chain axis"
     assert not bool(torch.isfinite(after[1][0]).all()), "the gradient at NaN is finite: a lost chain would go unseen"
+
+
+def law_chains_have_their_own_streams(task: Task) -> None:
+    """Starts and batches of a chain are the same alone and among others, and differ from other chains and seeds."""
+    task = in_batches(task)
+    cases = (ROWS, 0), ((ALONE,), 0), ((ALONE,), 1)
+    together, alone, other = (_starts_and_batches(task, chains, seed) for chains, seed in cases)
+    for name, leaf in together.items():
+        assert torch.equal(leaf[ALONE], alone[name][0]), (
+            f"{name}: chain {ALONE} of {len(ROWS)} meets another one than alone; usual causes: one generator for "
+            "all chains, drawn chain after chain, or rows of another chain"
+        )
+        assert not torch.equal(leaf[ALONE], other[name][0]), (
+            f"{name}: seeds 0 and 1 meet the same one; usual cause: a generator with a seed of its own"
+        )
+        twins = [c for c in ROWS if c != ALONE and torch.equal(leaf[c], leaf[ALONE])]
+        assert not twins, (
+            f"{name}: chains {twins[0]} and {ALONE} meet the same one; usual cause: `streams[0]` for every chain"
+        )
+
+
+def _starts_and_batches(task: Task, chains: Sequence[int], seed: int) -> dict[str, Tensor]:
+    """Return the starts (C, D), and the batches of more than an epoch with the chains as their leading axis."""
+    problem = task.build([Streams(seed, chain, ("laws",)) for chain in chains], "cpu")
+    batches = problem.draw_batches(task.steps_per_epoch() + 2)
+    return {"start": problem.initial()} | {f"batch {name}": leaf.transpose(0, 1) for name, leaf in batches.items()}
 
 
 TASK_LAWS: list[tuple[str, Callable[[Task], None]]] = [
@@ -260,10 +278,6 @@ TASK_LAWS: list[tuple[str, Callable[[Task], None]]] = [
     ("compiled is plain", law_compiled_is_plain),
     ("bytes are in the key", law_bytes_are_in_the_key),
 ]
-
-
-def _build(task: Task) -> Problem:
-    return task.build([Streams(0, chain, ("laws",)) for chain in range(CHAINS)], "cpu")
 
 
 def _at(batches: Batch, k: int) -> Batch:

@@ -6,19 +6,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
-from harness import Cost, Streams, Trajectory
-from plugins.checking.law import Skip
+from harness import Cost
+from plugins.checking.law import CHAINS, Skip, built, trajectory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Observer, Outcome, Problem, Task
+    from harness import Observer, Outcome, Task
 
     Array = NDArray[np.float64]
-
-CHAINS = 3
 
 
 def law_blocks_do_not_matter(task: Task) -> None:
@@ -57,9 +56,7 @@ def law_weights_count(task: Task) -> None:
 
 def _draws(task: Task) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
     """Return draws (400, C, D) around the starting points, unequal weights (400, C), and steps with gaps."""
-    import torch
-
-    start = _build(task).initial()
+    start = built(task).initial()
     generator = torch.Generator().manual_seed(0)
     moves = torch.randn((400, *start.shape), generator=generator, dtype=start.dtype)
     weights = torch.randn((400, len(start)), generator=generator, dtype=start.dtype).exp()
@@ -92,15 +89,8 @@ def _observer(task: Task, steps: NDArray[np.int64]) -> Observer:
     total = int(steps[-1])
     keep = np.zeros(total, dtype=bool)
     keep[steps - 1] = True
-    trajectory = Trajectory(
-        step_size=np.full(total, 1e-3),
-        temperature=np.ones(total),
-        keep=keep,
-        evaluate=keep,
-        cycle=np.zeros(total, dtype=np.int64),
-        burn_in=np.arange(total) < 20,
-    )
-    return _build(task).observer(slice(0, CHAINS), trajectory, Cost(0.0, 1.0))
+    path = trajectory(np.full(total, 1e-3), 1.0, 20, keep)
+    return built(task).observer(slice(0, CHAINS), path, Cost(0.0, 1.0))
 
 
 def _difference(a: Outcome, b: Outcome, rtol: float = 1e-8) -> str | None:
@@ -116,7 +106,3 @@ def _difference(a: Outcome, b: Outcome, rtol: float = 1e-8) -> str | None:
             if not np.allclose(left, right, rtol=rtol, atol=rtol, equal_nan=True):
                 return f"the {axis} of curve {name} differs by {np.nanmax(np.abs(left - right)):.3g}"
     return None
-
-
-def _build(task: Task) -> Problem:
-    return task.build([Streams(0, chain, ("laws",)) for chain in range(CHAINS)], "cpu")

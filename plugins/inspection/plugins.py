@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness import Bench, PluginError, Registry, Result, UsageError
-from harness.contracts import KINDS
-from harness.contracts.registry import Plugin
+from harness.contracts import KINDS, Plugin
 from harness.reporting import table
 from plugins.inspection import classes
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from string import Template
 
 from harness import UsageError
-from harness.system import holds, write_folder
+from harness.system import write_folder
+from harness.system.files import holds
 
 TEMPLATES = Path(__file__).parent / "templates"
 KINDS = {

@@ -38,7 +38,8 @@ from harness.results import (
     rescored,
     verification,
 )
-from harness.system import columns, harmless, locks, read_json, regular, write_folder, write_whole
+from harness.system import columns, harmless, locks, read_json, write_folder, write_whole
+from harness.system.files import regular
 
 BLOCK = 2**20
 OMITTED = {"draws.safetensors", "arrays.safetensors"}

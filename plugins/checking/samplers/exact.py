@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 
 from harness import UsageError, linear
 from harness.engine import Loop
-from plugins.checking.experiment import Experiment, PValues
-from plugins.checking.gaussian import GaussianTask, Recorder, axes_of
-from plugins.checking.law import Broken, Skip, finish, heat, safe_x, trajectory
+from plugins.checking.gaussian import GaussianTask, axes_of
+from plugins.checking.law import Broken, draws, finish, heat, safe_x, trajectory
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Sampler, Streams, Trajectory
-    from harness.engine.run_state import RunState
 
     Array = NDArray[np.float64]
 
@@ -29,6 +27,20 @@ CURVATURES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
 STEPS = 16
 LEAPFROG_LIMIT = 4.0
 """The h lambda up to which leapfrog steps are stable. For a Metropolis kernel, `Setting.share` refers to it."""
+
+
+PValues: TypeAlias = dict[str, float]
+"""p-values by the name of the property that would be wrong."""
+
+
+class Experiment(Protocol):
+    """A sampler at one setting. Everything that does not depend on random numbers is computed once."""
+
+    chains: int
+    """The number of chains of one repeat."""
+
+    def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken]:
+        """Return the result of each repeat: `chains` streams in turn make one, independent of the others."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +179,7 @@ class LinearPath:
         steps = linear.along(self.sampler, self.path, self.setting.curvatures, self.setting.axes)
         return innovations(steps, self.start, self.setting.variance, self.dim)
 
-    def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken | Skip]:
+    def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken]:
         """Return p-values of the whitened path's variance, correlation and mean, and of the last state's variance."""
         task, n = (
             GaussianTask(curvatures=self.setting.curvatures, variance=self.setting.variance, dense=self.setting.dense),
@@ -182,7 +194,7 @@ class LinearPath:
         running.theta, running.state = z[:, : self.dim].clone(), probe.state(z)
         finish(running)
         last = probe.join(running.theta, running.state).numpy()
-        return [self._judged(_draws(run), last[run.rows]) for run in running.runs]
+        return [self._judged(draws(running, i).numpy(), last[run.rows]) for i, run in enumerate(running.runs)]
 
     def _judged(self, kept: Array, last: Array) -> PValues:
         from scipy.stats import norm
@@ -216,15 +228,15 @@ def innovations(steps: list[linear.LinearStep], P: Array, variance: float, D: in
     return found
 
 
-def whitened(draws: Array, steps: list[Innovation]) -> Array:
-    """Return the innovation of each draw (K, C, D), scaled to N(0, I); draws without an innovation are left out."""
-    mean = np.zeros((draws.shape[1], len(steps[0].A)))
+def whitened(path: Array, steps: list[Innovation]) -> Array:
+    """Return the innovations of a path (K, C, D), scaled to N(0, I); draws without an innovation are left out."""
+    mean = np.zeros((path.shape[1], len(steps[0].A)))
     white = []
-    for draw, step in zip(draws, steps, strict=True):
+    for draw, step in zip(path, steps, strict=True):
         mean = mean @ step.A.T
         if step.root is None:
             continue
-        surprise = draw - mean[:, : draws.shape[2]]
+        surprise = draw - mean[:, : path.shape[2]]
         white.append(np.linalg.solve(step.root, surprise.T).T)
         mean = mean + surprise @ step.gain.T
     return np.stack(white)
@@ -244,13 +256,16 @@ class RankTest:
     def __str__(self) -> str:
         return str(self.setting)
 
-    def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken | Skip]:
+    def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken]:
         """Return p-values of the ranks of coordinates and energies, and of the variance of a coordinate."""
         task = GaussianTask(curvatures=self.setting.curvatures, spread=self.setting.T, dense=self.setting.dense)
         running = Loop(task, self.sampler, self.path, streams, self.chains)
         start = running.theta
         still = (finish(running).theta == start).all(1).double()
-        return [self._judged(_draws(run)[-1], float(still[run.rows].mean())) for run in running.runs]
+        return [
+            self._judged(draws(running, i)[-1].numpy(), float(still[run.rows].mean()))
+            for i, run in enumerate(running.runs)
+        ]
 
     def _judged(self, last: Array, still: float) -> PValues | Broken:
         from scipy.stats import chi2, kstest, norm
@@ -269,12 +284,6 @@ class RankTest:
             ),
             "variance of the new position": _chi_square(float(energy.sum()), white.size),
         }
-
-
-def _draws(run: RunState) -> Array:
-    """Return the draws (K, C, D) of one run of a loop."""
-    assert isinstance(run.observer, Recorder)
-    return run.observer.draws()[:: run.particles].numpy()
 
 
 def _whitened(z: Array, P: Array) -> tuple[float, int]:

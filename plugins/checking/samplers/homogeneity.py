@@ -23,10 +23,24 @@ import numpy as np
 import torch
 
 from harness import Sampler as _Sampler
-from harness import Trajectory, linear
+from harness import linear
 from harness.engine import Loop, named
-from plugins.checking.gaussian import GaussianTask, Recorder
-from plugins.checking.law import LEVEL, Broken, Law, Skip, distance, finish, random_script, safe_x, streams, worst
+from plugins.checking.gaussian import GaussianTask
+from plugins.checking.law import (
+    LEVEL,
+    Broken,
+    Law,
+    Skip,
+    distance,
+    draws,
+    finish,
+    random_script,
+    safe_x,
+    streams,
+    trajectory,
+    weights,
+    worst,
+)
 from plugins.checking.sampler_law import law_of
 from plugins.checking.samplers.whole import FEW, goes_by_energy
 from plugins.checking.simulation import DIM
@@ -198,31 +212,23 @@ def windows(sampler: Sampler, seed: int, chains: int) -> Windows:
     dim = FEW if few else DIM
     noise = 0.0 if sampler.limit_bias() else 1.0
     place = np.arange(STEPS)
-    burning = place < _burn_in(sampler)
-    keep = ~burning & (place % EVERY >= EVERY - 2)
-    path = Trajectory(
-        step_size=np.full(STEPS, safe_x(sampler, 0.1)), temperature=np.ones(STEPS), keep=keep, evaluate=keep,
-        cycle=np.zeros(STEPS, dtype=np.int64), burn_in=burning,
-    )  # fmt: skip
+    burn_in = _burn_in(sampler)
+    keep = (place >= burn_in) & (place % EVERY >= EVERY - 2)
+    path = trajectory(np.full(STEPS, safe_x(sampler, 0.1)), 1.0, burn_in, keep)
     task = GaussianTask(curvatures=(1.0,) * dim, variance=noise)
     running = finish(Loop(task, sampler, path, streams(chains, seed), chains))
     (run,) = running.runs
     if run.divergence is not None:
         raise Broken(f"a chain goes to infinity at step {run.divergence.step} of {STEPS}")
-    recorder = run.observer
-    assert isinstance(recorder, Recorder)
-    draws, weights = (leaf[:: run.particles].numpy() for leaf in (recorder.draws(), torch.cat(recorder.weights)))
-    first, second, weights = draws[::2], draws[1::2], weights[1::2]
+    first, second = (draws(running)[start::2].numpy() for start in (0, 1))
+    shares = weights(running)[1::2].numpy()
     values = {
         "mean of x^2": np.square(second).mean(2), "mean of x": second.mean(2),
         "mean of the squared move of a step": np.square(second - first).mean(2),
     }  # fmt: skip
     pieces = np.array_split(np.arange(len(second)), WINDOWS)
     return Windows(
-        {
-            name: np.stack([(weights[p] * of[p]).sum(0) / weights[p].sum(0) for p in pieces])
-            for name, of in values.items()
-        }
+        {name: np.stack([(shares[p] * of[p]).sum(0) / shares[p].sum(0) for p in pieces]) for name, of in values.items()}
     )
 
 

@@ -9,8 +9,6 @@ import numpy as np
 import torch
 
 from harness.engine import Block, Loop, StepNoise
-from harness.engine.stepping.block import drawn
-from harness.engine.stepping.plain import advance
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, fingerprint, same, streams, trajectory, varying
 
@@ -44,13 +42,12 @@ def _start(sampler: Sampler) -> Loop:
 
 
 def _walk(sampler: Sampler, disturb: Callable[[Tensor, Tensor], object] | None = None) -> list[Tensor]:
-    """Return the draw of every step, checked for later changes; `disturb` writes into position and slope of step AT."""
+    """Return the draw of every step; `disturb` writes into position and slope of step AT."""
     running = _start(sampler)
     noise = running.noise.draw(STEPS, heated=True)
     slopes = running.problem.draw_batches(STEPS)["slope"]
     theta, state = running.theta, running.state
     draws: list[Tensor] = []
-    seen: list[str] = []
     for k in range(STEPS):
         slope = slopes[k].clone()
         if disturb is not None and k == AT:
@@ -62,13 +59,9 @@ def _walk(sampler: Sampler, disturb: Callable[[Tensor, Tensor], object] | None =
             keep=np.ones(1, dtype=bool), adapt=bool(running.trajectory.burn_in[k]),
         )  # fmt: skip
         with torch.no_grad():
-            done = advance(sampler, running.potential, theta, state, block)
+            done = running.stepper.advance(sampler, running.potential, theta, state, block)
         theta, state = done.theta, done.state
         draws += done.draws
-        seen.append(fingerprint([drawn(sampler, theta, state)]))
-    changed = [k + 1 for k, draw in enumerate(draws) if fingerprint([draw]) != seen[k]]
-    if changed:
-        raise Broken(f"the draw of step {changed[0]} is changed by later steps: a tensor is written in place")
     return draws
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from plugins.checking.law import State
 
 CURVATURES = (0.5, 1.0, 2.0)
+CURVATURE = torch.tensor(CURVATURES, dtype=torch.float64)
 ROWS = 5
 
 MANY = 64
@@ -64,8 +65,7 @@ def _near_the_start(
     probe = linear.Probe(sampler, h, 1.0, CURVATURES)
     z = probe.join(torch.ones((1, probe.dim), dtype=torch.float64), probe.start)
     z = z + 0.01 * torch.randn((MANY, probe.size), generator=_generator("points"), dtype=torch.float64)
-    curvature = torch.tensor(CURVATURES, dtype=torch.float64)
-    return probe, lambda z, xi, b: probe.answer(z, xi, b, curvature), z
+    return probe, lambda z, xi, b: probe.answer(z, xi, b, CURVATURE), z
 
 
 def _answers_finely(sampler: Sampler, h: float) -> None:
@@ -108,10 +108,7 @@ def _noise_is_normal(sampler: Sampler, h: float) -> None:
     normals = _normals_of(probe)
     if not len(normals):
         return
-    still = torch.full((MANY, probe.noise_size), 0.5, dtype=torch.float64)
-    still[:, normals] = 0
-    loud = still.clone()
-    loud[:, normals] = torch.randn((1, len(normals)), generator=_generator("noise"), dtype=torch.float64)
+    still, loud = _noise(probe, normals, 1)
     b = torch.randn((MANY, probe.dim), generator=_generator("slopes"), dtype=torch.float64)
     silent = step(z, still, b)
     added = {size: step(z, still + size * (loud - still), b) - silent for size in SIZES}
@@ -140,10 +137,7 @@ def _noise_is_of_this_temperature(sampler: Sampler, h: float) -> None:
     normals = _normals_of(probe)
     if not normals:
         return
-    quiet = torch.full((MANY, probe.noise_size), 0.5, dtype=torch.float64)
-    quiet[:, normals] = 0
-    loud = quiet.clone()
-    loud[:, normals] = torch.randn((MANY, len(normals)), generator=_generator("noise"), dtype=torch.float64)
+    quiet, loud = _noise(probe, normals, MANY)
     b = torch.zeros((MANY, probe.dim), dtype=torch.float64)
     added = []
     for T in (1.0, 4.0):
@@ -165,7 +159,7 @@ def _weights_are_of_their_draws(sampler: Sampler, h: float) -> None:
     """
     theta, b = _normals(2 * MANY, len(CURVATURES)).chunk(2)
     probe = linear.Probe(sampler, h, 1.0, CURVATURES)
-    potential = linear.QuadraticPotential(torch.tensor(CURVATURES, dtype=torch.float64), b)
+    potential = linear.QuadraticPotential(CURVATURE, b)
     draws, weights = [], []
     for name in ("one", "another"):
         state = sampler.init(theta, potential, probe.h, probe.T, linear.ScriptedNoise())
@@ -189,9 +183,9 @@ def _are_lengths(sampler: Sampler, probe: linear.Probe, draw: Tensor, state: Sta
 
     Such a change of time may be known before the draw is.
     """
-    curvature, moved = torch.tensor(CURVATURES, dtype=torch.float64), []
+    moved = []
     for slope in (0.0, 1.0):
-        potential = linear.QuadraticPotential(curvature, torch.full_like(draw, slope))
+        potential = linear.QuadraticPotential(CURVATURE, torch.full_like(draw, slope))
         moved.append(sampler.step(draw, dict(state), potential, probe.h, probe.T, linear.ScriptedNoise())[0])
     lengths = (moved[0] - moved[1]) / (weights - weights[0]).exp()[:, None]
     return bool(lengths[0].all()) and distance(lengths, lengths[:1].expand_as(lengths)) < SAME
@@ -207,6 +201,15 @@ def _normals_of(probe: linear.Probe) -> list[int]:
     return columns
 
 
+def _noise(probe: linear.Probe, normals: list[int], rows: int) -> tuple[Tensor, Tensor]:
+    """Return noise (MANY, m) with normals 0 and uniforms 1/2, and the same with `rows` rows of random normals."""
+    quiet = torch.full((MANY, probe.noise_size), 0.5, dtype=torch.float64)
+    quiet[:, normals] = 0
+    loud = quiet.clone()
+    loud[:, normals] = torch.randn((rows, len(normals)), generator=_generator("noise"), dtype=torch.float64)
+    return quiet, loud
+
+
 def _generator(name: str) -> torch.Generator:
     return Streams(0, 0, ("one-step",)).torch(name)
 
@@ -218,16 +221,15 @@ def _chain_by_chain(sampler: Sampler, h: float) -> None:
     probe = linear.Probe(sampler, h, 1.0, CURVATURES)
     theta, b = _normals(2 * ROWS, len(CURVATURES)).chunk(2)
     script = random_script(probe.slots, ROWS, _generator("noise"))
-    curvature = torch.tensor(CURVATURES, dtype=torch.float64)
     with torch.no_grad():
-        potential = linear.QuadraticPotential(curvature, b)
+        potential = linear.QuadraticPotential(CURVATURE, b)
         state = sampler.init(theta, potential, probe.h, probe.T, linear.ScriptedNoise())
         together = sampler.step(theta, dict(state), potential, steps, heats, linear.ScriptedNoise(script))
         for c in range(ROWS):
             row = slice(c, c + 1)
             alone = sampler.step(
                 theta[row], {name: leaf[row] for name, leaf in state.items()},
-                linear.QuadraticPotential(curvature, b[row]), steps[c, 0], heats[c, 0],
+                linear.QuadraticPotential(CURVATURE, b[row]), steps[c, 0], heats[c, 0],
                 linear.ScriptedNoise([values[row] for values in script]),
             )  # fmt: skip
             gap = distance(together[0][row], alone[0])
@@ -247,7 +249,7 @@ def _of_any_task(sampler: Sampler, h: float) -> None:
     script = random_script(linear.Probe(sampler, h, 1.0, CURVATURES).slots, MANY, _generator("noise"))
 
     def answer(dtype: torch.dtype, terms: int) -> tuple[Tensor, State]:
-        potential = linear.QuadraticPotential(torch.tensor(CURVATURES, dtype=dtype), b.to(dtype), terms=terms)
+        potential = linear.QuadraticPotential(CURVATURE.to(dtype), b.to(dtype), terms=terms)
         step_size, T = torch.tensor(h, dtype=dtype), torch.tensor(1.0, dtype=dtype)
         state = sampler.init(theta.to(dtype), potential, step_size, T, linear.ScriptedNoise())
         noise = linear.ScriptedNoise([values.to(dtype) for values in script])
@@ -278,7 +280,7 @@ def _refresh(sampler: Sampler, h: float) -> None:
     state = linear.Probe(sampler, h, 1.0, CURVATURES).start
     left = []
     for point in _normals(2, len(CURVATURES)).split(1):
-        potential = CountingPotential(GaussianProblem(torch.tensor(CURVATURES, dtype=torch.float64)), 1)
+        potential = CountingPotential(GaussianProblem(CURVATURE), 1)
         with torch.no_grad():
             left.append(sampler.refresh(point, dict(state), potential))
         calls, full = potential.take_counts()

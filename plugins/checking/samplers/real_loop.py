@@ -9,9 +9,9 @@ import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from plugins.checking.experiment import Experiment, PValues, once
-from plugins.checking.law import LEVEL, Broken, Law, Skip, frozen, worst
+from plugins.checking.law import LEVEL, Broken, Law, Skip, frozen, streams, worst
 from plugins.checking.samplers import exact
+from plugins.checking.samplers.exact import Experiment, PValues
 
 if TYPE_CHECKING:
     from harness import Sampler
@@ -41,6 +41,14 @@ def families(sampler: Sampler) -> list[Sequence[Experiment]]:
     if known is None:
         raise Skip("not linear and not a Metropolis kernel: the law whole-law tests its loop")
     return [known]
+
+
+def once(experiment: Experiment, seed: int) -> PValues:
+    """Return the p-values of one repeat; raise the `Broken` that it found in their place."""
+    (found,) = experiment.p_values(streams(experiment.chains, seed))
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def fails(found: PValues, experiments: int) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from plugins.checking.gaussian import GaussianTask
-from plugins.checking.law import TEMPERATURES, Broken, Law, distance, draws, trajectory, varying, walk, weights
+from plugins.checking.law import TEMPERATURES, Broken, distance, draws, trajectory, varying, walk, weights
 
 if TYPE_CHECKING:
     from harness import Sampler
@@ -34,13 +34,6 @@ def check(sampler: Sampler) -> None:
                         f"c = {c:.3g}, T = {T:g}: within {STEPS} steps of h = {h[0] * factor:.3g} and less the {what} "
                         f"on cU at cT differ by {gap:.2g} (relative)"
                     )
-
-
-LAW = Law(
-    4, "scale", check,
-    "a hyperparameter in units of U or its gradient without `unit`, a wrong `step_unit`, T missing somewhere, a clip, "
-    "or a floor or ceiling of h or T",
-)  # fmt: skip
 
 
 def rescaled(sampler: Sampler, c: float) -> tuple[Sampler, float]:

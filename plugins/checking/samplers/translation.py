@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
+
 from harness import param
 from plugins.checking.gaussian import GaussianProblem, GaussianTask
 from plugins.checking.law import Broken, Law, distance, path_of, trajectory, varying
@@ -53,8 +55,6 @@ class MovedTask(GaussianTask):
 
     def build(self, streams: Sequence[Streams], device: str) -> MovedProblem:
         """Return the problem of `len(streams)` chains, on CPU."""
-        import torch
-
         curvature = torch.tensor(self.curvatures, dtype=torch.float64)
         made = MovedProblem(curvature, variance=self.variance, spread=self.spread, streams=streams)
         made.place = self.place

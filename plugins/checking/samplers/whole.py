@@ -21,7 +21,6 @@ import torch
 
 from harness import Sampler as _Sampler
 from harness import UsageError, linear
-from harness.engine.stepping.block import split
 from plugins.checking import forms
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, Skip, distance, path_of, safe_x, streams, trajectory
@@ -207,11 +206,9 @@ def optimiser(sampler: Sampler) -> None:
     task = GaussianTask(variance=0.5)
     h = np.full(OPTIMISED, safe_x(sampler, 0.2) / task.curvature())
     problem = task.build(streams(4), "cpu")
-    theta, batches = problem.initial(), split(problem.draw_batches(OPTIMISED), OPTIMISED)
+    path = zero_temperature.declared_path(sampler, rule, problem, problem.initial(), h, problem.batches(OPTIMISED))
     found = path_of(sampler, task, trajectory(h, 1.0), 4)
-    memory: dict[str, Tensor] = {}
-    for k, size in enumerate(torch.from_numpy(h)):
-        theta, memory = rule(sampler, theta, memory, problem.gradient(theta, batches[k]), size)
+    for k, theta in enumerate(path):
         gap = distance(found[k], theta)
         if not gap < ROUNDING:
             raise Broken(f"at T = 1 step {k + 1} differs from {name!r} by {gap:.2g} (relative)")

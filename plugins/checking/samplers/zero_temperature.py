@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from harness import UsageError, linear
 from harness.engine import BoundPotential
-from harness.engine.stepping.block import split
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, Skip, all_finite, distance, path_of, streams, trajectory, varying
 
@@ -91,25 +90,33 @@ def check(sampler: Sampler) -> None:
 def _same_path(sampler: Sampler, name: str, rule: Rule, task: GaussianTask) -> None:
     h = varying(sampler, task, STEPS)
     problem = task.build(streams(CHAINS), "cpu")
-    theta, batches = problem.initial(), split(problem.draw_batches(STEPS), STEPS)
+    theta, batches = problem.initial(), problem.batches(STEPS)
     refuses = _refuses(sampler, h)
     far = task.spread > 1
     if refuses or far:
         found = _silent(sampler, problem, theta, h, batches, COLD if refuses else 0.0)
     else:
         found = path_of(sampler, task, trajectory(h, 0.0), CHAINS)
-    memory: Memory = {}
-    for k, size in enumerate(torch.from_numpy(h)):
-        g = problem.gradient(theta, batches[k])
-        if "metric" in sampler.needs:
-            g = (problem.metric(theta)[0] @ g[:, :, None])[:, :, 0]
-        theta, memory = rule(sampler, theta, memory, g, size)
-        if far and not all_finite([theta]):
+    for k, expected in enumerate(declared_path(sampler, rule, problem, theta, h, batches)):
+        if far and not all_finite([expected]):
             break  # the declared optimiser itself diverges from this far away
-        gap = distance(found[k], theta)
+        gap = distance(found[k], expected)
         if not gap < 1e-12:
             where = f", started about {task.spread**0.5:.1g} away from the mode," if far else ""
             raise Broken(f"at T = 0{where} step {k + 1} differs from {name!r} by {gap:.2g} (relative)")
+
+
+def declared_path(
+    sampler: Sampler, rule: Rule, problem: GaussianProblem, theta: Tensor, h: Array, batches: Sequence[Batch | None]
+) -> Iterator[Tensor]:
+    """Yield the positions of the declared optimiser after each step from theta."""
+    memory: Memory = {}
+    for size, batch in zip(torch.from_numpy(h), batches, strict=True):
+        g = problem.gradient(theta, batch)
+        if "metric" in sampler.needs:
+            g = (problem.metric(theta)[0] @ g[:, :, None])[:, :, 0]
+        theta, memory = rule(sampler, theta, memory, g, size)
+        yield theta
 
 
 def _is_not_sgd(sampler: Sampler) -> None:

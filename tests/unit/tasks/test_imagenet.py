@@ -9,7 +9,7 @@ from torch import nn
 from harness import Network
 from harness.contracts.randomness import Streams
 from harness.system.errors import DataError
-from plugins.checking.task_streams import law_chains_have_their_own_streams
+from plugins.checking.task_laws import law_chains_have_their_own_streams
 from plugins.samplers.sgdm import SGDM
 from plugins.schedules.constant import Constant
 from tasks.datasets.imagefolder import crop
