@@ -1,7 +1,5 @@
 """The fault campaign in short: a round of each fault, on two short runs; and the judge sees what it is there to see."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -158,11 +156,22 @@ def test_the_judge_has_nothing_against_what_is_right(scene):
     assert not any(judge(scene).values())
 
 
-@pytest.mark.parametrize("kind", COUNTS)
-def test_the_judge_sees(kind, scene, monkeypatch):
-    monkeypatch.setattr("crash.scene.GONE_SECONDS", 0.2)
+APART = ("lost", "doubled", "different", "store")
+"""What makes the judge complain of other things too."""
+
+
+@pytest.mark.parametrize("kind", APART)
+def test_the_judge_sees(kind, scene):
     PLANTED[kind](scene)
     assert judge(scene)[kind]
+
+
+def test_the_judge_sees_all_the_others_at_once_and_tells_them_apart(scene, monkeypatch):
+    monkeypatch.setattr("crash.scene.GONE_SECONDS", 0.2)
+    others = [kind for kind in COUNTS if kind not in APART]
+    for kind in others:
+        PLANTED[kind](scene)
+    assert [kind for kind, complaints in judge(scene).items() if complaints] == others
 
 
 def test_a_change_below_runs_that_publish_does_not_make_is_seen(scene, tmp_path):

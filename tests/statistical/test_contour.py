@@ -144,8 +144,3 @@ def test_a_step_by_hand(energy, cap):
 def test_an_empty_range_of_energies_is_refused():
     with pytest.raises(UsageError, match="low = 3 is not below high = 3"):
         ContourSGLD(low=3.0, high=3.0)
-
-
-def test_temperature_zero_is_refused():
-    with pytest.raises(UsageError, match="no T = 0"):
-        ContourSGLD().check_steps([0.1, 0.1], [1.0, 0.0])

@@ -11,10 +11,14 @@ from harness.engine.stepping.potential import BoundPotential
 from plugins.checking.gaussian import GaussianProblem
 from plugins.samplers import microcanonical
 from plugins.samplers.amagold import AMAGOLD
+from plugins.samplers.contour_sgld import ContourSGLD
 from plugins.samplers.entropy_mcmc import EntropyMCMC
 from plugins.samplers.ggmc import GGMC
+from plugins.samplers.hmc import HMC
 from plugins.samplers.laws.microcanonical import PSMILELaw, SMILELaw, ratios
+from plugins.samplers.mclmc import MCLMC
 from plugins.samplers.obabo import OBABO
+from plugins.samplers.resgld import RESGLD
 from plugins.samplers.sa_sgld import SASGLD
 from plugins.samplers.sglrw import SGLRW
 from plugins.samplers.smile import PSMILE, SMILE, quantile
@@ -158,11 +162,6 @@ def test_gradient_noise_does_not_widen_sglrw():
     kept = simulated(SGLRW(), quadratic, 0.02, 1.0, 6000, 2000, noise=np.sqrt(10.0))
     means = np.square(np.stack([theta for theta, _ in kept[600:]])).mean(0)
     assert means.mean() == pytest.approx(1.0, abs=0.02)
-
-
-def test_sglrw_has_no_zero_temperature():
-    with pytest.raises(UsageError, match="no T = 0"):
-        SGLRW().check_steps([0.1], [0.0])
 
 
 def test_weights_make_sa_sgld_right_and_their_lack_does_not():
@@ -340,6 +339,7 @@ def test_the_quantiles_of_the_energy_error_are_those_of_a_gamma_distribution(sha
     assert float(found) == pytest.approx(gamma.ppf(p, shape, scale=0.2), rel=0.03, abs=0.005)
 
 
-def test_smile_has_no_zero_temperature():
+@pytest.mark.parametrize("cls", [AMAGOLD, ContourSGLD, GGMC, HMC, MCLMC, RESGLD, SGLRW, SMILE])
+def test_zero_temperature_is_refused_where_a_sampler_has_none(cls):
     with pytest.raises(UsageError, match="no T = 0"):
-        SMILE().check_steps([0.1], [0.0])
+        cls().check_steps([0.1, 0.1], [1.0, 0.0])

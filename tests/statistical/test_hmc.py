@@ -6,7 +6,6 @@ import torch
 
 from harness.engine.linear import ScriptedNoise
 from harness.engine.stepping.potential import BoundPotential
-from harness.system.errors import UsageError
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import draws, finish, loop, trajectory
 from plugins.samplers.hmc import HMC
@@ -114,8 +113,3 @@ def test_burn_in_finds_the_step_size_that_is_wanted(wanted):
     positions = draws(running)
     moved = (positions[1:] != positions[:-1]).all(dim=2).double().mean().item()
     assert moved == pytest.approx(wanted, abs=0.04)
-
-
-def test_a_schedule_with_zero_temperature_is_refused():
-    with pytest.raises(UsageError, match="no T = 0"):
-        HMC().check_steps([0.1, 0.1], [1.0, 0.0])

@@ -8,7 +8,6 @@ from scipy.stats import norm
 
 from harness.engine.linear import stationary_variance
 from harness.engine.stepping.potential import BoundPotential, CountingPotential
-from harness.system.errors import UsageError
 from plugins.samplers.resgld import RESGLD
 from plugins.samplers.sgld import SGLD
 
@@ -112,8 +111,3 @@ def test_what_a_step_asks_for():
     zero = np.zeros((C, D))
     stepped(RESGLD(), zero, {"hot": zero}, potential, 0.1, 1.0, np.zeros((C, 1)), zero, zero)
     assert potential.take_counts() == (2, 0)
-
-
-def test_a_schedule_with_zero_temperature_is_refused():
-    with pytest.raises(UsageError, match="no T = 0"):
-        RESGLD().check_steps([0.1, 0.1], [1.0, 0.0])
