@@ -24,9 +24,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness import BenchError, DataFile, RunError
+from harness import Bench, BenchError, DataFile, RunError
 from harness.contracts import HARNESS, format_error, user_files
-from harness.results import Ledger, environment, provenance
+from harness.results import environment, provenance
 from harness.results.spec import from_record
 from harness.runs import Job, local
 from harness.system import locks, write_whole
@@ -51,7 +51,7 @@ def versions() -> dict[str, str]:
     return {**here, SOURCE: (provenance.digest(HARNESS) or "")[:12]}
 
 
-def make_parcel(jobs: list[Job], launcher: Launcher, ledger: Ledger) -> bytes:
+def make_parcel(jobs: list[Job], launcher: Launcher, bench: Bench) -> bytes:
     """Return the parcel of an agent.
 
     It has the runs, their unfinished attempts, stored truths, files of the user, plugin files, and the devices.
@@ -71,12 +71,12 @@ def make_parcel(jobs: list[Job], launcher: Launcher, ledger: Ledger) -> bytes:
             }
         )
         for spec in job.specs:
-            last |= {spec.key: attempts[-1].id} if (attempts := ledger.attempts(spec.key)) else {}
-            standing = ledger.standing(spec.key)
+            last |= {spec.key: attempts[-1].id} if (attempts := bench.ledger.attempts(spec.key)) else {}
+            standing = bench.ledger.standing(spec.key)
             if attempt := standing.unfinished or standing.resumable:
                 content = parcel.pack(parcel.attempt_files(attempt))
                 files[parcel.attempt_name(spec.key, attempt)] = content
-        truth = truths.place(ledger.root, job.specs[0])
+        truth = truths.place(bench.results, job.specs[0])
         if truth.exists():
             files[f"truths/{truth.name}"] = truth.read_bytes()
         for one in job.specs[0].files():
@@ -102,8 +102,8 @@ def run_agent(exchange: Exchange, name: str = "") -> bool:
     try:
         with scratch_folder() as scratch, messages:
             try:
-                messages.ledger = Ledger(scratch / "results")
-                jobs, places = _open(exchange, messages.ledger, scratch, name)
+                messages.bench = Bench(scratch / "results")
+                jobs, places = _open(exchange, messages.bench, scratch, name)
                 local.launch(jobs, places, messages.hear)
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)  # only sending the rest and cleaning up are left
             except local.PreemptedError:
@@ -147,7 +147,7 @@ def _delete_left(below: Path) -> None:
             shutil.rmtree(left, ignore_errors=True)
 
 
-def _open(exchange: Exchange, ledger: Ledger, scratch: Path, name: str) -> tuple[list[Job], list[local.Place]]:
+def _open(exchange: Exchange, bench: Bench, scratch: Path, name: str) -> tuple[list[Job], list[local.Place]]:
     content = exchange.get(PARCEL)
     if content is None:
         raise RunError("the exchange of this job holds no parcel: the job was cancelled or is over")
@@ -157,24 +157,24 @@ def _open(exchange: Exchange, ledger: Ledger, scratch: Path, name: str) -> tuple
     for variable in variables().keys() - record["variables"].keys():  # workers inherit what decides arithmetic there
         del os.environ[variable]
     os.environ.update(record["variables"])
-    ledger.prepare()
+    bench.ledger.prepare()
     for key, attempt in record["last"].items():  # new attempts get numbers above those of earlier ones
-        (ledger.folder(key) / attempt).mkdir(parents=True)
+        (bench.ledger.folder(key) / attempt).mkdir(parents=True)
     for name_there in exchange.names():
         content = exchange.get(name_there) if parcel.named_attempt(name_there) else None
         files |= {name_there: content} if content is not None else {}
     for path, content in files.items():
         if named := parcel.named_attempt(path):
-            parcel.place(ledger, *named, parcel.unpack(content))
+            parcel.place(bench.ledger, *named, parcel.unpack(content))
         else:
-            base = ledger.root if path.startswith(("truths/", f"{user_files.FOLDER}/")) else scratch
+            base = bench.results if path.startswith(("truths/", f"{user_files.FOLDER}/")) else scratch
             (base / path).parent.mkdir(parents=True, exist_ok=True)
             write_whole(base / path, content)
     plugins = tuple(str(scratch / path) for path in files if path.startswith("plugins/"))
     jobs = [
         Job(
             specs=[from_record(spec) for spec in one["specs"]],
-            results=ledger.root,
+            results=bench.results,
             device="cpu",
             slot="cpu-0",
             plugins=plugins,
@@ -206,7 +206,7 @@ class Messages:
 
     def __init__(self, exchange: Exchange, name: str) -> None:
         self.exchange, self.stopped = exchange, False
-        self.ledger: Ledger | None = None
+        self.bench: Bench | None = None
         self._log: dict[str, Any] = {
             "agent": secrets.token_hex(8), "job": name, "host": socket.gethostname(),
             "ended": False, "stopped": False, "messages": [], "progress": {},
@@ -277,7 +277,7 @@ class Messages:
         try:
             while changed:
                 key = next(iter(changed))
-                for attempt in self.ledger.attempts(key) if self.ledger else ():
+                for attempt in self.bench.ledger.attempts(key) if self.bench else ():
                     files = parcel.attempt_files(attempt)
                     self.exchange.put(parcel.attempt_name(key, attempt), parcel.pack(files))
                 changed.remove(key)

@@ -113,7 +113,7 @@ def _submit(bench: Bench, name: str, launcher: Launcher, jobs: Sequence[Job]) ->
             keys = [spec.key for job in part for spec in job.specs]
             records[folder] = {**about, "name": "", "keys": keys, "since": now()}
             write_json(record_of(folder), records[folder])
-            parcel = make_parcel(part, launcher, bench.ledger)
+            parcel = make_parcel(part, launcher, bench)
             _hand_over(launcher.exchange(folder), parcel)
     except BaseException:
         for folder in records:

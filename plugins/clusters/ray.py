@@ -21,7 +21,7 @@ from typing import Any
 from harness import RunError, UsageError, param
 from harness.contracts import format_error
 from plugins.clusters.agent import run_agent, scratch_folder
-from plugins.clusters.launcher import Exchange, FolderExchange, JobState, Launcher
+from plugins.clusters.launcher import LOG, PARCEL, STOP, Exchange, FolderExchange, JobState, Launcher
 
 NAMESPACE = "sgmcmc-bench"
 EVERY_SECONDS = 1.0
@@ -142,7 +142,7 @@ class Box:
 
     def put(self, name: str, content: bytes) -> None:
         """Write a file; raise `OSError` if there is no box."""
-        if self._ask("put", name, content, tries=MAKE_TRIES * (name == "job.tar")) is None:
+        if self._ask("put", name, content, tries=MAKE_TRIES * (name == PARCEL)) is None:
             raise OSError(f"the box of job {self.name} is gone")
 
     def get(self, name: str) -> bytes | None:
@@ -256,7 +256,7 @@ class _Job:
             here = FolderExchange(path)
             for name in box.names():
                 content = box.get(name)
-                if content is not None and name != "log.json":
+                if content is not None and name != LOG:
                     here.put(name, content)
             seen.update(here.names())
             with subprocess.Popen(
@@ -276,16 +276,16 @@ class _Job:
     def _carry(self, here: FolderExchange, box: Box, seen: dict[str, str | None]) -> None:
         try:
             there = box.names()
-            if "job.tar" not in there:
+            if PARCEL not in there:
                 self.stopping = True
                 return
-            if "stop" in there and "stop" not in here.names():
-                here.put("stop", b"")
-                seen["stop"] = here.names()["stop"]
-            version = here.names().get("log.json")
-            contents = {"log.json": here.get("log.json")}  # read first, sent last: its files have arrived
-            names = {**here.names(), "log.json": version}
-            for name in sorted(names, key=lambda name: name == "log.json"):
+            if STOP in there and STOP not in here.names():
+                here.put(STOP, b"")
+                seen[STOP] = here.names()[STOP]
+            version = here.names().get(LOG)
+            contents = {LOG: here.get(LOG)}  # read first, sent last: its files have arrived
+            names = {**here.names(), LOG: version}
+            for name in sorted(names, key=lambda name: name == LOG):
                 if seen.get(name) != names[name]:
                     content = contents[name] if name in contents else here.get(name)
                     if content is not None:

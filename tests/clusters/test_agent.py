@@ -13,7 +13,7 @@ import pytest
 from specs import concluded
 from specs import made as spec
 
-from harness import DataError
+from harness import Bench, DataError
 from harness.results import provenance
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
@@ -27,7 +27,7 @@ from plugins.upkeep import garbage
 
 
 def parcel_of(ledger):
-    return agent.make_parcel([Job([spec(0)], ledger.root, "cpu", "cpu-0")], Local(), ledger)
+    return agent.make_parcel([Job([spec(0)], ledger.root, "cpu", "cpu-0")], Local(), Bench(ledger.root))
 
 
 def test_an_attempt_arrives_whole_once_or_not_at_all(ledger, tmp_path):
@@ -190,7 +190,7 @@ def test_what_an_agent_says_arrives_when_the_exchange_is_back(tmp_path, ledger, 
     messages = agent.Messages(Away(tmp_path / "x"), "5")
     messages.exchange.put(PARCEL, b"")
     away.set()
-    messages.ledger = ledger
+    messages.bench = Bench(ledger.root)
     attempt = concluded(ledger)
     threading.Timer(0.5, away.clear).start()
     with messages:
