@@ -15,8 +15,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import Column, DataError, FieldScore, Group, Report, Request, Result, Run, Table, check_metric, labels
-from reports.reproduction.reported import scores_beside_papers
+from harness import (
+    Column,
+    DataError,
+    FieldScore,
+    Group,
+    Report,
+    Request,
+    Result,
+    Run,
+    Table,
+    check_metric,
+    labels,
+    score_fields,
+)
 
 if TYPE_CHECKING:
     from harness import Store, Trajectory
@@ -39,7 +51,7 @@ class FieldReport(Report):
     heading: ClassVar[str] = "Panels"
 
     def build(self, store: Store, request: Request) -> Result:
-        scores = scores_beside_papers(store, request)
+        scores = score_fields(store, request)
         if request.metric:
             check_metric(scores, request.metric)
         found: list[Result] = []

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from harness import Estimate, FieldScore, Group, Request, score_fields, setting_text, settings_from
+from harness import Estimate, Group, setting_text, settings_from
 from reports.reproduction.match import Match, match_cell
 
 if TYPE_CHECKING:
@@ -128,56 +128,6 @@ def earlier_settings(store: Store) -> Callable[[Group], list[str]]:
         return [f"{name}={value}, now {stated[name]}" for name, value in ours.items() if value != stated[name]]
 
     return of
-
-
-def load_reported(store: Store) -> dict[Cell, Reported]:
-    """Return the printed values by row; if there are several for one row, the first of the first paper."""
-    found: dict[Cell, Reported] = {}
-    for cell in load_cells(store):
-        if cell.place is not None and not cell.obstacle:
-            found.setdefault(cell.place, cell)
-    return found
-
-
-class PaperScore(FieldScore):
-    """A field whose records include the value that a paper printed, and whether the two match."""
-
-    reported: Mapping[Cell, Reported] = {}
-
-    def cell(self, group: Group, metric: str) -> Reported | None:
-        """Return the value that a paper printed for the group's metric, or None."""
-        return self.reported.get((group.method, group.task, group.protocol, group.chains, metric))
-
-    def match(self, group: Group, metric: str) -> Match | None:
-        """Return the verdict on the paper's value, if there is one and the group was run as published."""
-        cell, estimate = self.cell(group, metric), self.estimate(group, metric)
-        return verdict(group, estimate, cell) if cell is not None and estimate is not None else None
-
-    def record(self, group: Group, metric: str) -> dict[str, Any] | None:
-        """Return the flat record of a group and metric, with the printed value; None if it is not measured."""
-        found = super().record(group, metric)
-        if found is None:
-            return None
-        cell, match, keys = self.cell(group, metric), self.match(group, metric), found.pop("run_keys")
-        return {
-            **found,
-            "reported": cell.value if cell else None,
-            "reported_error": cell.error if cell else None,
-            "reported_error_kind": cell.error_kind if cell and cell.error is not None else None,
-            "reported_in": f"{cell.paper}, {cell.table}: {cell.row}, {cell.column}" if cell else None,
-            "reported_correction": cell.correction if cell else None,
-            "verdict": match.verdict if match else None,
-            "verdict_reason": match.reason if match else None,
-            "run_keys": keys,
-        }
-
-
-def scores_beside_papers(store: Store, request: Request) -> list[PaperScore]:
-    """Return the fields that the request names, with the papers' values."""
-    scores, reported = score_fields(store, request, PaperScore), load_reported(store)
-    for score in scores:
-        score.reported = reported
-    return scores
 
 
 def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:

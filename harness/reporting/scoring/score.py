@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -219,26 +219,15 @@ class FieldScore:
         return metric_estimate(group, metric)
 
 
-S = TypeVar("S", bound=FieldScore)
-
-
-@overload
-def score_fields(store: Store, request: Request) -> list[FieldScore]: ...
-
-
-@overload
-def score_fields(store: Store, request: Request, kind: type[S]) -> list[S]: ...
-
-
-def score_fields(store: Store, request: Request, kind: type[FieldScore] = FieldScore) -> Sequence[FieldScore]:
-    """Return the scored fields of a request as `kind`, in a fixed order. Each field is scored on its own."""
+def score_fields(store: Store, request: Request) -> list[FieldScore]:
+    """Return the scored fields of a request, in a fixed order. Each field is scored on its own."""
     groups = load_groups(store, request)
 
     @functools.cache
     def found() -> Mapping[str, Accuracy]:
         return {key: judged for part in _parts(groups) for key, judged in _accuracies(store, part).items()}
 
-    return [kind(store, field, groups, found) for field in fields(groups)]
+    return [FieldScore(store, field, groups, found) for field in fields(groups)]
 
 
 def _accuracies(store: Store, groups: Sequence[Group]) -> dict[str, Accuracy]:
