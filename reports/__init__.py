@@ -26,7 +26,6 @@ COMMANDS = {
     ),
     "bench run --sampler sgld --task mixture25 --chains 4 --budget steps=1000, and again with --chains 1 --budget "
     "steps=4000": ("equal-cost",),
-    "bench reproduce csgmcmc --table 4": ("reproduction",),
     "bench tune --sampler sgld,psgld --task blr-heart --trials 10 --budget smoke": ("sensitivity",),
 }  # fmt: skip
 """A command that takes minutes at most, and the reports that show its results."""
@@ -76,11 +75,6 @@ def _reports() -> list[Info]:
         ),
         Info("rejection", "reports.figures.rejection:Rejection", "accuracy against the share of images rejected"),
         Info("reliability", "reports.figures.reliability:Reliability", "accuracy against confidence, with counts"),
-        Info(
-            "reproduction",
-            "reports.reproduction.report:ReproductionLedger",
-            "the papers' cells and claims, beside ours",
-        ),
         Info("sample-paths", "reports.figures.sample_paths:SamplePaths", "energy contours, and paths across them"),
         Info("schedules", "reports.figures.schedules:Schedules", "step size and temperature against the step"),
         Info(

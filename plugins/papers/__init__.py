@@ -55,6 +55,19 @@ def bench_papers() -> list[Path]:
 
 
 @hook
+def bench_reports() -> list[Info]:
+    """Return the report of this feature."""
+    return [
+        Info(
+            "reproduction",
+            "plugins.papers.report:ReproductionLedger",
+            "the papers' cells and claims, beside ours",
+            fill="bench reproduce csgmcmc --table 4",
+        ),
+    ]
+
+
+@hook
 def bench_verbs() -> list[Info]:
     """Return the verbs of this feature."""
     return [

@@ -21,8 +21,8 @@ from harness.runs.plan import MAX_RUNS, Planned, RunRequest, parse_seeds, plan
 from harness.runs.settings import find_pair
 from harness.system.files import alone
 from harness.system.text import count
-from reports.reproduction.claims import Setup
-from reports.reproduction.ledger import chosen, reproduction, sides
+from plugins.papers.claims import Setup
+from plugins.papers.ledger import chosen, reproduction, sides
 
 BUDGETS = ("paper", "quick", "smoke")
 

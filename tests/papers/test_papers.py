@@ -12,11 +12,11 @@ from harness.results.store.published import Published
 from harness.runs.settings import find_pair, resolve
 from plugins.methods import bench_methods
 from plugins.papers import bench_papers
+from plugins.papers.page import FOLDER
+from plugins.papers.reported import EXECUTION
 from plugins.samplers import bench_samplers
 from plugins.schedules import bench_schedules
 from reports import bench_reports
-from reports.published import FOLDER
-from reports.reproduction.reported import EXECUTION
 from tasks import bench_tasks
 
 PAPERS = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in bench_papers()}

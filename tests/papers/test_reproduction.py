@@ -19,10 +19,10 @@ from harness.results.store.published import MANIFEST, Published
 from harness.system.errors import DataError, UsageError
 from harness.system.files import read_set
 from plugins.papers import bench_papers
-from reports.published import FOLDER, counts, page, with_counts
-from reports.reproduction.ledger import label, reproduction
-from reports.reproduction.report import ReproductionLedger
-from reports.reproduction.reported import load_cells
+from plugins.papers.ledger import label, reproduction
+from plugins.papers.page import FOLDER, counts, page, with_counts
+from plugins.papers.report import ReproductionLedger
+from plugins.papers.reported import load_cells
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE_4 = {("sgld", 1): [1] * 10, ("csgld", 1): [17, 18, 19], ("sgld", 4): [3, 4, 4], ("csgld", 4): [25, 25, 24]}

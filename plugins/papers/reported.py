@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from harness import Estimate, Group, setting_text, settings_from
-from reports.reproduction.match import Match, match_cell
+from plugins.papers.match import Match, match_cell
 
 if TYPE_CHECKING:
     from harness import Store

@@ -1,4 +1,4 @@
-"""The results behind REPRODUCTION.md, as Parquet from `bench reproduce --export`, and the page made from them."""
+"""Writes REPRODUCTION.md and the counts in README.md from the published results: `python -m plugins.papers.page`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections import Counter
 from pathlib import Path
 from textwrap import fill
 
-from harness import Published, Request, render
-from reports.reproduction.ledger import HELD, NOT_RUN, REVERSED, reproduction
-from reports.reproduction.report import CELL_VERDICTS, FINDINGS, ReproductionLedger, kind
-from reports.reproduction.reported import UNREPRODUCIBLE
+from harness import Published, Request, render, write_set
+from plugins.papers import bench_papers
+from plugins.papers.ledger import HELD, NOT_RUN, REVERSED, reproduction
+from plugins.papers.report import CELL_VERDICTS, FINDINGS, ReproductionLedger, kind
+from plugins.papers.reported import UNREPRODUCIBLE
 
-FOLDER = Path(__file__).parent
-BEGIN, END = "<!-- counts: python -m reports.published -->", "<!-- end of counts -->"
+FOLDER = Path(__file__).parents[2] / "reports" / "published"
+"""The published results, as Parquet from `bench reproduce --export`."""
+BEGIN, END = "<!-- counts: python -m plugins.papers.page -->", "<!-- end of counts -->"
 HEAD = """# Reproduction
 
 This page compares every number that the two papers behind this tool print with the runs in
@@ -83,3 +85,10 @@ def page(folder: Path, papers: list[Path]) -> str:
     """Return the ledger of the published results, as Markdown."""
     result = ReproductionLedger().build(Published(folder, papers), Request())
     return HEAD + render(result, "markdown")
+
+
+if __name__ == "__main__":
+    papers = bench_papers()
+    readme = Path("README.md").read_text(encoding="utf-8")
+    files = {"REPRODUCTION.md": page(FOLDER, papers), "README.md": with_counts(readme, counts(FOLDER, papers))}
+    write_set(Path(), {name: text.encode() for name, text in files.items()})

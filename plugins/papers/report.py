@@ -20,8 +20,8 @@ from harness import (
     source_of_budget,
     with_interval,
 )
-from reports.reproduction.claims import Ours
-from reports.reproduction.ledger import CellEntry, ClaimEntry, Reproduction, reproduction
+from plugins.papers.claims import Ours
+from plugins.papers.ledger import CellEntry, ClaimEntry, Reproduction, reproduction
 
 if TYPE_CHECKING:
     from harness import Store
@@ -72,7 +72,7 @@ def _place(entry: CellEntry | ClaimEntry) -> tuple[str, str]:
 
 def _places(found: Reproduction) -> list[tuple[str, str]]:
     """Return the tables, paper by paper in the order of the papers' files."""
-    places = dict.fromkeys(_place(entry) for entry in [*found.cells, *found.claims])
+    places = dict.fromkeys([*map(_place, found.cells), *map(_place, found.claims)])
     return sorted(places, key=lambda place: place[0])
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from harness import Group, Request, UsageError, lacking, load_groups, metric_estimate, suggestions
-from reports.reproduction.claims import Claim, Judged, Ours, Setup, by_table, judge_family, load_claims
-from reports.reproduction.reported import (
+from plugins.papers.claims import Claim, Judged, Ours, Setup, by_table, judge_family, load_claims
+from plugins.papers.reported import (
     UNREPRODUCIBLE,
     Reported,
     as_published,
@@ -20,7 +20,7 @@ from reports.reproduction.reported import (
     setting_name,
     verdict,
 )
-from reports.reproduction.sweeps import Comparisons, comparisons
+from plugins.papers.sweeps import Comparisons, comparisons
 
 if TYPE_CHECKING:
     from harness import Registry, Store

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from harness import Estimate, Group, compare_values, statistics
-from reports.reproduction.reported import own_choices
+from plugins.papers.reported import own_choices
 
 if TYPE_CHECKING:
     from harness import Store
