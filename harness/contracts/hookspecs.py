@@ -103,13 +103,24 @@ def bench_facts() -> list[Info]:
     sampler  called with its offer and its class; `bench show` and the sampler's page show the entries
     run      called with its row of the view run_status and the registry; `bench show` shows the entries
     suite    called with the path of its file; `bench ls suites` shows the entries; raises `UsageError` for a bad file
+    paper    the same for the path of a paper's file; nothing shows its entries
+    """
+    raise NotImplementedError
+
+
+@spec
+def bench_settings() -> list[Info]:
+    """Settings of methods on tasks: `target` is a function that returns a list of `harness.StatedSettings`.
+
+    It is called with the registry and a set of names of distributions. What one of these provides must be read, or the
+    function raises a `PluginError`; what others provide is left out if it cannot be read.
     """
     raise NotImplementedError
 
 
 @spec
 def bench_papers() -> list[Path]:
-    """TOML files with a paper's settings for (method, task, protocol), its reported values and its claims."""
+    """TOML files of papers: settings for (method, task, protocol), reported values and claims."""
     raise NotImplementedError
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.contracts.registry import NAME, Offer, Registry
-from harness.results.papers import TUNED
-from harness.results.spec import Origin
+from harness.results.spec import TUNED, Origin
 from harness.runs.source import source_hash
 from harness.system.errors import DataError, UsageError
 from harness.system.files import read_json

@@ -1,6 +1,7 @@
 """The settings and reported numbers of the papers, as data: one TOML file per paper, and optionally one of settings.
 
-    [paper]            id, title, citation, versions; in a second file only the id
+    [paper]            id, title, citation, versions; in a second file only the id. `execution` lists settings of the
+                       tasks that concern rounding and recording, which never count as choices of ours
     [[settings]]       method, task, protocol, and the schedule if the method does not imply it; summary
     [settings.values]  "sampler.*", "schedule.*", "task.*", "run.*" = { value, provenance, source }. If the value is
                        lost, there may be `swept`: a list of values, this one included, that `bench reproduce` also
@@ -52,6 +53,18 @@ from harness import Info, hook
 def bench_papers() -> list[Path]:
     """Return the paths of the papers' files in this package."""
     return sorted(Path(__file__).parent.glob("*.toml"))
+
+
+@hook
+def bench_settings() -> list[Info]:
+    """Return the settings of all plugins' papers."""
+    return [Info("papers", "plugins.papers.files:stated", "the settings that papers state")]
+
+
+@hook
+def bench_facts() -> list[Info]:
+    """Return the check of a paper's file."""
+    return [Info("paper", "plugins.papers.files:problems", "whether a paper's file can be read")]
 
 
 @hook

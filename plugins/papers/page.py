@@ -7,7 +7,6 @@ from pathlib import Path
 from textwrap import fill
 
 from harness import Published, Request, render, write_set
-from plugins.papers import bench_papers
 from plugins.papers.ledger import HELD, NOT_RUN, REVERSED, reproduction
 from plugins.papers.report import CELL_VERDICTS, FINDINGS, ReproductionLedger, kind
 from plugins.papers.reported import UNREPRODUCIBLE
@@ -33,9 +32,9 @@ hypotheses of ours. The printed values and claims, with our corrections and the 
 """
 
 
-def counts(folder: Path, papers: list[Path]) -> str:
+def counts(folder: Path) -> str:
     """Return a summary of the ledger of the published results in a few sentences, for the README."""
-    found = reproduction(Published(folder, papers), Request())
+    found = reproduction(Published(folder), Request())
     verdicts = Counter(kind(entry.verdict, CELL_VERDICTS) for entry in found.cells)
     as_stated = sum(entry.at_papers_settings and not entry.cell.obstacle for entry in found.cells)
     own = sum(bool(entry.cell.ours) for entry in found.cells if entry.verdict.startswith(NOT_RUN))
@@ -81,14 +80,13 @@ def with_counts(readme: str, told: str) -> str:
     return f"{head}{begin}\n{told}\n{end}{tail}" if begin and end else readme
 
 
-def page(folder: Path, papers: list[Path]) -> str:
+def page(folder: Path) -> str:
     """Return the ledger of the published results, as Markdown."""
-    result = ReproductionLedger().build(Published(folder, papers), Request())
+    result = ReproductionLedger().build(Published(folder), Request())
     return HEAD + render(result, "markdown")
 
 
 if __name__ == "__main__":
-    papers = bench_papers()
     readme = Path("README.md").read_text(encoding="utf-8")
-    files = {"REPRODUCTION.md": page(FOLDER, papers), "README.md": with_counts(readme, counts(FOLDER, papers))}
+    files = {"REPRODUCTION.md": page(FOLDER), "README.md": with_counts(readme, counts(FOLDER))}
     write_set(Path(), {name: text.encode() for name, text in files.items()})

@@ -20,7 +20,6 @@ from harness.contracts.hookspecs import Info
 from harness.contracts.registry import Offer, load
 from harness.reporting.rendering import render
 from harness.reporting.report import Request
-from plugins.papers import bench_papers
 from reports import bench_reports
 from tasks.synthetic.mixture25 import Mixture25
 
@@ -178,7 +177,7 @@ def written(results):
     write_mixture(results, noise, exact)
     write_classifiers(results, noise)
     write_regressions(results, noise)
-    return scored.store(results, bench_papers())
+    return scored.store(results)
 
 
 def shown(store, name):

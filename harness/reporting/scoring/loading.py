@@ -14,6 +14,8 @@ import numpy as np
 
 from harness.contracts.hookspecs import Info, Method
 from harness.contracts.randomness import TUNING_SEED
+from harness.contracts.registry import registry
+from harness.contracts.stated import StatedSettings
 from harness.reporting.report import Request
 from harness.reporting.scoring.groups import (
     CHANGED,
@@ -26,11 +28,11 @@ from harness.reporting.scoring.groups import (
     TaskCode,
 )
 from harness.reporting.scoring.labels import SHORT
-from harness.results.papers import TUNED, settle
 from harness.results.records import ELSEWHERE, Level, Value, columns_of
-from harness.results.spec import GIVEN, SETTINGS
+from harness.results.spec import GIVEN, SETTINGS, TUNED
 from harness.results.store import Store
 from harness.runs.source import source_hash
+from harness.runs.stated import settle, stated_settings
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -77,7 +79,6 @@ group by group_key, origins order by group_key, max(seed)
 """
 _LEVELS = "select group_key, list(distinct level) from chosen group by group_key"
 _ABOUT = [name for name in columns_of("metric") if name not in ("attempt", "value")]
-_CHOICES = "select * from choice where stated is not null"
 _READINGS = f"""
 select group_key, {", ".join(f"metric.{name}" for name in _ABOUT)},
     list(seed) as seeds, list(coalesce(value, 'nan'::double)) as numbers
@@ -117,10 +118,7 @@ def load_groups(store: Store, request: Request, *, trials: bool = False) -> list
         levels = {key: min(map(Level, found), key=[*Level].index) for key, found in db.execute(_LEVELS).fetchall()}
         rows = _dicts(db, _GROUPS)
         codes = _codes(db.execute(_CODES).fetchall(), request)
-        choices: dict[tuple[str, str, str], dict[str, Any]] = {}
-        for choice in _dicts(db, _CHOICES):
-            place = choice["method"], choice["task"], choice["protocol"]
-            choices.setdefault(place, {})[choice["name"]] = choice
+    stated = {(s.method, s.task, s.protocol): s for s in stated_settings(request.registry or registry())}
     baselines = _baselines(request)
     details = functools.cache(lambda: _details(store, _DETAILS.format(**source), chosen))
     return [
@@ -129,7 +127,7 @@ def load_groups(store: Store, request: Request, *, trials: bool = False) -> list
             numbers[key],
             readings.get(key, {}),
             origins[key],
-            choices.get((row["name"], row["task"], row["protocol"]), {}),
+            stated.get((row["name"], row["task"], row["protocol"])),
             codes.get(_code(row)),
             levels[key],
             details,
@@ -266,7 +264,7 @@ def _group(
     numbers: Numbers,
     readings: Mapping[str, Sequence[Readings]],
     origins: Mapping[str, Any],
-    choices: Mapping[str, Any],
+    stated: StatedSettings | None,
     task_code: TaskCode | None,
     level: Level,
     details: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]],
@@ -285,7 +283,7 @@ def _group(
         steps=row["steps"],
         chains=row["chains"],
         settings=_settings(row),
-        provenance=settle({name: o for name, o in origins.items() if not _is_given(o)}, choices),
+        provenance=settle({name: o for name, o in origins.items() if not _is_given(o)}, stated),
         given={name.partition(".")[2]: str(o["value"]) for name, o in origins.items() if _is_given(o)},
         tuned=next((str(o["source"]) for o in origins.values() if o["provenance"] == TUNED), ""),
         runs=Runs(numbers, lambda: [Run(**row, metrics=_Metrics(readings, row["seed"])) for row in details()[key]]),

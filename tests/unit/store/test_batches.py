@@ -31,7 +31,7 @@ def test_memory_holds_one_batch_of_attempts(tmp_path, alive):
     for seed in range(24):
         fabricated.concluded(tmp_path, seed)
     store = Store(tmp_path)
-    for work in (store.refresh, lambda: verification.of_database(store, []), store.rebuild):
+    for work in (store.refresh, lambda: verification.of_database(store), store.rebuild):
         alive[0] = 0
         assert work() == []
         assert 4 <= alive[0] <= 6
