@@ -183,7 +183,7 @@ def docs(session: nox.Session) -> None:
     """
     session.install(".[docs]")
     session.run("bench", "docs", env=ONE_THREAD)
-    for module in ("plugins.pages.dictionary", "reports.published", "reports.field"):
+    for module in ("plugins.pages.dictionary", "plugins.papers.page", "reports.field"):
         session.run("python", "-m", module, env=ONE_THREAD)
     session.run("python", "docs/site/build.py", *session.posargs)
 

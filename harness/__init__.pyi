@@ -57,6 +57,8 @@ from harness.contracts.sampler import Potential as Potential
 from harness.contracts.sampler import Sampler as Sampler
 from harness.contracts.schedule import Schedule as Schedule
 from harness.contracts.schedule import Trajectory as Trajectory
+from harness.contracts.stated import StatedSettings as StatedSettings
+from harness.contracts.stated import StatedValue as StatedValue
 from harness.contracts.task import Cost as Cost
 from harness.contracts.task import Metric as Metric
 from harness.contracts.task import Observer as Observer
@@ -95,7 +97,6 @@ from harness.reporting.scoring.score import check_metric as check_metric
 from harness.reporting.tables import Column as Column
 from harness.reporting.tables import Figure as Figure
 from harness.reporting.tables import Table as Table
-from harness.results.papers import source_of_budget as source_of_budget
 from harness.results.records import Level as Level
 from harness.results.store import Store as Store
 from harness.results.store.published import Published as Published

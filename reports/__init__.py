@@ -24,7 +24,6 @@ COMMANDS = {
     ),
     "bench run --sampler sgld --task mixture25 --chains 4 --budget steps=1000, and again with --chains 1 --budget "
     "steps=4000": ("equal-cost",),
-    "bench reproduce csgmcmc --table 4": ("reproduction",),
     "bench tune --sampler sgld,psgld --task blr-heart --trials 10 --budget smoke": ("sensitivity",),
 }  # fmt: skip
 """A command that takes minutes at most, and the reports that show its results."""
@@ -55,7 +54,6 @@ REPORTS = {
     "rank-plots": ("figures.rank_plots:RankPlots", "ranks of draws, a histogram a chain"),
     "rejection": ("figures.rejection:Rejection", "accuracy against the share of images rejected"),
     "reliability": ("figures.reliability:Reliability", "accuracy against confidence, with counts"),
-    "reproduction": ("reproduction.report:ReproductionLedger", "the papers' cells and claims, beside ours"),
     "sample-paths": ("figures.sample_paths:SamplePaths", "energy contours, and paths across them"),
     "schedules": ("figures.schedules:Schedules", "step size and temperature against the step"),
     "sensitivity": ("figures.sensitivity:Sensitivity", "error against the step size, of tuning's trials"),

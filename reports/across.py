@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import Group, Request, UsageError, diagnostics, settings_from, typical
+from harness import FieldScore, Group, Request, UsageError, diagnostics, score_fields, settings_from, typical
 from reports.figures.parts import Array
-from reports.reproduction.reported import PaperScore, scores_beside_papers
 from reports.tables.leaderboard import JOINT, ranking_metric
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class TaskField:
     """
 
     task: str
-    score: PaperScore
+    score: FieldScore
     metric: str
     rows: dict[str, Group]
     missing: dict[str, str]
@@ -113,7 +112,7 @@ def task_fields(store: Store, request: Request, metric: str = "") -> list[TaskFi
     """
     found: dict[str, TaskField] = {}
     known: set[str] = set()
-    scores = scores_beside_papers(store, request)
+    scores = score_fields(store, request)
     for score in scores:
         known |= set(score.metrics)
         by = metric or ranking_metric(score)
@@ -128,7 +127,7 @@ def task_fields(store: Store, request: Request, metric: str = "") -> list[TaskFi
     return [field for field in found.values() if len(field.rows) >= 2]
 
 
-def _field(score: PaperScore, metric: str) -> TaskField:
+def _field(score: FieldScore, metric: str) -> TaskField:
     rows: dict[str, Group] = {}
     missing: dict[str, str] = {}
     several: list[str] = []

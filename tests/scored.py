@@ -74,10 +74,10 @@ def write_run(
     return document
 
 
-def store(results, papers=()):
+def store(results):
     """The store over a folder, ingested; a note of the ingest is a failure."""
     found = Store(results)
-    assert found.refresh(papers) == ([] if (results / "runs").is_dir() else [f"there are no runs in {results}"])
+    assert found.refresh() == ([] if (results / "runs").is_dir() else [f"there are no runs in {results}"])
     return found
 
 

@@ -100,6 +100,6 @@ class Application:
 
         self.ledger.check_version()
         opened = store_of(self.results)
-        for note in opened.refresh(self.registry.papers()):
+        for note in opened.refresh():
             self.say(f"note: {note}")
         return opened

@@ -53,7 +53,7 @@ def selected(app: Application, filters: Mapping[str, Filter]) -> Results:
             f"there is no results folder {app.results}; `bench run` makes one, in ./bench-results by default"
         )
     store = store_of(app.results)
-    for note in store.refresh(app.registry.papers(), replace=False):
+    for note in store.refresh(replace=False):
         warnings.warn(note, stacklevel=3)
     return Results(app, store, request_for(store, app.registry, _words(filters)))
 

@@ -109,13 +109,24 @@ def bench_facts() -> list[Info]:
     jobs       called with a `Bench`; returns a row of `bench status` for each job of its folder, and error messages
     reference  called without arguments; returns lists of BibTeX entries by what they are the source of, such as
                "sampler sgld", for `bench cite`
+    paper      called with the path of a paper's file; nothing shows its entries; `UsageError` for a bad file
+    """
+    raise NotImplementedError
+
+
+@spec
+def bench_settings() -> list[Info]:
+    """Settings of methods on tasks: `target` is a function that returns a list of `harness.StatedSettings`.
+
+    It is called with the registry and a set of names of distributions. What one of these provides must be read, or the
+    function raises a `PluginError`; what others provide is left out if it cannot be read.
     """
     raise NotImplementedError
 
 
 @spec
 def bench_papers() -> list[Path]:
-    """TOML files with a paper's settings for (method, task, protocol), its reported values and its claims."""
+    """TOML files of papers: settings for (method, task, protocol), reported values and claims."""
     raise NotImplementedError
 
 

@@ -80,7 +80,7 @@ def look(plugin: Plugin) -> None:
     except BenchError as error:
         plugin.problems.append(str(error))
         return
-    for kind in (*KINDS, "facts"):
+    for kind in (*KINDS, "facts", "settings"):
         found = _call(manager, plugin, f"bench_{kind}", Method if kind == "methods" else Info)
         plugin.offers += [Offer(info, kind, plugin.name, plugin.distribution, plugin.version) for info in found]
     plugin.papers = _call(manager, plugin, "bench_papers", Path)

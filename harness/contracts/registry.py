@@ -67,10 +67,6 @@ class Registry:
         """Return the functions of the hook `bench_facts` for a kind."""
         return [load(o.target) for o in self.offers("facts") if o.name == kind]
 
-    def papers(self) -> list[Path]:
-        """Return the settings files of all papers."""
-        return [path for plugin in self.plugins for path in plugin.papers]
-
     def names(self, kind: str) -> list[str]:
         """Return the names of everything of a kind; "suites" is allowed too."""
         if kind == "suites":

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from harness.reporting.scoring.groups import CHANGED
-from harness.results.papers import TUNED
+from harness.results.spec import TUNED
 
 
 def run_command(row: Mapping[str, Any], seeds: Iterable[int], *more: str) -> str:

@@ -41,8 +41,8 @@ def _say(text: str) -> None:
 class Request:
     """The runs that the user asked a report for. An empty filter selects all.
 
-    `metric` is the metric to rank by, if the report offers a choice. `registry` has the plugins of this command.
-    `paper` and `tables` select printed values. A report that takes long prints its progress with `say`.
+    `metric` is the metric to rank by, if the report offers a choice. `registry` has the plugins of this command. A
+    report that takes long prints its progress with `say`.
     """
 
     tasks: tuple[str, ...] = ()
@@ -52,8 +52,6 @@ class Request:
     chains: tuple[int, ...] = ()
     metric: str | None = None
     registry: Registry | None = None
-    paper: str | None = None
-    tables: tuple[str, ...] = ()
     say: Callable[[str], None] = field(default=_say, compare=False)
 
     def plugin(self, kind: str, name: str, **settings: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar, overload
 
 from harness.contracts.hookspecs import Info, Method
-from harness.contracts.registry import Offer
+from harness.contracts.registry import Offer, registry
 from harness.reporting.report import Request
 from harness.reporting.scoring import accuracy
 from harness.reporting.scoring.accuracy import Accuracy
@@ -17,6 +17,7 @@ from harness.reporting.scoring.score import FieldScore
 from harness.results.store import Store
 from harness.results.store.scored_runs import AT_ONCE, CurveKey, curve_arrays, group_frames
 from harness.runs.source import source_hash
+from harness.runs.stated import stated_settings
 
 S = TypeVar("S", bound=FieldScore)
 
@@ -29,9 +30,10 @@ def load_groups(store: Store, request: Request, *, trials: bool = False) -> list
     frames = group_frames(store, request.tasks, request.methods, request.protocols, trials=trials)
     methods = [*_offers(request, "samplers"), *_offers(request, "methods")]
     baselines = {offer.name for offer in methods if isinstance(offer.info, Info | Method) and offer.info.baseline}
+    stated = stated_settings(request.registry or registry())
     return [
         group
-        for group in groups_of(frames, functools.partial(_installed, request), baselines)
+        for group in groups_of(frames, functools.partial(_installed, request), baselines, stated)
         if not request.budgets or group.budget in request.budgets
         if not request.chains or group.chains in request.chains
     ]

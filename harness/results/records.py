@@ -219,94 +219,10 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Paper:
-    """One row per paper whose settings, values and claims are known."""
-
-    paper: str = entry("identifier", at="id")
-    title: str = entry("title")
-    citation: str = entry("citation")
-    sha256: str = entry("checksum of all papers' files, which are read again when it changes", at="")
-
-
-@dataclass(frozen=True)
-class ReportedValue:
-    """One row per number printed in a paper."""
-
-    paper: str = entry("paper that printed it", at="")
-    i: int = entry("number within the paper's file, counted from 0", at="")
-    table_label: str = entry("table, figure or section", at="table")
-    row_label: str = entry("row, as printed", at="row")
-    column_label: str = entry("column, as printed", at="column")
-    method: str | None = entry("method that it belongs to, corrected if `correction` says so")
-    task: str | None = entry("task that it belongs to")
-    protocol: str | None = entry("protocol of that task")
-    chains: int | None = entry("chains of a run")
-    metric: str | None = entry("metric of that task")
-    direction: str | None = entry("max, min, or target: where better is")
-    value: float | None = entry("the number")
-    error: float | None = entry("the number after +-")
-    error_kind: str | None = entry("kind of the error: sd, se, unknown")
-    n: int | None = entry("number of repetitions")
-    printed_as: str | None = entry("label that the paper printed, where it was corrected")
-    correction: str | None = entry("what was corrected")
-    evidence: str | None = entry("why")
-    uncertain: str | None = entry("why it is not certain that this is what was printed")
-    obstacle: str | None = entry("why it cannot be reproduced as published, whatever is run")
-    needs: str | None = entry("what a run needs beyond a CPU: a GPU, data")
-    cause: str | None = entry("why ours differs, as far as it is known")
-    notes: str | None = entry("anything else")
-
-
-@dataclass(frozen=True)
-class ClaimRow:
-    """One row per claim of a paper: an ordering of two methods, their equality, or how often one of them succeeds."""
-
-    paper: str = entry("paper that makes it", at="")
-    i: int = entry("number within the paper's file, counted from 0", at="")
-    table_label: str | None = entry("table, figure or section: the family within which it is tested", at="table")
-    statement: str | None = entry("the claim in words")
-    kind: str | None = entry("ordering (also where NULL), equality, share")
-    better: str | None = entry("method that is said to be better, or that the claim is about")
-    worse: str | None = entry("method that is said to be worse, or equal")
-    task: str | None = entry("task that it is about")
-    protocol: str | None = entry("protocol of that task")
-    chains: int | None = entry("chains of a run")
-    worse_protocol: str | None = entry("protocol of the worse one, where it is another")
-    worse_chains: int | None = entry("chains of a run of the worse one, where they are others")
-    metric: str | None = entry("metric of that task")
-    direction: str | None = entry("max or min: which is better")
-    share: int | None = entry("successes that were printed, of `trials`")
-    trials: int | None = entry("number of trials")
-    margin: float | None = entry("difference that still counts as equal, of an equality as a share of the larger")
-    obstacle: str | None = entry("why it cannot be tested as published, whatever is run")
-    needs: str | None = entry("what testing it needs beyond a CPU")
-    cause: str | None = entry("why ours differs, as far as it is known")
-    notes: str | None = entry("anything else")
-    document: Mapping[str, Any] = entry("the whole record, as JSON", at="")
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One row per choice behind the runs of a paper's protocol: a setting of one method, or one that is no setting."""
-
-    paper: str = entry("paper whose runs rest on it", at="")
-    method: str | None = entry("method that it belongs to; NULL: all methods")
-    task: str = entry("task that it belongs to")
-    protocol: str = entry("protocol of that task")
-    name: str = entry("dotted name of a setting, or a description of what is chosen")
-    value: str = entry("what was chosen")
-    provenance: str = entry("paper, code (the authors'), inferred (from either), ours")
-    source: str | None = entry("where it is stated, or the reason for it")
-    stated: str | None = entry("of a setting, the value and those of its declared sweep, as JSON")
-    sweep: str | None = entry("each alone: settings are swept one after the other; NULL: every combination")
-
-
-@dataclass(frozen=True)
 class TableSchema:
     """A table: what a row is, its columns by name, its key, and where its rows come from.
 
-    of   "attempt": each row is of one attempt; "several": several attempts share a row, and the latest one's counts;
-         "papers": the papers' files; or ""
+    of   "attempt": each row is of one attempt; "several": several attempts share a row, and the latest one's counts; ""
     """
 
     comment: str
@@ -348,10 +264,6 @@ TABLES: Mapping[str, TableSchema] = {
     "artifact": _table(Artifact),
     "event": _table(Event),
     "verification": _table(Verification, "attempt", of=""),
-    "paper": _table(Paper, "paper", of="papers"),
-    "reported_value": _table(ReportedValue, of="papers"),
-    "claim": _table(ClaimRow, of="papers"),
-    "choice": _table(Choice, of="papers"),
 }
 """Every table of the store, in the order of the data dictionary."""
 

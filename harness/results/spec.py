@@ -29,6 +29,8 @@ MAX_CHARACTERS = 2**20
 
 GIVEN = "given"
 """The provenance of knowledge that a task gives a sampler at no cost."""
+USER, SWEPT, TUNED = "user", "swept", "tuned"
+"""The provenance of a value that a user set for a run, of one in a declared sweep, and of one from `bench tune`."""
 
 
 @dataclass(frozen=True)

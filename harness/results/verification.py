@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from harness.results.spec import KEY_VERSION, recorded_group, recorded_key
 from harness.results.store import connection
 from harness.results.store.changes import Known, News, known, missing, news
 from harness.results.store.connection import Busy, Damaged, Older, Refused
-from harness.results.store.ingest import OWN, PAPERS, SHARED, batches, ingest
+from harness.results.store.ingest import OWN, SHARED, batches, ingest
 from harness.system.errors import DataError
 from harness.system.files import read_json
 
@@ -32,7 +32,7 @@ SHOWN = 3
 Key = tuple[Any, ...]
 Prints = dict[str, dict[Key, Key]]
 """Maps a table and the key of an attempt, a run or the like to the number of its rows and the sum of their hashes."""
-_KEYS = {**dict.fromkeys(OWN, ("attempt",)), **SHARED, **dict.fromkeys(PAPERS, ("paper",))}
+_KEYS = {**dict.fromkeys(OWN, ("attempt",)), **SHARED}
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def _of_events(attempt: Attempt) -> Iterator[tuple[str, str]]:
         yield "events.jsonl", "is missing or cut short: the end of the run is not recorded"
 
 
-def of_database(store: Store, papers: Iterable[Path]) -> list[Damage]:
+def of_database(store: Store) -> list[Damage]:
     """Return what is wrong with a store's database.
 
     Rows that it lacks so far are no problem: the next reading command adds them. Nothing is changed. Attempts that
@@ -178,18 +178,14 @@ def of_database(store: Store, papers: Iterable[Path]) -> list[Damage]:
         return [Damage(store.path, str(state), REBUILD)]
     except (Busy, Refused) as obstacle:
         return [Damage(store.path, f"was not compared: {obstacle}", "end that, then verify again")]
-    found = news(store.results, Known(), papers)
+    found = news(store.results, Known())
     wrong = [_different_rows(store.path, table, keys) for table, keys in _different(there, have, found).items() if keys]
     return [*map(_damage_of_note, found.notes), *wrong]
 
 
 def _different(there: Prints, have: Known, found: News) -> dict[str, set[Key]]:
     """Return, by table, the keys whose rows differ from those of a rebuild."""
-    rebuilt = _rebuilt(News(papers=found.papers))
-    if {
-        row["sha256"] for row in (found.papers or {}).get("paper", [])
-    } != have.papers:  # the next ingest reads them again
-        there |= {table: rebuilt[table] for table in PAPERS}
+    rebuilt: Prints = {table: {} for table in _KEYS}
     pending: dict[str, set[Key]] = {table: set() for table in _KEYS}
     for batch in batches(found.records):  # in the order of a run's attempts, as the latest record of the run counts
         for table, prints in _rebuilt(News(batch)).items():

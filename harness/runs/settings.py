@@ -1,9 +1,10 @@
 """Resolve the settings of a run from their sources, and record the source of each.
 
 The first source that has a setting decides: the command (--set, --schedule, --sweep), the study of `--settings`, the
-sampler author's own `settings`, the protocol's settings for the budget, the papers' files for (method, task, protocol),
-the method, the protocol of the task, the task's untuned default step size, the class's default. If the sampler and the
-paper come from the same distribution, the paper's settings, which are more specific, precede the author's.
+sampler author's own `settings`, the protocol's settings for the budget, those that a plugin states for (method, task,
+protocol), such as a paper's, the method, the protocol of the task, the task's untuned default step size, the class's
+default. If the sampler and the stated settings come from the same distribution, these, which are more specific, precede
+the author's.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from typing import Any
 from harness.contracts.hookspecs import Method
 from harness.contracts.parameters import Field, check, of_part, suggestions
 from harness.contracts.registry import Offer, Registry
+from harness.contracts.stated import StatedSettings
 from harness.contracts.task import Protocol, data_passes
-from harness.results import papers
 from harness.results.spec import FIELDS, GIVEN, Origin
 from harness.runs import plugin_metadata, warm_start
 from harness.runs.plugin_metadata import SamplerFacts, TaskFacts
+from harness.runs.stated import stated_settings
 from harness.runs.studies import Study
 from harness.system.errors import UsageError
 
@@ -44,13 +46,13 @@ RUN_FIELDS = {f.name: _run_field(f.name, *f.metadata["setting"]) for f in FIELDS
 
 @dataclass(frozen=True)
 class Pair:
-    """A method on a task under a protocol, with the settings of papers and of a study for it."""
+    """A method on a task under a protocol, with the settings that a plugin states and those of a study for it."""
 
     method: Method
     sampler: Offer
     task: Offer
     protocol: Protocol
-    paper: Mapping[str, Any] = field(default_factory=dict)
+    stated: StatedSettings | None = None
     tuned: Mapping[str, Origin] = field(default_factory=dict)
 
 
@@ -90,9 +92,8 @@ class Settings:
 def find_pair(registry: Registry, method_name: str, task_name: str, study: Study | None = None) -> Pair:
     """Return the pair that "--sampler METHOD --task TASK[@PROTOCOL]" names, with its settings in a study.
 
-    The default is the task's first protocol. Only if that is the protocol of a paper, and the method has settings in
-    another paper, that paper's protocol is the default. So a task with a protocol of its own compares all methods under
-    it.
+    The default is the task's first protocol. Only if settings are stated for that protocol, and the method's for
+    another one, that is the default. So a task with a protocol of its own compares all methods under it.
     """
     name, at, protocol_name = task_name.partition("@")
     named = registry.method(method_name)
@@ -101,17 +102,16 @@ def find_pair(registry: Registry, method_name: str, task_name: str, study: Study
     sampler = registry.find("samplers", method.sampler, prefer=named.distribution)
     task = registry.find("tasks", name)
     known = {protocol.name: protocol for protocol in plugin_metadata.protocols(task)}
-    published = [table for table in papers.settings_for(registry, (named, sampler, task)) if table["task"] == task.name]
-    own = {table["protocol"]: table for table in published if table["method"] == method.name}
+    stated = [one for one in stated_settings(registry, (named, sampler, task)) if one.task == task.name]
+    own = {one.protocol: one for one in stated if one.method == method.name}
     if not at:
         protocol_name = next(iter(known))
-        if any(table["protocol"] == protocol_name for table in published):
+        if any(one.protocol == protocol_name for one in stated):
             protocol_name = next((name for name in known if name in own), protocol_name)
     if protocol_name not in known:
         raise UsageError(f"task {name} has no protocol {protocol_name!r:.80}{suggestions(protocol_name, known)}")
-    paper = own.get(protocol_name, {})
     tuned = study.layer(registry, (named, sampler, task), protocol_name) if study else {}
-    return Pair(method, sampler, task, known[protocol_name], paper, tuned)
+    return Pair(method, sampler, task, known[protocol_name], own.get(protocol_name), tuned)
 
 
 def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: str = "") -> Settings:
@@ -176,39 +176,35 @@ Layer = dict[str, Origin]
 def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
     """Return the settings of each source, the strongest first.
 
-    The order is: command, study, author, budget, paper (and author), method, protocol.
+    The order is: command, study, author, budget, stated (and author), method, protocol.
     """
     protocol = pair.protocol
     short = protocol.budget_settings.get(budget, {})
     stated = {"run.burn_in": protocol.burn_in, "run.thin": protocol.thin, **protocol.settings}
     own = plugin_metadata.own_settings(pair.sampler, pair.task.name)
-    paper = pair.paper.get("paper", "")
-    values = dict(pair.paper.get("values", {}))
-    if "schedule" in pair.paper:
-        values["schedule"] = {"value": pair.paper["schedule"], "provenance": "paper"}
+    stated_by, values = (pair.stated.stated_by, pair.stated.values) if pair.stated else ("", {})
     method = {**pair.method.settings, **({"schedule": pair.method.schedule} if pair.method.schedule else {})}
     authors = {name: Origin(value, "plugin", pair.sampler.distribution) for name, value in own.items()}
-    outside = pair.paper.get("distribution") != pair.sampler.distribution
+    outside = pair.stated is None or pair.stated.distribution != pair.sampler.distribution
     start = stated.get(START)
-    named = method.get(START, start), own.get(START, start), values.get(START, {"value": start})["value"]
+    named = method.get(START, start), own.get(START, start), values[START].value if START in values else start
     if any(name != start for name in named):
         short = _without(short, WARM)  # its lengths are those of the protocol's own warm start
     return [
         {name: Origin(value, "user", "command line") for name, value in given.items()},
         dict(pair.tuned),
         authors if outside else {},
-        {
-            name: Origin(value, "default", papers.source_of_budget(protocol.name, budget))
-            for name, value in short.items()
-        },
-        {
-            name: Origin(entry["value"], entry["provenance"], f"{paper}: {entry.get('source', '')}")
-            for name, entry in values.items()
-        },
+        {name: Origin(value, "default", source_of_budget(protocol.name, budget)) for name, value in short.items()},
+        {name: Origin(one.value, one.provenance, f"{stated_by}: {one.source}") for name, one in values.items()},
         {} if outside else authors,
         {name: Origin(value, "default", f"method {pair.method.name}") for name, value in method.items()},
         {name: Origin(value, "default", f"protocol {protocol.name}") for name, value in stated.items()},
     ]
+
+
+def source_of_budget(protocol: str, budget: str) -> str:
+    """Return the source of a setting that a protocol gives only to the runs of one budget."""
+    return f"protocol {protocol}, {budget}"
 
 
 def _with_schedule(method: Method, layer: Layer) -> Layer:

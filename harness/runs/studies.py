@@ -9,8 +9,7 @@ from typing import Any
 
 from harness.contracts.hook_validation import NAME
 from harness.contracts.registry import Offer, Registry
-from harness.results.papers import TUNED
-from harness.results.spec import Origin
+from harness.results.spec import TUNED, Origin
 from harness.runs.source import source_hash
 from harness.system.errors import DataError, UsageError
 from harness.system.files import read_json

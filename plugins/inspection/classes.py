@@ -31,7 +31,7 @@ def fault(offer: Offer) -> str | None:
     try:
         cls = loaded(offer)
         with plugin_code("its defaults are refused"):
-            if offer.kind in {"verbs", "facts"}:
+            if offer.kind in {"verbs", "facts", "settings"}:
                 return None if callable(cls) else f"{offer.target} is not a function"
             base = BASES[offer.kind]
             if not (isinstance(cls, type) and issubclass(cls, load(base))):

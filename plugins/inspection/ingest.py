@@ -30,10 +30,9 @@ def ingest(
     ledger = bench.ledger
     ledger.check_version()
     store = Store(ledger.root)
-    papers = bench.registry.papers()
     if verify:
-        return _verify(bench, ledger, store)
-    notes = store.rebuild(papers) if rebuild else store.refresh(papers)
+        return _verify(ledger, store)
+    notes = store.rebuild() if rebuild else store.refresh()
     for note in notes:
         bench.say(f"note: {note}")
     if store.obstacle:
@@ -42,7 +41,7 @@ def ingest(
     return Result([table(rows, ["status", "attempts"])], rows, changed=True)
 
 
-def _verify(bench: Bench, ledger: Ledger, store: Store) -> Result:
+def _verify(ledger: Ledger, store: Store) -> Result:
     from harness.results import verification  # it imports numpy
 
     found: list[verification.Damage] = []
@@ -52,7 +51,7 @@ def _verify(bench: Bench, ledger: Ledger, store: Store) -> Result:
             attempts += 1
             found += verification.of_attempt(key, attempt)
     broken = {problem.path.parent for problem in found}  # attempts with a problem are not in the database
-    found += [p for p in verification.of_database(store, bench.registry.papers()) if p.path not in broken]
+    found += [p for p in verification.of_database(store) if p.path not in broken]
     if not found:
         text = f"{attempts:,} attempts in {ledger.root} are whole, and the database is what a rebuild would give"
         return Result([text])

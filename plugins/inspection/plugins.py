@@ -73,18 +73,11 @@ def problems(plugin: Plugin, registry: Registry, _: object) -> list[str]:
 
 
 def _broken_files(plugin: Plugin, registry: Registry) -> list[str]:
-    from harness.results import papers
-
     wrong = []
-    for path in plugin.papers:
+    files = [("paper", path) for path in plugin.papers] + [("suite", path) for path in plugin.suites]
+    for kind, path in files:
         try:
-            papers.settings(path)
-            wrong += papers.read([path])[1]
-        except PluginError as error:
-            wrong.append(str(error))
-    for path in plugin.suites:
-        try:
-            for facts in registry.facts("suite"):
+            for facts in registry.facts(kind):
                 facts(path)
         except (UsageError, PluginError) as error:
             wrong.append(str(error))

@@ -1,6 +1,7 @@
 """The settings and reported numbers of the papers, as data: one TOML file per paper, and optionally one of settings.
 
-    [paper]            id, title, citation, versions; in a second file only the id
+    [paper]            id, title, citation, versions; in a second file only the id. `execution` lists settings of the
+                       tasks that concern rounding and recording, which never count as choices of ours
     [[settings]]       method, task, protocol, and the schedule if the method does not imply it; summary
     [settings.values]  "sampler.*", "schedule.*", "task.*", "run.*" = { value, provenance, source }. If the value is
                        lost, there may be `swept`: a list of values, this one included, that `bench reproduce` also
@@ -55,6 +56,34 @@ def bench_papers() -> list[Path]:
 
 
 @hook
+def bench_settings() -> list[Info]:
+    """Return the settings of all plugins' papers."""
+    return [Info("papers", "plugins.papers.files:stated", "the settings that papers state")]
+
+
+@hook
+def bench_facts() -> list[Info]:
+    """Return the check of a paper's file, and the references of what comes with the project."""
+    return [
+        Info("paper", "plugins.papers.files:problems", "whether a paper's file can be read"),
+        Info("reference", "plugins.papers.references:references"),
+    ]
+
+
+@hook
+def bench_reports() -> list[Info]:
+    """Return the report of this feature."""
+    return [
+        Info(
+            "reproduction",
+            "plugins.papers.report:ReproductionLedger",
+            "the papers' cells and claims, beside ours",
+            fill="bench reproduce csgmcmc --table 4",
+        ),
+    ]
+
+
+@hook
 def bench_verbs() -> list[Info]:
     """Return the verbs of this feature."""
     return [
@@ -65,9 +94,3 @@ def bench_verbs() -> list[Info]:
         ),
         Info("cite", "plugins.papers.cite:cite", "Print the BibTeX of the papers behind results or plugins."),
     ]
-
-
-@hook
-def bench_facts() -> list[Info]:
-    """Return the function that gives the references of what comes with the project."""
-    return [Info("reference", "plugins.papers.references:references")]

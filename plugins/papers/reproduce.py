@@ -10,13 +10,13 @@ from typing import Annotated
 import typer
 
 from harness import Bench, DataError, PluginError, Published, Request, Result, Store, UsageError, lacking, options
-from harness.reporting import find_report
-from harness.results import FINAL, Ledger
-from harness.results.papers import sweeps
+from harness.results import FINAL
 from harness.runs import Planned, RunRequest, find_pair, local, parse_seeds, plan
 from harness.system import alone, count
-from reports.reproduction.claims import Setup
-from reports.reproduction.ledger import chosen, reproduction, sides
+from plugins.papers.claims import Setup
+from plugins.papers.files import paths, read, sweeps
+from plugins.papers.ledger import chosen, reproduction, sides
+from plugins.papers.report import ReproductionLedger
 
 BUDGETS = ("paper", "quick", "smoke")
 
@@ -76,8 +76,7 @@ def reproduce(
     limit = options.duration(timeout, "--timeout")
     store = bench.store()
     registry = bench.registry
-    asked = Request(registry=registry, paper=paper, tables=tuple(table or ()))
-    cells, claims = chosen(store, paper, asked.tables)
+    cells, claims = chosen(read(paths(registry))[0], paper, table or ())
     if export is not None:
         return Result(notes=_export(bench, store, export), changed=True)
     kind, places = bench.places(devices, workers)
@@ -85,15 +84,15 @@ def reproduce(
     fields = _fields(bench, needed, budget, seeds, kind, yes=yes)
     failed = [_execute(bench, name, found, places, retry, limit, yes=yes) for name, found in fields.items()]
     ran = any(found.planned for found in fields.values())
-    result = find_report(registry, "reproduction").build(bench.store() if ran else store, asked)
-    return replace(result, notes=(), exit_code=int(any(failed)), changed=True)
+    report = ReproductionLedger(paper, table or ())
+    result = report.build(bench.store() if ran else store, Request(registry=registry))
+    return replace(result, exit_code=int(any(failed)), changed=True)
 
 
 def _fields(
     bench: Bench, needed: Mapping[Setup, str], budget: str, seeds: str | None, kind: str, *, yes: bool
 ) -> dict[str, PlannedCells]:
     """Plan the runs by task, protocol and number of chains, all before anything is run."""
-    ledger = bench.ledger
     chosen_seeds = parse_seeds(seeds) if seeds is not None else None
     if chosen_seeds is not None:
         bench.check_size([RunRequest([side.method], [side.task], chosen_seeds) for side in needed])
@@ -106,7 +105,7 @@ def _fields(
             why = f"it needs {needs}; --devices cuda:0, or --yes to run it here anyway"
         if not why:
             try:
-                planned = _plan(bench, side, budget, chosen_seeds, kind, ledger)
+                planned = _plan(bench, side, budget, chosen_seeds, kind)
                 why = next((reason for p in planned if not p.standing.cached and (reason := absent(p))), "")
             except (UsageError, PluginError, DataError) as error:
                 why = str(error)
@@ -117,16 +116,15 @@ def _fields(
     return fields
 
 
-def _plan(
-    bench: Bench, side: Setup, budget: str, seeds: Sequence[int] | None, kind: str, ledger: Ledger
-) -> list[Planned]:
+def _plan(bench: Bench, side: Setup, budget: str, seeds: Sequence[int] | None, kind: str) -> list[Planned]:
     """Return the runs of a side as published and, with the paper's budget, those of its declared sweep."""
     registry, task = bench.registry, f"{side.task}@{side.protocol}"
     asked = RunRequest([side.method], [task], seeds, side.chains, budget, device=kind)
-    found = {run.spec.key: run for run in plan(registry, asked, ledger)}
-    for values in sweeps(find_pair(registry, side.method, task).paper) if budget == "paper" else []:
+    found = {run.spec.key: run for run in plan(registry, asked, bench.ledger)}
+    stated = find_pair(registry, side.method, task).stated
+    for values in sweeps(stated) if stated is not None and budget == "paper" else []:
         try:
-            points = plan(registry, replace(asked, sweep=values), ledger)
+            points = plan(registry, replace(asked, sweep=values), bench.ledger)
         except UsageError as error:
             bench.say(f"{_name(side)}: the declared sweep of {side.method} is left out: {error}")
             points = []
@@ -178,8 +176,8 @@ def _export(bench: Bench, store: Store, folder: Path) -> list[str]:
     except OSError as error:
         raise DataError(f"{folder} cannot be created: {error.strerror}; choose another --export") from error
     with alone(folder):
-        merged = Published(folder, bench.registry.papers(), store)
-        keys = reproduction(merged, Request()).run_keys
+        merged = Published(folder, store)
+        keys = reproduction(merged, Request(registry=bench.registry)).run_keys
         if not keys:
             raise DataError(
                 f"nothing was written to {folder}: no cell or claim uses a run in it or in "

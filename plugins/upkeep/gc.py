@@ -41,7 +41,7 @@ def gc(
         ledger.locks.mkdir(exist_ok=True)
         with locks.lock_file(ledger.lock("gc"), garbage.LOCK_TIMEOUT_SECONDS):
             found, notes = garbage.remove(ledger, found, failed=failed)
-            notes += _forget(bench, ledger)
+            notes += _forget(ledger)
     rows = [{"path": str(item.path.relative_to(ledger.root)), "bytes": item.bytes, "why": item.why} for item in found]
     total = f"{count(len(found), 'thing')}, {sum(item.bytes for item in found) / 1e6:,.1f} MB"
     total += " deleted" if delete else "; nothing was deleted, `bench gc --delete` does that"
@@ -49,13 +49,13 @@ def gc(
     return Result(tables, rows, notes=[*(f"note: {note}" for note in notes), total], changed=delete)
 
 
-def _forget(bench: Bench, ledger: Ledger) -> list[str]:
+def _forget(ledger: Ledger) -> list[str]:
     """Remove the deleted attempts from the database, then delete the trash folder; return notes."""
     notes: list[str] = []
     trash = ledger.root / TRASH
     store = Store(ledger.root)
     if store.path.exists() and trash.exists():
-        notes = store.refresh(bench.registry.papers())
+        notes = store.refresh()
     if not store.aside:
         with suppress(OSError):
             trash.rmdir()

@@ -50,7 +50,7 @@ def rescore(
         Ledger(store.results).prepare()
         bench.say(f"computing metrics of {count(len(found.runs), 'run')}")
         _measure(bench, found, rows)
-        store.refresh(bench.registry.papers())
+        store.refresh()
     refused = [{**_about(row), "metric": None, "refused": reason} for row, reason in found.refused]
     shown = [
         {**row, "run": row["run_key"][:12], "version": _version(row), "before": _value(row["before"]),

@@ -28,8 +28,8 @@ from harness import (
     Table,
     check_metric,
     labels,
+    score_fields,
 )
-from reports.reproduction.reported import scores_beside_papers
 
 if TYPE_CHECKING:
     from harness import Store, Trajectory
@@ -52,7 +52,7 @@ class FieldReport(Report):
     heading: ClassVar[str] = "Panels"
 
     def build(self, store: Store, request: Request) -> Result:
-        scores = scores_beside_papers(store, request)
+        scores = score_fields(store, request)
         if request.metric:
             check_metric(scores, request.metric)
         found: list[Result] = []

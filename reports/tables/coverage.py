@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from harness import FieldScore, Report, Request, Result, Table, check_metric, number
-from reports.reproduction.reported import PaperScore, scores_beside_papers
+from harness import FieldScore, Report, Request, Result, Table, check_metric, number, score_fields
 from reports.tables import wide
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ class Coverage(Report):
     name: ClassVar[str] = "coverage"
 
     def build(self, store: Store, request: Request) -> Result:
-        scores = [score for score in scores_beside_papers(store, request) if COVERAGE in score.metrics]
+        scores = [score for score in score_fields(store, request) if COVERAGE in score.metrics]
         by = request.metric or COVERAGE
         check_metric(scores, by)
         records = [
@@ -39,19 +38,15 @@ class Coverage(Report):
         return Result(tables=[_table(score, by) for score in scores], records=records)
 
 
-def _table(score: PaperScore, by: str) -> Table:
+def _table(score: FieldScore, by: str) -> Table:
     columns: dict[str, wide.Cell] = {}
-    notes = []
     for metric in [m for m in dict.fromkeys([by, *METRICS]) if m in score.metrics and m != BASELINE]:
         columns[_header(score, metric)] = wide.metric_cell(score, metric)
-        if metric == COVERAGE:
-            columns |= wide.paper_columns(score, metric)
-            notes += wide.paper_notes(score, metric)
-    notes.append(
+    note = (
         f"too wide, too narrow: the interval of the within-mode covariance ratio is wholly outside "
         f"[{wide.NARROW}, {wide.WIDE}] of the truth's; (all): all seeds have the same value"
     )
-    return wide.build(score, by, columns, notes)
+    return wide.build(score, by, columns, [note])
 
 
 def _header(score: FieldScore, metric: str) -> str:

@@ -21,10 +21,10 @@ from harness import (
     judge,
     labels,
     number,
+    score_fields,
     typical,
     with_interval,
 )
-from reports.reproduction.reported import scores_beside_papers
 
 if TYPE_CHECKING:
     from harness import Store
@@ -54,7 +54,7 @@ class EqualCost(Report):
     name: ClassVar[str] = "equal-cost"
 
     def build(self, store: Store, request: Request) -> Result:
-        scores = scores_beside_papers(store, request)
+        scores = score_fields(store, request)
         if request.metric:
             check_metric(scores, request.metric)
         tables: list[Table] = []

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from harness import FieldScore, Group, Report, Request, Result, Table, check_metric, with_interval
-from reports.reproduction.reported import PaperScore, scores_beside_papers
+from harness import FieldScore, Group, Report, Request, Result, Table, check_metric, score_fields, with_interval
 from reports.tables import wide
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ class EffectiveSize(Report):
     name: ClassVar[str] = "ess"
 
     def build(self, store: Store, request: Request) -> Result:
-        scores = [score for score in scores_beside_papers(store, request) if any(m in score.metrics for m in ESS)]
+        scores = [score for score in score_fields(store, request) if any(m in score.metrics for m in ESS)]
         for score in scores:
             for metric in ESS:
                 score.derive(f"{metric}_per_pass", metric, "draws/data pass", wide.passes(metric))
@@ -55,25 +54,22 @@ def _ranking(score: FieldScore) -> str:
     return next(f"{metric}_per_pass" for metric in ESS if metric in score.metrics)
 
 
-def _table(score: PaperScore, by: str) -> Table:
+def _table(score: FieldScore, by: str) -> Table:
     columns: dict[str, wide.Cell] = {}
-    notes = []
     for metric in [m for m in ESS if m in score.metrics]:
         columns[wide.header(metric)] = _size(score, metric)
-        columns |= wide.paper_columns(score, metric)
-        notes += wide.paper_notes(score, metric)
     main = next(metric for metric in ESS if metric in score.metrics)
     for metric in dict.fromkeys([f"{main}_per_pass", f"{main}_per_second", "ess_mse_per_pass", by]):
         if metric in score.metrics and metric not in ESS:
             columns[wide.header(metric)] = wide.metric_cell(score, metric)
     for metric in [m for m in BESIDE if m in score.metrics and m != by]:
         columns[wide.header(metric)] = wide.metric_cell(score, metric)
-    notes.append(
+    note = (
         "paper's ESS: by the truth's moments, cut at 0.05, of a chain; at most the number of draws, and '>=' where it "
         "is that; ess mse: 1 / mean squared error of a chain's mean in sds, median coordinate, over chains x seeds; "
         "bulk and tail: all chains of a run"
     )
-    return wide.build(score, by, columns, notes)
+    return wide.build(score, by, columns, [note])
 
 
 def _size(score: FieldScore, metric: str) -> wide.Cell:

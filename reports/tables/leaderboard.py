@@ -16,9 +16,9 @@ from harness import (
     Table,
     check_metric,
     number,
+    score_fields,
     with_interval,
 )
-from reports.reproduction.reported import PaperScore, scores_beside_papers
 from reports.tables import wide
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Leaderboard(Report):
     name: ClassVar[str] = "leaderboard"
 
     def build(self, store: Store, request: Request) -> Result:
-        scores = scores_beside_papers(store, request)
+        scores = score_fields(store, request)
         if request.metric:
             check_metric(scores, request.metric)
         tables, ranked_by = [], []
@@ -72,7 +72,7 @@ class Leaderboard(Report):
         return Result(tables=tables, records=Records(lambda: _records(scores, ranked_by)))
 
 
-def _records(scores: Sequence[PaperScore], ranked_by: Sequence[str]) -> list[dict[str, Any]]:
+def _records(scores: Sequence[FieldScore], ranked_by: Sequence[str]) -> list[dict[str, Any]]:
     return [
         {**record, "ranked_by": record["metric"] == by}
         for score, by in zip(scores, ranked_by, strict=True)
@@ -93,7 +93,7 @@ def is_size(score: FieldScore) -> bool:
     return any(estimate is not None and estimate.unit == "draws" for estimate in estimates)
 
 
-def _table(score: PaperScore, by: str) -> Table:
+def _table(score: FieldScore, by: str) -> Table:
     columns: dict[str, wide.Cell] = {}
     notes: list[str] = []
     if score.truth_known:
@@ -112,8 +112,6 @@ def _table(score: PaperScore, by: str) -> Table:
     own = dict.fromkeys([by, score.primary])
     for metric in [m for m in own if m and m not in (JOINT, COST)]:
         columns[wide.header(metric)] = wide.metric_cell(score, metric)
-        columns |= wide.paper_columns(score, metric)
-        notes += wide.paper_notes(score, metric)
     companions = [metric for metric in COMPANIONS if metric in score.metrics and metric not in own]
     if score.tier != "reference":
         companions = [metric for metric in companions if metric not in IN_FUNCTION_SPACE]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from harness import UNGATED, Column, FieldScore, Group, Level, Table, number, settings_from, typical, with_interval
-from reports.reproduction.reported import PaperScore, own_settings
 
 RunCosts = Callable[[Group], Sequence[float | None]]
 Cell = Callable[[Group], str]
@@ -106,37 +105,6 @@ def spread(score: FieldScore, group: Group) -> str:
     return f"too narrow x{factor}" if high < NARROW * found.target else ""
 
 
-def paper_columns(score: PaperScore, metric: str) -> dict[str, Cell]:
-    """Return a column with the paper's value and whether it matches ours; {} if no paper has one."""
-    if not any(score.cell(group, metric) for group in score.groups):
-        return {}
-
-    def printed(group: Group) -> str:
-        cell, match = score.cell(group, metric), score.match(group, metric)
-        return f"{cell.text} {match.verdict if match else 'not run as published'}" if cell else "-"
-
-    return {"paper": printed}
-
-
-def paper_notes(score: PaperScore, metric: str) -> list[str]:
-    """Return notes on the sources of the printed values, their corrections, and the evidence for these."""
-    groups = score.ordered(metric)
-    cells = {score.labels[group.key]: cell for group in groups if (cell := score.cell(group, metric))}
-    places = sorted({f"{cell.paper}, {cell.table}" for cell in cells.values()})
-    notes = [f"paper: {'; '.join(places)}"] if places else []
-    for label, cell in cells.items():
-        if cell.correction:
-            notes.append(f"* {label}: printed as {cell.printed_as}, read as {cell.correction}; {cell.evidence}")
-        if cell.notes:
-            notes.append(f"paper's {cell.text.rstrip('*')} of {label}: {cell.notes}")
-    notes += [
-        f"the paper does not give these settings of {score.labels[group.key]}, they are ours: {', '.join(own)}"
-        for group in groups
-        if score.cell(group, metric) and (own := own_settings(group))
-    ]
-    return notes
-
-
 def label(score: FieldScore, group: Group) -> str:
     """Return the group's label, with its warm start and what the task gives its sampler: "sgrld, given metric"."""
     given = f", given {', '.join(group.given)}" if group.given else ""
@@ -197,7 +165,7 @@ def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes:
         **columns,
         "settings": chosen_by,
     }
-    left = {"method", "status", "verified", "paper", "settings"}
+    left = {"method", "status", "verified", "settings"}
     shape = [Column(name, name, "left" if name in left else "right") for name in cells]
     groups = score.ordered(ranked_by)
     rows = [{**{name: cell(group) for name, cell in cells.items()}, "group": group.key} for group in groups]

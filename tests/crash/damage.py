@@ -160,7 +160,7 @@ class NoCheckpoint:
 results = Path(sys.argv[1])
 connection._NO_LOG["checkpoint_threshold"] = "1TB"
 with connection.writing(results / "results.duckdb") as db:
-    found = changes.news(results, changes.Known(), [])
+    found = changes.news(results, changes.Known())
     for record in found.records:
         ingest.ingest(NoCheckpoint(db), changes.News([record]))
     os.kill(os.getpid(), signal.SIGKILL)

@@ -12,7 +12,6 @@ from pathlib import Path
 from crash.scene import TRANSIENT, contents
 from crash.workload import fingerprint, sha256
 
-from harness.contracts.registry import registry
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import FINAL
@@ -152,10 +151,9 @@ def _leftovers(scene, found):
 
 def _store(scene, found):
     """The database after a refresh is the one that is rebuilt from the ledger, row by row."""
-    papers = registry(()).papers()
     store = Store(scene.results)
     try:
-        notes = store.refresh(papers)
+        notes = store.refresh()
     except Exception as error:  # noqa: BLE001 - the complaint
         found.append(f"the database could not be refreshed: {type(error).__name__}: {error}")
         return
@@ -166,7 +164,7 @@ def _store(scene, found):
         for name in ("runs", "locks"):
             (Path(folder) / name).symlink_to(scene.results / name)
         rebuilt = Store(Path(folder))
-        rebuilt.rebuild(papers)
+        rebuilt.rebuild()
         for name in schema.objects():
             here, there = (_rows(each, name) for each in (store, rebuilt))
             if here != there:

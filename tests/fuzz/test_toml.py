@@ -14,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.contracts.registry import Plugin, Registry
-from harness.results import papers
 from harness.results.ledger.ledger import Ledger
-from harness.results.store import Store
 from harness.runs.plan import expand
 from harness.runs.settings import find_pair, resolve
 from harness.system.errors import BenchError, PluginError, UsageError
 from plugins.nights import suite
+from plugins.papers import files
+from plugins.papers.claims import load_claims
+from plugins.papers.reported import load_cells
 
 PAPER = {
     "paper": {"id": "bad-paper", "title": "A title", "citation": "Somebody, 2020", "versions": "one"},
@@ -81,9 +82,9 @@ def written(content):
 
 def test_the_documents_to_spoil_are_whole(known, good):
     with written(document(PAPER).encode()) as path:
-        (table,) = papers.settings(path)
-        assert table["values"]["schedule.a"]["value"] == 0.05
-        assert papers.read([path, good])[1] == []
+        (stated,) = files.settings(path)
+        assert stated.values["schedule.a"].value == 0.05
+        assert files.read([path, good])[1] == []
     with written(document(SUITE).encode()) as path:
         assert sum(len(specs) for _, specs in expand(known, suite.read(path).entries[0])) == 6
 
@@ -92,13 +93,14 @@ def test_the_documents_to_spoil_are_whole(known, good):
 @given(spoilt(PAPER))
 def test_a_paper_is_read_or_named_and_the_others_count(known, good, content):
     with written(content) as path:
-        rows, notes = papers.read([path, good])
-        assert "a-paper" in {row["paper"] for row in rows["paper"]}
-        assert [row["value"] for row in rows["reported_value"] if row["paper"] == "a-paper"] == [1.8]
+        read, notes = files.read([path, good])
+        assert [cell["value"] for file in read for cell in file.cells if file.paper == "a-paper"] == [1.8]
         assert all(str(path) in note for note in notes)
-        assert len(rows["paper"]) + len(notes) == 2
+        assert len(read) + len(notes) == 2
+        load_cells(read)
+        load_claims(read)
         try:
-            tables = papers.settings(path)
+            tables = files.settings(path)
         except PluginError as error:
             tables = []
             named = str(error)
@@ -117,23 +119,24 @@ def test_a_paper_is_read_or_named_and_the_others_count(known, good, content):
 
 @cases(1)
 @given(st.lists(spoilt(PAPER), min_size=25, max_size=25, unique=True))
-def test_papers_go_into_the_database_or_are_named(good, contents):
+def test_reports_name_the_papers_that_they_leave_out(contents):
     with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder) / f"bad-{i}.toml" for i in range(len(contents))]
-        for path, content in zip(paths, contents, strict=True):
-            path.write_bytes(content)
-        store = Store(Path(folder) / "results")
-        fabricated.concluded(store.results)
-        notes = store.refresh([*paths, good])
-        stored = store.rows("select paper from paper")
-        assert len(stored) + len(notes) == len(paths) + 1
-        assert {"paper": "a-paper"} in stored
-        for words in (
-            ["report", "leaderboard", "--json"],
-            ["report", "reproduction", "--json"],
-            ["sql", "from claim, reported_value", "--json"],
-        ):
-            ends_well(store.results, *words, codes={0})
+        for i, content in enumerate(contents):
+            Path(folder, f"bad-{i}.toml").write_bytes(content)
+        Path(folder, "good.toml").write_text(fabricated.PAPER)
+        plugin = Path(folder, "several.py")
+        plugin.write_text(
+            "from pathlib import Path\nfrom harness import hook\n\n\n@hook\ndef bench_papers():\n"
+            "    return sorted(Path(__file__).parent.glob('*.toml'))\n"
+        )
+        results = Path(folder) / "results"
+        fabricated.concluded(results)
+        notes = files.read(Path(folder).glob("*.toml"))[1]
+        for report in ("leaderboard", "reproduction"):
+            words = ["--plugin", str(plugin), "report", report, "--json"]
+            _, out, err = ends_well(results, *words, codes={0})
+        assert "a-paper" in {record["paper"] for record in json.loads(out)}
+        assert all(f"note: {note}" in err for note in notes)
 
 
 def test_a_paper_that_does_not_read_stops_the_runs_of_its_own_plugin_alone(tmp_path, known):

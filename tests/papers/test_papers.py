@@ -1,32 +1,36 @@
 """The papers' data: well-formed, resolvable by the classes that they name, and equal to what is printed."""
 
 import importlib
+import re
+import subprocess
+import sys
 import tomllib
+from dataclasses import replace
 
 import pytest
+from scored import write_run
 
+from harness import StatedSettings, StatedValue
 from harness.contracts.registry import registry
-from harness.results import papers
-from harness.results.papers import read
 from harness.results.store.published import Published
 from harness.runs.settings import find_pair, resolve
+from harness.runs.stated import settle
 from plugins.methods import bench_methods
-from plugins.papers import bench_papers
+from plugins.papers import bench_papers, files
+from plugins.papers.page import FOLDER
 from plugins.samplers import bench_samplers
 from plugins.schedules import bench_schedules
 from reports import bench_reports
-from reports.published import FOLDER
-from reports.reproduction.reported import EXECUTION
 from tasks import bench_tasks
 
 PAPERS = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in bench_papers()}
-SETTINGS = [(path.stem, table) for path in bench_papers() for table in papers.settings(path)]
-ROWS = read(bench_papers())[0]
-CELLS = ROWS["reported_value"]
+SETTINGS = [stated for path in bench_papers() for stated in files.settings(path)]
+FILES = files.read(bench_papers())[0]
+CELLS = [{"paper": file.paper, **cell} for file in FILES for cell in file.cells]
 METHODS = {method.name: (method.sampler, method.schedule) for method in bench_methods()}
 METHODS |= {info.name: (info.name, "") for info in bench_samplers()}
 
-SETTING_KEYS = {"paper", "method", "task", "protocol", "schedule", "summary", "values", "sweep"}
+SETTING_KEYS = {"method", "task", "protocol", "schedule", "summary", "values", "sweep"}
 TABLE_KEYS = {
     "reported": {
         "table", "row", "column", "method", "task", "protocol", "chains", "metric", "direction", "value", "error",
@@ -39,7 +43,6 @@ TABLE_KEYS = {
         "analysis", "finding", "evidence", "beside",
     },
 }  # fmt: skip
-PROVENANCE = {"paper", "code", "inferred", "ours"}
 
 
 def found(infos, name):
@@ -48,19 +51,20 @@ def found(infos, name):
 
 
 def table_of(paper, label):
-    return [cell for cell in CELLS if (cell["paper"], cell["table_label"]) == (paper, label)]
+    return [cell for cell in CELLS if (cell["paper"], cell["table"]) == (paper, label)]
 
 
-def name_of(case):
-    return "-".join(str(case[1].get(key)) for key in ("method", "task", "protocol"))
+def name_of(stated):
+    return f"{stated.method}-{stated.task}-{stated.protocol}"
 
 
-STATED = {name: {"stated": "[1, 2, 3]", "provenance": "paper", "sweep": None} for name in ("h", "cycles")}
-EACH_ALONE = {name: {**choice, "sweep": papers.ALONE} for name, choice in STATED.items()}
+SWEPT = StatedValue(1, "paper", "", (1, 2, 3))
+STATED = StatedSettings("m", "t", "p", "a-paper", {"h": SWEPT, "cycles": SWEPT})
+EACH_ALONE = replace(STATED, each_alone=True)
 
 
 @pytest.mark.parametrize(
-    ("choices", "given", "kinds"),
+    ("stated", "given", "kinds"),
     [
         (STATED, {"h": 2}, {"h": "swept"}),
         (STATED, {"h": 2, "cycles": 3}, {"h": "swept", "cycles": "swept"}),
@@ -72,9 +76,9 @@ EACH_ALONE = {name: {**choice, "sweep": papers.ALONE} for name, choice in STATED
         (EACH_ALONE, {"h": 2, "cycles": 1}, {"h": "swept", "cycles": "paper"}),
     ],
 )
-def test_a_users_values_count_as_swept_if_they_are_one_point_of_the_sweep(choices, given, kinds):
+def test_a_users_values_count_as_swept_if_they_are_one_point_of_the_sweep(stated, given, kinds):
     origins = {name: {"value": value, "provenance": "user"} for name, value in given.items()}
-    assert papers.settle(origins, choices) == kinds
+    assert settle(origins, stated) == kinds
 
 
 @pytest.mark.parametrize("name", PAPERS)
@@ -100,42 +104,46 @@ def test_cells_and_claims_have_no_key_that_nothing_reads(kind, members):
                 assert not set(entry) & set(table) - {"notes", "direction"}, "said twice"
 
 
-@pytest.mark.parametrize("case", SETTINGS, ids=name_of)
-def test_settings_make_the_sampler_schedule_and_task_that_they_are_of(case):
-    _, table = case
-    assert set(table) <= SETTING_KEYS
-    for key, entry in table["values"].items():
-        assert set(entry) - {"swept"} == {"value", "provenance", "source"}, key
-        assert entry["provenance"] in PROVENANCE, key
-        assert entry["source"], key
-    sampler, schedule = METHODS[table["method"]]
-    assert bool(schedule) != ("schedule" in table), "a method has its schedule, a plain sampler needs one"
-    task = found(bench_tasks(), table["task"])
-    assert table["protocol"] in {protocol.name for protocol in task.protocols}
+def test_settings_have_no_key_that_nothing_reads_and_each_value_a_source():
+    for paper in PAPERS.values():
+        for table in paper.get("settings", []):
+            assert set(table) <= SETTING_KEYS
+            for key, entry in table["values"].items():
+                assert set(entry) - {"swept"} == {"value", "provenance", "source"}, key
+                assert entry["source"], key
+
+
+@pytest.mark.parametrize("stated", SETTINGS, ids=name_of)
+def test_settings_make_the_sampler_schedule_and_task_that_they_are_of(stated):
+    sampler, schedule = METHODS[stated.method]
+    assert bool(schedule) != ("schedule" in stated.values), "a method has its schedule, a plain sampler needs one"
+    task = found(bench_tasks(), stated.task)
+    assert stated.protocol in {protocol.name for protocol in task.protocols}
     parts = {"sampler": {}, "schedule": {}, "task": {}, "run": {}}
-    for key, entry in table["values"].items():
+    values = {key: one.value for key, one in stated.values.items()}
+    schedule = schedule or values.pop("schedule")
+    for key, value in values.items():
         part, _, field = key.partition(".")
-        parts[part][field] = entry["value"]
+        parts[part][field] = value
     assert set(parts["run"]) <= {"burn_in", "thin", "warm_start", "warm_passes", "warm_step_size"}
     found(bench_samplers(), sampler)(**parts["sampler"])
     task(**parts["task"])
-    for sweep in [{}, *papers.sweeps(table)]:
-        for key, values in sweep.items():
-            known = table["values"][key]["provenance"] != "ours"
-            assert not known or "sweep" in table, "a value that is known is varied alone, if at all"
-            part, _, field = key.partition(".")
-            for value in values:
-                swept = {**parts, part: {**parts[part], field: value}}
-                found(bench_schedules(), schedule or table["schedule"])(**swept["schedule"])
-                task(**swept["task"])
-        if not sweep:
-            found(bench_schedules(), schedule or table["schedule"])(**parts["schedule"])
+    found(bench_schedules(), schedule)(**parts["schedule"])
+    for key, several in ((key, several) for sweep in files.sweeps(stated) for key, several in sweep.items()):
+        known = stated.values[key].provenance != "ours"
+        assert not known or stated.each_alone, "a value that is known is varied alone, if at all"
+        part, _, field = key.partition(".")
+        for value in several:
+            swept = {**parts, part: {**parts[part], field: value}}
+            found(bench_schedules(), schedule)(**swept["schedule"])
+            task(**swept["task"])
 
 
 SIDES = sorted(
     {
-        (row["paper"], method, row["task"], row["protocol"])
-        for row in [*ROWS["reported_value"], *ROWS["claim"]]
+        (file.paper, method, row["task"], row["protocol"])
+        for file in FILES
+        for row in [*file.cells, *file.claims]
         for method in (row.get("method"), row.get("better"), row.get("worse"))
         if method and row["task"] and row["protocol"]
     }
@@ -146,17 +154,22 @@ ASPECTS = {"start", "number format"}
 
 @pytest.mark.parametrize("side", SIDES, ids="-".join)
 def test_a_choice_of_ours_that_a_run_rests_on_is_declared(side):
-    """By `papers.provenance`, the rule that the ledger goes by where there are runs."""
+    """A class's default is, if its source says so; the ledger knows only what is declared."""
     paper, method, task, protocol = side
-    declared = [c for c in ROWS["choice"] if (c["paper"], c["task"], c["protocol"]) == (paper, task, protocol)]
-    named = {c["name"] for c in declared if c["method"] is None}
+    of_paper = [file for file in FILES if file.paper == paper]
+    declared = [c for file in of_paper for c in file.choices if (c.task, c.protocol) == (task, protocol)]
+    named = {c.name for c in declared if c.method is None}
     assert named >= ASPECTS - ({"start"} if "task.spread" in named else set())
-    own = {c["name"] for c in declared if c["method"] in {None, method} and c["provenance"] == "ours"}
+    own = {c.name for c in declared if c.method in {None, method} and c.provenance == "ours"}
     registered = registry()
     resolved = resolve(registered, find_pair(registered, method, f"{task}@{protocol}"), {}, "paper")
-    origins = {name: {"provenance": o.provenance, "source": o.source} for name, o in resolved.origins.items()}
-    found = {name for name, origin in origins.items() if papers.provenance(origin) in {"ours", "untuned"}}
-    assert found - EXECUTION <= own
+    ours = {
+        name
+        for name, origin in resolved.origins.items()
+        if origin.provenance in {"ours", "untuned"}
+        or (origin.provenance == "default" and re.search(r"\bours\b", origin.source))
+    }
+    assert ours - {"run.compile"}.union(*(file.execution for file in of_paper)) <= own
 
 
 def causes():
@@ -170,7 +183,7 @@ def causes():
 
 
 def test_a_cause_has_published_runs_behind_it_or_is_called_a_conjecture():
-    published = Published(FOLDER, bench_papers())
+    published = Published(FOLDER)
     counted = published.rows(
         "select task, method, metric, count(value) as values from run_metric where budget = 'paper' group by all"
     )
@@ -190,7 +203,7 @@ def test_a_cause_has_published_runs_behind_it_or_is_called_a_conjecture():
 
 
 def test_table_4_has_its_two_swapped_labels_corrected():
-    cells = {cell["row_label"]: cell for cell in table_of("csgmcmc", "Table 4")}
+    cells = {cell["row"]: cell for cell in table_of("csgmcmc", "Table 4")}
     assert {row: (c["value"], c["error"], c["method"], c["chains"]) for row, c in cells.items()} == {
         "SGLD": (1.8, 0.13, "sgld", 1),
         "cSGLD": (6.7, 0.52, "sgld", 4),
@@ -219,11 +232,11 @@ def test_a_table_is_of_every_combination_of_its_names(tmp_path):
     choices = f'[[choices]]\ntask = ["mixture5", "ravine"]\nprotocol = "p"\nvalues = [{choice}]\n'
     path.write_text(f'{HEAD}[[settings]]\n{PLACES}values."sampler.a" = {entry}\n{choices}')
     wanted = [("sgld", "p"), ("sgld", "q"), ("sghmc", "p"), ("sghmc", "q")]
-    assert [(table["method"], table["protocol"]) for table in papers.settings(path)] == wanted
-    rows, notes = papers.read([path])
+    assert [(stated.method, stated.protocol) for stated in files.settings(path)] == wanted
+    (file,), notes = files.read([path])
     assert notes == []
-    assert [(row["method"], row["protocol"]) for row in rows["choice"][:4]] == wanted
-    assert [(row["method"], row["task"], row["protocol"]) for row in rows["choice"][4:]] == [
+    assert [(choice.method, choice.protocol) for choice in file.choices[:4]] == wanted
+    assert [(choice.method, choice.task, choice.protocol) for choice in file.choices[4:]] == [
         (None, "mixture5", "p"), (None, "ravine", "p"),
     ]  # fmt: skip
 
@@ -233,6 +246,17 @@ def test_a_table_is_of_every_combination_of_its_names(tmp_path):
 def test_what_is_no_name_and_no_list_of_names_is_refused(table, names, tmp_path):
     path = tmp_path / "x.toml"
     path.write_text(f'{HEAD}[[{table}]]\nmethod = {names}\ntask = "mixture5"\nprotocol = "p"\n')
-    _, notes = papers.read([path])
+    _, notes = files.read([path])
     assert "method = " in notes[0]
     assert "is not a name, or a list of names" in notes[0]
+
+
+def test_leaderboards_read_of_the_papers_their_settings_alone(tmp_path):
+    write_run(tmp_path)
+    code = (
+        "import sys\nfrom harness.cli.app import run\n"
+        f"assert run(['--results', {str(tmp_path)!r}, 'report', 'leaderboard', '--json']) == 0\n"
+        "print(sorted(name for name in sys.modules if name.startswith('plugins.papers')), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "['plugins.papers', 'plugins.papers.files']"

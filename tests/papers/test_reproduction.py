@@ -9,20 +9,21 @@ import duckdb
 import pytest
 from scored import store, write_run
 
-from harness import source_of_budget
 from harness.cli.app import run
 from harness.reporting.rendering import render
 from harness.reporting.report import Request
 from harness.reporting.scores import load_groups
 from harness.results.store import Store
 from harness.results.store.published import MANIFEST, Published
+from harness.runs.settings import source_of_budget
 from harness.system.errors import DataError, UsageError
 from harness.system.files import read_set
 from plugins.papers import bench_papers
-from reports.published import FOLDER, counts, pages, with_counts
-from reports.reproduction.ledger import label, reproduction
-from reports.reproduction.report import ReproductionLedger
-from reports.reproduction.reported import load_cells
+from plugins.papers.files import read
+from plugins.papers.ledger import label, reproduction
+from plugins.papers.page import FOLDER, counts, pages, with_counts
+from plugins.papers.report import ReproductionLedger
+from plugins.papers.reported import load_cells
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE_4 = {("sgld", 1): [1] * 10, ("csgld", 1): [17, 18, 19], ("sgld", 4): [3, 4, 4], ("csgld", 4): [25, 25, 24]}
@@ -37,7 +38,7 @@ def write_table_4(results, seeds=range(10), **changes):
 
 
 def ledger(results, **request):
-    return reproduction(store(results, bench_papers()), Request(**request))
+    return reproduction(store(results), Request(), **request)
 
 
 def verdicts(found, table="Table 4"):
@@ -52,7 +53,7 @@ def test_the_cells_and_claims_of_table_4(tmp_path):
     }  # fmt: skip
     assert [entry.finding for entry in found.claims] == ["holds", "holds"]
     assert len(found.run_keys) == 40
-    text = render(ReproductionLedger().build(store(tmp_path, bench_papers()), Request(paper="csgmcmc")), "table")
+    text = render(ReproductionLedger(paper="csgmcmc").build(store(tmp_path), Request()), "table")
     assert "* printed as cSGLD, read as Parallel SGLD" in text
     assert "cause: the paper contradicts itself" in text
 
@@ -82,7 +83,7 @@ def test_another_budget_stands_apart_without_a_verdict(tmp_path):
     assert {entry.finding for entry in found.claims} == {"not run"}
     used = {run.key for entry in found.cells for ours in entry.others for run in ours.group.runs}
     assert found.run_keys == used != set()
-    result = ReproductionLedger().build(store(tmp_path, bench_papers()), Request(paper="csgmcmc", tables=("4",)))
+    result = ReproductionLedger(paper="csgmcmc", tables=("4",)).build(store(tmp_path), Request())
     assert result.tables[-1].title == "At other budgets"
     assert {(row["steps"], row["settings of the budget"]) for row in result.tables[-1].rows} == {
         ("15,000", "run.thin=2")
@@ -92,10 +93,13 @@ def test_another_budget_stands_apart_without_a_verdict(tmp_path):
     assert {record["verdict"] for record in quick} == {None}
 
 
-def test_a_setting_of_the_users_is_no_published_run(tmp_path):
-    origins = {"schedule.step_size": {"value": 0.1, "provenance": "user", "source": "command line"}}
+@pytest.mark.parametrize(
+    ("name", "value", "parallel"), [("schedule.step_size", 0.1, "not run"), ("run.compile", "compiled", "match")]
+)
+def test_a_setting_of_the_users_is_no_published_run_unless_it_is_of_execution(tmp_path, name, value, parallel):
+    origins = {name: {"value": value, "provenance": "user", "source": "command line"}}
     write_table_4(tmp_path, origins=origins)
-    assert set(verdicts(ledger(tmp_path)).values()) == {"not run"}
+    assert verdicts(ledger(tmp_path))["Parallel SGLD"] == parallel
 
 
 @pytest.mark.parametrize(
@@ -113,7 +117,7 @@ def test_a_setting_of_the_users_is_no_published_run(tmp_path):
 def test_what_a_user_set_is_the_papers_where_its_file_states_it_now(tmp_path, given, kinds):
     origins = {name: {"value": value, "provenance": "user", "source": "command line"} for name, value in given.items()}
     write_run(tmp_path, method="csgld", task="blr-australian", protocol="csgmcmc", origins=origins)
-    (group,) = load_groups(store(tmp_path, bench_papers()), Request())
+    (group,) = load_groups(store(tmp_path), Request())
     assert group.provenance == kinds
 
 
@@ -130,7 +134,7 @@ def test_a_declared_sweep_stands_apart_with_the_nearest_of_its_points(tmp_path):
     found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
     assert verdicts(found)["Parallel SGLD"] == "match"
     assert len(found.run_keys) == 49  # without the user's own
-    result = ReproductionLedger().build(store(tmp_path, bench_papers()), Request(paper="csgmcmc", tables=("4",)))
+    result = ReproductionLedger(paper="csgmcmc", tables=("4",)).build(store(tmp_path), Request())
     table = result.tables[-1]
     assert table.title == "Declared sweeps"
     (row,) = table.rows
@@ -151,7 +155,7 @@ def test_settings_that_the_paper_does_not_give_leave_a_cell_inconclusive(tmp_pat
 
 
 def test_a_claim_at_settings_of_ours_holds_there_alone(tmp_path):
-    origins = {"sampler.gradient_variance": {"value": 0.1, "provenance": "default", "source": "ours: not stated"}}
+    origins = {"sampler.gradient_variance": {"value": 0.1, "provenance": "ours", "source": "not stated"}}
     write_table_4(tmp_path, origins=origins)
     found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
     assert [entry.finding for entry in found.claims] == ["holds at our settings"] * 2
@@ -218,7 +222,7 @@ def test_what_stands_in_the_way_is_said(tmp_path):
 
 def _without_results(folder):
     found = Store(folder / "none")
-    found.refresh(bench_papers())
+    found.refresh()
     return found
 
 
@@ -246,8 +250,8 @@ def test_a_task_that_is_not_installed_is_a_status(tmp_path, capsys):
     ]  # fmt: skip
 
 
-def test_the_gap_of_a_column_is_the_smallest_that_the_claims_make_in_it(tmp_path):
-    gaps = {(c.paper, c.table, c.column): c.smallest_gap for c in load_cells(_without_results(tmp_path))}
+def test_the_gap_of_a_column_is_the_smallest_that_the_claims_make_in_it():
+    gaps = {(c.paper, c.table, c.column): c.smallest_gap for c in load_cells(read(bench_papers())[0])}
     assert gaps["csgmcmc", "Table 1", "CIFAR-10"] == pytest.approx(5.29 - 5.20)  # SGLD below SGD, not 4.29 and 4.27
     assert gaps["csgmcmc", "Table 4", "Mode coverage"] == pytest.approx(18 - 1.8)
     assert gaps["csgmcmc", "Table 3", "NLL"] == pytest.approx(0.8941 - 0.8882)
@@ -257,9 +261,9 @@ def test_the_gap_of_a_column_is_the_smallest_that_the_claims_make_in_it(tmp_path
 
 def test_tables_are_named_as_a_reader_names_them(tmp_path):
     assert [label("4"), label("table 4"), label(" figure  3 ")] == ["Table 4", "Table 4", "Figure 3"]
-    for request in (Request(paper="csgmcm"), Request(paper="csgmcmc", tables=("9",))):
+    for request in ({"paper": "csgmcm"}, {"paper": "csgmcmc", "tables": ("9",)}):
         with pytest.raises(UsageError, match=r"unknown (paper|table)"):
-            reproduction(_without_results(tmp_path), request)
+            reproduction(_without_results(tmp_path), Request(), **request)
 
 
 def content(folder):
@@ -267,7 +271,7 @@ def content(folder):
 
 
 def export(results, folder):
-    merged = Published(folder, bench_papers(), store(results, bench_papers()))
+    merged = Published(folder, store(results))
     merged.write(reproduction(merged, Request()).run_keys, folder)
     return content(folder)
 
@@ -276,8 +280,8 @@ def test_what_is_published_gives_the_same_ledger(tmp_path):
     write_table_4(tmp_path / "r")
     write_run(tmp_path / "r", method="sghmc", budget="paper", metrics={"modes_covered": 1.0})  # of no cell
     export(tmp_path / "r", tmp_path / "out")
-    own = ReproductionLedger().build(store(tmp_path / "r", bench_papers()), Request())
-    published = Published(tmp_path / "out", bench_papers())
+    own = ReproductionLedger().build(store(tmp_path / "r"), Request())
+    published = Published(tmp_path / "out")
     assert ReproductionLedger().build(published, Request()).records[:] == own.records[:]
     assert len(published.rows("select * from run")) == 40
     assert published.rows("select * from curve") == []
@@ -302,7 +306,7 @@ def test_results_of_several_folders_are_merged_and_the_same_again_changes_nothin
     assert export(tmp_path / "a", tmp_path / "out") == both
     write_table_4(tmp_path / "whole", seeds=range(3))
     export(tmp_path / "whole", tmp_path / "alone")
-    assert pages(tmp_path / "alone", bench_papers()) == pages(tmp_path / "out", bench_papers())
+    assert pages(tmp_path / "alone") == pages(tmp_path / "out")
 
 
 def test_of_two_versions_of_a_row_the_one_with_more_seeds_is_kept(tmp_path):
@@ -358,10 +362,10 @@ def test_a_set_of_an_earlier_version_has_no_manifest_and_is_read(copied):
 def test_runs_that_an_export_leaves_out_are_counted(tmp_path, capsys):
     write_table_4(tmp_path / "r", seeds=range(2))
     write_run(tmp_path / "r", method="sghmc", budget="paper", metrics={"modes_covered": 1.0})  # of no cell
-    runs = store(tmp_path / "r", bench_papers())
+    runs = store(tmp_path / "r")
     out = tmp_path / "out"
     out.mkdir()
-    Published(out, more=runs).write([row["run_key"] for row in runs.rows("select run_key from run")], out)
+    Published(out, runs).write([row["run_key"] for row in runs.rows("select run_key from run")], out)
     assert run(["--results", str(tmp_path / "none"), "reproduce", "--export", str(out)]) == 0
     assert "left out 1 run that no cell" in capsys.readouterr().err
     assert len(Published(out).run_keys()) == 8
@@ -379,17 +383,17 @@ def test_the_pages_in_the_repository_are_made_from_the_published_files():
     docs = ROOT / "docs"
     paths = [docs / "reproduction.md", *docs.glob("reproduction/*.md")]
     written = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths}
-    assert written == pages(FOLDER, bench_papers())
+    assert written == pages(FOLDER)
     assert "### Declared sweeps" in written["docs/reproduction/other-runs.md"]
     assert len(written["docs/reproduction.md"].splitlines()) < 70
 
 
 def test_the_counts_in_the_readme_are_those_of_the_published_files():
     written = (ROOT / "README.md").read_text(encoding="utf-8")
-    told = counts(FOLDER, bench_papers())
+    told = counts(FOLDER)
     assert written == with_counts(written, told)
     assert told in written
-    found = reproduction(Published(FOLDER, bench_papers()), Request())
+    found = reproduction(Published(FOLDER), Request())
     assert f"Of the {len(found.cells)} printed cells" in told.replace("\n", " ")
     assert f"Of the {len(found.claims)} claims" in told.replace("\n", " ")
 

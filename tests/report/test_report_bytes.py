@@ -20,14 +20,13 @@ from harness.contracts.hookspecs import Info
 from harness.contracts.registry import Offer, load
 from harness.reporting.rendering import render
 from harness.reporting.report import Request
-from plugins.papers import bench_papers
 from reports import bench_reports
 from tasks.synthetic.mixture25 import Mixture25
 
 pytestmark = pytest.mark.numbers
 
 GOLDEN = Path(__file__).parent / "golden"
-ELSEWHERE = {"reproduction": "docs/reproduction", "theorem1": "test_theorem1", "theorem3": "test_theorem1"}
+ELSEWHERE = {"theorem1": "test_theorem1", "theorem3": "test_theorem1"}
 """What holds the bytes of the others: they are long, or need no run."""
 REPORTS = {info.name: info.target for info in bench_reports() if info.name not in ELSEWHERE}
 UNITS = {
@@ -178,7 +177,7 @@ def written(results):
     write_mixture(results, noise, exact)
     write_classifiers(results, noise)
     write_regressions(results, noise)
-    return scored.store(results, bench_papers())
+    return scored.store(results)
 
 
 def shown(store, name):

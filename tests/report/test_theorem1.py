@@ -1,13 +1,11 @@
 """The exact analysis of csgld against a simulation of the same thing, and its rates against the theorem's."""
 
-import json
-
 import numpy as np
 import pytest
 
 from harness.reporting.report import Request
-from harness.results.papers import read
 from plugins.papers import bench_papers
+from plugins.papers.files import read
 from reports.figures import theorem1
 from reports.figures.theorem1 import START, Theorem1, errors
 from reports.tables import theorem3
@@ -35,9 +33,8 @@ def test_bias_and_error_are_those_of_a_simulation(noise):
 
 def claimed(*tables):
     """What the papers' files say of theorems: (table, finding, evidence), in order."""
-    rows = read(bench_papers())[0]["claim"]
-    told = [(row["table_label"], json.loads(row["document"])) for row in rows if row["table_label"] in tables]
-    return [(table, entry["finding"], entry["evidence"]) for table, entry in told]
+    told = [claim for file in read(bench_papers())[0] for claim in file.claims if claim["table"] in tables]
+    return [(claim["table"], claim["finding"], claim["evidence"]) for claim in told]
 
 
 def test_the_ledger_tells_of_theorems_3_1_and_3_2_what_their_analysis_finds():

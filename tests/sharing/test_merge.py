@@ -76,7 +76,7 @@ def merged(here, *folders):
 def tables(results):
     """What the store has of a folder, and a report, as text."""
     store = Store(results)
-    assert store.refresh(registry().papers()) == []
+    assert store.refresh() == []
     asked = request_for(store, registry(), {})
     report = build(find_report(registry(), "leaderboard"), "leaderboard", store, asked)
     return store.fingerprint(), store.rows("from run_metric order by all"), [*report.records]

@@ -171,7 +171,7 @@ def test_the_core_names_no_plugin():
     """No sampler, schedule, method, task, report or paper, in code or in a message. Docstrings and examples may."""
     known = registry()
     names = {offer.name for kind in KINDS if kind != "verbs" for offer in known.offers(kind)} - WORDS
-    names |= {path.stem for path in known.papers()}
+    names |= {path.stem for plugin in known.plugins for path in plugin.papers}
     found = set()
     for path in sorted(HOME.rglob("*.py")):
         tree = ast.parse(path.read_bytes())

@@ -6,20 +6,21 @@ import dataclasses
 import itertools
 import json
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from harness.reporting.scoring.groups import CHANGED, Group, Numbers, Readings, Run, Runs, TaskCode
 from harness.reporting.scoring.labels import SHORT
-from harness.results.papers import TUNED, settle
 from harness.results.records import Level, ValueRow
-from harness.results.spec import GIVEN, SETTINGS
+from harness.results.spec import GIVEN, SETTINGS, TUNED
+from harness.runs.stated import settle
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from harness.contracts.stated import StatedSettings
     from harness.results.store.scored_runs import GroupFrames
 
 _NUMBERS = [field.name for field in dataclasses.fields(Numbers)]
@@ -29,22 +30,23 @@ Code = tuple[str, str, str]
 
 
 def groups_of(
-    frames: GroupFrames, installed: Callable[[str], Collection[str]] = lambda _: (), baselines: Collection[str] = ()
+    frames: GroupFrames,
+    installed: Callable[[str], Collection[str]] = lambda _: (),
+    baselines: Collection[str] = (),
+    stated: Iterable[StatedSettings] = (),
 ) -> list[Group]:
     """Return the groups of the frames.
 
     installed  returns the hashes of a task's installed code
     baselines  the samplers and methods that are offered as baselines
+    stated     the settings that papers, or others, state now
     """
     readings = _readings(frames.metrics)
     codes = _codes(frames.codes.rows(), installed)
     origins: dict[str, dict[str, Any]] = {}
     for key, text in frames.origins.iter_rows():
         _merge(origins.setdefault(key, {}), json.loads(text))
-    choices: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for choice in frames.choices.iter_rows(named=True):
-        place = choice["method"], choice["task"], choice["protocol"]
-        choices.setdefault(place, {})[choice["name"]] = choice
+    stated_for = {(one.method, one.task, one.protocol): one for one in stated}
     columns = [frames.runs[name].to_list() for name in _NUMBERS]
     levels = frames.runs["level"].to_list()
     counts = frames.runs.group_by("group_key", maintain_order=True).len()
@@ -69,7 +71,7 @@ def groups_of(
                 settings=_settings(row),
                 provenance=settle(
                     {name: o for name, o in origins[key].items() if o["provenance"] != GIVEN},
-                    choices.get((row["name"], row["task"], row["protocol"]), {}),
+                    stated_for.get((row["name"], row["task"], row["protocol"])),
                 ),
                 given={
                     name.partition(".")[2]: str(o["value"])

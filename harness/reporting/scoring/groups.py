@@ -15,8 +15,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.results.papers import SWEPT, USER
 from harness.results.records import FINAL, Level, Status, ValueRow
+from harness.results.spec import SWEPT, USER
 
 CHANGED = (USER, SWEPT)
 """The provenances of settings that differ from the published ones."""

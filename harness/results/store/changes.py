@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.results import papers as paper_files
 from harness.results.ledger import ledger
 from harness.results.ledger.ledger import KEY, Ledger
 from harness.results.records import Status
@@ -20,19 +19,16 @@ from harness.system.columns import Malformed
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from harness.system.columns import Row
-
 
 @dataclass(frozen=True)
 class Known:
-    """What the database has: concluded attempts, unfinished ones (status, number of events), and the papers' files.
+    """What the database has: concluded attempts, and unfinished ones (status, number of events).
 
     `paths` maps attempts to their directories. Of settled parts of the ledger, it has only unfinished attempts.
     """
 
     concluded: frozenset[str] = frozenset()
     unfinished: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    papers: frozenset[str] = frozenset()
     paths: Mapping[str, str] = field(default_factory=dict)
     settled: frozenset[str] = frozenset()
 
@@ -41,13 +37,12 @@ class Known:
 class News:
     """What the database lacks.
 
-    `papers` is None if they have not changed. `troubled` are the parts of the ledger in which something is wrong: they
+    `troubled` are the parts of the ledger in which something is wrong: they
     must be looked at again next time. `gone` counts the attempts that the database has and the ledger lacks. The
     records are read as they are taken, once; `notes` and `troubled` are complete after the last record.
     """
 
     records: Iterable[Record] = ()
-    papers: dict[str, list[Row]] | None = None
     notes: list[str] = field(default_factory=list)
     troubled: set[str] = field(default_factory=set)
     gone: int = 0
@@ -56,7 +51,7 @@ class News:
         records = iter(self.records)
         first = next(records, None)
         self.records = () if first is None else itertools.chain([first], records)
-        return first is not None or self.papers is not None
+        return first is not None
 
 
 _FOREIGN_PATHS = (
@@ -84,13 +79,12 @@ def known(db: DuckDBPyConnection, settled: frozenset[str] = frozenset()) -> Know
     return Known(
         concluded=frozenset(attempt for attempt, _ in concluded),
         unfinished={attempt: (status, events) for attempt, _, status, events in unfinished},
-        papers=frozenset(sha256 for (sha256,) in db.execute("select sha256 from paper").fetchall()),
         paths={attempt: path for attempt, path, *_ in [*concluded, *unfinished]},
         settled=settled,
     )
 
 
-def news(results: Path, have: Known, papers: Iterable[Path]) -> News:
+def news(results: Path, have: Known) -> News:
     """Read what is new below `results`. An attempt that is not intact is left out, with a note that names it."""
     found = News()
     present, misplaced = _attempts(results, have.settled)
@@ -105,10 +99,6 @@ def news(results: Path, have: Known, papers: Iterable[Path]) -> News:
         found.notes.append(
             f"{len(gone)} attempts are no longer in {results / 'runs'}; `bench ingest --rebuild` removes them"
         )
-    paths = list(papers)
-    if paths and {paper_files.checksum(paths)} != have.papers:
-        found.papers, notes = paper_files.read(paths)
-        found.notes += notes
     return found
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 SHARED = {name: TABLES[name].key for name in tables("several")}
 """Tables whose rows several attempts share, with their keys; the latest attempt's row counts."""
 _KEYS = {**SHARED, "attempt": TABLES["attempt"].key}
-OWN, PAPERS = tables("attempt"), tables("papers")
-"""Tables whose rows each belong to one attempt, and those of the papers' files."""
+OWN = tables("attempt")
+"""Tables whose rows each belong to one attempt."""
 _PLAIN = "insert into {} by name select * from incoming"
 _REPLACE = {
     "run": "insert or replace into run by name select incoming.* from incoming anti join run "
@@ -47,13 +47,6 @@ def ingest(db: DuckDBPyConnection, found: News, redone: Redone | None = None) ->
         if redone is not None and (old := redone(db, records)):
             forget(db, old)
         _ingest(db, records)
-    if found.papers is not None:
-        db.execute("begin")
-        for table in PAPERS:
-            db.execute(f"delete from {table}")  # noqa: S608 - one of the names above
-            _insert(db, table, found.papers[table])
-        db.execute("commit")
-        db.execute("checkpoint")
 
 
 def batches(records: Iterable[Record]) -> Iterator[list[Record]]:

@@ -14,11 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results import papers
 from harness.results.records import Level, columns_of
 from harness.results.store import connection
-from harness.results.store.changes import News
-from harness.results.store.ingest import ingest
 from harness.results.store.reader import check_origins
 from harness.results.store.store import Store
 from harness.system.columns import Malformed
@@ -84,28 +81,26 @@ delete from attempt where attempt in (
 
 
 class Published(Store):
-    """The Parquet files of a folder as a store, with the papers' files; `more` is a store whose runs are added.
+    """The Parquet files of a folder as a store; `more` is a store whose runs are added.
 
     The first query reads them, for all later ones.
     Reading raises `DataError` if the files are not a complete set, or if there are neither files nor `more`.
     """
 
-    def __init__(self, folder: Path, paper_files: Iterable[Path] = (), more: Store | None = None) -> None:
+    def __init__(self, folder: Path, more: Store | None = None) -> None:
         super().__init__(folder)
-        self.papers = list(paper_files)
         self.more = more
         self.obstacle = f"{self.results} is an exported folder, which is read-only"
 
-    def refresh(self, papers: Iterable[Path] = (), *, replace: bool = True) -> list[str]:
-        """Read the files, with these papers; nothing is written."""
-        self.papers = list(papers)
+    def refresh(self, *, replace: bool = True) -> list[str]:
+        """Read the files; nothing is written."""
         self._instead = self._closing.enter_context(self._filled())
         return []
 
     @contextmanager
     def _reading(self) -> Iterator[DuckDBPyConnection]:
         if self._instead is None:
-            self.refresh(self.papers)
+            self.refresh()
         with super()._reading() as db:
             yield db
 
@@ -119,10 +114,6 @@ class Published(Store):
             if self.more is not None:
                 _add(db, self.more)
                 db.execute(f"delete from {VERIFICATION}")  # noqa: S608 - both stores are the owner's
-            rows, notes = papers.read(self.papers)
-            if notes:
-                raise DataError("; ".join(notes))
-            ingest(db, News(papers=rows))
             yield db
 
     def write(self, run_keys: Iterable[str], folder: Path) -> None:

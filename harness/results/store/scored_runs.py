@@ -80,7 +80,6 @@ class GroupFrames:
     metrics  a row for each description of a metric in a group, with lists of `seeds` and `numbers`; newest first
     origins  the distinct origins of a group's settings as JSON, by their last seed
     codes    the versions of the code and data of each task, with the `latest` attempt
-    choices  the settings that papers state
     """
 
     groups: pl.DataFrame
@@ -88,7 +87,6 @@ class GroupFrames:
     metrics: pl.DataFrame
     origins: pl.DataFrame
     codes: pl.DataFrame
-    choices: pl.DataFrame
 
 
 def group_frames(store: Store, *filters: Collection[str], trials: bool = False) -> GroupFrames:
@@ -105,7 +103,6 @@ def group_frames(store: Store, *filters: Collection[str], trials: bool = False) 
             metrics=db.sql(_METRICS).pl(),
             origins=db.sql(_ORIGINS).pl(),
             codes=db.sql(_CODES).pl(),
-            choices=db.sql("from choice where stated is not null").pl(),
         )
 
 

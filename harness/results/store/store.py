@@ -46,32 +46,31 @@ class Store:
         self.obstacle = ""
         """Why the database could not be brought up to date; "" if it was."""
 
-    def refresh(self, papers: Iterable[Path] = (), *, replace: bool = True) -> list[str]:
-        """Ingest what is new in the ledger, and the papers' files if they changed.
+    def refresh(self, *, replace: bool = True) -> list[str]:
+        """Ingest what is new in the ledger.
 
         Returns notes for the user: what was left out and why. If the database cannot be written or is open elsewhere,
         this store reads the runs instead. It also does so if the database is damaged or of another version and
         `replace` is false. Raises `DataError` only if another version of DuckDB wrote the database.
         """
-        papers = list(papers)
         notes: list[str] = []
         try:
             try:
-                return self._refresh(papers)
+                return self._refresh()
             except Damaged as state:
                 if not replace:
                     raise Refused(f"{self.path} {state} (`bench ingest` replaces it)") from state
                 notes += self._set_aside(state)
-                return [*notes, *self._refresh(papers)]
+                return [*notes, *self._refresh()]
         except (Busy, Refused) as obstacle:
             self.obstacle = str(obstacle)
-            found = news(self.results, Known(), papers)
+            found = news(self.results, Known())
             self._read_instead(found)
             return [*notes, *found.notes, f"{obstacle}; the runs were read instead"]
 
     def read_runs(self) -> list[str]:
         """Read the runs instead of the database, which is not opened; returns notes on what was left out."""
-        found = news(self.results, Known(), [])
+        found = news(self.results, Known())
         self._read_instead(found)
         return found.notes
 
@@ -80,20 +79,20 @@ class Store:
         """Whether this store reads the runs instead of the database."""
         return self._instead is not None
 
-    def rebuild(self, papers: Iterable[Path] = ()) -> list[str]:
+    def rebuild(self) -> list[str]:
         """Rebuild the database from the ledger; the old one is replaced when the new one is complete.
 
         Returns notes for the user. Raises `DataError` if the database cannot be written.
         """
         try:
-            return self._rebuild(list(papers))
+            return self._rebuild()
         except (Busy, Refused, OSError) as error:
             raise DataError(f"the database was not rebuilt: {error}") from error
 
-    def _rebuild(self, papers: list[Path]) -> list[str]:
+    def _rebuild(self) -> list[str]:
         if self._is_foreign():
-            return self._refresh(papers)
-        found = news(self.results, Known(), papers)
+            return self._refresh()
+        found = news(self.results, Known())
         self.results.mkdir(parents=True, exist_ok=True)
         new = aside(self.path)
         notes = []
@@ -163,7 +162,7 @@ class Store:
         with self._reading() as db:
             yield db
 
-    def _refresh(self, papers: list[Path]) -> list[str]:
+    def _refresh(self) -> list[str]:
         existed, filled, have = os.path.lexists(self.path), False, Known()
         settled = look(self.results, self.path)
         if settled.version == schema.VERSION:
@@ -174,13 +173,13 @@ class Store:
                 have = known(db, settled.parts) if filled else have
             if filled and self._marks()[0]:
                 have = self._read_changed_again()
-        found = news(self.results, have, papers)
+        found = news(self.results, have)
         if self._is_foreign():
             self._read_instead(found)
             what = "are no runs in" if self.results.is_dir() else "is no results folder"
             return [*found.notes, f"there {what} {self.results}"]
         if found.gone and (self.results / TRASH).is_dir():  # `bench gc` deleted the attempts
-            return self._rebuild(papers)
+            return self._rebuild()
         if not found and filled:
             keep(settled, self.path, found.troubled, schema.VERSION)
             return found.notes
@@ -296,7 +295,7 @@ def _fill(path: Path, found: News, redone: Redone | None = None) -> None:
     with ThreadPoolExecutor(1) as reader:
         first = reader.submit(lambda: next(several, []))  # meanwhile the database is opened
         with connection.writing(path) as db:
-            ingest(db, News(first.result(), found.papers), redone)
+            ingest(db, News(first.result()), redone)
     for batch in several:
         with connection.writing(path) as db:
             ingest(db, News(batch), redone)

@@ -80,7 +80,7 @@ def _store(bench: Bench, entries: Sequence[SuiteCommand]) -> Store:
     """Return the store, with new results ingested, as if it contained only the suite's runs."""
     keys = [p.spec.key for entry in entries for p in entry.planned if p.spec.key not in entry.skipped]
     store = Selection(bench.results, keys)
-    for note in store.refresh(bench.registry.papers()):
+    for note in store.refresh():
         bench.say(f"note: {note}")
     return store
 

@@ -160,7 +160,7 @@ def _metrics(records: Sequence[Record]) -> Table:
             "metric": str(r["metric"]).replace("_", " "), "value": _value(r), "interval": r["interval"],
             "unit": "" if r["unit"] == "1" else r["unit"],
             "best": best.get(r["direction"]) or (f"at {number(r['target'])}" if r["target"] is not None else "none"),
-            "rank": r["rank"], "paper": r.get("reported"), "verdict": r.get("verdict"),
+            "rank": r["rank"],
         }
         for r in records
     ]  # fmt: skip
@@ -168,8 +168,6 @@ def _metrics(records: Sequence[Record]) -> Table:
         Column("metric", "metric"), Column("value", "mean over seeds", "right"), Column("unit", "unit"),
         Column("interval", "interval"), Column("best", "better is"), Column("rank", "rank", "right"),
     ]  # fmt: skip
-    if any(row["paper"] is not None for row in rows):
-        columns += [Column("paper", "paper", "right", number), Column("verdict", "same as the paper's")]
     return Table("Metrics", columns, rows)
 
 

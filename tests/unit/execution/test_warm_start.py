@@ -10,7 +10,7 @@ import pytest
 import torch
 from support import run_loop
 
-from harness import DataTask, param
+from harness import DataTask, StatedSettings, StatedValue, param
 from harness.cli.app import run as bench
 from harness.contracts.randomness import Streams
 from harness.contracts.registry import registry
@@ -269,9 +269,10 @@ def test_a_protocol_need_not_state_the_step_size_of_its_warm_start(tmp_path, mon
 def test_the_short_budgets_of_a_protocol_shorten_its_own_warm_start_alone(paper, started):
     own = {"run.warm_start": "adam", "run.warm_passes": 20, "run.warm_step_size": 1e-3}
     protocol = {"settings": own, "budget_settings": {"quick": {"run.warm_passes": 10}}}
-    values = {name: {"value": value, "provenance": "paper"} for name, value in paper.items()}
+    values = {name: StatedValue(value, "paper") for name, value in paper.items()}
     pair = find_pair(registry(), "sgld", "mixture5")
-    pair = replace(pair, protocol={**pair.protocol, **protocol}, paper={"paper": "p", "values": values})
+    stated = StatedSettings("m", "t", "p", "a-paper", values)
+    pair = replace(pair, protocol={**pair.protocol, **protocol}, stated=stated)
     run = resolve(registry(), pair, {}, "quick").run
     assert (run["warm_start"], run["warm_passes"], run["warm_step_size"]) == started
 

@@ -59,29 +59,6 @@ RESULT = {
     "seconds": {"sampling": 50.0, "observing": 8, "checkpoint": 1.0, "setup": 1.5},
     "steps_done": 10, "passes": 10.5, "passes_per_step": 1.0, "draws_kept": 9, "draws_stored": 5, "draws_stride": 2,
 }  # fmt: skip
-PAPER = """
-[paper]
-id = "a-paper"
-title = "A title"
-citation = "Somebody, 2020"
-[[settings]]
-method = "sgld"
-task = "mixture5"
-protocol = "p"
-values."schedule.step_size" = { value = 0.02, provenance = "paper", source = "section 5" }
-[[choices]]
-task = ["mixture5", "mixture25"]
-protocol = "p"
-values = [{ name = "batch", value = "all", provenance = "ours" }]
-[[reported]]
-table = 4
-method = "sgld"
-cells = [{ row = "SGLD", column = "modes", value = 1.8, error = 0.1, error_kind = "sd", n = 10 }]
-[[claim]]
-statement = "csgld covers more modes than sgld"
-better = "csgld"
-worse = "sgld"
-"""
 
 
 def attempt(results, spec, number, events=("created", "started"), **result):
@@ -134,9 +111,8 @@ def stored(folder):
     rescored.write(
         again, [{**METRICS[0], "value": 0.75, "version": 2}], {"c/x": np.ones(1), "c/y": np.ones((1, 1))}, {}
     )
-    (folder / "a-paper.toml").write_text(PAPER)
     store = Store(results)
-    assert store.refresh([folder / "a-paper.toml"]) == []
+    assert store.refresh() == []
     found = {}
     for row in store.rows("select table_name as name, table_type as kind from information_schema.tables order by name"):
         names, values = store.table(f"from {row['name']} order by all")

@@ -188,7 +188,7 @@ def test_what_another_command_read_before_a_change_does_not_stay(store, first):
     """The other command looks, the metrics change, and it writes what it saw before this one reads, or after."""
     folder = fabricated.concluded(store.results, 1)
     fabricated.concluded(store.results, 2)
-    seen = list(changes.news(store.results, changes.Known(), []).records)
+    seen = list(changes.news(store.results, changes.Known()).records)
 
     def writes_what_it_saw():
         store_module._fill(store.path, changes.News(seen))

@@ -35,13 +35,6 @@ def store(tmp_path):
     return Store(tmp_path / "results")
 
 
-@pytest.fixture
-def paper(tmp_path):
-    path = tmp_path / "a-paper.toml"
-    path.write_text(fabricated.PAPER)
-    return path
-
-
 def test_a_run_arrives_whole(store):
     folder = fabricated.concluded(store.results, seed=7)
     assert store.refresh() == []
@@ -89,21 +82,21 @@ def test_refresh_is_idempotent_and_writes_nothing(store):
     assert not store.path.with_name("results.duckdb.wal").exists()
 
 
-def test_a_rebuilt_database_is_equal(store, paper):
+def test_a_rebuilt_database_is_equal(store):
     first = fabricated.unfinished(store.results, 1)
     fabricated.unfinished(store.results, 2, events=("created", "cancelled"))
     fabricated.concluded(store.results, 3, number=1, status="timeout", reason="too long", metrics=[])
-    store.refresh([paper])
+    store.refresh()
     fabricated.conclude(first)
     fabricated.concluded(store.results, 3, number=2)
     fabricated.concluded(store.results, 4, status="diverged", step=17, chain=2, metrics=[])
-    store.refresh([paper])
+    store.refresh()
     grown = contents(store)
     assert len(grown["attempt"]) == 5
-    assert store.rebuild([paper]) == []
+    assert store.rebuild() == []
     assert contents(store) == grown
     store.path.unlink()
-    store.refresh([paper])
+    store.refresh()
     assert contents(store) == grown
 
 
@@ -163,36 +156,10 @@ def test_a_line_cut_off_by_a_kill_costs_only_itself(store):
     assert status(store, folder) == "cancelled"
 
 
-def test_papers_are_read_again_when_they_change(store, paper):
-    fabricated.concluded(store.results)
-    store.refresh([paper])
-    (row,) = store.rows("select * from reported_value")
-    assert (row["table_label"], row["method"], row["value"], row["error_kind"]) == ("4", "sgld", 1.8, "unknown")
-    assert row["correction"] is None
-    (claim,) = store.rows("select better, worse, document from claim")
-    assert json.loads(claim["document"])["statement"] == "csgld covers more modes than sgld"
-    paper.write_text(fabricated.PAPER.replace("value = 1.8", "value = 1.9"))
-    store.refresh([paper])
-    assert store.rows("select value from reported_value") == [{"value": 1.9}]
-    assert store.refresh() == []
-    assert len(store.rows("select * from claim")) == 1
-
-
-@pytest.mark.parametrize("broken", ['value = "much"', "value = ["])
-def test_a_broken_paper_is_left_out_with_a_note(store, paper, tmp_path, broken):
-    other = tmp_path / "b-paper.toml"
-    other.write_text(fabricated.PAPER.replace("a-paper", "b-paper").replace("value = 1.8", broken))
-    fabricated.concluded(store.results)
-    (note,) = store.refresh([other, paper])
-    assert "b-paper.toml is left out" in note
-    assert store.rows("select paper from reported_value") == [{"paper": "a-paper"}]
-
-
-def test_without_a_results_folder_nothing_is_made(store, paper):
-    (note,) = store.refresh([paper])
+def test_without_a_results_folder_nothing_is_made(store):
+    (note,) = store.refresh()
     assert "there is no results folder" in note
     assert store.rows("select * from run") == []
-    assert store.rows("select value from reported_value") == [{"value": 1.8}]
     assert not store.results.exists()
 
 
@@ -225,20 +192,20 @@ def test_columns_are_declared_and_explained():
     ("version", "change"),
     [("6", "select 1"), ("99", "alter table run drop column execution"), ("0a" * 8, "create table more (a int)")],
 )
-def test_a_database_of_another_schema_is_set_aside_and_the_runs_are_read(store, paper, version, change):
+def test_a_database_of_another_schema_is_set_aside_and_the_runs_are_read(store, version, change):
     fabricated.concluded(store.results, 1)
-    store.refresh([paper])
+    store.refresh()
     before = contents(store)
     with duckdb.connect(str(store.path)) as db:
         db.execute("update meta set value = ?", [version])
         db.execute(change)
     with pytest.raises(DataError, match="has the tables of another version"):
         store.rows("select * from run")
-    (note,) = Store(store.results).refresh([paper])
+    (note,) = Store(store.results).refresh()
     (aside,) = store.results.glob("results.duckdb.older-*")
     assert aside.name in note
     assert contents(store) == before
-    assert store.refresh([paper]) == []
+    assert store.refresh() == []
 
 
 INTERRUPTED = RuntimeError("Query interrupted")

@@ -173,7 +173,7 @@ from harness.results.store import changes, connection, ingest
 connection._NO_LOG["checkpoint_threshold"] = "1TB"
 with connection._opened(Path(sys.argv[1]) / "results.duckdb", read_only=False) as db:
     connection.schema.create(db)
-    for record in changes.news(Path(sys.argv[1]), changes.Known(), []).records:
+    for record in changes.news(Path(sys.argv[1]), changes.Known()).records:
         for table, rows in record.rows.items():
             ingest._insert(db, table, rows)
     os._exit(0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from harness import Group, Request, UsageError, lacking, load_groups, metric_estimate, suggestions
-from reports.reproduction.claims import Claim, Judged, Ours, Setup, by_table, judge_family, load_claims
-from reports.reproduction.reported import (
+from harness import Group, Request, UsageError, lacking, load_groups, metric_estimate, registry, suggestions
+from plugins.papers.claims import Claim, Judged, Ours, Setup, by_table, judge_family, load_claims
+from plugins.papers.files import PaperFile, paths, read
+from plugins.papers.reported import (
     UNREPRODUCIBLE,
     Reported,
     as_published,
@@ -20,7 +21,7 @@ from reports.reproduction.reported import (
     setting_name,
     verdict,
 )
-from reports.reproduction.sweeps import Comparisons, comparisons
+from plugins.papers.sweeps import Comparisons, comparisons
 
 if TYPE_CHECKING:
     from harness import Registry, Store
@@ -49,7 +50,11 @@ class CellEntry:
     @property
     def at_papers_settings(self) -> bool:
         """Whether our runs have a value, at settings that are all stated by the paper."""
-        return self.ours is not None and _measured(self.ours) and not own_settings(self.ours.group, self.cell.ours)
+        return (
+            self.ours is not None
+            and _measured(self.ours)
+            and not own_settings(self.ours.group, self.cell.ours, self.cell.execution)
+        )
 
 
 @dataclass(frozen=True)
@@ -74,10 +79,11 @@ class ClaimEntry:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """The ledger, in the order of the papers' files."""
+    """The ledger, in the order of the papers' files, and notes on files that are left out."""
 
     cells: Sequence[CellEntry]
     claims: Sequence[ClaimEntry]
+    notes: Sequence[str] = ()
 
     @property
     def run_keys(self) -> set[str]:
@@ -93,9 +99,11 @@ def label(word: str) -> str:
     return f"Table {text}" if text.isdigit() else text[:1].upper() + text[1:]
 
 
-def chosen(store: Store, paper: str | None = None, tables: Sequence[str] = ()) -> tuple[list[Reported], list[Claim]]:
+def chosen(
+    files: Sequence[PaperFile], paper: str | None = None, tables: Sequence[str] = ()
+) -> tuple[list[Reported], list[Claim]]:
     """Return the cells and claims of a paper, of some of its tables; raise `UsageError` if one does not exist."""
-    cells, claims = load_cells(store), load_claims(store)
+    cells, claims = load_cells(files), load_claims(files)
     entries: list[Reported | Claim] = [*cells, *claims]
     papers = {entry.paper for entry in entries}
     if paper is not None and paper not in papers:
@@ -111,12 +119,14 @@ def chosen(store: Store, paper: str | None = None, tables: Sequence[str] = ()) -
     )
 
 
-def reproduction(store: Store, request: Request) -> Reproduction:
-    """Return the ledger for a request: its `paper` and `tables`, and the tasks, methods, protocols of cells."""
-    cells, claims = chosen(store, request.paper, request.tables)
+def reproduction(store: Store, request: Request, paper: str | None = None, tables: Sequence[str] = ()) -> Reproduction:
+    """Return the ledger of a paper and its tables, for the request's tasks, methods and protocols of cells."""
+    known = request.registry or registry()
+    files, notes = read(paths(known))
+    cells, claims = chosen(files, paper, tables)
     groups: dict[Setup, list[Group]] = {}
-    earlier = earlier_settings(store)
-    for group in load_groups(store, Request()):
+    earlier = earlier_settings(files)
+    for group in load_groups(store, Request(registry=known)):
         groups.setdefault(Setup(group.method, group.task, group.protocol, group.chains), []).append(group)
     families = []
     for members in by_table(claims).values():
@@ -124,6 +134,7 @@ def reproduction(store: Store, request: Request) -> Reproduction:
     return Reproduction(
         [_mark_outdated_cell(_cell(c, groups, request.registry), earlier) for c in cells if _named(request, [_of(c)])],
         [_mark_outdated_claim(e, earlier) for e in families if _named(request, [e.claim.better, e.claim.worse])],
+        [f"note: {note}" for note in notes],
     )
 
 
@@ -161,8 +172,8 @@ def _cell(cell: Reported, groups: dict[Setup, list[Group]], registry: Registry |
     members = groups.get(side, []) if side is not None and cell.metric else []
     elsewhere = [_ours(group, cell.metric) for group in members if group.budget != "paper"]
     others = [ours for ours in elsewhere if _measured(ours)]
-    tried = [_ours(group, cell.metric) for group in members if of_sweep(group)]
-    ours = _best(members, cell.metric)
+    tried = [_ours(group, cell.metric) for group in members if of_sweep(group, cell.execution)]
+    ours = _best(members, cell.metric, cell.execution)
     match = verdict(ours.group, ours.estimate, cell) if ours is not None and ours.estimate is not None else None
     if match is not None:
         return CellEntry(cell, ours, others, tried, match.verdict, "" if cell.obstacle else match.reason)
@@ -192,7 +203,8 @@ def _with_sweep(entry: ClaimEntry, groups: dict[Setup, list[Group]]) -> ClaimEnt
     claim = entry.claim
     if entry.judged is None or len(claim.sides) != len(entry.ours) or None in entry.ours:
         return entry
-    points = [[_ours(g, claim.metric) for g in groups.get(side, []) if of_sweep(g)] for side in claim.sides]
+    swept = [[g for g in groups.get(side, []) if of_sweep(g, claim.execution)] for side in claim.sides]
+    points = [[_ours(group, claim.metric) for group in members] for members in swept]
     both = [[ours, *tried] for ours, tried in zip(entry.ours, points, strict=True) if ours is not None]
     found = comparisons(claim, *both) if len(both) == 2 else None
     # A single point can qualify a claim that fails, but not one that holds.
@@ -241,7 +253,8 @@ def _own_names(claim: Claim, ours: Sequence[Ours | None]) -> list[str]:
 
     The papers' files and `bench plan` have their values.
     """
-    recorded = [text for side in ours if side is not None for text in own_settings(side.group)]
+    groups = [side.group for side in ours if side is not None]
+    recorded = [text for group in groups for text in own_settings(group, claim.ours, claim.execution)]
     return sorted({setting_name(text) for text in [*recorded, *claim.ours]})
 
 
@@ -267,21 +280,21 @@ def _unmeasured(ours: Ours) -> str:
     return (ours.estimate.remark if ours.estimate is not None else "") or "our runs do not have this metric"
 
 
-def _best(groups: Sequence[Group], metric: str | None) -> Ours | None:
+def _best(groups: Sequence[Group], metric: str | None, execution: Collection[str]) -> Ours | None:
     """Return the group run as published with the most finished seeds; of equal ones the latest.
 
     Runs at settings that the file had earlier count until there are as many at the current ones.
     """
-    published = [group for group in groups if as_published(group)]
+    published = [group for group in groups if as_published(group, execution)]
     return _ours(max(published, key=_weight), metric) if published and metric is not None else None
 
 
 def _sides(claim: Claim, groups: dict[Setup, list[Group]]) -> list[Ours | None]:
     """Return our runs of each side of a claim: the best pair on the same code and data of the task, if there is one."""
-    members = [[g for g in groups.get(side, []) if as_published(g)] for side in claim.sides]
+    members = [[g for g in groups.get(side, []) if as_published(g, claim.execution)] for side in claim.sides]
     pairs = [pair for pair in itertools.product(*members) if not _other_code(pair)] if len(members) == 2 else []
     if not pairs:
-        return [_best(found, claim.metric) for found in members]
+        return [_best(found, claim.metric, claim.execution) for found in members]
     best = max(pairs, key=lambda pair: (min(len(g.done) for g in pair), *map(_weight, pair)))
     return [_ours(group, claim.metric) for group in best]
 

@@ -6,7 +6,7 @@ import pytest
 
 from harness.reporting.scoring.estimates import averaged
 from harness.results.records import ValueRow
-from reports.reproduction.claims import Claim, Ours, Setup, judge_family
+from plugins.papers.claims import Claim, Ours, Setup, judge_family
 
 SIDE = Setup("a", "t", "p", 1)
 

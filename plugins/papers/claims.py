@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from harness import Estimate, Group, compare_values, statistics
-from reports.reproduction.reported import own_choices
-
-if TYPE_CHECKING:
-    from harness import Store
+from plugins.papers.files import PaperFile
+from plugins.papers.reported import COMPILE, own_choices
 
 LEVEL = 0.05
 FEWEST = 3
@@ -48,7 +45,7 @@ class Claim:
               share of the larger; share: `better` succeeds in `share` of `trials`, by the metric's mean over seeds
               within `margin`; analysis: `exact` has settled it
     direction max or min: which is better
-    obstacle, needs, cause, ours  as in `Reported`, for both sides
+    obstacle, needs, cause, execution, ours  as in `Reported`, for both sides
     beside    metrics that are shown for both sides, without a test
     """
 
@@ -67,6 +64,7 @@ class Claim:
     needs: str | None
     cause: str | None
     notes: str | None
+    execution: frozenset[str]
     exact: Analysis | None = None
     ours: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
@@ -98,43 +96,43 @@ class Judged:
     p: float | None = None
 
 
-def load_claims(store: Store) -> list[Claim]:
+def load_claims(files: Sequence[PaperFile]) -> list[Claim]:
     """Return all claims, in the order of the papers' files."""
-    rows = store.rows("select * from claim order by paper, i")
-    same = ("paper", "metric", "direction", "share", "trials", "margin", "obstacle", "needs", "cause", "notes")
-    own = own_choices(store)
-    found = []
-    for row in rows:
-        better = _side(row["better"], row["task"], row["protocol"], row["chains"])
+    same = ("metric", "direction", "share", "trials", "margin", "obstacle", "needs", "cause", "notes")
+    own = own_choices(files)
+    claims = []
+    for paper, execution, entry in ((file.paper, file.execution, entry) for file in files for entry in file.claims):
+        better = _side(entry["better"], entry["task"], entry["protocol"], entry["chains"])
         worse = _side(
-            row["worse"],
-            row["task"],
-            row["worse_protocol"] or row["protocol"],
-            row["chains"] if row["worse_chains"] is None else row["worse_chains"],
+            entry["worse"],
+            entry["task"],
+            entry["worse_protocol"] or entry["protocol"],
+            entry["chains"] if entry["worse_chains"] is None else entry["worse_chains"],
         )
         sides = [side for side in (better, worse) if side is not None]
-        stated = [text for side in sides for text in own(row["paper"], side.method, side.task, side.protocol)]
-        document = json.loads(row["document"])
-        beside = document.get("beside", [])
-        found.append(
+        stated = [text for side in sides for text in own(paper, side.method, side.task, side.protocol)]
+        beside = entry.get("beside", [])
+        claims.append(
             Claim(
-                **{name: row[name] for name in same},
-                exact=_analysis(document),
+                **{name: entry[name] for name in same},
+                paper=paper,
+                exact=_analysis(entry),
                 beside=tuple(name for name in beside if isinstance(name, str)) if isinstance(beside, list) else (),
-                table=row["table_label"] or "",
-                statement=row["statement"] or "",
-                kind=row["kind"] or "ordering",
+                table=entry["table"] or "",
+                statement=entry["statement"] or "",
+                kind=entry["kind"] or "ordering",
                 better=better,
                 worse=worse,
+                execution=execution | {COMPILE},
                 ours=tuple(dict.fromkeys(stated)),
             )
         )
-    return found
+    return claims
 
 
-def _analysis(document: Mapping[str, Any]) -> Analysis | None:
+def _analysis(entry: Mapping[str, Any]) -> Analysis | None:
     """Return the exact analysis in a claim, or None if the file has no complete one."""
-    report, finding, evidence = (document.get(name) for name in ("analysis", "finding", "evidence"))
+    report, finding, evidence = (entry.get(name) for name in ("analysis", "finding", "evidence"))
     whole = isinstance(report, str) and isinstance(evidence, str) and finding in get_args(Finding)
     return Analysis(report, finding, evidence) if whole else None  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""The results behind docs/reproduction.md, as Parquet from `bench reproduce --export`, and the pages made from them."""
+"""Writes docs/reproduction.md, the pages beside it and the counts in README.md: `python -m plugins.papers.page`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections import Counter
 from pathlib import Path
 from textwrap import fill
 
-from harness import Published, Request, Result, Table, render
-from reports.reproduction.ledger import HELD, NOT_RUN, REVERSED, reproduction
-from reports.reproduction.report import CELL_VERDICTS, FINDINGS, ReproductionLedger, kind
-from reports.reproduction.reported import UNREPRODUCIBLE
+from harness import Published, Request, Result, Table, render, write_set
+from plugins.papers.ledger import HELD, NOT_RUN, REVERSED, reproduction
+from plugins.papers.report import CELL_VERDICTS, FINDINGS, ReproductionLedger, kind
+from plugins.papers.reported import UNREPRODUCIBLE
 
-FOLDER = Path(__file__).parent
-BEGIN, END = "<!-- counts: python -m reports.published -->", "<!-- end of counts -->"
+FOLDER = Path(__file__).parents[2] / "reports" / "published"
+"""The published results, as Parquet from `bench reproduce --export`."""
+BEGIN, END = "<!-- counts: python -m plugins.papers.page -->", "<!-- end of counts -->"
 HEAD = """# Reproduction
 
 These pages compare every number that the two papers behind this tool print with the runs in
@@ -34,9 +35,9 @@ Every cell and claim: {links}.
 OTHERS = "other-runs"
 
 
-def counts(folder: Path, papers: list[Path]) -> str:
+def counts(folder: Path) -> str:
     """Return a summary of the ledger of the published results in a few sentences, for the README."""
-    found = reproduction(Published(folder, papers), Request())
+    found = reproduction(Published(folder), Request())
     verdicts = Counter(kind(entry.verdict, CELL_VERDICTS) for entry in found.cells)
     as_stated = sum(entry.at_papers_settings and not entry.cell.obstacle for entry in found.cells)
     own = sum(bool(entry.cell.ours) for entry in found.cells if entry.verdict.startswith(NOT_RUN))
@@ -82,12 +83,12 @@ def with_counts(readme: str, told: str) -> str:
     return f"{head}{begin}\n{told}\n{end}{tail}" if begin and end else readme
 
 
-def pages(folder: Path, papers: list[Path]) -> dict[str, str]:
+def pages(folder: Path) -> dict[str, str]:
     """Return the ledger of the published results as Markdown, by path: a summary, and the pages beside it."""
-    summary, *tables = ReproductionLedger().build(Published(folder, papers), Request()).tables
+    summary, *tables = ReproductionLedger().build(Published(folder), Request()).tables
     parts: dict[str, list[Table | str]] = {}
     for table in tables:
-        paper, comma, _ = table.title.partition(", ")
+        paper, comma, _ = str(table.title).partition(", ")
         parts.setdefault(paper if comma else OTHERS, []).append(table)
     links = ", ".join(f"[{name}](reproduction/{name}.md)" for name in parts)
     files = {"docs/reproduction.md": HEAD.format(links=links) + render(Result([summary]), "markdown")}
@@ -95,3 +96,9 @@ def pages(folder: Path, papers: list[Path]) -> dict[str, str]:
         head = f"# Reproduction: {name}\n\nThe rules are on [the page of the summary](../reproduction.md).\n\n"
         files[f"docs/reproduction/{name}.md"] = head + render(Result(part), "markdown")
     return files
+
+
+if __name__ == "__main__":
+    readme = Path("README.md").read_text(encoding="utf-8")
+    files = {**pages(FOLDER), "README.md": with_counts(readme, counts(FOLDER))}
+    write_set(Path(), {name: text.encode() for name, text in files.items()})

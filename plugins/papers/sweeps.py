@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness import setting_text
-from reports.reproduction.reported import SWEPT
+from plugins.papers.reported import SWEPT
 
 if TYPE_CHECKING:
-    from reports.reproduction.claims import Claim, Ours
+    from plugins.papers.claims import Claim, Ours
 
 MESSAGES = {
     "ordering": "its declared sweep reverses it",

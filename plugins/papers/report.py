@@ -17,11 +17,11 @@ from harness import (
     metric_estimate,
     number,
     settings_from,
-    source_of_budget,
     with_interval,
 )
-from reports.reproduction.claims import Ours
-from reports.reproduction.ledger import CellEntry, ClaimEntry, Reproduction, reproduction
+from harness.runs.settings import source_of_budget
+from plugins.papers.claims import Ours
+from plugins.papers.ledger import CellEntry, ClaimEntry, Reproduction, reproduction
 
 if TYPE_CHECKING:
     from harness import Store
@@ -48,12 +48,19 @@ VACUOUS_RULE = "vacuous: that a method never succeeds, where the methods that sh
 
 
 class ReproductionLedger(Report):
-    """A summary; the cells and claims of each table; then, without a verdict, declared sweeps and other budgets."""
+    """A summary; the cells and claims of each table; then, without a verdict, declared sweeps and other budgets.
+
+    `paper` and `tables` select a paper and some of its tables.
+    """
 
     name: ClassVar[str] = "reproduction"
 
+    def __init__(self, paper: str | None = None, tables: Sequence[str] = ()) -> None:
+        self.paper = paper
+        self.tables = tables
+
     def build(self, store: Store, request: Request) -> Result:
-        found = reproduction(store, request)
+        found = reproduction(store, request, self.paper, self.tables)
         tables = [_summary(found)] if found.cells or found.claims else []
         for paper, label in _places(found):
             cells = [entry for entry in found.cells if _place(entry) == (paper, label)]
@@ -62,7 +69,7 @@ class ReproductionLedger(Report):
             tables += [_claims(f"{paper}, {label}: claims", claims)] if claims else []
             tables += _related_values(f"{paper}, {label}: related values", claims)
         others = [*_tried(found), *_others(store, found)]
-        return Result(tables=[*tables, *others], records=Records(lambda: _records(found)))
+        return Result(tables=[*tables, *others], records=Records(lambda: _records(found)), notes=found.notes)
 
 
 def _place(entry: CellEntry | ClaimEntry) -> tuple[str, str]:
@@ -72,7 +79,7 @@ def _place(entry: CellEntry | ClaimEntry) -> tuple[str, str]:
 
 def _places(found: Reproduction) -> list[tuple[str, str]]:
     """Return the tables, paper by paper in the order of the papers' files."""
-    places = dict.fromkeys(_place(entry) for entry in [*found.cells, *found.claims])
+    places = dict.fromkeys([*map(_place, found.cells), *map(_place, found.claims)])
     return sorted(places, key=lambda place: place[0])
 
 
