@@ -11,6 +11,7 @@ from harness.contracts.entry_points import HARNESS
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Offer, Registry, load
 from harness.contracts.stated import StatedSettings
+from harness.results.ledger.heartbeats import Send
 from harness.results.spec import SWEPT, USER
 from harness.system.errors import PluginError
 
@@ -33,7 +34,7 @@ def stated_settings(registry: Registry, offers: Iterable[Offer] = ()) -> list[St
     return stated
 
 
-def _call(source: Offer, registry: Registry, needed: Collection[str]) -> list[StatedSettings]:
+def _call(source: Offer, registry: Registry, needed: Collection[str], *_: Send) -> list[StatedSettings]:
     with plugin_code(f"{source.target} ({source.distribution})"):
         stated: list[StatedSettings] = load(source.target)(registry, needed)
         if not all(isinstance(one, StatedSettings) for one in stated):

@@ -9,8 +9,8 @@ import typer
 
 from harness import Bench, Registry, Result, UsageError, options, suggestions
 from harness.contracts import plugin_code
-from plugins.inspection.sections import sections
 from plugins.inspection.shown import offers, run, task
+from plugins.inspection.shown.sections import sections
 
 KINDS = ("task", "sampler", "method", "schedule", "run")
 KEY = re.compile(r"[0-9a-fA-F]{6,64}")

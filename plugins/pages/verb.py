@@ -13,8 +13,8 @@ from harness import Bench, Registry, Result, UsageError, render, write_set
 from harness.contracts import load
 from harness.reporting import table
 from harness.reporting.rendering.figures import drawn
-from plugins.inspection.sections import sections
 from plugins.inspection.shown.offers import sampler
+from plugins.inspection.shown.sections import sections
 from plugins.pages import stationary
 from plugins.pages.conventions import CONVENTIONS, formulas
 from plugins.pages.facts import UNLIMITED

@@ -26,8 +26,8 @@ from harness import (
 from harness.contracts import HARNESS, Offer, plugin_code
 from harness.reporting import is_hash
 from harness.reporting.commands import run_command
-from plugins.inspection.sections import sections as blocks_of
 from plugins.inspection.shown import offers
+from plugins.inspection.shown.sections import sections as blocks_of
 from plugins.inspection.shown.task import task as task_record
 from plugins.nights.site.code import versions
 from plugins.nights.site.model import Record, Series, SiteField, SiteRow, Subject
