@@ -180,7 +180,7 @@ class LinearPath:
         values, vectors = np.linalg.eigh(self.start)
         z = torch.from_numpy(normals * np.sqrt(values.clip(min=0)) @ vectors.T)
         probe = Probe(self.sampler, self.h, self.setting.T, self.setting.curvatures, self.setting.axes)
-        running.theta, running.state = z[:, : self.dim].clone(), probe.state(z)
+        running.stage.theta, running.stage.state = z[:, : self.dim].clone(), probe.state(z)
         finish(running)
         last = probe.join(running.theta, running.state).numpy()
         return [self._judged(_draws(run), last[run.rows]) for run in running.runs]

@@ -8,7 +8,8 @@ import torch
 from support import run_loop
 
 from harness.engine.gaussian import GaussianTask
-from harness.engine.loop import Loop, cut
+from harness.engine.loop import Loop
+from harness.engine.stepping.block import cut
 from harness.system.errors import PluginError
 from plugins.checking.law import streams, trajectory
 from plugins.samplers.sgld import SGLD
