@@ -57,7 +57,7 @@ class Session:
         self.loop, self.specs, self.attempts, self.send = loop, list(specs), list(attempts), send
         self.locks: Sequence[tuple[Lock, Lock]] = ()
         self.seconds = dict.fromkeys(("setup", "sampling", "observing", "checkpoint"), 0.0)
-        self._first_position = loop.position  # negative during a warm start
+        self._began_at = loop.done
         if checkpoints:
             self._restore(checkpoints)
         self._reported = {attempt.id for attempt, run in zip(self.attempts, loop.runs, strict=True) if run.divergence}
@@ -125,14 +125,13 @@ class Session:
     def progress(self) -> dict[str, Any]:
         """Return how far the block is, for the launcher's progress bar."""
         position = self.loop.position
-        done = position - self._first_position
         seconds = max(self.loop.clock.sampling + self.loop.clock.observing, 1e-9)
-        path, before = self.loop.trajectory, self.loop.first
+        path = self.loop.trajectory
         return {
             "keys": [spec.key for spec in self.specs],
-            "position": position - before,
-            "steps": len(path) - before,
-            "rate": done / seconds,
+            "position": self.loop.done,
+            "steps": self.loop.steps,
+            "rate": (self.loop.done - self._began_at) / seconds,
             "seconds": seconds,
             "step_size": float(path.step_size[min(max(position, 0), len(path) - 1)]),
         }
@@ -167,7 +166,7 @@ class Session:
     def suspend(self, reason: str) -> None:
         """Stop here: write a checkpoint if any step was done, and an event. The same command resumes from there."""
         self.check_folders()
-        if self.loop.position > self.loop.first:
+        if self.loop.done:
             self.checkpoint()
         for attempt, spec in zip(self.attempts, self.specs, strict=True):
             with writing():
@@ -256,7 +255,7 @@ class Session:
         """Raise `OutOfTimeError` if the block has worked for over `limit` seconds, before interruptions and after."""
         spent = sum(self._spent().values())
         if limit is not None and spent > limit:
-            if self.loop.position > self._first_position:
+            if self.loop.done > self._began_at:
                 self.checkpoint()  # to resume from with more time
             raise OutOfTimeError(
                 f"stopped after {spent:.0f} s of work at step {self._steps()} of {len(self.loop.trajectory)}: "
@@ -278,7 +277,7 @@ class Session:
             for checkpoint in checkpoints
         ]
         self.loop.restore(tensors)
-        self._first_position = self.loop.position
+        self._began_at = self.loop.done
         before = np.sum([checkpoint["seconds"] for checkpoint in checkpoints], axis=0)
         self.seconds = dict(zip(self.seconds, before.tolist(), strict=True))
 

@@ -39,7 +39,7 @@ def start(sampler: Sampler) -> Loop:
     steps = BLOCKS[-1][1]
     path = trajectory(varying(sampler, task, steps), 1 + 0.1 * np.arange(steps, dtype=np.float64), burn_in=BLOCKS[1][1])
     running = loop(sampler, task, path, CHAINS)
-    running.ends = dict(BLOCKS)
+    running.stage.ends = dict(BLOCKS)
     return running
 
 

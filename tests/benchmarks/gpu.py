@@ -270,7 +270,7 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
         "range": [min(rounds), max(rounds)],
         "seconds_per_epoch": TRAIN / asked["batch"] / speed,
         "finite": bool(loop.theta.isfinite().all()),
-        "graphs": len(getattr(loop.stepper, "_graphs", ())),
+        "graphs": len(getattr(loop.stage.stepper, "_graphs", ())),
     }
     if on_gpu:
         said["memory"] = torch.cuda.max_memory_allocated() / 1e6

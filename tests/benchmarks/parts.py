@@ -60,7 +60,7 @@ def measure(case: Case, seconds: float) -> dict[str, float]:
     loop.runs[0].fetch()
     gc.collect()  # what compiling left behind
     watches = watch(loop)
-    steps = loop.ends[0]
+    steps = loop.stage.ends[0]
     spent = dict.fromkeys(PARTS, 0.0)
     blocks, began = 0, time.perf_counter()
     sampling, observing = loop.clock.sampling, loop.clock.observing
@@ -91,11 +91,11 @@ def measure(case: Case, seconds: float) -> dict[str, float]:
 
 
 def watch(loop: Any) -> dict[str, Stopwatch]:
-    watches = {"noise": Stopwatch(loop.noise.draw), "observe": Stopwatch(loop.runs[0].observer.observe)}
+    watches = {"noise": Stopwatch(loop.stage.noise.draw), "observe": Stopwatch(loop.runs[0].observer.observe)}
     watches["batches"] = Stopwatch(loop.problem.draw_batches)
-    loop.noise.draw, loop.problem.draw_batches = watches["noise"], watches["batches"]
+    loop.stage.noise.draw, loop.problem.draw_batches = watches["noise"], watches["batches"]
     loop.runs[0].observer.observe = watches["observe"]
-    for native in getattr(loop.stepper, "_made", {}).values():
+    for native in getattr(loop.stage.stepper, "_made", {}).values():
         watches["function"] = native.function = Stopwatch(native.function)
     return watches
 

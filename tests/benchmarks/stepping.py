@@ -86,7 +86,7 @@ def endless(make: Callable[[], Any]) -> tuple[int, Callable[[], np.ndarray]]:
         loop.advance_block()
         return loop.runs[0].fetch()
 
-    return carry["loop"].ends[0], advance
+    return carry["loop"].stage.ends[0], advance
 
 
 def prepare(case: Case) -> Work:

@@ -149,7 +149,7 @@ def test_making_code_draws_nothing_of_a_run(mode):
     """The noise and the minibatches of the first step are those of a loop that made no code."""
     loop = make_loop(Heart(batch=20), SGLD(), STAGES, 42, mode=mode)
     fresh = make_loop(Heart(batch=20), SGLD(), STAGES, 42, mode="plain")
-    assert torch.equal(loop.noise.state(), fresh.noise.state())
+    assert torch.equal(loop.stage.noise.state(), fresh.stage.noise.state())
     for name, leaf in fresh.problem.state().items():
         assert torch.equal(loop.problem.state()[name], leaf)
 

@@ -51,7 +51,7 @@ def test_recorded_steps_do_what_plain_ones_do(name):
         run_loop(make_loop(Mixture5(), SAMPLERS[name], schedule, 60, seeds=(0, 1), device="cuda:0", mode=mode))
         for mode in ("plain", "compiled")
     )
-    assert isinstance(recorded.stepper, Graph)
+    assert isinstance(recorded.stage.stepper, Graph)
     torch.testing.assert_close(recorded.theta, plain.theta, rtol=1e-9, atol=1e-9)
 
 

@@ -21,7 +21,7 @@ from torchvision.models.resnet import Bottleneck
 import harness.engine.stepping.update
 from harness import Network
 from harness.contracts.registry import load, registry
-from harness.engine.loop import LOOK
+from harness.engine.stage import LOOK
 from harness.engine.stepping.graph import WARM, Graph
 from harness.results import environment
 from harness.results.ledger.ledger import Ledger
@@ -146,7 +146,7 @@ def same_recorded(task, sampler, schedule, steps, **how):
     """
     plain, _ = advance(task, sampler, schedule, steps, "plain", **how)
     recorded, gpu = advance(task, sampler, schedule, steps, "compiled", **how)
-    assert isinstance(recorded.stepper, Graph)
+    assert isinstance(recorded.stage.stepper, Graph)
     assert any(graph.replays for graph in gpu.graphs)
     assert recorded.theta.isfinite().all()
     if task.dtype == "float32":
@@ -193,7 +193,7 @@ def test_steps_of_every_network_are_recorded_and_end_where_plain_ones_do(name):
 def test_photographs_are_recorded_though_they_are_read_while_they_are_used(photographs):
     loop, gpu = same_recorded(photographs, SGLD(), STEP, WARM + 3, chains=1, burn_in=WARM + 2)
     assert gpu.graphs[0].replays == 2  # the last step is no burn-in, which is another kind
-    assert {name for name, _ in next(iter(loop.stepper._graphs))[1]} == {"index", "pixels"}
+    assert {name for name, _ in next(iter(loop.stage.stepper._graphs))[1]} == {"index", "pixels"}
 
 
 def samplers():

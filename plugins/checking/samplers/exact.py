@@ -191,7 +191,7 @@ class LinearPath:
         values, vectors = np.linalg.eigh(self.start)
         z = torch.from_numpy(normals * np.sqrt(values.clip(min=0)) @ vectors.T)
         probe = linear.Probe(self.sampler, self.h, self.setting.T, self.setting.curvatures, self.setting.axes)
-        running.theta, running.state = z[:, : self.dim].clone(), probe.state(z)
+        running.stage.theta, running.stage.state = z[:, : self.dim].clone(), probe.state(z)
         finish(running)
         last = probe.join(running.theta, running.state).numpy()
         return [self._judged(draws(running, i).numpy(), last[run.rows]) for i, run in enumerate(running.runs)]

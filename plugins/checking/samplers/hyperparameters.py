@@ -100,8 +100,8 @@ def check(sampler: Sampler) -> None:
         if not all_finite([running.theta, *running.state.values()]):
             raise Broken(f"not finite after {STEPS} steps of h = {h:.3g} on a {name}")
         for leaf, tensor in named(running.theta, running.state).items():
-            if tensor.is_floating_point() and tensor.dtype != running.dtype:
-                raise Broken(f"{leaf} is {tensor.dtype} after a run in {running.dtype}")
+            if tensor.is_floating_point() and tensor.dtype != running.stage.dtype:
+                raise Broken(f"{leaf} is {tensor.dtype} after a run in {running.stage.dtype}")
 
 
 def _refuses(sampler: Sampler, spec: Field, bad: Any) -> None:

@@ -44,7 +44,8 @@ def _start(sampler: Sampler) -> Loop:
 def _walk(sampler: Sampler, disturb: Callable[[Tensor, Tensor], object] | None = None) -> list[Tensor]:
     """Return the draw of every step; `disturb` writes into position and slope of step AT."""
     running = _start(sampler)
-    noise = running.noise.draw(STEPS, heated=True)
+    stage = running.stage
+    noise = stage.noise.draw(STEPS, heated=True)
     slopes = running.problem.draw_batches(STEPS)["slope"]
     theta, state = running.theta, running.state
     draws: list[Tensor] = []
@@ -54,12 +55,12 @@ def _walk(sampler: Sampler, disturb: Callable[[Tensor, Tensor], object] | None =
             theta = theta.clone()
             disturb(theta, slope)
         block = Block(
-            h=running.h[k : k + 1], T=running.T[k : k + 1], slots=running.noise.slots,
+            h=stage.h[k : k + 1], T=stage.T[k : k + 1], slots=stage.noise.slots,
             noise=[slot[k : k + 1] for slot in noise], batches={"slope": slope[None]},
             keep=np.ones(1, dtype=bool), adapt=bool(running.trajectory.burn_in[k]),
         )  # fmt: skip
         with torch.no_grad():
-            done = running.stepper.advance(sampler, running.potential, theta, state, block)
+            done = stage.stepper.advance(sampler, stage.potential, theta, state, block)
         theta, state = done.theta, done.state
         draws += done.draws
     return draws
@@ -67,22 +68,23 @@ def _walk(sampler: Sampler, disturb: Callable[[Tensor, Tensor], object] | None =
 
 def _check_arguments_unchanged(sampler: Sampler) -> None:
     running = _start(sampler)
-    noise = running.noise.draw(2, heated=True)
+    stage = running.stage
+    noise = stage.noise.draw(2, heated=True)
     slopes = running.problem.draw_batches(2)["slope"]
     theta, state = running.theta, running.state
     for k in range(2):
-        handed = StepNoise(running.noise.slots)
+        handed = StepNoise(stage.noise.slots)
         handed.start([slot[k] for slot in noise])
-        running.potential.bind({"slope": slopes[k]})
-        inputs = {"theta": theta, "h": running.h, "T": running.T, "the batch": slopes}
+        stage.potential.bind({"slope": slopes[k]})
+        inputs = {"theta": theta, "h": stage.h, "T": stage.T, "the batch": slopes}
         inputs |= {f"state {name!r}": leaf for name, leaf in state.items()}
         inputs |= {"noise": torch.cat([slot.flatten() for slot in noise])} if noise else {}
         before = {name: fingerprint([leaf]) for name, leaf in inputs.items()}
         keys = list(state)
         with torch.no_grad():
-            theta, stepped = sampler.step(theta, state, running.potential, running.h[k], running.T[k], handed)
+            theta, stepped = sampler.step(theta, state, stage.potential, stage.h[k], stage.T[k], handed)
             middle = {name: fingerprint([leaf]) for name, leaf in stepped.items()}
-            adapted = sampler.adapt(stepped, running.h[k], running.T[k])
+            adapted = sampler.adapt(stepped, stage.h[k], stage.T[k])
         if noise:
             inputs["noise"] = torch.cat([slot.flatten() for slot in noise])
         for name, leaf in inputs.items():

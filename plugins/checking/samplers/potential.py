@@ -62,7 +62,7 @@ def check(sampler: Sampler) -> None:
             potential = WatchedPotential(running.problem, 1, {"slope": slope})
             noise = DirectNoise(generators, torch.float64)
             with torch.no_grad():
-                moved.append(sampler.step(theta, dict(state), potential, running.h[k], running.T[k], noise))
+                moved.append(sampler.step(theta, dict(state), potential, running.stage.h[k], running.stage.T[k], noise))
             _check_calls(sampler, potential, theta, moved[-1][0], k + 1)
         if sampler.gradients_per_step and all(_alike(moved[0], other) for other in moved[1:]):
             raise Broken(f"step {k + 1} ignores the gradient of the current batch")

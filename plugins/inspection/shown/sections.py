@@ -7,11 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness import Column, Table
-<<<<<<<< HEAD:plugins/inspection/sections.py
 from harness.reporting import table
-========
-from harness.reporting.tables import table
->>>>>>>> reading:plugins/inspection/shown/sections.py
 
 MAX_ROWS = 30
 """Most rows of a table. --json has all rows."""

@@ -104,7 +104,7 @@ def test_chains_start_apart_and_do_not_depend_on_each_other():
 def test_the_noise_of_the_sampler_is_that_of_a_run_without_a_warm_start():
     warm, plain = loop(SGLD(), 10, (Adam(), 0.01, 40)), loop(SGLD(), 10)
     at_zero(warm)
-    assert torch.equal(warm.noise.draw(5, heated=True)[0], plain.noise.draw(5, heated=True)[0])
+    assert torch.equal(warm.stage.noise.draw(5, heated=True)[0], plain.stage.noise.draw(5, heated=True)[0])
 
 
 def test_every_gradient_of_the_warm_start_counts():
@@ -121,7 +121,8 @@ def test_a_run_goes_on_from_any_step_with_the_same_bits(position):
     warm = (Adam(), 0.01, 30)
     whole, first, second = (loop(SGLD(), 10, warm) for _ in range(3))
     for each in (whole, first, second):  # blocks of one step
-        each.ends, each.warm.ends = ({k: k + 1 for k in range(steps)} for steps in (10, 30))
+        for stage in each.stages:
+            stage.ends = {k: k + 1 for k in range(len(stage.trajectory))}
     run_loop(whole)
     while first.position < position:
         first.advance_block()

@@ -136,7 +136,7 @@ def test_swag_fits_the_snapshots():
     """Mean and deviations by hand, every second step, K = 2; without noise theta is the mean."""
     sampler, seen = SWAG(rank=2, every=2), []
     made = loop(sampler, GaussianTask(variance=1.0), trajectory(np.full(9, 0.3), 0.0), 2)
-    made.ends = {k: k + 1 for k in range(9)}
+    made.stage.ends = {k: k + 1 for k in range(9)}
     while not made.finished:
         made.advance_block()
         seen.append((made.theta - made.state["offset"], made.theta.clone()))

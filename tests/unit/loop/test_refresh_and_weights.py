@@ -7,7 +7,8 @@ import pytest
 import torch
 from support import run_loop
 
-from harness.engine.loop import Loop, cut
+from harness.engine.loop import Loop
+from harness.engine.stepping.block import cut
 from harness.system.errors import PluginError
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import streams, trajectory
