@@ -104,10 +104,15 @@ class Results:
         a, b    methods, labels of rows, or the beginning of group keys
         metric  the metrics; default: the joint error, data passes to low error, and the primary metric
         """
-        tasks = [f"{row['task']}@{row['protocol']}" for row in self.runs.unique(("task", "protocol")).to_dicts()]
-        verb = load_target(self._registry.target("verbs", "compare"))
-        compared: Result = verb(self._app, a, b, task=tasks, metric=words(metric) or None)
-        return compared
+        return self._verb("compare", a, b, task=self._tasks(), metric=words(metric) or None)
+
+    def cite(self) -> Result:
+        """Return the BibTeX of the papers behind the methods, schedules, tasks and protocols of these runs.
+
+        `print` shows it, and `frame()` has a row for each paper.
+        """
+        names = {*self.runs["method"], *self.runs["schedule"], *self._tasks()}
+        return self._verb("cite", sorted(names))
 
     def figures(self, report: str, *, metric: str | None = None, **filters: Filter) -> dict[str, Any]:
         """Return the figures of a report as matplotlib Figures, by name."""
@@ -157,6 +162,13 @@ class Results:
         arviz-base: `pip install sgmcmc-bench[arviz]`. Raises the same errors as `draws`.
         """
         return draws.to_arviz(self._store, draws.only_group(self._chosen(run, seed, filters)), self._registry, rows)
+
+    def _verb(self, name: str, *given: Any, **options: Any) -> Result:
+        result: Result = load_target(self._registry.target("verbs", name))(self._app, *given, **options)
+        return result
+
+    def _tasks(self) -> list[str]:
+        return [f"{row['task']}@{row['protocol']}" for row in self.runs.unique(("task", "protocol")).to_dicts()]
 
     def _chosen(self, run: str, seed: int | None, filters: Mapping[str, Filter]) -> list[dict[str, Any]]:
         """Return the finished runs that the key, the seed and the filters select."""

@@ -100,9 +100,11 @@ def bench_launchers() -> list[Info]:
 def bench_facts() -> list[Info]:
     """Functions that add facts about plugins: `name` is a kind, and `target` a function that returns a mapping.
 
-    sampler  called with its offer and its class; `bench show` and the sampler's page show the entries
-    run      called with its row of the view run_status and the registry; `bench show` shows the entries
-    suite    called with the path of its file; `bench ls suites` shows the entries; raises `UsageError` for a bad file
+    sampler    called with its offer and its class; `bench show` and the sampler's page show the entries
+    run        called with its row of the view run_status and the registry; `bench show` shows the entries
+    suite      called with the path of its file; `bench ls suites` shows the entries; raises `UsageError` for a bad file
+    reference  called without arguments; lists of BibTeX entries by what they are the source of, such as "sampler sgld";
+               `bench cite` prints them
     """
     raise NotImplementedError
 

@@ -63,4 +63,11 @@ def bench_verbs() -> list[Info]:
             "plugins.papers.reproduce:reproduce",
             "Run what the papers' tables need and compare with them.",
         ),
+        Info("cite", "plugins.papers.cite:cite", "Print the BibTeX of the papers behind results or plugins."),
     ]
+
+
+@hook
+def bench_facts() -> list[Info]:
+    """Return the function that gives the references of what comes with the project."""
+    return [Info("reference", "plugins.papers.references:references")]

@@ -8,7 +8,9 @@ import pytest
 from harness.cli.app import VERBS, _command, global_options, repeat, run
 from harness.contracts.registry import registry
 
-CHEAP = {"compare", "data ls", "gc", "ingest", "ls", "new", "plan", "report", "rescore", "show", "sql", "status"}
+CHEAP = {
+    "cite", "compare", "data ls", "gc", "ingest", "ls", "new", "plan", "report", "rescore", "show", "sql", "status",
+}  # fmt: skip
 """The others need minutes, the network or a file of the user's."""
 OURS = {"my-package", "my-sampler", "my-suite.toml", "my-task"}
 """Names that stand for a user's own."""
