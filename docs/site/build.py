@@ -67,8 +67,10 @@ def cells(notebook: Path, folder: Path) -> str:
                 image = folder / f"{notebook.stem}-{i}-{j}.png"
                 image.write_bytes(base64.b64decode(data["image/png"]))
                 parts.append(f"![output of the cell above]({image.name})")
-            elif found := "".join(output.get("text") or data.get("text/plain", ())):
-                parts.append(f"```text\n{found.rstrip()}\n```")
+            elif table := "".join(data.get("text/html", ())):
+                parts.append(re.sub(r"\n\s*\n", "\n", table))  # a blank line would end the HTML
+            elif printed := "".join(output.get("text") or data.get("text/plain", ())):
+                parts.append(f"```text\n{printed.rstrip()}\n```")
     return "\n\n".join(parts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from operator import itemgetter
 from typing import Annotated
 
 import typer
@@ -56,7 +57,9 @@ def cite(
     if not cited_for:
         near = suggestions(names[0], sorted(_cited(bench.registry)))
         raise UsageError(f"no reference is known for {', '.join(names)}{near}")
-    rows = [{**asdict(parsed(entry)), "cited_for": cited_for[entry]} for entry in sorted(cited_for)]
+    rows = sorted(
+        ({**asdict(parsed(entry)), "cited_for": cited_for[entry]} for entry in cited_for), key=itemgetter("key")
+    )
     notes = [f"no reference is known for {', '.join(without)}"] if without else []
     return Result([row["bibtex"] for row in rows], rows, notes=notes)
 

@@ -304,12 +304,6 @@ def test_the_page_does_what_it_says(tmp_path, monkeypatch):
     assert set(known["mine"].runs["method"]) == {"sgld", "heated-sgld"}
 
 
-def test_the_notebook_is_committed_without_outputs():
-    cells = json.loads((DOCS / "notebook.ipynb").read_text(encoding="utf-8"))["cells"]
-    assert len(cells) > 10
-    assert not [cell for cell in cells if cell.get("outputs") or cell.get("execution_count")]
-
-
 @pytest.mark.data
 def test_a_network_is_shown_by_what_it_predicts(tmp_path):
     pytest.importorskip("arviz_base")
