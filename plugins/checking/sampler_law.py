@@ -49,14 +49,20 @@ class SamplerLaw:
         return type(self).check is not SamplerLaw.check
 
 
-def law_of(sampler: type) -> SamplerLaw:
-    """Return the `SamplerLaw` that is offered with a sampler's class, or else with its nearest base class."""
+def law_of(sampler: Sampler) -> SamplerLaw:
+    """Return the `SamplerLaw` that is offered with the class of a sampler, or else with its nearest base class."""
     registry()
-    targets = (Registry.laws.get(f"{cls.__module__}:{cls.__qualname__}") for cls in sampler.__mro__)
+    targets = (Registry.laws.get(f"{cls.__module__}:{cls.__qualname__}") for cls in type(sampler).__mro__)
     target = next((target for target in targets if target), "")
     if not target:
         return SamplerLaw()
     law = load(target)
     if not (isinstance(law, type) and issubclass(law, SamplerLaw)):
-        raise PluginError(f"{target}, offered as the law of {sampler.__name__}, is not a plugins.checking.SamplerLaw")
+        name = type(sampler).__name__
+        raise PluginError(f"{target}, offered as the law of {name}, is not a plugins.checking.SamplerLaw")
     return law()
+
+
+def exemptions(sampler: Sampler) -> Mapping[str, str]:
+    """Return law -> reason of the exemptions that the sampler or its law declares."""
+    return {**law_of(sampler).exempt, **sampler.exempt}

@@ -8,7 +8,7 @@ from harness import Sampler as _Sampler
 from harness import linear
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import frozen
-from plugins.checking.sampler_law import law_of
+from plugins.checking.sampler_law import exemptions, law_of
 from plugins.checking.samplers import homogeneity, whole
 from plugins.checking.samplers.exact import SETTINGS
 from plugins.checking.samplers.exact import experiments as exact
@@ -28,7 +28,7 @@ def shown(sampler: Sampler) -> list[dict[str, str]]:
     lacking = sampler.needs - GaussianTask.provides
     if lacking:
         return [{"law": "all", "shown": f"nothing: it needs {', '.join(sorted(lacking))}"}]
-    exempt = {**law_of(type(sampler)).exempt, **sampler.exempt}
+    exempt = exemptions(sampler)
     rows = {"derived-law": _derived(sampler), "real-loop": _path(sampler), "whole-law": _whole(sampler)}
     rows["time-homogeneity"] = _homogeneity(sampler)
     return [
@@ -37,7 +37,7 @@ def shown(sampler: Sampler) -> list[dict[str, str]]:
 
 
 def _homogeneity(sampler: Sampler) -> str:
-    declared = law_of(type(sampler)).clocks
+    declared = law_of(sampler).clocks
     counts = (
         "; ".join(f"the effect of `{name}` vanishes ({reason})" for name, reason in declared.items())
         or "counts of steps in the state change nothing"
@@ -76,7 +76,7 @@ def _path(sampler: Sampler) -> str:
 
 
 def _whole(sampler: Sampler) -> str:
-    law, limit = law_of(type(sampler)), sampler.limit_bias()
+    law, limit = law_of(sampler), sampler.limit_bias()
     own = f"{law.shows or 'Its own law, SamplerLaw.check.'} " if law.ships else ""
     if limit == 0:
         return f"{own}Its path at T = 1 is that of the optimiser that it declares, for {whole.OPTIMISED} steps"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from harness import DataError, PluginError, linear
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, Skip
-from plugins.checking.sampler_law import law_of
+from plugins.checking.sampler_law import exemptions, law_of
 from plugins.checking.samplers import (
     compiled,
     coordinates,
@@ -88,7 +88,7 @@ def check_samplers(samplers: Sequence[Sampler], laws: Collection[str] | None = N
 
 def _check_exemptions(sampler: Sampler) -> None:
     possible = {law.name for law in LAWS if law.exemptible}
-    wrong = sorted({*sampler.exempt, *law_of(type(sampler)).exempt} - possible)
+    wrong = sorted(exemptions(sampler).keys() - possible)
     if wrong:
         raise PluginError(
             f"{type(sampler).__name__}.exempt names {', '.join(wrong)}; "
@@ -112,7 +112,7 @@ def check_schedule(schedule: Schedule, laws: Collection[str] | None = None) -> l
 
 
 def _judge(sampler: Sampler, law: Law, i: int, resumption: Resumption | None) -> LawResult:
-    exempt = {**law_of(type(sampler)).exempt, **sampler.exempt}
+    exempt = exemptions(sampler)
     if law.name in exempt:
         if law is whole.LAW and nothing_is_shown(sampler):
             return LawResult(law.name, "failed", NOTHING_SHOWN + _lines_of(sampler), 0.0)
@@ -156,7 +156,7 @@ def _in_one_dimension_only(sampler: Sampler) -> bool:
 
 def nothing_is_shown(sampler: Sampler) -> bool:
     """Return whether the law real-loop does not apply to a sampler, and the sampler ships no law of its own."""
-    if law_of(type(sampler)).ships:
+    if law_of(sampler).ships:
         return False
     try:
         real_loop.families(sampler)

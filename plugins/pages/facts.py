@@ -11,7 +11,7 @@ from typing import Any
 from harness import UsageError
 from harness.contracts import Offer, schema
 from harness.runs import plugin_metadata
-from plugins.checking.sampler_law import law_of
+from plugins.checking.sampler_law import exemptions, law_of
 from plugins.checking.samplers.scale import rescaled
 from plugins.pages.conventions import CONVENTIONS, Step, formulas, settings_text
 
@@ -140,7 +140,7 @@ def laws(made: Any) -> list[dict[str, str]]:
     """Return the exemptions, and the quick laws that do not apply to the sampler, each with its reason."""
     from plugins.checking.suite import LAWS, check_sampler
 
-    asked = {*QUICK, *made.exempt, *law_of(type(made)).exempt}
+    asked = {*QUICK, *exemptions(made)}
     results = check_sampler(made, [law.name for law in LAWS if law.name in asked])
     return [{"law": r.law, "outcome": r.outcome, "reason": r.message} for r in results if r.outcome != "passed"]
 
@@ -215,7 +215,7 @@ def _limit_bias(made: Any, limit: float | None) -> float | None:
 
 
 def _variance(made: Any) -> float | None:
-    found = law_of(type(made)).variance(made)
+    found = law_of(made).variance(made)
     return float(f"{found:.4g}") if found else None
 
 

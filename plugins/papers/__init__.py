@@ -94,9 +94,3 @@ def bench_verbs() -> list[Info]:
         ),
         Info("cite", "plugins.papers.cite:cite", "Print the BibTeX of the papers behind results or plugins."),
     ]
-
-
-@hook
-def bench_facts() -> list[Info]:
-    """Return the function that gives the references of what comes with the project."""
-    return [Info("reference", "plugins.papers.references:references")]

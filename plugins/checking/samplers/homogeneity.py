@@ -117,7 +117,7 @@ def clocks(sampler: Sampler) -> None:
             moved, new = sampler.step(theta, given, potential, probe.h, probe.T, linear.ScriptedNoise(script))
             return named(moved, {other: leaf.double() for other, leaf in new.items() if other not in paces})
 
-        declared = law_of(type(sampler)).clocks
+        declared = law_of(sampler).clocks
         for name in paces:
             pairs = [(0, steps, 1e-12) for steps in AHEAD]
             if name in declared:
@@ -189,7 +189,7 @@ def _burn_in(sampler: Sampler) -> int:
     longest = round(ADAPTING * STEPS)
     if type(sampler).log_weight is not _Sampler.log_weight:
         return longest
-    if law_of(type(sampler)).clocks:  # running means: the latest value has a share of 1 / t
+    if law_of(sampler).clocks:  # running means: the latest value has a share of 1 / t
         return 10 * FORGETTING
     if not sampler.adaptive:
         return FORGETTING

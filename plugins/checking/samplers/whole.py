@@ -118,7 +118,7 @@ def other_settings(sampler: Sampler) -> Iterator[Sampler]:
 
 def simulations(sampler: Sampler) -> list[Simulation]:
     """Return all simulations of a sampler that has a stationary law."""
-    law = law_of(type(sampler))
+    law = law_of(sampler)
     claimed, frozen = law.variance(sampler), sampler.limit_bias()
     few, tested = goes_by_energy(sampler), is_tested(sampler)
     if claimed != frozen:
@@ -171,7 +171,7 @@ def _biased(sampler: Sampler, kind: str, T: float) -> Target:
 
 def check(sampler: Sampler, seed: int = 1) -> None:
     """Check the law that the sampler ships, the bias by adaptation that it claims, if any, and all simulations."""
-    law = law_of(type(sampler))
+    law = law_of(sampler)
     claimed, frozen = law.variance(sampler), sampler.limit_bias()
     if law.ships:
         law.check(sampler)
