@@ -13,8 +13,7 @@ from typing import Any
 from harness import TUNING_SEED, PluginError, Registry, UsageError, suggestions
 from harness.contracts import name_problem
 from harness.runs import RunRequest, parse_seeds
-from harness.system import user_path
-from harness.system.toml import read_toml
+from harness.system import toml, user_path
 
 KEYS = ("summary", "reports", "run")
 RUN_KEYS = ("samplers", "tasks", "seeds", "chains", "budget", "schedule", "settings", "study", "sweep")
@@ -66,7 +65,7 @@ def read(path: Path) -> Suite:
     if problem := name_problem(path.stem):
         raise UsageError(f"{path}: the file name of a suite, {problem}")
     try:
-        document = read_toml(path)
+        document = toml.read_toml(path)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; `bench ls suites` lists those that are installed") from error
     except (ValueError, RecursionError) as error:
