@@ -13,15 +13,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from harness import Streams, Trajectory, linear
+from harness import Trajectory, linear
 from harness.engine import Breach, Loop, UncompiledError, stepper
+from harness.tasks import Streams
 from plugins.checking.gaussian import GaussianTask, Recorder
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness import Problem, Sampler, Task
+    from harness import Sampler
     from harness.contracts import Slot
+    from harness.tasks import Problem, Task
 
     State = dict[str, Tensor]
 

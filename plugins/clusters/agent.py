@@ -24,13 +24,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness import Bench, BenchError, DataFile, RunError
+from harness import Bench, BenchError, RunError
 from harness.contracts import HARNESS, format_error, user_files
 from harness.results import environment, provenance
 from harness.results.spec import from_record
 from harness.runs import Job, local
 from harness.system import locks, write_whole
 from harness.system.arithmetic import variables
+from harness.tasks import DataFile
 from plugins.clusters import parcel
 from plugins.clusters.launcher import LOG, PARCEL, STOP, Exchange, Launcher
 

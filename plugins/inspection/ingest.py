@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from harness import Bench, DataError, Result, Store, UsageError
+from harness import Bench, DataError, Result, UsageError
 from harness.reporting import table
+from harness.reports import Store
 from harness.results import Ledger
 from harness.system import count
 

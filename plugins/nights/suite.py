@@ -10,10 +10,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import TUNING_SEED, PluginError, Registry, UsageError, suggestions
+from harness import PluginError, Registry, UsageError
 from harness.contracts import name_problem
+from harness.reports import suggestions
 from harness.runs import RunRequest, parse_seeds
 from harness.system import toml, user_path
+from harness.tasks import TUNING_SEED
 
 KEYS = ("summary", "reports", "run")
 RUN_KEYS = ("samplers", "tasks", "seeds", "chains", "budget", "schedule", "settings", "study", "sweep")

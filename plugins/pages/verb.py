@@ -9,10 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import Bench, Registry, Result, UsageError, render, write_set
+from harness import Bench, Registry, Result, UsageError
 from harness.contracts import load
 from harness.reporting import table
 from harness.reporting.rendering.figures import drawn
+from harness.reports import render, write_set
 from plugins.inspection.shown.offers import sampler
 from plugins.inspection.shown.sections import sections
 from plugins.pages import stationary

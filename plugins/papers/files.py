@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import PluginError, Registry, StatedSettings, StatedValue, UsageError
+from harness import PluginError, Registry, UsageError
 from harness.system import cache, toml
+from harness.tasks import StatedSettings, StatedValue
 
 PROVENANCES = ("paper", "code", "inferred", "ours")
 ALONE = "each alone"

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from harness import Bench, DataError, PluginError, Published, Request, Result, Store, UsageError, lacking, options
+from harness import Bench, DataError, PluginError, Result, UsageError, options
+from harness.reports import Published, Request, Store, lacking
 from harness.results import FINAL
 from harness.runs import Planned, RunRequest, find_pair, local, parse_seeds, plan
 from harness.system import alone, count

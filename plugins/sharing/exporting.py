@@ -20,7 +20,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import BenchError, DataError, Level, Store
+from harness import BenchError, DataError
+from harness.reports import Level, Store
 from harness.results import ELSEWHERE, Verification, connection, published, rescored
 from harness.runs import content_hash, made_of, source_hash
 from harness.system import FILES, alone, parse_json, read_bytes, read_record, sealed, write_json, write_whole

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import DataError, Level
+from harness import DataError
+from harness.reports import Level
 from harness.results import Verification, columns_of, connection, published
 from harness.system import check_set, read_set
 

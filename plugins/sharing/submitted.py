@@ -14,7 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from harness import DataError, Level, Published, Store
+from harness import DataError
+from harness.reports import Level, Published, Store
 from harness.results import (
     KEY,
     KEY_VERSION,

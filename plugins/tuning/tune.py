@@ -10,10 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import TUNING_SEED, Bench, Column, Result, Table, UsageError, number, options
+from harness import Bench, Result, UsageError, options
+from harness.reports import Column, Table, number
 from harness.results import MAX_CHAINS, Status
 from harness.runs import Planned, RunRequest, find_pair, parse_settings, plan, studies, task_facts
 from harness.system import count
+from harness.tasks import TUNING_SEED
 from plugins.tuning.objective import objective
 from plugins.tuning.record import add, record, sources
 from plugins.tuning.search import TOGETHER, Search, check_installed

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import Bench, Result, Table
+from harness import Bench, Result
 from harness.application import Progress
 from harness.reporting import table
+from harness.reports import Table
 from harness.results import Status
 from plugins.upkeep import replaying as replays
 from plugins.upkeep.lookup import concluded_attempt

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import (
+from harness import DataError, Result
+from harness.reports import (
     Column,
-    DataError,
     FieldScore,
     Figure,
     Group,
     Report,
     Request,
-    Result,
     Run,
     Table,
     check_metric,
@@ -32,7 +31,8 @@ from harness import (
 )
 
 if TYPE_CHECKING:
-    from harness import Store, Trajectory
+    from harness import Trajectory
+    from harness.reports import Store
 
 Array = NDArray[np.float64]
 

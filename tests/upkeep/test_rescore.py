@@ -18,7 +18,8 @@ from harness.system.files import seal_holds, sealed
 PLUGIN = """
 from dataclasses import dataclass, replace
 
-from harness import Info, Metric, Outcome, hook
+from harness import Info, hook
+from harness.tasks import Metric, Outcome
 from plugins.samplers.sgld import SGLD
 from tasks.synthetic.mixture5 import Mixture5
 

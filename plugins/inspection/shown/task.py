@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from harness import TIERS, BenchError
+from harness import BenchError
 from harness.contracts import Offer
 from harness.contracts import data as files
+from harness.tasks import TIERS
 from plugins.inspection.classes import loaded
 from plugins.inspection.shown.offers import head, hyperparameters, text
 

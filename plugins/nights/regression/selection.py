@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import Store
+from harness.reports import Store
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness import BenchError, Info, PluginError, Registry, Store, Table
+from harness import BenchError, Info, PluginError, Registry
 from harness.contracts import HARNESS, KINDS, Offer
+from harness.reports import Store, Table
 from harness.results import environment, provenance
 from harness.runs import content_hash
 from plugins.nights.site import folder, gather, reports

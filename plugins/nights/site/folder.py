@@ -9,7 +9,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness import UsageError, write_set
+from harness import UsageError
+from harness.reports import write_set
 from harness.system import FILES, alone, placed_set, read_json
 
 MANIFEST = "site.json"

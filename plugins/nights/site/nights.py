@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import Column, Store, Table
 from harness import statistics as over_seeds
+from harness.reports import Column, Store, Table
 from plugins.nights.regression import history, tables
 from plugins.nights.regression.changes import ROUNDING, changes
 from plugins.nights.regression.night import MetricValues, Night, NightRow

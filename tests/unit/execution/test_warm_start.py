@@ -10,7 +10,7 @@ import pytest
 import torch
 from support import run_loop
 
-from harness import DataTask, StatedSettings, StatedValue, param
+from harness import param
 from harness.cli.app import run as bench
 from harness.contracts.randomness import Streams
 from harness.contracts.registry import registry
@@ -24,6 +24,7 @@ from harness.runs.plan import RunRequest, plan
 from harness.runs.session import Session
 from harness.runs.settings import find_pair, resolve
 from harness.system.errors import UsageError
+from harness.tasks import DataTask, StatedSettings, StatedValue
 from plugins.samplers.adam import Adam
 from plugins.samplers.hmc import HMC
 from plugins.samplers.sgd import SGD
