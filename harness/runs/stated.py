@@ -30,7 +30,7 @@ def stated_settings(registry: Registry, offers: Iterable[Offer] = ()) -> list[St
             if source.distribution in {HARNESS, *needed}:
                 raise
             continue
-        stated += [replace(one, distribution=one.distribution or source.distribution) for one in of_source]
+        stated += [one if one.distribution else replace(one, distribution=source.distribution) for one in of_source]
     return stated
 
 
