@@ -65,6 +65,15 @@ def worst(p_values: Mapping[str, float]) -> tuple[str, float]:
     return min(found.items(), key=lambda item: item[1])
 
 
+def two_sided(off: float, error: float, freedom: int) -> float:
+    """Return the p-value of a t test, for a mean that is `off` by a positive number; NaN if one of the numbers is."""
+    from scipy.stats import t
+
+    if error == 0:
+        return float(off == 0)
+    return float(2 * t.sf(off / error, freedom))
+
+
 def trajectory(
     step_size: Sequence[float] | NDArray[np.float64],
     temperature: float | Sequence[float] | NDArray[np.float64],
