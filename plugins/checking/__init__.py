@@ -10,7 +10,7 @@ The test class of a plugin returns the object under test from one fixture, and i
             return MySampler()
 
 `ScheduleLaws` with a fixture `schedule` and `TaskLaws` with a fixture `task` do the same. Importing this package
-imports neither torch nor pytest.
+imports neither torch nor pytest. docs/checking.md says what the laws are.
 """
 
 from __future__ import annotations

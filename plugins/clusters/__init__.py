@@ -1,4 +1,4 @@
-"""Runs on other machines: processes that outlive the command, Slurm through submitit, and Ray."""
+"""Runs on other machines: processes that outlive the command, Slurm by submitit, Ray; docs/clusters.md."""
 
 from __future__ import annotations
 
