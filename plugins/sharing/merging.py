@@ -36,9 +36,9 @@ from harness.results import (
     published,
     reader,
     rescored,
-    verification,
 )
 from harness.system import columns, harmless, locks, read_json, regular, write_folder, write_whole
+from plugins.upkeep import verification
 
 BLOCK = 2**20
 OMITTED = {"draws.safetensors", "arrays.safetensors"}

@@ -5,8 +5,8 @@ import weakref
 import fabricated
 import pytest
 
-from harness.results import verification
 from harness.results.store import Store, ingest, reader
+from plugins.upkeep import verification
 
 
 @pytest.fixture
