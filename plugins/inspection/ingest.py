@@ -11,6 +11,7 @@ from harness.reporting import table
 from harness.reports import Store
 from harness.results import Ledger
 from harness.system import count
+from plugins.upkeep import verification
 
 
 def ingest(
@@ -43,8 +44,6 @@ def ingest(
 
 
 def _verify(ledger: Ledger, store: Store) -> Result:
-    from harness.results import verification  # it imports numpy
-
     found: list[verification.Damage] = []
     attempts = 0
     for key in ledger.all_keys():

@@ -14,7 +14,8 @@ from harness.contracts import name_problem, user_files
 from harness.contracts.parameters import LONGEST_VALUE
 from harness.reporting import table
 from harness.reports import Store, Table
-from harness.results import ELSEWHERE, Component, Origin
+from harness.results import ELSEWHERE, Component
+from harness.results.spec import Origin
 from harness.runs import RunRequest, call, expand, parse_seeds, parse_settings
 
 SOURCE = hashlib.sha256(b"made elsewhere").hexdigest()

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.results.ledger.ledger import CHANGED, NETWORK, TRASH, Ledger, filesystem
-from harness.results.records import TABLES
 from harness.results.store import connection, schema
 from harness.results.store.changes import Known, News, damaged_since, known, news, reread
 from harness.results.store.connection import Busy, Damaged, Foreign, Refused
@@ -142,19 +141,6 @@ class Store:
         """Return the rows of a query as a polars frame."""
         with self._reading() as db:
             return connection.interruptible(db, lambda: db.sql(query, params=list(parameters)).pl())
-
-    def fingerprint(self) -> list[tuple[Any, ...]]:
-        """Return the number of rows of each table and the sum of their hashes.
-
-        Any change that a report may read changes them.
-        """
-        queries = [
-            f"select count(*), sum(hash({', '.join(table.columns)})) from {name}"  # noqa: S608 - own names
-            for name, table in TABLES.items()
-            if table.of
-        ]
-        with self._reading() as db:
-            return [row for query in queries for row in db.execute(query).fetchall()]
 
     @contextmanager
     def reading(self) -> Iterator[DuckDBPyConnection]:

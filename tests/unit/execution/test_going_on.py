@@ -18,7 +18,7 @@ import torch
 import tasks
 from harness.cli.app import run as bench
 from harness.contracts.registry import registry
-from harness.results import provenance, verification
+from harness.results import provenance
 from harness.results.ledger.attempt import WORK, Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.runs import truths
@@ -29,7 +29,7 @@ from harness.runs.session import Session
 from harness.runs.worker import _advance
 from harness.system.errors import DataError
 from harness.system.files import sealed, write_json
-from plugins.upkeep import garbage
+from plugins.upkeep import garbage, verification
 
 COMMAND = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "steps=3000"]
 

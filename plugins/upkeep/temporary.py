@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.results.ledger.attempt import FILE_NAMES, NAME
-from harness.results.ledger.ledger import CONFLICTS, KEY
+from harness.results import FILE_NAMES, KEY, NAME
 from harness.system.files import ABANDONED_SECONDS, ENDING
 
 
@@ -45,8 +44,8 @@ TEMPORARY = (
     Temporary(f"nights/{_SUITE}", rf"\.\d+\.json\.{ENDING}"),
     Temporary("jobs", rf"\.[0-9a-f]{{16}}\.json\.{ENDING}"),
     Temporary("jobs/[0-9a-f]{16}", rf"\.[\w.+-]+\.{ENDING}"),
-    Temporary(CONFLICTS, rf"\.{_KEPT}\.{ENDING}", folder=True),
-    Temporary(CONFLICTS, _KEPT, "a second result of a run, which does not count", 0.0, folder=True),
+    Temporary("conflicts", rf"\.{_KEPT}\.{ENDING}", folder=True),
+    Temporary("conflicts", _KEPT, "a second result of a run, which does not count", 0.0, folder=True),
     Temporary(_RUN, rf"\.(\d+\.json|{_NAME}\.copied)\.{ENDING}", seconds=0.0),
     Temporary(_RUN, rf"\.{_NAME}\.{ENDING}", seconds=0.0, folder=True),
     Temporary(rf"{_RUN}/{_NAME}", rf"\.({FILE_NAMES})\.{ENDING}", seconds=0.0),
