@@ -80,9 +80,9 @@ def described(name: str, home: str) -> Iterator[str]:
             yield from described(name, str(node.module))
             return
     path = source(f"{home}.{name}")
-    tree = parsed(path)
+    tree, names = parsed(path), path.with_suffix(".pyi")
     yield f"## {name}\n\n*module* `harness.{name}`\n\n{markdown(documented(tree, name))}\n"
-    yield from contents(tree, f"{home}.{name}", name)
+    yield from contents(parsed(names) if names.exists() else tree, f"{home}.{name}", name)
 
 
 def contents(tree: ast.Module, module: str, prefix: str) -> Iterator[str]:

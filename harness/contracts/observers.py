@@ -12,7 +12,6 @@ from harness.analysis.diagnostics import (
     DrawSums,
     JointMoments,
     LowError,
-    Moments,
     bulk_ess,
     configurational_temperature,
     directional_temperatures,
@@ -59,8 +58,7 @@ class MomentErrors:
         self.sums = DrawSums(truth.mean, truth.covariance, truth.directions, truth.quantiles)
         self.grid = draw_grid(trajectory)
         self.cost = cost.after(steps_of_draws(trajectory, self.grid).astype(np.float64))
-        moments = Moments(truth.directions @ truth.mean, self.sums.sd, truth.z3, truth.z4)
-        self.low_error = LowError(self.sums, moments, self.grid)
+        self.low_error = LowError(self.sums, truth.z3, truth.z4, self.grid)
         self.joint = JointMoments(self.sums)
 
     def update(self, draws: Array, weights: Array) -> None:
@@ -98,8 +96,7 @@ class MomentErrors:
         }
 
     def _errors(self) -> Array:
-        final = self.low_error.final_errors()
-        return np.concatenate([final.z, final.z2, self.joint.chain_errors()], axis=1)
+        return np.concatenate([self.low_error.final_errors(), self.joint.chain_errors()], axis=1)
 
     def _parts(self) -> dict[str, LowError | DrawSums]:
         return {"low_error": self.low_error, "sums": self.sums}

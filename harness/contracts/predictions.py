@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.analysis.diagnostics import calibration, predictive
+from harness.analysis.diagnostics import agreement, calibration, total_variation
 from harness.contracts.observers import finite_or_none
 from harness.contracts.task import Metric, Observer, Outcome
 
@@ -53,10 +53,10 @@ PREDICTIVE_METRICS = (
 
 AGAINST_REFERENCE: Mapping[Metric, Callable[[Array, Array], float]] = {
     Metric("agreement", "max", "1", "share of test rows that posterior mean and reference put in the same class"): (
-        predictive.agreement
+        agreement
     ),
     Metric("total_variation", "min", "1", "total variation distance of the posterior mean from the reference"): (
-        predictive.total_variation
+        total_variation
     ),
 }
 """Metrics, each with the function of the posterior mean of the probabilities (M, K) and those of a reference."""

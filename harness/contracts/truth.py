@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from harness.analysis import diagnostics
 from harness.system.errors import require
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Truth:
         import numpy as np
         from scipy.special import ndtri
 
-        along, zero = directions(covariance), np.zeros(len(mean))
+        along, zero = diagnostics.directions(covariance), np.zeros(len(mean))
         sd = np.sqrt(((along @ covariance) * along).sum(axis=1))
         third = np.zeros(len(along))
         return cls(
@@ -88,7 +89,7 @@ class Truth:
         centred = points - mean
         covariance = (centred * share[:, None]).T @ centred
         third, fourth = [], []
-        for direction in directions(covariance):
+        for direction in diagnostics.directions(covariance):
             along = centred @ direction
             z = along / np.sqrt(share @ along**2)
             third.append(share @ z**3)
@@ -124,15 +125,8 @@ class Truth:
 
     @functools.cached_property
     def directions(self) -> Array:
-        """The unit vectors (K, D) along which samplers are judged: `harness.analysis.diagnostics.directions`."""
-        return directions(self.covariance)
-
-
-def directions(covariance: Array) -> Array:
-    """Return what `harness.analysis.diagnostics.directions`, imported late, returns."""
-    from harness.analysis.diagnostics import directions as found
-
-    return found(covariance)
+        """The unit vectors (K, D) along which samplers are judged."""
+        return diagnostics.directions(self.covariance)
 
 
 def quantile_levels() -> Array:

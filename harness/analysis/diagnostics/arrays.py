@@ -23,9 +23,3 @@ def as_block(draws: ArrayLike, weights: ArrayLike, dim: int | None = None) -> tu
     if dim is not None and x.shape[2] != dim:
         raise ValueError(f"draws have {x.shape[2]} coordinates, expected {dim}")
     return x, w
-
-
-def check_chains(seen: int, now: int) -> None:
-    """Raise ValueError if a later block has another number of chains than the blocks before it."""
-    if seen != now:
-        raise ValueError(f"this block has {now} chains, the blocks before it had {seen}")

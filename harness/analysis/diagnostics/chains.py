@@ -1,4 +1,8 @@
-"""Preparation of draws for the diagnostics of Vehtari et al. (2021): splitting chains and rank-normalising."""
+"""How many independent draws the chains of a run are worth, and whether they agree.
+
+The effective sample size of the papers (with the truth's moments), bulk and tail ESS, and R-hat of split,
+rank-normalised chains: Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,151 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.analysis.diagnostics.arrays import Array
+
+
+def reference_ess(draws: ArrayLike, mean: ArrayLike, sd: ArrayLike, cut: float = 0.05) -> Array:
+    """Return the ESS of one chain with the *truth's* mean and sd, as the papers report it.
+
+        ESS = n / (1 + 2 sum_s (1 - s/n) rho_s),
+        rho_s = sum_{t > s} (x_t - mean)(x_{t-s} - mean) / (sd^2 (n - s)),
+
+    where the sum over s = 1, 2, ... stops before the first rho_s < cut. draws: (n, ...), one or more chains and
+    coordinates; mean and sd broadcast against the trailing axes. Result: draws.shape[1:], in draws. It is at most n: a
+    value of n is saturation and must be compared as censored. A chain frozen at the mean scores n, so rank this number
+    only behind `joint.gate`. NaN if a draw is not finite. Raises ValueError for fewer than 2 draws or an sd that is not
+    positive.
+
+    Source: Hoffman and Gelman (2014), whom the papers cite.
+    """
+    x = np.asarray(draws, dtype=np.float64)
+    if x.ndim < 1 or len(x) < 2:
+        raise ValueError(f"draws must have shape (n, ...) with n >= 2, got {x.shape}")
+    if (np.asarray(sd) <= 0).any():
+        raise ValueError("sd must be positive")
+    with np.errstate(over="ignore", invalid="ignore"):
+        z = (x - np.asarray(mean)) / np.asarray(sd)
+        finite = np.isfinite(z * z).all(axis=0)
+        products = lagged_products(np.where(finite, z, 0.0))
+    lags = np.arange(len(x)).reshape(-1, *[1] * (x.ndim - 1))
+    rho = products / (len(x) - lags)
+    return np.where(finite, ess_of_autocorrelation(rho, cut), np.nan)
+
+
+def ess_of_autocorrelation(rho: ArrayLike, cut: float = 0.05) -> Array:
+    """Return n / (1 + 2 sum_s (1 - s/n) rho_s) for rho (n, ...), lag 0 first.
+
+    The sum stops before the first rho_s < cut.
+    """
+    r = np.asarray(rho, dtype=np.float64)
+    n = len(r)
+    kept = np.logical_and.accumulate(r[1:] >= cut, axis=0)
+    taper = (1.0 - np.arange(1, n) / n).reshape(-1, *[1] * (r.ndim - 1))
+    tau = 1.0 + 2.0 * np.sum(taper * r[1:], axis=0, where=kept)
+    return np.asarray(n / tau)
+
+
+def bulk_ess(draws: ArrayLike) -> Array:
+    """Return the bulk ESS of draws (n, C, D), in draws of all chains together: (D,).
+
+    It is computed from split, rank-normalised chains with Geyer's initial monotone sequence, and equals that of ArviZ.
+    NaN for a coordinate that is constant (for which ArviZ returns the number of draws) or not finite. Raises ValueError
+    for fewer than 4 draws a chain. Source: Vehtari et al. (2021), section 4.1.
+    """
+    return _multichain_ess(rank_normalise(split_chains(draws)))
+
+
+def tail_ess(draws: ArrayLike) -> Array:
+    """Return the tail ESS of draws (n, C, D): the smaller of the ESS of I(x <= q05) and I(x <= q95). Shape (D,).
+
+    The quantiles are those of all draws, including the middle one of an odd n. A constant indicator, as that of the
+    upper quantile of most two-valued coordinates, has the ESS of independent draws. NaN, errors and ArviZ as for
+    `bulk_ess`. Source: Vehtari et al. (2021), section 4.3.
+    """
+    halves = split_chains(draws)
+    x = finite_or_zero(draws)
+    indicators = (halves <= q for q in _quantiles(x.reshape(-1, x.shape[2]), np.array([0.05, 0.95])))
+    independent = halves.shape[0] * halves.shape[1]
+    sizes = [np.nan_to_num(_multichain_ess(found.astype(np.float64)), nan=independent) for found in indicators]
+    return np.where(np.ptp(halves, axis=(0, 1)) > 0, np.minimum(*sizes), np.nan)
+
+
+def _quantiles(x: Array, levels: Array) -> Array:
+    """Return quantiles (K, D) of draws (n, D), n > 1, in ArviZ's arithmetic (scipy's mquantiles, alphap = betap = 1).
+
+    If a quantile is a draw, `np.quantile` may round it to below that draw; `scipy.stats` is slow to import.
+    """
+    place = len(x) * levels + (1.0 - levels)
+    below = np.floor(place.clip(1, len(x) - 1)).astype(int)
+    share = (place - below).clip(0, 1)[:, None]
+    ordered = np.sort(x, axis=0)
+    return np.asarray((1.0 - share) * ordered[below - 1] + share * ordered[below])
+
+
+def lagged_products(x: Array) -> Array:
+    """Return sum_{t >= s} x_t x_{t-s} for s < n along the first axis, by FFT of x padded with n zeros or more."""
+    n = len(x)
+    size = 1 << (2 * n - 1).bit_length()
+    spectrum = np.fft.rfft(x, size, axis=0)
+    return np.asarray(np.fft.irfft(np.abs(spectrum) ** 2, size, axis=0)[:n])
+
+
+def autocorrelation(draws: ArrayLike) -> Array:
+    """Return the autocorrelation of draws (n, C, D) of all chains together at lags 0 to n - 1, (n, D).
+
+    rho_t = 1 - (W - mean over chains of the autocovariance at lag t) / var+, with W the variance within chains and var+
+    that of all draws: it does not fall to 0 if the chains disagree. NaN for a coordinate that is constant or not
+    finite. Source: Vehtari et al. (2021), equation 10.
+    """
+    x = finite_or_zero(draws)
+    n, chains, dim = x.shape
+    covariance = lagged_products(x - x.mean(axis=0)).mean(axis=1) / n
+    within = covariance[0] * n / (n - 1)
+    between = x.mean(axis=0).var(axis=0, ddof=1) if chains > 1 else np.zeros(dim)
+    total = within * (n - 1) / n + between
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rho = 1.0 - (within - covariance) / total
+    rho[0] = 1.0
+    return np.where(total > 0, rho, np.nan)
+
+
+def _multichain_ess(x: Array) -> Array:
+    """Return the ESS of the mean over chains, (n, M, D) -> (D,): Vehtari et al. (2021), equations 9 to 13."""
+    n, chains, dim = x.shape
+    rho = autocorrelation(x)
+    pairs = rho[: n // 2 * 2].reshape(n // 2, 2, dim).sum(axis=1)
+    # Geyer's initial positive sequence ends at the first pair that is not positive or, as in ArviZ, at the last
+    # pair that ends within n - 1 lags. Of the pair at which it ends, the even lag counts once if it is positive.
+    positive = np.logical_and.accumulate(pairs[: max(0, (n - 3) // 2)] > 0, axis=0)
+    stop = positive.sum(axis=0)
+    even, pair = (values[index, np.arange(dim)] for values, index in ((rho, 2 * stop), (pairs, stop)))
+    last = np.where((even > 0) | ((pair >= 0) & (stop > 0)), even, 0.0)
+    monotone = np.minimum.accumulate(pairs, axis=0)[: len(positive)]
+    tau = -1.0 + 2.0 * np.sum(monotone, axis=0, where=positive) + last
+    ess = n * chains / np.maximum(tau, 1.0 / np.log10(n * chains))
+    return np.where(np.isnan(rho[0]), np.nan, ess)
+
+
+def rank_normalised_split_rhat(draws: ArrayLike) -> Array:
+    """Return max(bulk, folded) R-hat of draws (n, C, D) -> (D,); about 1 if the chains agree.
+
+    R-hat = sqrt(((n-1)/n W + B/n) / W) with W the mean variance within and B/n the variance between the means of the
+    split chains, on normal scores of x (bulk: location) and of |x - median| (folded: spread). One chain is allowed: its
+    halves are compared. NaN for a coordinate that is constant or not finite, inf if the chains are different constants.
+    Raises ValueError for fewer than 4 draws. Source: Vehtari et al. (2021).
+    """
+    x = split_chains(draws)
+    folded = np.abs(x - np.median(x, axis=(0, 1)))
+    # A two-valued coordinate folds to a constant, whose R-hat is NaN and carries no information.
+    return np.maximum(_rhat(rank_normalise(x)), np.fmax(_rhat(rank_normalise(folded)), 0.0))
+
+
+def _rhat(x: Array) -> Array:
+    n = len(x)
+    moving = np.ptp(x, axis=0) > 0  # the variance of a constant may be a rounding error
+    within = np.where(moving, x.var(axis=0, ddof=1), 0.0).mean(axis=0)
+    between = x.mean(axis=0).var(axis=0, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.sqrt((n - 1) / n + between / within))
 
 
 def split_chains(draws: ArrayLike) -> Array:

@@ -1,9 +1,16 @@
-"""Distances between two samples."""
+"""Distances between two samples, and of predicted probabilities from those of a reference, such as long HMC.
+
+Those of probabilities p and q (n, K) of K classes for n inputs are from P. Izmailov, S. Vikram, M. D. Hoffman,
+A. G. Wilson, "What Are Bayesian Neural Network Posteriors Really Like?", ICML 2021, and the code of the NeurIPS 2021
+competition (izmailovpavel/neurips_bdl_starter_kit, metrics.py).
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from harness.analysis.diagnostics.arrays import Array
 
 
 def wasserstein2(x: ArrayLike, y: ArrayLike) -> float:
@@ -22,3 +29,22 @@ def wasserstein2(x: ArrayLike, y: ArrayLike) -> float:
         raise ValueError("both samples must be finite")
     squared = cdist(a, b, "sqeuclidean")
     return float(np.sqrt(squared[linear_sum_assignment(squared)].mean()))
+
+
+def agreement(probabilities: ArrayLike, reference: ArrayLike) -> float:
+    """Return the share of inputs for which both have the same most probable class, the lowest among equals."""
+    p, q = _checked(probabilities, reference)
+    return float((p.argmax(axis=1) == q.argmax(axis=1)).mean())
+
+
+def total_variation(probabilities: ArrayLike, reference: ArrayLike) -> float:
+    """Return the total variation distance in [0, 1], mean_i sum_k |p_ik - q_ik| / 2."""
+    p, q = _checked(probabilities, reference)
+    return float(np.abs(p - q).sum(axis=1).mean() / 2)
+
+
+def _checked(probabilities: ArrayLike, reference: ArrayLike) -> tuple[Array, Array]:
+    p, q = np.asarray(probabilities, dtype=np.float64), np.asarray(reference, dtype=np.float64)
+    if p.ndim != 2 or p.shape != q.shape or not len(p):
+        raise ValueError(f"two arrays (n, K) of one shape are needed, got {p.shape} and {q.shape}")
+    return p, q

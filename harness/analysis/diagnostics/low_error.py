@@ -8,35 +8,30 @@ mean. The headline is the cost at which the median of that curve over chains x s
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.analysis.diagnostics.arrays import Array, IntArray, State
-from harness.analysis.diagnostics.moments import Moments
 from harness.analysis.diagnostics.sums import DrawSums
-
-
-class FinalErrors(NamedTuple):
-    """Signed errors of the averages over all kept draws, per chain and direction, in sds of z and of z^2."""
-
-    z: Array
-    z2: Array
 
 
 class LowError:
     """The b2 curves of the chains of one run, computed while the draws come in.
 
-    sums: sums of the draws, to which `update` adds. truth: the moments along their K directions. grid: increasing
+    sums: sums of the draws, to which `update` adds. z3, z4: E z^3 and E z^4 along their K directions. grid: increasing
     counts of kept draws, at which the running averages are recorded. The sums of w, w z and w (z^2 - 1) are sufficient,
     because all four averages follow from them: the error of x is sd times that of z (so b2_x equals b2_z), and that of
     x^2 is 2 mean sd (error of z) + sd^2 (error of z^2). Raises ValueError for a grid that does not increase from 1 or
-    more, and for blocks of another shape.
+    more, for blocks of another shape, and for z4 <= 1: z^2 is then constant, so an error in it has no scale.
     """
 
-    def __init__(self, sums: DrawSums, truth: Moments, grid: ArrayLike) -> None:
-        self.sums, self.truth = sums, truth
+    def __init__(self, sums: DrawSums, z3: Array, z4: Array, grid: ArrayLike) -> None:
+        if not (np.isfinite([z3, z4]).all() and (z4 > 1).all()):
+            raise ValueError(f"z3 = E z^3 and z4 = E z^4 must be finite, and z4 must exceed 1, got {z3} and {z4}")
+        self.sums = sums
+        self.mean, sd = sums.directions @ sums.mean, sums.sd
+        self.var_z2 = z4 - 1.0
+        self.var_x2 = 4 * self.mean**2 * sd**2 + 4 * self.mean * sd**3 * z3 + sd**4 * self.var_z2
         self.grid: IntArray = np.array(grid, dtype=np.int64)
         if self.grid.ndim != 1 or not self.grid.size or self.grid[0] < 1 or (np.diff(self.grid) < 1).any():
             raise ValueError(f"grid must be an increasing list of counts from 1 on, got {self.grid}")
@@ -63,12 +58,11 @@ class LowError:
 
         A value that is not finite is inf, which is never low.
         """
-        truth = self.truth
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             z, z2 = self._averages()
-            x2 = 2 * truth.mean * truth.sd * z + truth.sd**2 * z2
+            x2 = 2 * self.mean * self.sums.sd * z + self.sums.sd**2 * z2
             b2_z = z**2
-            b2 = np.stack([b2_z, z2**2 / truth.var_z2, b2_z, x2**2 / truth.var_x2])
+            b2 = np.stack([b2_z, z2**2 / self.var_z2, b2_z, x2**2 / self.var_x2])
             contracted = np.stack([b2.max(axis=2), b2.mean(axis=2)], axis=1).reshape(len(CURVES), -1)
         return np.where(np.isfinite(contracted), contracted, np.inf)
 
@@ -80,14 +74,14 @@ class LowError:
         """Return b2 by name (`CURVES`), each (C, len(grid)): NaN at counts not reached, inf after a divergence."""
         return {name: self._curves[i].copy() for i, name in enumerate(CURVES)}
 
-    def final_errors(self) -> FinalErrors:
-        """Return the errors of the averages of z and z^2 over all draws so far, in sds of z and of z^2: (C, K) each.
+    def final_errors(self) -> Array:
+        """Return the errors of the averages of z, then of z^2, over all draws so far, in sds of these: (C, 2 K).
 
         Their squares are the b2 of each direction. They are not finite if a chain diverged.
         """
         with np.errstate(invalid="ignore", divide="ignore"):
             z, z2 = self._averages()
-        return FinalErrors(z, z2 / np.sqrt(self.truth.var_z2))
+        return np.concatenate([z, z2 / np.sqrt(self.var_z2)], axis=1)
 
     def state(self) -> State:
         """Return everything that `load` needs to continue exactly, as arrays, except for the state of the sums."""

@@ -13,12 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.analysis.diagnostics import counting
-from harness.analysis.diagnostics.arrays import Array, State, as_block, check_chains
+from harness.analysis.diagnostics.arrays import Array, State, as_block
 
 BINS = 4096
 """The largest number of bins by which the place of a number among the quantiles is found."""
 BY_LIBRARY = 64
 """Number of coordinates above which a matrix product is faster for `pairs`."""
+MAX_RANDOM = 32
+PER_DIMENSION = 4
+_EQUAL = 1e-9
 _BY_CHAIN = ("weight", "weight2", "z", "z2", "below")
 
 
@@ -55,10 +58,10 @@ class DrawSums:
         x, w = as_block(draws, weights, len(self.mean))
         if not len(x):
             return
-        if len(self.weight):
-            check_chains(len(self.weight), x.shape[1])
-        else:
+        if not len(self.weight):
             self._allocate(x.shape[1])
+        if len(self.weight) != x.shape[1]:
+            raise ValueError(f"this block has {x.shape[1]} chains, the blocks before it had {len(self.weight)}")
         with np.errstate(over="ignore", invalid="ignore"):
             if counting.code() is None:
                 self._add(x, w)
@@ -136,3 +139,36 @@ class DrawSums:
             raise ValueError(f"this state has {state['z'].shape[1]} directions, not {len(self.directions)}")
         for name in (*_BY_CHAIN, "pairs"):
             setattr(self, name, np.array(state[name]))
+
+
+def pooled_errors(sums: DrawSums) -> tuple[Array, Array]:
+    """Return the errors of all chains together, (D,) each: (mean - true mean) / true sd, and variance / true variance.
+
+    The variance is about the draws' own mean, with the divisor W - sum w^2 / W, which is n - 1 if all weights are 1. It
+    is NaN before the second draw.
+    """
+    weight, dim = sums.weight.sum(), len(sums.mean)  # the first D directions are the axes
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        error = sums.z[:, :dim].sum(axis=0) / weight
+        about_truth = sums.z2[:, :dim].sum(axis=0) / weight + 1
+        divisor = 1 - sums.weight2.sum() / weight**2
+        ratio = np.where(divisor > 0, (about_truth - error**2).clip(min=0) / divisor, np.nan)
+    return np.asarray(error), ratio
+
+
+def directions(covariance: ArrayLike) -> Array:
+    """Return unit vectors (K, D): D coordinate axes, the principal axes of the covariance S (D, D), and random ones.
+
+    The random ones are S^-1/2 u, normalised, with u uniform on the sphere: if variances differ, u itself would detect
+    errors only along the largest of them. There are min(32, 4 D), the same in every run. A vector that equals an
+    earlier one up to its sign is left out, so K = 1 if D = 1. Signs are fixed: the largest entry is positive.
+    """
+    s = np.asarray(covariance, dtype=np.float64)
+    dim = len(s)
+    values, vectors = np.linalg.eigh(s)
+    spread = np.random.default_rng(0).standard_normal((min(MAX_RANDOM, PER_DIMENSION * dim), dim))
+    found = np.concatenate([np.eye(dim), vectors.T, spread / np.sqrt(values) @ vectors.T])
+    found /= np.linalg.norm(found, axis=1, keepdims=True)
+    found *= np.sign(np.take_along_axis(found, np.abs(found).argmax(axis=1)[:, None], axis=1))
+    repeats = np.triu(np.abs(found @ found.T) > 1 - _EQUAL, k=1).any(axis=0)
+    return np.asarray(found[~repeats])

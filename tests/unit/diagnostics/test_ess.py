@@ -109,8 +109,7 @@ def test_ranks_and_quantiles_are_those_of_scipy_stats(n):
     from scipy.stats import rankdata
     from scipy.stats.mstats import mquantiles
 
-    from harness.analysis.diagnostics.chains import _ranks
-    from harness.analysis.diagnostics.ess import _quantiles
+    from harness.analysis.diagnostics.chains import _quantiles, _ranks
 
     levels, draws = np.array([0.05, 0.95]), np.random.default_rng(n).normal(size=(n, 3))
     for x in (draws, np.round(draws), draws * 0, draws * 1e307, draws * 1e-320):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harness.analysis.diagnostics.predictive import agreement, total_variation
+from harness.analysis.diagnostics import agreement, total_variation
 
 pytestmark = pytest.mark.numbers
 

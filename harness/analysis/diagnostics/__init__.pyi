@@ -1,0 +1,35 @@
+# The names of `harness.diagnostics`. They are declared only here; `__init__.py` reads this file.
+
+from harness.analysis.diagnostics import calibration as calibration
+from harness.analysis.diagnostics import ood as ood
+from harness.analysis.diagnostics.calibration import error_rate as error_rate
+from harness.analysis.diagnostics.calibration import nll as nll
+from harness.analysis.diagnostics.chains import autocorrelation as autocorrelation
+from harness.analysis.diagnostics.chains import bulk_ess as bulk_ess
+from harness.analysis.diagnostics.chains import ess_of_autocorrelation as ess_of_autocorrelation
+from harness.analysis.diagnostics.chains import rank_normalised_split_rhat as rank_normalised_split_rhat
+from harness.analysis.diagnostics.chains import reference_ess as reference_ess
+from harness.analysis.diagnostics.chains import tail_ess as tail_ess
+from harness.analysis.diagnostics.coverage import ModeCounts as ModeCounts
+from harness.analysis.diagnostics.crossing import THRESHOLD as THRESHOLD
+from harness.analysis.diagnostics.crossing import LowErrorCost as LowErrorCost
+from harness.analysis.diagnostics.crossing import bootstrap_low_error as bootstrap_low_error
+from harness.analysis.diagnostics.crossing import last_crossing as last_crossing
+from harness.analysis.diagnostics.crossing import passes_to_low_error as passes_to_low_error
+from harness.analysis.diagnostics.crossing import seed_counts as seed_counts
+from harness.analysis.diagnostics.distances import agreement as agreement
+from harness.analysis.diagnostics.distances import total_variation as total_variation
+from harness.analysis.diagnostics.distances import wasserstein2 as wasserstein2
+from harness.analysis.diagnostics.joint import Gate as Gate
+from harness.analysis.diagnostics.joint import JointMoments as JointMoments
+from harness.analysis.diagnostics.joint import eigenvalue_intervals as eigenvalue_intervals
+from harness.analysis.diagnostics.joint import gate as gate
+from harness.analysis.diagnostics.joint import norm_interval as norm_interval
+from harness.analysis.diagnostics.low_error import CURVES as CURVES
+from harness.analysis.diagnostics.low_error import LowError as LowError
+from harness.analysis.diagnostics.ood import ecdf as ecdf
+from harness.analysis.diagnostics.sums import DrawSums as DrawSums
+from harness.analysis.diagnostics.sums import directions as directions
+from harness.analysis.diagnostics.sums import pooled_errors as pooled_errors
+from harness.analysis.diagnostics.temperature import configurational_temperature as configurational_temperature
+from harness.analysis.diagnostics.temperature import directional_temperatures as directional_temperatures
