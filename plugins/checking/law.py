@@ -18,7 +18,7 @@ from harness.engine.gaussian import GaussianTask, Recorder
 from harness.engine.linear import SHORT
 from harness.engine.loop import Loop
 from harness.engine.stability import stability_limit
-from harness.engine.stepping import stepper
+from harness.engine.stepping.execution_mode import by_update
 from harness.engine.stepping.lanes import Breach
 from harness.engine.stepping.making import UncompiledError
 
@@ -128,8 +128,7 @@ def in_both_modes(make: Callable[[str], Loop]) -> tuple[Loop, Loop]:
     try:
         compiled = make("traced")
     except UncompiledError as error:
-        by_update = stepper("traced", plain.problem.dim, opaque=plain.task.opaque).in_place
-        if by_update or isinstance(error.__cause__, Breach):
+        if by_update(plain.problem.dim, opaque=plain.task.opaque) or isinstance(error.__cause__, Breach):
             raise Broken(f"it was not compiled: {error.reason}") from error
         raise Skip(f"its steps cannot be compiled: {error.reason}") from error
     return finish(plain), finish(compiled)

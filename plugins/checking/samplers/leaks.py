@@ -12,7 +12,7 @@ from harness.engine.gaussian import GaussianTask
 from harness.engine.loop import Loop
 from harness.engine.stepping.block import Block, drawn
 from harness.engine.stepping.noise import StepNoise
-from harness.engine.stepping.plain import advance
+from harness.engine.stepping.plain import Plain
 from plugins.checking.law import Broken, Law, fingerprint, same, streams, trajectory, varying
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _walk(sampler: Sampler, disturb: Callable[[Tensor, Tensor], object] | None =
             keep=np.ones(1, dtype=bool), adapt=bool(running.trajectory.burn_in[k]),
         )  # fmt: skip
         with torch.no_grad():
-            done = advance(sampler, stage.potential, theta, state, block)
+            done = Plain(sampler, stage.potential).advance(theta, state, block)
         theta, state = done.theta, done.state
         draws += done.draws
         seen.append(fingerprint([drawn(sampler, theta, state)]))
