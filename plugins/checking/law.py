@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from harness import Trajectory, linear
-from harness.engine import Breach, Loop, UncompiledError, stepper
+from harness.engine import Breach, Loop, UncompiledError, by_update
 from harness.tasks import Streams
 from plugins.checking.gaussian import GaussianTask, Recorder
 
@@ -166,8 +166,7 @@ def in_both_modes(make: Callable[[str], Loop]) -> tuple[Loop, Loop]:
     try:
         compiled = make("traced")
     except UncompiledError as error:
-        by_update = stepper("traced", plain.problem.dim, opaque=plain.task.opaque).in_place
-        if by_update or isinstance(error.__cause__, Breach):
+        if by_update(plain.problem.dim, opaque=plain.task.opaque) or isinstance(error.__cause__, Breach):
             raise Broken(f"it was not compiled: {error.reason}") from error
         raise Skip(f"its steps cannot be compiled: {error.reason}") from error
     return finish(plain), finish(compiled)
