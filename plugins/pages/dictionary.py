@@ -45,5 +45,5 @@ def _meaning(name: str, column: str) -> str:
 
 
 if __name__ == "__main__":
-    target = Path(__file__).resolve().parents[3] / "docs" / "data-dictionary.md"
+    target = Path(__file__).resolve().parents[2] / "docs" / "data-dictionary.md"
     write_whole(target, markdown().encode())
