@@ -37,27 +37,22 @@ Arrays = dict[str, np.ndarray]
 
 def build(specs: Sequence[RunSpec], job: Job) -> Loop:
     """Build the loop of runs that differ only in their seed."""
-    with setting_up(specs[0]):
-        return _build(specs, job)
-
-
-def _build(specs: Sequence[RunSpec], job: Job) -> Loop:
     spec = specs[0]
-    task = truths.task_with_truth(job.results, spec)
-    run = parts(spec, task.steps_per_epoch())
-    streams = [Streams(s.seed, chain, (spec.task.name,)) for s in specs for chain in range(spec.chains)]
-    return Loop(
-        task,
-        run.sampler,
-        run.trajectory,
-        streams,
-        spec.chains,
-        mode=spec.execution.compile,
-        weights=run.schedule.weights,
-        device=job.device,
-        draw_stride=_stride(job.draws, task.dim(), _size(run, spec, task)),
-        warm_start=warm_start.stage(spec, task, job.plugins),
-    )
+    with setting_up(spec):
+        task = truths.task_with_truth(job.results, spec)
+        run = parts(spec, task.steps_per_epoch())
+        return Loop(
+            task,
+            run.sampler,
+            run.trajectory,
+            [Streams(s.seed, chain, (spec.task.name,)) for s in specs for chain in range(spec.chains)],
+            spec.chains,
+            mode=spec.execution.compile,
+            weights=run.schedule.weights,
+            device=job.device,
+            draw_stride=_stride(job.draws, task.dim(), _size(run, spec, task)),
+            warm_start=warm_start.stage(spec, task, job.plugins),
+        )
 
 
 def kept_bytes(spec: RunSpec) -> int:
