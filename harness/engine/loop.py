@@ -174,5 +174,4 @@ class Loop:
             _, run.kept, run.stored, *where = (int(v) for v in tensors["counters"])
             run.divergence = Divergence(*where) if where[0] >= 0 else None
             run.stride = int(tensors["draw_stride"])  # that of the draws on disk, whatever this command asks for
-            run.weighted = int(tensors.get("draw_width", 0)) > self.problem.dim
             run.log_weight_unit = float(tensors["log_weight_unit"])

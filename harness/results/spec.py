@@ -177,11 +177,6 @@ class RunSpec:
         return {**record, **labels, "protocol": self.protocol, "origins": origins}
 
 
-def budget_label(text: str) -> str:
-    """Return the label of a budget. Earlier versions, and commands written for them, call data passes gradients."""
-    return f"passes={text.removeprefix('gradients=')}" if text.startswith("gradients=") else text
-
-
 PARTS = ("sampler", "schedule", "task")
 """The parts of a run that are plugins with parameters."""
 FIELDS = tuple(f for f in (*fields(RunSpec), *fields(Execution)) if f.name != "execution")

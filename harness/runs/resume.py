@@ -154,6 +154,5 @@ def _compared_with(checkpoint: Arrays, truth: str) -> bool:
 def _draws_fit(attempt: Attempt, checkpoint: Arrays, spec: RunSpec) -> bool:
     """Cut the draws on disk back to the checkpoint. Returns False if they are not the draws that it refers to."""
     stored = int(checkpoint["counters"][2])
-    plain = np.asarray(checkpoint["theta"].shape[1])
-    width = int(checkpoint.get("draw_width", plain))  # earlier versions stored no weights
-    return DRAWN in checkpoint and attempt.cut_draws(stored * spec.chains * width, checkpoint.pop(DRAWN).tobytes())
+    numbers = stored * spec.chains * int(checkpoint["draw_width"])
+    return DRAWN in checkpoint and attempt.cut_draws(numbers, checkpoint.pop(DRAWN).tobytes())

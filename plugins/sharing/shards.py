@@ -16,8 +16,8 @@ from harness.system import check_set, read_set
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-OWN = re.compile(rf"{published.FILE.pattern}|(document|plugin)-[0-9a-f]{{16}}\.parquet|source-[0-9a-f]{{64}}\.json")
-"""Names of the files that an exported folder has beside its manifest. Earlier versions wrote the table `plugin`."""
+OWN = re.compile(rf"{published.FILE.pattern}|document-[0-9a-f]{{16}}\.parquet|source-[0-9a-f]{{64}}\.json")
+"""Names of the files that an exported folder has beside its manifest."""
 Documents = Mapping[tuple[str, str], str]
 """(attempt, file) -> text"""
 State = tuple[Any, ...]

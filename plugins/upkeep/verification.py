@@ -114,10 +114,7 @@ def _altered_files(attempt: Attempt, files: Any) -> Iterator[tuple[str, str]]:
 
 
 def _of_draws(attempt: Attempt, spec: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Compare the draws' shape with the chains of the run, and their number with the draws kept and the stride.
-
-    Results of earlier versions may lack these numbers; then there is nothing to compare.
-    """
+    """Compare the draws' shape with the chains of the run, and their number with the draws kept and the stride."""
     from safetensors import SafetensorError, safe_open
 
     kept, stored, stride = (result.get(f"draws_{name}") for name in ("kept", "stored", "stride"))

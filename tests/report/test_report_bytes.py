@@ -138,7 +138,7 @@ def write_classifiers(results, noise):
             scored.write_run(
                 results, task="digits", method=method, seed=seed, chains=chains, metrics=values, params=params,
                 curves=curves, files={"arrays.safetensors": save(arrays), "draws.safetensors": draws},
-                passes=6.0 / chains, budget=f"gradients={6 // chains}", steps=60, burn_in=0, thin=1, origins={},
+                passes=6.0 / chains, budget=f"passes={6 // chains}", steps=60, burn_in=0, thin=1, origins={},
             )  # fmt: skip
 
 

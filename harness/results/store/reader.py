@@ -15,7 +15,7 @@ from harness.results.environment import identity
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.records import Status, columns_of
-from harness.results.spec import PARTS, budget_label
+from harness.results.spec import PARTS
 from harness.system.columns import Malformed, Row, dump, pick, row
 from harness.system.files import parse_json, read_bytes
 
@@ -134,8 +134,7 @@ def _run(record: Record, spec: Mapping[str, Any]) -> Row:
     check_origins(pick(spec, "origins", dict, "spec.json"), "spec.json")
     for part in PARTS:
         pick(pick(spec, part, dict, "spec.json"), "params", dict, f"spec.json: {part}")
-    found = row(_RUN, spec, "spec.json", recorded_by=record.attempt, execution=execution)
-    return {**found, "budget": budget_label(found["budget"])}
+    return row(_RUN, spec, "spec.json", recorded_by=record.attempt, execution=execution)
 
 
 def check_origins(origins: Mapping[str, Any], where: str) -> None:
