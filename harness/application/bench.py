@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.application.application import Application
 from harness.contracts.parameters import schema, suggestions
-from harness.system.errors import UsageError
+from harness.system.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     Named = str | type | Any
     """A plugin by name, by class, or an instance with its settings."""
 
+MANY_RUNS = 1000
+"""Number of runs above which the plan is announced, because planning takes over a second."""
 DRAWS = ("some", "all", "none")
 _PARTS = {"samplers": "sampler", "schedules": "schedule", "tasks": "task"}
 
@@ -78,9 +80,7 @@ class Bench(Application):
         import polars as pl
 
         devices, max_runs = asked.pop("devices", "auto"), asked.pop("max_runs", None)
-        requests = self.requests(samplers, tasks, **asked)
-        kind, _ = self.places(devices, None, [name for request in requests for name in request.tasks])
-        planned = self.planned([replace(request, device=kind) for request in requests], max_runs)
+        planned, _ = self.prepared(self.requests(samplers, tasks, **asked), devices, None, max_runs)
         return pl.DataFrame([*self.forecast(planned).records])
 
     def run(
@@ -117,9 +117,7 @@ class Bench(Application):
         Ctrl-C stops the workers, and what is finished is kept. Runs that fail are rows with their reason.
         """
         kept = {"retry": retry, "timeout": timeout, "draws": draws}
-        requests = self.requests(samplers, tasks, **asked)
-        kind, places = self.places(devices, workers, [name for request in requests for name in request.tasks])
-        planned = self.planned([replace(request, device=kind) for request in requests], max_runs)
+        planned, places = self.prepared(self.requests(samplers, tasks, **asked), devices, workers, max_runs)
         outcome = self.execute(planned, places, long_is_fine=True, **kept)
         specs = [outcome.instead.get(item.spec.key, item).spec for item in planned]
         return self.load(
@@ -189,10 +187,18 @@ class Bench(Application):
 
     def check_size(self, requests: Sequence[RunRequest], most: int | None = None) -> None:
         """Raise `UsageError` before planning more than `most` runs, by default `MAX_RUNS`; announce a long planning."""
-        from harness.application.launch import check_size
-        from harness.runs.plan import MAX_RUNS
+        from harness.runs.plan import MAX_RUNS, size
 
-        check_size(self, requests, MAX_RUNS if most is None else most)
+        runs = size(self.registry, requests, MAX_RUNS if most is None else most)
+        if runs > MANY_RUNS:
+            self.say(f"planning {runs:,} runs")
+
+    def prepared(
+        self, requests: Sequence[RunRequest], devices: str, workers: int | None, most: int | None
+    ) -> tuple[list[Planned], list[Place]]:
+        """Return the runs of the requests, planned for the kind of these devices, and where workers run."""
+        kind, places = self.places(devices, workers, [name for request in requests for name in request.tasks])
+        return self.planned([replace(request, device=kind) for request in requests], most), places
 
     def planned(self, requests: Sequence[RunRequest], most: int | None = None) -> list[Planned]:
         """Return each run of the requests once, with its standing and its cost; see `check_size` for `most`."""
@@ -205,9 +211,17 @@ class Bench(Application):
 
     def absent_data(self) -> Callable[[Planned], str]:
         """Return a function that says why the data of a planned run cannot be used, or ""; it checks a file once."""
-        from harness.application.launch import absent_data
+        from harness.contracts.data import locate
 
-        return absent_data()
+        @functools.cache
+        def problem(file: DataFile) -> str:
+            try:
+                locate(file)
+            except DataError as error:
+                return str(error)
+            return ""
+
+        return lambda planned: next(filter(None, map(problem, planned.data)), "")
 
     def forecast(self, planned: Sequence[Planned]) -> Result:
         """Return which of the runs are done, why the others are not, and their cost."""

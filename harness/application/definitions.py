@@ -16,7 +16,7 @@ import linecache
 import re
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -107,9 +107,9 @@ class _Parts:
     def _define(self, name: str, value: Any) -> None:
         if value.__name__ != name or "." in value.__qualname__:
             raise UsageError(f"{value.__qualname__} is not defined at the top level as {name}; {_write(name)}")
-        source, code = _source(value)
-        self.future = self.future or bool(code.co_flags & _ANNOTATIONS)
-        space = _globals(value)
+        source, function = _source(value)
+        self.future = self.future or bool(function.__code__.co_flags & _ANNOTATIONS)
+        space = function.__globals__
         for used in _names(source):
             if used != name and used in space and space[used] is not getattr(builtins, used, space):
                 self.add(used, space[used])
@@ -152,28 +152,21 @@ def _workers_have(module: str) -> bool:
     return top != "__main__" and (top in {"harness", *plugin_packages()} or not is_local(top))
 
 
-def _codes(value: Any) -> Iterator[types.CodeType]:
-    """Yield the code of a function, or of the functions in the body of a class."""
+def _functions(value: Any) -> Iterator[types.FunctionType]:
+    """Yield a function, or the functions in the body of a class, without those that `dataclass` made."""
     members = [value] if isinstance(value, types.FunctionType) else vars(value).values()
     for member in members:
         inner = getattr(member, "__func__", getattr(member, "fget", getattr(member, "func", member)))
         if isinstance(inner, types.FunctionType) and inner.__code__.co_filename != "<string>":
-            yield inner.__code__
+            yield inner
 
 
-def _globals(value: Any) -> Mapping[str, Any]:
-    """Return the names that a function, or the functions of a class, see."""
-    members = [value] if isinstance(value, types.FunctionType) else vars(value).values()
-    functions = (member for member in members if isinstance(member, types.FunctionType))
-    return next((one.__globals__ for one in functions if one.__code__.co_filename != "<string>"), {})
-
-
-def _source(value: Any) -> tuple[str, types.CodeType]:
-    """Return the source of a class or function with its decorators, and a code of it. Raises `UsageError`."""
-    code = next(_codes(value), None)
-    if code is None:
+def _source(value: Any) -> tuple[str, types.FunctionType]:
+    """Return the source of a class or function with its decorators, and a function of it. Raises `UsageError`."""
+    function = next(_functions(value), None)
+    if function is None:
         raise UsageError(f"{value.__name__} has no function, by which its source is found; {_write(value.__name__)}")
-    lines = linecache.getlines(code.co_filename)
+    lines = linecache.getlines(function.__code__.co_filename)
     try:
         tree = ast.parse("".join(lines))
     except SyntaxError:  # a cell with commands of the notebook itself
@@ -184,7 +177,7 @@ def _source(value: Any) -> tuple[str, types.CodeType]:
         raise UsageError(f"the source of {value.__name__} cannot be found; {_write(value.__name__)}")
     node = found[-1]
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-    return "".join(lines[first - 1 : node.end_lineno]).rstrip(), code
+    return "".join(lines[first - 1 : node.end_lineno]).rstrip(), function
 
 
 def _names(source: str) -> list[str]:

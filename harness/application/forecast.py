@@ -15,7 +15,7 @@ from harness.application.application import Application
 from harness.contracts.registry import Registry
 from harness.reporting.report import Result
 from harness.reporting.tables import table
-from harness.results.ledger.ledger import Ledger
+from harness.results.ledger.ledger import Ledger, RunStatus
 from harness.results.records import FINAL, Status
 from harness.results.spec import RunSpec
 from harness.runs.plan import Planned
@@ -71,17 +71,22 @@ def _row(ended: Ended, item: Planned, seconds: float | None) -> dict[str, Any]:
 
 
 def _why(ended: Ended, item: Planned) -> str:
-    status, reason = item.standing.status, item.standing.reason
+    status = item.standing.status
     if item.standing.cached:
         return f"cached: {status}"
-    if item.standing.failed:
-        return f"{status} before ({reason}); --retry runs it again"
     if status == Status.NEW:
         return _difference(ended, item.spec)
-    if status == Status.DAMAGED:
-        return f"done before, but {reason}; it is run again"
+    if item.standing.failed or status == Status.DAMAGED:
+        return reason_to_repeat(item.standing)
     resumable = item.standing.attempt is not None and any(True for _ in item.standing.attempt.checkpoints())
     return f"{status}: resumes from its checkpoint" if resumable else f"{status} without a checkpoint: starts again"
+
+
+def reason_to_repeat(standing: RunStatus) -> str:
+    """Return a text about an attempt that failed or is damaged, and about what runs it again."""
+    if standing.failed:
+        return f"{standing.status} before ({standing.reason}); --retry runs it again"
+    return f"done before, but {standing.reason}; it is run again"
 
 
 def _difference(ended: Ended, spec: RunSpec) -> str:

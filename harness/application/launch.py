@@ -4,30 +4,57 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from harness.application.application import Application
-from harness.application.launcher import launcher_of
+from harness.application.forecast import reason_to_repeat
 from harness.application.progress import Progress
 from harness.contracts import user_files
-from harness.contracts.data import DataFile, locate
 from harness.engine.stepping.execution_mode import LARGE
 from harness.results.environment import gpus
 from harness.results.ledger.heartbeats import ranges
 from harness.results.records import Status
 from harness.results.spec import RunSpec, from_record
 from harness.runs import local, plugin_metadata, uncompiled
+from harness.runs.job import Job
 from harness.runs.local import LaunchSummary
-from harness.runs.plan import Planned, RunRequest, size
-from harness.system.errors import DataError, UsageError
+from harness.runs.plan import Planned
+from harness.system.errors import UsageError
 from harness.system.files import read_json
 from harness.system.text import count
 
-MANY_RUNS = 1000
-"""Number of runs above which the plan is announced, because planning takes over a second."""
 MAX_LINES = 10
 """Most lines about unfinished runs after a command was stopped."""
+
+
+class Launcher(Protocol):
+    """What brings the runs of a command with --launcher to other machines: all that the core knows of it.
+
+    A feature offers it, with its settings, by the hook `bench_facts`.
+    """
+
+    @property
+    def devices(self) -> Sequence[str]:
+        """The devices, all of one kind, on which runs are executed side by side: cpu, or cuda:0, cuda:1, ..."""
+
+    def launch(self, jobs: Sequence[Job], progress: Progress) -> LaunchSummary:
+        """Execute blocks of runs. Returns how they ended, or `detached` if the command does not wait for that.
+
+        `progress` is entered while the command waits; `progress.listen` gets the workers' messages.
+        """
+
+
+def launcher_of(app: Application) -> Launcher | None:
+    """Return the launcher that a command asks for; None if it uses worker processes of its own."""
+    if app.launching is None:
+        return None
+    offered = app.registry.facts("launcher")
+    if not offered:
+        raise UsageError("--launcher: no plugin brings runs to other machines")
+    launcher: Launcher = offered[0](app)
+    return launcher
 
 
 def execute(
@@ -142,22 +169,19 @@ def _print_size(app: Application, missing: Sequence[Planned]) -> None:
     app.say(f"all kept draws of {count(len(missing), 'run')}: {size / 2**20:,.0f} MiB on disk")
 
 
-def check_size(app: Application, requests: Iterable[RunRequest], most: int) -> None:
-    """Refuse more than `most` runs before planning, and announce a plan that takes a while."""
-    runs = size(app.registry, requests, most)
-    if runs > MANY_RUNS:
-        app.say(f"planning {runs:,} runs")
+def devices_for(app: Application, text: str, tasks: Sequence[str] = ()) -> tuple[str, list[str]]:
+    """Return the kind of device, which is part of the run key, and the devices.
 
-
-def devices_for(app: Application, text: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
-    """Return what `chosen_devices` returns, also for "auto".
-
-    "auto" means every GPU if all tasks have at least `LARGE` parameters, else the CPU.
+    "auto" means every GPU if all tasks have at least `LARGE` parameters, else the CPU. With --launcher, the devices are
+    those of the launcher.
     """
-    if text == "auto" and app.launching:
-        text = "cpu"
+    if launcher := launcher_of(app):
+        kind = launcher.devices[0].partition(":")[0]
+        if text not in ("auto", "cpu", kind):
+            raise UsageError(f"--devices {text!r}: the launcher chooses the devices; --set launcher.gpus=N")
+        return kind, list(launcher.devices)
     if text != "auto":
-        return chosen_devices(app, text)
+        return _named_devices(text)
     found = gpus()
     offers = [app.registry.find("tasks", name.partition("@")[0]) for name in tasks] if found else []
     large = bool(offers) and all(
@@ -166,16 +190,7 @@ def devices_for(app: Application, text: str, tasks: Sequence[str]) -> tuple[str,
     return ("cuda", found) if large else ("cpu", ["cpu"])
 
 
-def chosen_devices(app: Application, text: str) -> tuple[str, list[str]]:
-    """Return the kind of device, which is part of the run key, and the devices.
-
-    With --launcher, the launcher's devices are returned.
-    """
-    if launcher := launcher_of(app):
-        kind = launcher.devices[0].partition(":")[0]
-        if text not in ("cpu", kind):
-            raise UsageError(f"--devices {text!r}: the launcher chooses the devices; --set launcher.gpus=N")
-        return kind, list(launcher.devices)
+def _named_devices(text: str) -> tuple[str, list[str]]:
     found = [word.strip() for word in text.split(",") if word.strip()]
     for word in found:
         if not re.fullmatch("cpu|cuda(:[0-9]{0,4})?", word):
@@ -190,23 +205,6 @@ def chosen_devices(app: Application, text: str) -> tuple[str, list[str]]:
         of_cpu = "; --workers sets the number of its processes" if twice == "cpu" else ""
         raise UsageError(f"--devices {text!r:.80}: name {twice} once{of_cpu}")
     return kinds.pop(), list(named)
-
-
-def absent_data() -> Callable[[Planned], str]:
-    """Return a function that says why the data of a planned run cannot be used, or "". Each file is checked once."""
-    known: dict[DataFile, str] = {}
-
-    def absent(planned: Planned) -> str:
-        for file in planned.data:
-            if file not in known:
-                try:
-                    locate(file)
-                    known[file] = ""
-                except DataError as error:
-                    known[file] = str(error)
-        return next((known[file] for file in planned.data if known[file]), "")
-
-    return absent
 
 
 def ended(missing: Sequence[Planned], statuses: Mapping[str, str]) -> str:
@@ -242,13 +240,6 @@ def _print_done_before(
     for line in dict.fromkeys(shortened(p.spec) for p in missing):
         if line:
             app.say(line)
-    for item in (p for p in planned if p.standing.status == Status.DAMAGED):
-        app.say(
-            f"{item.spec.method} on {item.spec.task.name}, seed {item.spec.seed}: done before, but "
-            f"{item.standing.reason}; it is run again"
-        )
-    for item in [] if retry else failed:
-        app.say(
-            f"{item.spec.method} on {item.spec.task.name}, seed {item.spec.seed}: {item.standing.status} before "
-            f"({item.standing.reason}); --retry runs it again"
-        )
+    damaged = [p for p in planned if p.standing.status == Status.DAMAGED]
+    for spec, standing in ((p.spec, p.standing) for p in [*damaged, *([] if retry else failed)]):
+        app.say(f"{spec.method} on {spec.task.name}, seed {spec.seed}: {reason_to_repeat(standing)}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from harness.application.bench import Bench
 from harness.cli import options
 from harness.reporting.report import Result
@@ -20,5 +18,5 @@ def plan(
         bench plan --sampler sgld,csgld --task mixture25 --seeds 0-9 --chains 4
         bench plan --sampler hmc --task blr-heart --budget quick --json
     """
-    kind, _ = bench.places(devices, None, asked.tasks)
-    return bench.forecast(bench.planned([replace(asked, device=kind)], max_runs))
+    planned, _ = bench.prepared([asked], devices, None, max_runs)
+    return bench.forecast(planned)

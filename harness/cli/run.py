@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -43,8 +42,7 @@ def run(
         bench run --sampler sgld --task mixture5 --sweep schedule.step_size=0.01,0.1
     """
     limit = options.duration(timeout, "--timeout")
-    kind, places = bench.places(devices, workers, asked.tasks)
-    planned = bench.planned([replace(asked, device=kind)], max_runs)
+    planned, places = bench.prepared([asked], devices, workers, max_runs)
     try:
         outcome = bench.execute(planned, places, retry=retry, long_is_fine=yes, timeout=limit, draws=draws)
     except PreemptedError:

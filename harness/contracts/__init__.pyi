@@ -4,10 +4,10 @@ from harness.contracts import data as data
 from harness.contracts import plugin_process as plugin_process
 from harness.contracts import user_files as user_files
 from harness.contracts.entry_points import HARNESS as HARNESS
-from harness.contracts.hook_validation import name_problem as name_problem
 from harness.contracts.offers import KINDS as KINDS
 from harness.contracts.offers import Offer as Offer
 from harness.contracts.offers import Plugin as Plugin
+from harness.contracts.offers import name_problem as name_problem
 from harness.contracts.parameters import Configurable as Configurable
 from harness.contracts.parameters import Field as Field
 from harness.contracts.parameters import check as check

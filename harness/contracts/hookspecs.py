@@ -105,7 +105,7 @@ def bench_facts() -> list[Info]:
     sampler    called with its offer and its class; returns entries for `bench show` and the sampler's page
     run        called with its row of the view run_status and the registry; returns entries for `bench show`
     suite      called with the path of its file; returns entries for `bench ls suites`; `UsageError` for a bad file
-    launcher   called with the `Bench` of a command with --launcher; returns its `application.launcher.Launcher`
+    launcher   called with the `Bench` of a command with --launcher; returns its `application.launch.Launcher`
     jobs       called with a `Bench`; returns a row of `bench status` for each job of its folder, and error messages
     reference  called without arguments; returns lists of BibTeX entries by what they are the source of, such as
                "sampler sgld", for `bench cite`

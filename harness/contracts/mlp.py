@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from harness.contracts.layout import Block, Layout
@@ -65,10 +65,22 @@ class MLP:
         """Return the logits (C, n, K) at inputs x (C, n, inputs), or (n, inputs) if all chains have the same inputs."""
         return self._forward(theta, x)[0]
 
-    def logits_and_pullback(self, theta: Tensor, x: Tensor) -> tuple[Tensor, Pullback]:
+    def logits_and_pullback(self, theta: Tensor, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Return the logits at x, and a function that turns a gradient with respect to them into one for theta."""
         logits, layers, inputs = self._forward(theta, x)
-        return logits, Pullback(self, layers, inputs)
+        return logits, functools.partial(self._pull_back, layers, inputs)
+
+    def _pull_back(self, layers: list[tuple[Tensor, Tensor]], inputs: list[Tensor], delta: Tensor) -> Tensor:
+        """Return sum_n,k delta_nk d logit_nk / d theta, (C, D), for delta (C, n, K) and what `_forward` returned."""
+        import torch
+
+        slopes = delta.new_empty((len(delta), self.dim))
+        for (weights, _), (slope, bias), h in zip(layers[::-1], self.layers(slopes)[::-1], inputs[::-1], strict=True):
+            torch.sum(delta, 1, keepdim=True, out=bias)
+            torch.bmm(delta.mT, h, out=slope)
+            if h is not inputs[0]:
+                delta = torch.ops.aten.threshold_backward(torch.bmm(delta, weights), h, 0)
+        return slopes
 
     def _forward(self, theta: Tensor, x: Tensor) -> tuple[Tensor, list[tuple[Tensor, Tensor]], list[Tensor]]:
         import torch
@@ -80,28 +92,6 @@ class MLP:
             inputs.append(h.relu_() if inputs else h)
             h = torch.baddbmm(biases, h, weights.mT)
         return h, layers, inputs
-
-
-class Pullback:
-    """The backward pass of one forward pass, for which it keeps the layers and their inputs."""
-
-    def __init__(self, network: MLP, layers: list[tuple[Tensor, Tensor]], inputs: list[Tensor]) -> None:
-        self.network = network
-        self.layers = layers
-        self.inputs = inputs
-
-    def __call__(self, delta: Tensor) -> Tensor:
-        """Return sum_n,k delta_nk d logit_nk / d theta, (C, D), for delta (C, n, K)."""
-        import torch
-
-        slopes = delta.new_empty((len(delta), self.network.dim))
-        places = self.network.layers(slopes)
-        for (weights, _), (slope, bias), h in zip(self.layers[::-1], places[::-1], self.inputs[::-1], strict=True):
-            torch.sum(delta, 1, keepdim=True, out=bias)
-            torch.bmm(delta.mT, h, out=slope)
-            if h is not self.inputs[0]:
-                delta = torch.ops.aten.threshold_backward(torch.bmm(delta, weights), h, 0)
-        return slopes
 
 
 class MLPProblem(NetworkProblem):

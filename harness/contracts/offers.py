@@ -1,9 +1,10 @@
-"""A plugin and what it offers, as its hooks say."""
+"""A plugin and what it offers, as its hooks say. pluggy checks the hooks' arguments; their values are checked here."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,18 @@ import pluggy
 
 import harness
 from harness.contracts import hookspecs
-from harness.contracts.hook_validation import records
 from harness.contracts.hookspecs import GROUP, Info, Method
 from harness.contracts.plugin_errors import plugin_code
-from harness.system.errors import BenchError
+from harness.system.errors import BenchError, PluginError
 
 KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "verbs", "launchers")
 """What a plugin can offer: its hooks are `bench_` and one of these."""
 PACKAGES = ("plugins", "tasks", "reports")
+NAME = re.compile(r"[a-z][a-z0-9-]*")
+LONGEST = 64
+_WORD = r"[^\W\d]\w*"
+TARGET = re.compile(rf"{_WORD}(\.{_WORD})*:{_WORD}")
+PLAIN = (str, int, float, bool, type(None))
 
 
 @dataclass(frozen=True)
@@ -111,3 +116,58 @@ def _check_shadowing(value: str) -> None:
             f"the package {package!r} of sgmcmc-bench is shadowed by {found or 'another module'}; "
             "run from another folder, or remove that one from PYTHONPATH"
         )
+
+
+def name_problem(name: str) -> str:
+    """Return what is wrong with the name of a plugin, a method or a suite, or "" if it is valid."""
+    if NAME.fullmatch(name) and len(name) <= LONGEST:
+        return ""
+    return f"{name!r:.80} must match {NAME.pattern} and be at most {LONGEST} long"
+
+
+def records(hook: str, answers: Any, kind: type) -> tuple[list[Any], list[str]]:
+    """Return the valid members of a hook's answers, of class `kind` (Info, Method, Path), and all problems found."""
+    found: list[Any] = []
+    problems: list[str] = []
+    for answer in answers:
+        if not isinstance(answer, list):
+            problems.append(f"{hook} must return a list of {kind.__name__}, not a {type(answer).__name__}")
+            continue
+        for i, member in enumerate(answer):
+            try:
+                with plugin_code(f"{hook}, number {i}"):
+                    found.append(_record(f"{hook}, number {i}", member, kind))
+            except PluginError as error:
+                problems.append(str(error))
+    return found, problems
+
+
+def _record(where: str, member: Any, kind: type[Any]) -> Any:
+    """Return the member as a plain record of its kind; raise `PluginError` if it is not valid."""
+    if not isinstance(member, kind):
+        raise PluginError(f"{where} is a {type(member).__name__}, not a {kind.__name__}")
+    if kind is Path:
+        return Path(str(member))
+    values = {name: getattr(member, name) for name in kind.__annotations__ if name != "settings"}
+    for name, value in values.items():
+        wanted, described = (bool, "true or false") if name == "baseline" else (str, "text")
+        if type(value) is not wanted:
+            raise PluginError(f"{where}: {name} is a {type(value).__name__}, not {described}")
+    if problem := name_problem(values["name"]):
+        raise PluginError(f"{where}: name {problem}")
+    where = f"{where}: {values['name']!r}"
+    if kind is Method:
+        return Method(**values, settings=_settings(where, member.settings))
+    for name in ("target", "law"):
+        if (values[name] or name == "target") and not TARGET.fullmatch(values[name]):
+            raise PluginError(f"{where}: {name} {values[name]!r:.80} is not 'package.module:Class'")
+    return Info(**values)
+
+
+def _settings(where: str, settings: Any) -> dict[str, object]:
+    if not isinstance(settings, dict):
+        raise PluginError(f"{where}: settings is a {type(settings).__name__}, not a dict")
+    for name, value in settings.items():
+        if type(name) is not str or type(value) not in PLAIN:
+            raise PluginError(f"{where}: settings: {name!r:.80} = {value!r:.80} is not a value by name")
+    return dict(settings)

@@ -53,11 +53,9 @@ def param(
     if limits and search and not tune.endswith(RELATIVE) and not limits[0] <= search[0] <= search[1] <= limits[1]:
         raise ValueError(f"tune = {tune!r} is not within allowed = {allowed!r}")
     metadata = {
-        "allowed": allowed, "meaning": meaning, "unit": unit, "source": source, "choices": choices, "tune": tune,
+        "allowed": allowed, "meaning": meaning, "unit": unit, "source": source, "choices": tuple(choices), "tune": tune,
         "later": later, "kind": kind,
     }  # fmt: skip
-    if default is _MISSING:
-        return field(metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
@@ -70,10 +68,10 @@ class Field:
     optional: bool
     default: Any
     required: bool
-    allowed: str
-    choices: tuple[str, ...]
-    meaning: str
-    source: str
+    allowed: str = ""
+    choices: tuple[str, ...] = ()
+    meaning: str = ""
+    source: str = ""
     tune: str = ""
     later: bool = False
 
@@ -125,12 +123,7 @@ def _field(f: dataclasses.Field[Any], hint: Any) -> Field:
         optional=optional,
         default=None if required else f.default,
         required=required,
-        allowed=f.metadata.get("allowed", ""),
-        choices=tuple(f.metadata.get("choices", ())),
-        meaning=f.metadata.get("meaning", ""),
-        source=f.metadata.get("source", ""),
-        tune=f.metadata.get("tune", ""),
-        later=f.metadata.get("later", False),
+        **{name: value for name, value in f.metadata.items() if name in Field.__dataclass_fields__},
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import MISSING, Field, asdict, dataclass, fields
 from typing import Any
 
 from harness.contracts import user_files
-from harness.contracts.hook_validation import LONGEST as LONGEST_NAME
+from harness.contracts.offers import LONGEST as LONGEST_NAME
 from harness.contracts.randomness import TUNING_SEED
 from harness.system.columns import Malformed, check, dump, entry
 

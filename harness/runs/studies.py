@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.contracts.hook_validation import NAME
+from harness.contracts.offers import NAME
 from harness.contracts.registry import Offer, Registry
 from harness.results.spec import TUNED, Origin
 from harness.runs.source import source_hash

@@ -34,7 +34,7 @@ MOST_NAMES = 10
 
 @dataclass(frozen=True)
 class CommandLauncher:
-    """The launcher of a command, by its name and with its settings; see `harness.application.launcher.Launcher`."""
+    """The launcher of a command, by its name and with its settings; see `harness.application.launch.Launcher`."""
 
     bench: Bench
     name: str

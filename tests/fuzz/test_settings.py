@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.application.bench import Bench
-from harness.application.launch import chosen_devices
+from harness.application.launch import devices_for
 from harness.cli.options import request
 from harness.contracts.registry import registry
 from harness.runs import plugin_metadata
@@ -66,7 +66,7 @@ def test_seeds_are_whole_numbers_or_refused(text):
 @given(st.one_of(words, st.text("cuda:0123456789, ", max_size=12)))
 def test_devices_are_those_that_there_are_or_refused(text):
     with contextlib.suppress(UsageError):
-        kind, named = chosen_devices(Bench(), text)
+        kind, named = devices_for(Bench(), text)
         assert kind in {"cpu", "cuda"}
         assert all(device == "cpu" or int(device.partition(":")[2]) >= 0 for device in named)
 

@@ -110,7 +110,7 @@ INPUTS = {
     "a plugin": lambda _, monkeypatch: monkeypatch.setattr(build, "content_hash", lambda target: f"new {target}"),
     "a version": lambda _, monkeypatch: monkeypatch.setattr(build, "requirements", lambda _: {"matplotlib": "99"}),
     "data is missing": lambda _, monkeypatch: monkeypatch.setattr(
-        "harness.application.launch.absent_data", lambda: lambda _: "not here"
+        "harness.application.bench.Bench.absent_data", lambda _: lambda _: "not here"
     ),
 }
 """What the pages are made from -> an edit of it. The last night and --accept are in a test of their own."""
@@ -118,7 +118,7 @@ INPUTS = {
 
 def test_pages_are_made_anew_where_anything_that_they_are_made_from_changed(here, monkeypatch, capsys, made):
     fabricate(here / "r", write_suite(here, LEAN), usual, only=lambda spec: spec.method == "sgld")
-    monkeypatch.setattr("harness.application.launch.absent_data", lambda: lambda _: "on holiday")
+    monkeypatch.setattr("harness.application.bench.Bench.absent_data", lambda _: lambda _: "on holiday")
     assert nightly(here) == 0
     for what, edit in INPUTS.items():
         assert nightly(here) == 0

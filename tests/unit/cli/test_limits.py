@@ -6,7 +6,7 @@ import re
 import pytest
 
 from harness import UsageError
-from harness.application import launch
+from harness.application import bench as application
 from harness.cli.app import run
 from harness.contracts.registry import registry
 from harness.runs.plan import MAX_SEEDS, RunRequest, expand, parse_seeds, size
@@ -57,7 +57,7 @@ def test_the_entries_of_a_suite_count_together(bench, tmp_path):
 def test_the_limit_is_raised_by_its_flag_and_many_runs_are_announced(bench, monkeypatch):
     words = ["plan", "--sampler", "sgld,hmc", "--task", "mixture5", "--seeds", "0-2", "--json"]
     assert bench(*words, "--max-runs", 5)[0] == 2
-    monkeypatch.setattr(launch, "MANY_RUNS", 5)
+    monkeypatch.setattr(application, "MANY_RUNS", 5)
     code, out, err = bench(*words, "--max-runs", 6)
     assert (code, len(json.loads(out)), err.splitlines()[0]) == (0, 6, "planning 6 runs")
 

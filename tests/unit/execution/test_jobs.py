@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness.application.bench import Bench
-from harness.application.launch import chosen_devices
+from harness.application.launch import devices_for
 from harness.runs import local
 from harness.system.errors import UsageError
 
@@ -74,9 +74,9 @@ def test_a_gpu_has_one_place_and_gets_whole_groups(tmp_path):
 def test_each_device_is_named_once(text, expected):
     if isinstance(expected, str):
         with pytest.raises(UsageError, match=expected):
-            chosen_devices(Bench(), text)
+            devices_for(Bench(), text)
     else:
-        assert chosen_devices(Bench(), text) == ("cuda", expected)
+        assert devices_for(Bench(), text) == ("cuda", expected)
 
 
 def test_short_groups_stay_together(tmp_path):

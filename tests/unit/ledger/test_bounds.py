@@ -8,7 +8,7 @@ import pytest
 import specs
 
 from harness.cli.app import run
-from harness.contracts.hook_validation import LONGEST
+from harness.contracts.offers import LONGEST
 from harness.contracts.randomness import TUNING_SEED
 from harness.results.ledger.attempt import Attempt
 from harness.results.spec import MAX_CHAINS, MAX_CHARACTERS, MAX_STEPS, from_record, recorded_key
