@@ -48,7 +48,8 @@ class Table:
 class Figure:
     """A figure: `draw` fills a matplotlib Figure of `size` inches, which the renderer saves under the figure's name.
 
-    `caption` explains what the picture does not show by itself. `title` replaces the title that `draw` sets.
+    `caption` explains what the picture does not show by itself. `title` replaces the title that `draw` sets. `task` and
+    `method` are what the figure is about, if it is about only one.
     """
 
     name: str
@@ -56,6 +57,8 @@ class Figure:
     size: tuple[float, float] = (6.4, 4.8)
     caption: str = ""
     title: str | None = None
+    task: str = ""
+    method: str = ""
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), title: str = "") -> Table:

@@ -8,7 +8,7 @@ import re
 import textwrap
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -44,8 +44,10 @@ class FieldReport(Report):
         found: list[Result] = []
         taken: set[str] = set()
         for score in scores:
-            found.append(self.of_field(score, request, _figure_name(self.name, score.groups[0], taken)))
-            taken |= {figure.name for figure in found[-1].figures}
+            first = score.groups[0]
+            made = self.of_field(score, request, _figure_name(self.name, first, taken))
+            found.append(replace(made, figures=[replace(figure, task=first.task) for figure in made.figures]))
+            taken |= {figure.name for figure in made.figures}
         tables, records, figures, notes = (
             list(itertools.chain.from_iterable(getattr(one, part) for one in found))
             for part in ("tables", "records", "figures", "notes")

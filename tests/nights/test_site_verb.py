@@ -15,7 +15,7 @@ from harness.contracts.randomness import TUNING_SEED
 from harness.results.store import Store
 from harness.runs import plan
 from harness.runs.source import source_hash
-from plugins.nights.site import code, contents
+from plugins.nights.site import code
 from plugins.nights.site.contents import paragraphs
 
 SUITE = TINY.replace('"coverage", ', "")
@@ -79,15 +79,6 @@ def test_a_row_has_its_settings_with_sources_its_commands_and_its_code(made):
     both = "".join(path.read_text() for path in (made / "all" / "rows").glob("*.html"))
     assert both.count("Code since row") == 2
     assert "sampler source: " in both
-
-
-@pytest.mark.parametrize(
-    ("figure", "method"),
-    [("trace-mixture5-hmc", "hmc"), ("trace-mixture5-hmc-persistent-0", "hmc-persistent"), ("density-mixture5", ""),
-     ("trace-mixture5-sghmc", ""), ("trace-mixture5-a-sgld", "a-sgld")],
-)  # fmt: skip
-def test_a_figure_belongs_to_the_method_in_its_name(figure, method):
-    assert contents._longest_in(figure, ["hmc", "hmc-persistent", "sgld", "a-sgld"]) == method
 
 
 def test_the_history_names_what_changed_and_the_commits(made):

@@ -89,7 +89,7 @@ def contents(site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
     for section in [*([site.changes] if site.changes else []), *site.sections]:
         if section.result.figures:
             progress(f"drawing {count(len(section.result.figures), 'figure')} of {section.name}")
-        whole, own, pictures[section.name] = _made(section, site)
+        whole, own, pictures[section.name] = _made(section)
         if not whole.empty:
             shown.append(whole)
             files |= own
@@ -213,13 +213,13 @@ def _places(folder: str, names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _made(section: Section, site: Site) -> tuple[Section, dict[str, bytes], list[Picture]]:
+def _made(section: Section) -> tuple[Section, dict[str, bytes], list[Picture]]:
     """Return a section with its documents and figures; if one of these fails, the section has only that problem."""
     if section.problem:
         return section, {}, []
     own: dict[str, bytes] = {}
     try:
-        pictures = [_draw(figure, section, own, site) for figure in section.result.figures]
+        pictures = [_draw(figure, section, own) for figure in section.result.figures]
         own |= {f"{section.name}{SUFFIXES[form]}": render(section.result, form).encode() for form in DOCUMENTS}
         render(section.result, "html")
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the result of a plugin's report may fail in any way
@@ -227,7 +227,7 @@ def _made(section: Section, site: Site) -> tuple[Section, dict[str, bytes], list
     return section, own, pictures
 
 
-def _draw(figure: Figure, section: Section, files: dict[str, bytes], site: Site) -> Picture:
+def _draw(figure: Figure, section: Section, files: dict[str, bytes]) -> Picture:
     """Add a figure's files, and return its picture. Plugins choose the names, so two figures may have the same name."""
     folder = f"figures/{section.name}/"
     taken = {place.removeprefix(folder).removesuffix(".svg") for place in files if place.startswith(folder)}
@@ -237,13 +237,7 @@ def _draw(figure: Figure, section: Section, files: dict[str, bytes], site: Site)
     width, height = (round(inches * INCH) for inches in figure.size)
     caption = str(figure.caption) or str(figure.name).removeprefix(f"{section.name}-")
     svg, png = own
-    task, method = (_longest_in(figure.name, [subject.name for subject in of]) for of in (site.tasks, site.methods))
-    return Picture(section.name, svg, png, caption, width, height, task, method)
-
-
-def _longest_in(figure: str, names: Sequence[str]) -> str:
-    """Return the name that occurs in the name of a figure, the longest if there are several; "" if none does."""
-    return max((name for name in names if re.search(rf"(^|-){re.escape(name)}(-|$)", figure)), key=len, default="")
+    return Picture(section.name, svg, png, caption, width, height, figure.task, figure.method)
 
 
 def _distinct(pictures: Mapping[str, Sequence[Picture]], summaries: Mapping[str, str]) -> dict[str, list[Picture]]:
