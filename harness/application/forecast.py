@@ -209,10 +209,10 @@ def _estimate(registry: Registry, ended: Ended, item: Planned, runs: int) -> tup
         there, here = task_facts(offer, record["task"]["params"]), task_facts(offer, spec.task.params)
     except BenchError:
         return None, "not known"
-    mode, draw = ("opaque", "opaque draw") if here["opaque"] else (record["compile"], "draw")
+    mode, draw = ("opaque", "opaque draw") if here.opaque else (record["compile"], "draw")
     faster = GPU if ours["device"] == "cuda" else 1.0
-    sizes = block * spec.chains * here["dim"], pace.block * record["chains"] * there["dim"]
-    terms = item.passes / spec.steps * here["terms"] + UPDATE, pace.passes * there["terms"] + UPDATE
+    sizes = block * spec.chains * here.dim, pace.block * record["chains"] * there.dim
+    terms = item.passes / spec.steps * here.terms + UPDATE, pace.passes * there.terms + UPDATE
     kept = pace.draws * _kept_at_most(ours) / max(_kept_at_most(record), 1.0)
     seconds = statistics.median(p.setup for _, p in found[nearest]) / block
     for part, times, kind, (work, before) in (

@@ -192,7 +192,7 @@ def devices_for(app: Application, text: str, tasks: Sequence[str]) -> tuple[str,
     found = gpus()
     offers = [app.registry.find("tasks", name.partition("@")[0]) for name in tasks] if found else []
     large = bool(offers) and all(
-        plugin_metadata.task_facts(o, plugin_metadata.resolve(o, {}))["dim"] >= LARGE for o in offers
+        plugin_metadata.task_facts(o, plugin_metadata.resolve(o, {})).dim >= LARGE for o in offers
     )
     return ("cuda", found) if large else ("cpu", ["cpu"])
 

@@ -160,7 +160,7 @@ def to_arviz(store: Store, rows: Sequence[Row], registry: Registry, test_rows: i
 def _is_network(row: Row, registry: Registry) -> bool:
     params = json.loads(row["task_params"])
     offers = [offer for offer in registry.offers("tasks") if offer.name == row["task"]]
-    return any(task_facts(offer, params)["opaque"] for offer in offers)
+    return any(task_facts(offer, params).opaque for offer in offers)
 
 
 def _attributes(rows: Sequence[Row], weighted: object, store: Store) -> dict[str, Any]:

@@ -89,4 +89,4 @@ def request_for(
 def _protocols(registry: Registry, tasks: Iterable[str]) -> set[str]:
     chosen = set(tasks)
     offers = [offer for offer in registry.offers("tasks") if not chosen or offer.name in chosen]
-    return {protocol["name"] for offer in offers for protocol in protocols(offer)}
+    return {protocol.name for offer in offers for protocol in protocols(offer)}

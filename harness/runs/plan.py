@@ -69,7 +69,7 @@ def size(registry: Registry, requests: Iterable[RunRequest], most: int = MAX_RUN
             total += pairs * points * len(request.seeds or [0])
         else:
             for method, task in itertools.product(request.samplers, request.tasks):
-                total += points * len(find_pair(registry, method, task).protocol["seeds"])
+                total += points * len(find_pair(registry, method, task).protocol.seeds)
     if total > most:
         raise UsageError(
             f"this asks for {total:,} runs or more, and a command plans at most {most:,}; "
@@ -86,8 +86,8 @@ def expand(registry: Registry, request: RunRequest, study: studies.Study | None 
         pair = find_pair(registry, method, task, study)
         for point in _points(request.sweep):
             settings = resolve(registry, pair, {**request.given, **point}, budget)
-            seeds = request.seeds if request.seeds is not None else pair.protocol["seeds"]
-            chains = request.chains if request.chains is not None else pair.protocol["chains"]
+            seeds = request.seeds if request.seeds is not None else pair.protocol.seeds
+            chains = request.chains if request.chains is not None else pair.protocol.chains
             steps = _steps(budget, pair, settings)
             label = _label(budget, steps, pair, settings)
             runs = [make_spec(pair, settings, steps, seed, chains, label, request.device) for seed in seeds]
@@ -110,15 +110,15 @@ def plan(registry: Registry, request: RunRequest, ledger: Ledger) -> list[Planne
             task = plugin_metadata.task_facts(pair.task, spec.task.params)
             warm = (registry.find("samplers", spec.warm_start), spec.warm_passes or 0.0) if spec.warm_start else None
             passes = _passes(pair, spec.sampler.params, spec.task.params, spec.steps, warm)
-            standing, block = ledger.standing(spec.key), task["max_block"][spec.execution.device]
+            standing, block = ledger.standing(spec.key), task.max_block[spec.execution.device]
             if not standing.cached:
-                plugin_metadata.check_steps(pair.sampler, spec, task["steps_per_epoch"])
+                plugin_metadata.check_steps(pair.sampler, spec, task.steps_per_epoch)
             asked = uncompiled.asked_mode(spec)
             work = _work(pair, spec.sampler.params, spec.task.params, spec.execution.device, spec.chains)
             lacks = slowed(asked, spec.steps, work)
             if asked is None and lacks is None and spec.steps >= work.compiled_from:
                 lacks = uncompiled.why(uncompiled.in_mode(spec, "compiled"))
-            planned[spec.key] = Planned(spec, standing, passes, block, data_files(task), lacks)
+            planned[spec.key] = Planned(spec, standing, passes, block, tuple(task.datasets), lacks)
     return list(planned.values())
 
 
@@ -147,24 +147,19 @@ def make_spec(
         sampler=_part(pair.sampler, settings.sampler_params),
         schedule=_part(settings.schedule, settings.schedule_params),
         task=_part(pair.task, settings.task_params),
-        task_version=task["version"],
-        protocol=pair.protocol["name"],
-        data=checksum(data_files(task)),
+        task_version=task.version,
+        protocol=pair.protocol.name,
+        data=checksum(task.datasets),
         steps=steps,
         seed=seed,
         chains=chains,
-        execution=Execution(device=device, dtype=task["dtype"], **how),
+        execution=Execution(device=device, dtype=task.dtype, **how),
         warm_source=source_hash(settings.warm_start.target) if settings.warm_start else None,
         **{**run, "burn_in": burn_in},
         method=pair.method.name,
         budget=budget,
         origins=settings.origins,
     )
-
-
-def data_files(task: Mapping[str, Any]) -> tuple[DataFile, ...]:
-    """Return the data files that are listed in a task's facts."""
-    return tuple(DataFile(**{**record, "urls": tuple(record["urls"])}) for record in task["datasets"])
 
 
 def passes_per_step(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[str, Any]) -> float:
@@ -177,9 +172,9 @@ def _per_step(
 ) -> float:
     sampler = plugin_metadata.sampler_facts(sampler_offer, sampler_params)
     task = plugin_metadata.task_facts(task_offer, task_params)
-    share = task["batch_terms"] / task["terms"]
-    refreshing = 1 / sampler["refresh_every"] if sampler["refresh_every"] else 0
-    return float(sampler["gradients_per_step"] * share + sampler["full_gradients_per_step"] + refreshing)
+    share = task.batch_terms / task.terms
+    refreshing = 1 / sampler.refresh_every if sampler.refresh_every else 0
+    return float(sampler.gradients_per_step * share + sampler.full_gradients_per_step + refreshing)
 
 
 WarmStart = tuple[Offer, float] | None
@@ -257,7 +252,7 @@ def _steps(budget: str, pair: Pair, settings: Settings) -> int:
     if not equals or kind not in ("steps", "passes"):
         known = [*named, "steps=N", "passes=N"]
         raise UsageError(
-            f"unknown budget {budget!r:.80} of {pair.task.name}@{pair.protocol['name']}{suggestions(budget, known)}"
+            f"unknown budget {budget!r:.80} of {pair.task.name}@{pair.protocol.name}{suggestions(budget, known)}"
         )
     amount = _amount(kind, text)
     steps = int(amount) if kind == "steps" else _affordable(amount, pair, settings)
@@ -296,8 +291,8 @@ def _work(
 ) -> Work:
     """Return what the execution mode depends on besides the setting and the length of the run."""
     task = plugin_metadata.task_facts(pair.task, task_params)
-    never = plugin_metadata.sampler_facts(pair.sampler, sampler_params)["never_compiled"]
-    return Work(device=device, dim=task["dim"], chains=chains, opaque=task["opaque"], never=never)
+    never = plugin_metadata.sampler_facts(pair.sampler, sampler_params).never_compiled
+    return Work(device=device, dim=task.dim, chains=chains, opaque=task.opaque, never=never)
 
 
 def _label(budget: str, steps: int, pair: Pair, settings: Settings) -> str:
@@ -305,7 +300,7 @@ def _label(budget: str, steps: int, pair: Pair, settings: Settings) -> str:
 
     A budget with settings of its own must be asked for by name, because other runs of its length lack these settings.
     """
-    own = pair.protocol["budget_settings"].keys() - {budget}
+    own = pair.protocol.budget_settings.keys() - {budget}
     names = [name for name, length in _named_steps(pair, settings).items() if length == steps and name not in own]
     if names:
         return names[0]
@@ -323,12 +318,12 @@ def _named_steps(pair: Pair, settings: Settings) -> dict[str, int]:
 def _named_passes(pair: Pair, settings: Settings) -> dict[str, float]:
     """Return the protocol's budgets in data passes. All samplers get the same number of passes, not of steps."""
     task = plugin_metadata.task_facts(pair.task, settings.task_params)
-    share = task["batch_terms"] / task["terms"]
-    return {name: gradients * share for name, gradients in pair.protocol["budgets"].items()}
+    share = task.batch_terms / task.terms
+    return {name: gradients * share for name, gradients in pair.protocol.budgets.items()}
 
 
 def _full_at_start(pair: Pair, params: Mapping[str, Any]) -> int:
-    return int(plugin_metadata.sampler_facts(pair.sampler, params)["full_gradients_at_start"])
+    return plugin_metadata.sampler_facts(pair.sampler, params).full_gradients_at_start
 
 
 def _affordable(passes: float, pair: Pair, settings: Settings) -> int:

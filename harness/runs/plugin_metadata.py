@@ -14,17 +14,19 @@ import functools
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.contracts import user_files
 from harness.contracts.data import DataFile
 from harness.contracts.entry_points import HARNESS
-from harness.contracts.parameters import Field, check, of_part, schema, suggestions
+from harness.contracts.parameters import Field, check, schema, suggestions
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Offer, Registry, load
 from harness.contracts.sampler import Sampler
+from harness.contracts.task import Metric, Protocol
 from harness.results.spec import ENGINE, RunSpec
 from harness.runs.source import content_hash, hash_of
 from harness.system import cache
@@ -36,6 +38,48 @@ if TYPE_CHECKING:
 DTYPES = ("float32", "float64")
 CHECKED = 100_000
 """Number of steps that a sampler checks at once: as Python numbers they take four times the memory."""
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class SamplerFacts:
+    """The facts of a sampler with its parameters.
+
+    stability_limit  a limit of h * curvature, or None if the sampler is not linear
+    free_step        whether h has no unit; the limit is then a limit of h itself
+    optimiser        whether the sampler draws no noise and can make a warm start
+    never_compiled   the reason why the sampler is exempt from the law `compiled`, or None
+    """
+
+    gradients_per_step: int
+    full_gradients_per_step: int
+    full_gradients_at_start: int
+    refresh_every: int
+    needs: Sequence[str]
+    least_dimension: int
+    never_compiled: str | None
+    optimiser: bool
+    stability_limit: float | None
+    free_step: bool
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """The facts of a task with its parameters; `max_block` is by the kind of device."""
+
+    version: int
+    dtype: str
+    dim: int
+    terms: int
+    batch_terms: int
+    steps_per_epoch: int
+    curvature: float | None
+    max_block: Mapping[str, int]
+    opaque: bool
+    provides: Sequence[str]
+    given: Mapping[str, str]
+    metrics: Sequence[Metric]
+    datasets: Sequence[DataFile]
 
 
 def instance(target: str, params: Mapping[str, Any]) -> Any:
@@ -71,14 +115,9 @@ def resolve(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
     return resolved
 
 
-def sampler_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a sampler's gradients per step, its needs, its stability limit and other facts.
-
-    `stability_limit` is a limit of h * curvature, or None if the sampler is not linear. `free_step` says that h has no
-    unit; the limit is then a limit of h itself. `optimiser` says that the sampler draws no noise and can make a warm
-    start. `never_compiled` is the reason why the sampler is exempt from the law `compiled`, or None.
-    """
-    return dict(_cached(offer, "sampler", params))
+def sampler_facts(offer: Offer, params: Mapping[str, Any]) -> SamplerFacts:
+    """Return the facts of a sampler with these parameters."""
+    return SamplerFacts(**_cached(offer, "sampler", params))
 
 
 def weighs(offer: Offer) -> bool:
@@ -91,29 +130,29 @@ def step_limit(
 ) -> float | None:
     """Return the step size from which a sampler is unstable on a task: the limit / the curvature. None if unknown."""
     facts = sampler_facts(sampler, sampler_params)
-    limit = facts["stability_limit"]
-    curvature = 1.0 if facts["free_step"] else task_facts(task, task_params)["curvature"]
+    limit = facts.stability_limit
+    curvature = 1.0 if facts.free_step else task_facts(task, task_params).curvature
     return limit / curvature if limit and curvature and math.isfinite(limit) else None
 
 
-def _sampler(target: str, params: Mapping[str, Any]) -> dict[str, Any]:
+def _sampler(target: str, params: Mapping[str, Any]) -> SamplerFacts:
     from harness.engine.stability import working_limit
 
     sampler = instance(target, params)
     counts = {name: _whole(sampler, name, 0) for name in ("gradients_per_step", "full_gradients_per_step")}
     if not any(counts.values()):
         raise PluginError(f"{target} makes no gradient call a step: it declares {counts}")
-    return {
+    return SamplerFacts(
         **counts,
-        "full_gradients_at_start": _whole(sampler, "full_gradients_at_start", 0),
-        "refresh_every": _whole(sampler, "refresh_every", 0),
-        "needs": sorted(sampler.needs),
-        "least_dimension": _whole(sampler, "least_dimension", 1),
-        "never_compiled": sampler.exempt.get("compiled"),
-        "optimiser": sampler.limit_bias() == 0 and sampler.particles == 1 and not sampler.refresh_every,
-        "stability_limit": _rounded(limit := working_limit(sampler)),
-        "free_step": limit is not None and sampler.step_unit == 0,
-    }
+        full_gradients_at_start=_whole(sampler, "full_gradients_at_start", 0),
+        refresh_every=_whole(sampler, "refresh_every", 0),
+        needs=sorted(sampler.needs),
+        least_dimension=_whole(sampler, "least_dimension", 1),
+        never_compiled=sampler.exempt.get("compiled"),
+        optimiser=sampler.limit_bias() == 0 and sampler.particles == 1 and not sampler.refresh_every,
+        stability_limit=_rounded(limit := working_limit(sampler)),
+        free_step=limit is not None and sampler.step_unit == 0,
+    )
 
 
 def _whole(made: Any, name: str, least: int, most: int | None = None, *arguments: Any) -> int:
@@ -136,9 +175,9 @@ def own_settings(offer: Offer, task: str) -> dict[str, Any]:
     return dict(_cached(offer, "settings", {"task": task}))
 
 
-def schedule_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Check that a schedule can be made from these parameters. Returns no fact about it."""
-    return dict(_cached(offer, "schedule", params))
+def schedule_facts(offer: Offer, params: Mapping[str, Any]) -> None:
+    """Check that a schedule can be made from these parameters."""
+    _cached(offer, "schedule", params)
 
 
 def trajectory(spec: RunSpec, steps_per_epoch: int) -> Trajectory:
@@ -164,36 +203,51 @@ def check_steps(sampler: Offer, spec: RunSpec, steps_per_epoch: int) -> None:
         raise type(error)(f"{where}: {error}") from error
 
 
-def task_facts(offer: Offer, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the version, sizes, metrics, data files and other facts of a task with these parameters."""
-    return dict(_cached(offer, "task", params))
+def task_facts(offer: Offer, params: Mapping[str, Any]) -> TaskFacts:
+    """Return the facts of a task with these parameters."""
+    return _parsed(_text(offer, "task", params))
 
 
-def _task(target: str, params: Mapping[str, Any]) -> dict[str, Any]:
+@functools.cache
+def _parsed(text: str) -> TaskFacts:
+    record = json.loads(text)
+    metrics = [Metric(**metric) for metric in record["metrics"]]
+    return TaskFacts(**{**record, "metrics": metrics, "datasets": _files(record["datasets"])})
+
+
+def _task(target: str, params: Mapping[str, Any]) -> TaskFacts:
     task = instance(target, params)
     if task.dtype not in DTYPES:
         raise PluginError(f"{target}: dtype {task.dtype!r:.40} is not one of {', '.join(DTYPES)}")
     terms = _whole(task, "terms", 1)
-    return {
-        "version": _whole(task, "version", 1),
-        "dtype": task.dtype,
-        "dim": _whole(task, "dim", 1),
-        "terms": terms,
-        "batch_terms": _whole(task, "batch_terms", 1, terms),
-        "steps_per_epoch": _whole(task, "steps_per_epoch", 1),
-        "curvature": task.curvature(),
-        "max_block": {kind: _whole(task, "max_block", 1, None, kind) for kind in ("cpu", "cuda")},
-        "opaque": bool(task.opaque),
-        "provides": sorted(task.provides),
-        "given": dict(task.given),
-        "metrics": [dataclasses.asdict(m) for m in task.metrics],
-        "datasets": [dataclasses.asdict(f) for f in task.datasets],
-    }
+    return TaskFacts(
+        version=_whole(task, "version", 1),
+        dtype=task.dtype,
+        dim=_whole(task, "dim", 1),
+        terms=terms,
+        batch_terms=_whole(task, "batch_terms", 1, terms),
+        steps_per_epoch=_whole(task, "steps_per_epoch", 1),
+        curvature=task.curvature(),
+        max_block={kind: _whole(task, "max_block", 1, None, kind) for kind in ("cpu", "cuda")},
+        opaque=bool(task.opaque),
+        provides=sorted(task.provides),
+        given=dict(task.given),
+        metrics=_declared(task, "metrics", Metric, target),
+        datasets=_declared(task, "datasets", DataFile, target),
+    )
 
 
-def protocols(offer: Offer) -> list[dict[str, Any]]:
+def _declared(of: Any, name: str, kind: type[R], target: str) -> list[R]:
+    """Return the records that a task declares. `PluginError` if one of them is of another kind."""
+    records = [*getattr(of, name)]
+    if not all(isinstance(record, kind) for record in records):
+        raise PluginError(f"{target}: {name} are not all harness.{kind.__name__}")
+    return records
+
+
+def protocols(offer: Offer) -> list[Protocol]:
     """Return the protocols of a task, the default first. `PluginError` if it has none."""
-    found = list(_cached(offer, "protocols"))
+    found = [Protocol(**{**record, "seeds": tuple(record["seeds"])}) for record in _cached(offer, "protocols")]
     if not found:
         raise PluginError(f"{offer.target} ({offer.distribution}) has no protocol")
     return found
@@ -201,32 +255,29 @@ def protocols(offer: Offer) -> list[dict[str, Any]]:
 
 def datasets(offer: Offer) -> list[DataFile]:
     """Return the data files that a task declares."""
-    return [DataFile(**{**record, "urls": tuple(record["urls"])}) for record in _cached(offer, "datasets")]
+    return _files(_cached(offer, "datasets"))
 
 
-def _datasets(target: str, _: Mapping[str, Any]) -> list[dict[str, Any]]:
-    declared = [*load(target).datasets]
-    if not all(isinstance(file, DataFile) for file in declared):
-        raise PluginError(f"{target}: datasets are not all harness.DataFile")
-    return [dataclasses.asdict(file) for file in declared]
+def _files(records: Iterable[Mapping[str, Any]]) -> list[DataFile]:
+    return [DataFile(**{**record, "urls": tuple(record["urls"])}) for record in records]
 
 
-def _plain(protocol: Any) -> dict[str, Any]:
-    record = {f.name: getattr(protocol, f.name) for f in dataclasses.fields(protocol)}
+def _plain(protocol: Protocol) -> dict[str, Any]:
+    record = {f.name: getattr(protocol, f.name) for f in dataclasses.fields(Protocol)}
     budget_settings = {name: dict(values) for name, values in protocol.budget_settings.items()}
     plain = {"budgets": dict(protocol.budgets), "settings": dict(protocol.settings)}
     return {**record, **plain, "budget_settings": budget_settings}
 
 
 FACTS: dict[str, Callable[..., Any]] = {
-    "fields": lambda target, _: [dataclasses.asdict(field) for field in schema(load(target))],
+    "fields": lambda target, _: list(schema(load(target))),
     "sampler": _sampler,
     "settings": lambda target, params: dict(load(target).settings(params["task"])),
     "schedule": lambda target, params: {"made": bool(instance(target, params))},
     "steps": lambda spec, steps_per_epoch: len(trajectory(spec, steps_per_epoch)),
     "task": _task,
-    "protocols": lambda target, _: [_plain(protocol) for protocol in load(target).protocols],
-    "datasets": _datasets,
+    "protocols": lambda target, _: [*map(_plain, _declared(load(target), "protocols", Protocol, target))],
+    "datasets": lambda target, _: _declared(load(target), "datasets", DataFile, target),
     "weighs": lambda target, _: load(target).log_weight is not Sampler.log_weight,
 }
 """The functions that compute each kind of fact. They execute the plugin's code."""
@@ -234,6 +285,11 @@ FACTS: dict[str, Callable[..., Any]] = {
 
 def _cached(offer: Offer, kind: str, params: Mapping[str, Any] | None = None, *arguments: Any) -> Any:
     """Return a fact. If it is not cached, compute it from `arguments`, or else from the target and `params`."""
+    return json.loads(_text(offer, kind, params, *arguments))
+
+
+def _text(offer: Offer, kind: str, params: Mapping[str, Any] | None = None, *arguments: Any) -> str:
+    """Return a fact as JSON."""
     target = offer.target
     key = json.dumps([_code(), ENGINE, target, content_hash(target), kind, dict(params or {})], sort_keys=True)
     if key not in _known:  # a plan of a thousand seeds calls this a thousand times
@@ -245,7 +301,7 @@ def _cached(offer: Offer, kind: str, params: Mapping[str, Any] | None = None, *a
                 user_files.locate(file)  # it may have changed while it was read
             cache.keep("facts", key, text)
         _known[key] = text
-    return json.loads(_known[key])
+    return _known[key]
 
 
 @functools.cache
@@ -279,7 +335,7 @@ def _compute_in_child(where: str, *asked: Any) -> str:
 def work_out(where: str, kind: str, arguments: tuple[Any, ...]) -> str:
     """Compute a fact and return it as JSON. `PluginError` for any error of the plugin's code."""
     with plugin_code(where):
-        text = json.dumps(FACTS[kind](*arguments))
+        text = json.dumps(FACTS[kind](*arguments), default=dataclasses.asdict)
         json.loads(text, parse_constant=_number)
     return text
 
@@ -303,11 +359,11 @@ def lacking(registry: Registry, method: str, task: str, protocol: str, metric: s
         return f"no method {method}"
     try:
         offer = registry.find("tasks", task)
-        found = next((each for each in protocols(offer) if each["name"] == protocol), None)
+        found = next((known for known in protocols(offer) if known.name == protocol), None)
         if found is None:
             return f"{task} has no protocol {protocol}"
-        settings = resolve(offer, of_part(found["settings"], "task"))
-        metrics = {each["name"] for each in task_facts(offer, settings)["metrics"]}
+        settings = resolve(offer, found.task_settings())
+        metrics = {known.name for known in task_facts(offer, settings).metrics}
     except BenchError as error:
         return str(error)
     return f"{task} has no metric {metric}" if metric and metric not in metrics else ""

@@ -16,9 +16,11 @@ from typing import Any
 from harness.contracts.hookspecs import Method
 from harness.contracts.parameters import Field, check, of_part, suggestions
 from harness.contracts.registry import Offer, Registry
+from harness.contracts.task import Protocol
 from harness.results import papers
 from harness.results.spec import FIELDS, GIVEN, Origin
 from harness.runs import plugin_metadata, warm_start
+from harness.runs.plugin_metadata import SamplerFacts, TaskFacts
 from harness.runs.studies import Study
 from harness.system.errors import UsageError
 
@@ -47,7 +49,7 @@ class Pair:
     method: Method
     sampler: Offer
     task: Offer
-    protocol: Mapping[str, Any]
+    protocol: Protocol
     paper: Mapping[str, Any] = field(default_factory=dict)
     tuned: Mapping[str, Origin] = field(default_factory=dict)
 
@@ -78,7 +80,7 @@ def find_pair(registry: Registry, method_name: str, task_name: str, study: Study
     assert isinstance(method, Method)
     sampler = registry.find("samplers", method.sampler, prefer=named.distribution)
     task = registry.find("tasks", name)
-    known = {protocol["name"]: protocol for protocol in plugin_metadata.protocols(task)}
+    known = {protocol.name: protocol for protocol in plugin_metadata.protocols(task)}
     published = [table for table in papers.settings_for(registry, (named, sampler, task)) if table["task"] == task.name]
     own = {table["protocol"]: table for table in published if table["method"] == method.name}
     if not at:
@@ -143,8 +145,8 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
     The order is: command, study, author, budget, paper (and author), method, protocol.
     """
     protocol = pair.protocol
-    short = protocol["budget_settings"].get(budget, {})
-    stated = {"run.burn_in": protocol["burn_in"], "run.thin": protocol["thin"], **protocol["settings"]}
+    short = protocol.budget_settings.get(budget, {})
+    stated = {"run.burn_in": protocol.burn_in, "run.thin": protocol.thin, **protocol.settings}
     own = plugin_metadata.own_settings(pair.sampler, pair.task.name)
     paper = pair.paper.get("paper", "")
     values = dict(pair.paper.get("values", {}))
@@ -162,7 +164,7 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
         dict(pair.tuned),
         authors if outside else {},
         {
-            name: Origin(value, "default", papers.source_of_budget(protocol["name"], budget))
+            name: Origin(value, "default", papers.source_of_budget(protocol.name, budget))
             for name, value in short.items()
         },
         {
@@ -171,7 +173,7 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
         },
         {} if outside else authors,
         {name: Origin(value, "default", f"method {pair.method.name}") for name, value in method.items()},
-        {name: Origin(value, "default", f"protocol {protocol['name']}") for name, value in stated.items()},
+        {name: Origin(value, "default", f"protocol {protocol.name}") for name, value in stated.items()},
     ]
 
 
@@ -231,19 +233,19 @@ def _untuned_step(
     if not wanted or "schedule.step_size" in origins:
         return
     sampler = plugin_metadata.sampler_facts(pair.sampler, sampler_params)
-    curvature = 1.0 if sampler["free_step"] else plugin_metadata.task_facts(pair.task, task_params)["curvature"]
+    curvature = 1.0 if sampler.free_step else plugin_metadata.task_facts(pair.task, task_params).curvature
     if not curvature:
         raise UsageError(
             f"no step size is known for {pair.method.name} on {pair.task.name}; give one by --set schedule.step_size=H"
         )
-    limit = sampler["stability_limit"] or 2.0
+    limit = sampler.stability_limit or 2.0
     if not math.isfinite(limit):
         raise UsageError(
             f"{pair.method.name} has no stability limit to take a step size from; "
             "give one by --set schedule.step_size=H"
         )
     text = f"{UNTUNED} of the stability limit {limit:.4g}"
-    text += "" if sampler["free_step"] else f" / curvature {curvature:.4g}"
+    text += "" if sampler.free_step else f" / curvature {curvature:.4g}"
     origins["schedule.step_size"] = Origin(UNTUNED * limit / curvature, "untuned", text)
 
 
@@ -264,7 +266,7 @@ def _warm_start(
     if passes is None:
         raise UsageError(f"run.warm_start = {name} needs its length; give it by --set run.warm_passes=20")
     if size is None:
-        own = find_pair(registry, name, f"{pair.task.name}@{pair.protocol['name']}")
+        own = find_pair(registry, name, f"{pair.task.name}@{pair.protocol.name}")
         try:
             found = resolve(registry, own, {**_dotted("task", task_params), "run.warm_start": None})
             size, origin = found.schedule_params["step_size"], found.origins["schedule.step_size"]
@@ -289,12 +291,12 @@ def _refuse_unknown(pair: Pair, schedule: Offer, origins: Mapping[str, Origin]) 
             raise UsageError(f"unknown setting {name!r:.80}{source} for {place}{suggestions(name, known)}")
 
 
-def lack(sampler: Mapping[str, Any], task: Mapping[str, Any], called: str = "the task") -> str:
+def lack(sampler: SamplerFacts, task: TaskFacts, called: str = "the task") -> str:
     """Return why a sampler cannot run on a task, from the facts of both. "" if it can."""
-    if lacks := sorted(set(sampler["needs"]) - set(task["provides"])):
+    if lacks := sorted(set(sampler.needs) - set(task.provides)):
         return f"needs {', '.join(lacks)} of a potential, which {called} does not provide"
-    if task["dim"] < sampler["least_dimension"]:
-        return f"moves in {sampler['least_dimension']} dimensions or more, and {called} has {task['dim']}"
+    if task.dim < sampler.least_dimension:
+        return f"moves in {sampler.least_dimension} dimensions or more, and {called} has {task.dim}"
     return ""
 
 
@@ -304,6 +306,6 @@ def _given(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[s
     task = plugin_metadata.task_facts(pair.task, task_params)
     if why := lack(sampler, task, f"task {pair.task.name}"):
         raise UsageError(f"{pair.sampler.name} {why}; choose another task or sampler")
-    needs = (name for name in sampler["needs"] if name not in WITH_GRADIENTS)
-    given = {name: task["given"].get(name, "as the task provides it") for name in needs}
+    needs = (name for name in sampler.needs if name not in WITH_GRADIENTS)
+    given = {name: task.given.get(name, "as the task provides it") for name in needs}
     return {f"needs.{name}": Origin(what, GIVEN, "the task") for name, what in given.items()}

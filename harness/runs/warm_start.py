@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 def find(plugins: Registry, name: str) -> Offer:
     """Return the optimiser of that name. `UsageError` if the sampler is not an optimiser."""
     offer = plugins.find("samplers", name)
-    if not plugin_metadata.sampler_facts(offer, {})["optimiser"]:
+    if not plugin_metadata.sampler_facts(offer, {}).optimiser:
         known = [
             o.name for o in plugins.offers("samplers")
-            if o.distribution == offer.distribution and plugin_metadata.sampler_facts(o, {})["optimiser"]
+            if o.distribution == offer.distribution and plugin_metadata.sampler_facts(o, {}).optimiser
         ]  # fmt: skip
         raise UsageError(f"run.warm_start = {name:.80} is not an optimiser; choose one of {', '.join(known)}")
     return offer

@@ -160,13 +160,13 @@ def facts(row: Mapping[str, Any], registry: Registry) -> dict[str, Any]:
 def _equivalents(row: Mapping[str, Any], registry: Registry) -> list[dict[str, Any]]:
     schedule = load(registry.target("schedules", row["schedule"]))(**json.loads(row["schedule_params"]))
     sizes = task_facts(registry.find("tasks", row["task"]), json.loads(row["task_params"]))
-    trajectory = schedule.trajectory(row["steps"], sizes["steps_per_epoch"])
+    trajectory = schedule.trajectory(row["steps"], sizes.steps_per_epoch)
     friction = json.loads(row["sampler_params"]).get("friction")
     draws = trajectory.with_burn_in(row["burn_in"], row["thin"]).keep.nonzero()[0]
     rows: dict[Step, list[dict[str, Any]]] = {}
     for when, k in (("first step", 0), ("first draw", draws[0]), ("last step", -1)):
         h, T = float(trajectory.step_size[k]), float(trajectory.temperature[k])
-        step = Step(h=h, T=T, N=sizes["terms"], alpha=friction)
+        step = Step(h=h, T=T, N=sizes.terms, alpha=friction)
         if step not in rows:
             rows[step] = [
                 {"at": when, "settings": settings_text(c.to(step)), "convention": c.name, "step": c.step}

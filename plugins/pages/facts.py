@@ -202,9 +202,9 @@ def _no_conversions(record: Mapping[str, Any]) -> str | None:
 
 def _costs(offer: Offer) -> dict[str, Any]:
     found = plugin_metadata.sampler_facts(offer, {})
-    limit = found["stability_limit"]
+    limit = found.stability_limit
     unbounded = limit is not None and math.isinf(limit)
-    kept = {name: found[name] for name in ("gradients_per_step", "full_gradients_per_step")}
+    kept = {name: getattr(found, name) for name in ("gradients_per_step", "full_gradients_per_step")}
     return {**kept, "stability_limit": UNLIMITED if unbounded else limit}
 
 

@@ -17,7 +17,7 @@ from harness.contracts.parameters import LONGEST_VALUE
 from harness.reporting.tables import table
 from harness.results.records import ELSEWHERE
 from harness.results.spec import Component, Origin
-from harness.runs.plan import RunRequest, data_files, expand, parse_seeds, parse_settings
+from harness.runs.plan import RunRequest, expand, parse_seeds, parse_settings
 from harness.runs.plugin_metadata import task_facts
 from harness.runs.subprocess_call import call
 
@@ -89,7 +89,7 @@ def score(
     ledger.prepare()
     for identified in spec.files():
         user_files.keep(identified, bench.results / user_files.FOLDER)
-    job = bench.job([spec], data_files(task_facts(pair.task, spec.task.params)))
+    job = bench.job([spec], task_facts(pair.task, spec.task.params).datasets)
     declared = Declared(file.absolute(), passes, warmup)
     attempt = call("plugins.sharing.elsewhere:measure", job, declared, listen=lambda *_: None)
     return Result(*_answer(bench.store(), attempt), changed=True)

@@ -48,7 +48,7 @@ def truth(
     from harness import Reference
     from harness.contracts import user_files
     from harness.runs import truths
-    from harness.runs.plan import RunRequest, data_files, expand, parse_settings
+    from harness.runs.plan import RunRequest, expand, parse_settings
     from harness.runs.plugin_metadata import task_facts
     from harness.runs.subprocess_call import call
     from harness.system.files import sealed, write_json
@@ -59,8 +59,8 @@ def truth(
     hmc = {"schedule": "constant", "schedule.step_size": "1", "run.burn_in": "0", "run.compile": "plain"}
     ((spec, pair),) = expand(registry, RunRequest(["hmc"], [task], [0], 1, f"steps={draws}", {**hmc, **given}))
     facts = task_facts(pair.task, spec.task.params)
-    if facts["dim"] > LARGEST:
-        raise UsageError(f"{spec.task.name} has {facts['dim']:,} coordinates; a truth is computed of {LARGEST} at most")
+    if facts.dim > LARGEST:
+        raise UsageError(f"{spec.task.name} has {facts.dim:,} coordinates; a truth is computed of {LARGEST} at most")
     ledger = bench.ledger
     ledger.check_version()
     path, record = truths.place(bench.results, spec), truths.read(bench.results, spec)
@@ -69,7 +69,7 @@ def truth(
         ledger.prepare()
         for file in spec.files():
             user_files.keep(file, bench.results / user_files.FOLDER)
-        job = bench.job([spec], data_files(facts))
+        job = bench.job([spec], facts.datasets)
         made = call("plugins.truths.computing:compute", job, draws, listen=lambda _, sent: bench.say(sent["text"]))
         record = sealed({"task": spec.task.name, "params": dict(spec.task.params), **made})
         path.parent.mkdir(exist_ok=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness import UsageError, suggestions
+from harness import Metric, UsageError, suggestions
 from plugins.tuning.search import Trial
 
 DEFAULTS = ("nll", "joint_error")
@@ -37,9 +37,9 @@ class Objective:
         return None if not math.isfinite(value) else -value if self.direction == "max" else value
 
 
-def objective(task: str, facts: Mapping[str, Any], named: str | None) -> Objective:
+def objective(task: str, declared: Sequence[Metric], named: str | None) -> Objective:
     """Return the named objective, or the task's default one; raise `UsageError` if the task has none."""
-    metrics = {found["name"]: found for found in facts["metrics"]}
+    metrics = {metric.name: metric for metric in declared}
     name = named or next((name for name in DEFAULTS if name in metrics), None)
     if name is None:
         raise UsageError(
@@ -48,4 +48,4 @@ def objective(task: str, facts: Mapping[str, Any], named: str | None) -> Objecti
         )
     if name not in metrics:
         raise UsageError(f"--objective {name!r:.80}: task {task} has no such metric{suggestions(name, metrics)}")
-    return Objective(name, metrics[name]["direction"], metrics[name]["target"])
+    return Objective(name, metrics[name].direction, metrics[name].target)

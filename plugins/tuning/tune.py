@@ -46,8 +46,8 @@ class _Job:
         (first,) = plan(registry, replace(asked, seeds=[TUNING_SEED]), bench.ledger)
         self.asked, self.bench = asked, bench
         self.spec, self.together = first.spec, first.max_block
-        self.objective = objective(pair.task.name, task_facts(pair.task, first.spec.task.params), metric)
-        self.place: studies.Place = (pair.method.name, pair.task.name, pair.protocol["name"])
+        self.objective = objective(pair.task.name, task_facts(pair.task, first.spec.task.params).metrics, metric)
+        self.place: studies.Place = (pair.method.name, pair.task.name, pair.protocol.name)
         self.search = Search(" ".join(self.place), limits, trials)
         self.problems: list[str] = []
 

@@ -16,7 +16,6 @@ from harness.results.spec import RunSpec
 from harness.runs import truths
 from harness.runs.job import Job
 from harness.runs.local import Listener
-from harness.runs.plan import data_files
 from harness.runs.plugin_metadata import task_facts
 from harness.runs.subprocess_call import call
 from harness.system.files import SEAL, read_json
@@ -96,7 +95,7 @@ def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> ReplayRequ
     offers = {kind: offer(registry, kind, getattr(spec, kind), attempt) for kind in KINDS}
     sampler, schedule, task = (installed(offers[kind], getattr(spec, kind)) for kind in KINDS)
     now = replace(spec, sampler=sampler, schedule=schedule, task=task)
-    files = data_files(task_facts(offers["task"], task.params))
+    files = task_facts(offers["task"], task.params).datasets
     changes = _changes(record, spec, now, data_checksum(files))
     truth = truths.read(attempt.path.parents[3], now) if stored.get("truth") else None
     if truth is not None and truth[SEAL] != stored["truth"]:

@@ -64,14 +64,14 @@ def outdated(
         try:
             spec = recorded_spec(attempt)
             offers = {kind: offer(registry, kind, getattr(spec, kind), attempt) for kind in KINDS}
-            current = task_facts(offers["task"], spec.task.params)["metrics"]
+            current = task_facts(offers["task"], spec.task.params).metrics
             spec = replace(spec, task=installed(offers["task"], spec.task))
             truth = (truths.read(store.results, spec) or {}).get(SEAL)
             before = truth_of(attempt) if truth else None
         except BenchError as error:
             found.refused.append((row, str(error)))
             continue
-        known = {metric["name"]: f"{metric['name']} {metric['version']}" for metric in current}
+        known = {metric.name: f"{metric.name} {metric.version}" for metric in current}
         names |= known.keys()
         lacking = [name for name, version in known.items() if version not in (row["metrics"] or [])]
         if before != truth:  # the truth was computed later, or again

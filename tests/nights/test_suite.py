@@ -32,7 +32,7 @@ def study(results, *pairs):
     records = [
         {
             "method": method, "task": task, "settings": {"schedule": "constant"}, "trials": 1, "passes": 1.0,
-            "code": {}, "protocol": find_pair(registry(), method, task).protocol["name"],
+            "code": {}, "protocol": find_pair(registry(), method, task).protocol.name,
         }
         for method, task in pairs
     ]  # fmt: skip

@@ -204,9 +204,9 @@ def test_table_4_has_its_two_swapped_labels_corrected():
 def test_all_methods_meet_under_one_protocol_unless_the_first_protocol_is_a_papers():
     methods = {offer.name for kind in ("samplers", "methods") for offer in registry().offers(kind)}
     for task, protocol in (("gaussian", "noisy-gradients"), ("airfoil", "smile")):
-        assert {find_pair(registry(), method, task).protocol["name"] for method in methods} == {protocol}
-    assert find_pair(registry(), "sgld", "cifar10").protocol["name"] == "csgmcmc"
-    assert find_pair(registry(), "msgld", "cifar10").protocol["name"] == "adaptive-drift"
+        assert {find_pair(registry(), method, task).protocol.name for method in methods} == {protocol}
+    assert find_pair(registry(), "sgld", "cifar10").protocol.name == "csgmcmc"
+    assert find_pair(registry(), "msgld", "cifar10").protocol.name == "adaptive-drift"
 
 
 HEAD = '[paper]\nid = "x"\n'

@@ -261,8 +261,7 @@ def test_tuning_sees_no_test_row_and_is_not_tested_on_what_it_was_trained_on():
 @pytest.mark.data
 @pytest.mark.parametrize(("task", "metric"), [("airfoil", "nll"), ("notmnist", "nll"), ("blr-heart", "joint_error")])
 def test_held_out_rows_decide_where_a_task_predicts_and_not_a_reference(task, metric):
-    facts = {"metrics": [vars(found) for found in load_plugin("tasks", task).metrics]}
-    assert objective(task, facts, None).metric == metric
+    assert objective(task, load_plugin("tasks", task).metrics, None).metric == metric
 
 
 def test_a_network_is_tuned_on_held_out_rows():
