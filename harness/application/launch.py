@@ -102,7 +102,7 @@ def _plain(
             uncompiled.keep(item.spec, said["reason"], lasting=lasting)
             spec = uncompiled.in_mode(item.spec, "plain")
             found[item.spec.key] = replace(
-                item, spec=spec, standing=app.ledger.standing(spec.key), lacks=said["reason"]
+                item, spec=spec, standing=app.ledger.standing(spec.key), missing=said["reason"]
             )
     return found
 
@@ -267,9 +267,9 @@ def _print_done_before(
     app.say(f"{count(len(planned), 'run')}: {done} done before{of_them}, {len(missing)} to do")
     if again:
         app.say(f"{count(again, 'finished run')} repeated, because not all draws were kept")
-    names = {p.lacks: f"{p.spec.method} on {p.spec.task.name}" for p in reversed(missing) if p.lacks}
-    for lacks, name in reversed(names.items()):
-        app.say(f"warning: {name} is not compiled and takes more time: {lacks}")
+    names = {p.missing: f"{p.spec.method} on {p.spec.task.name}" for p in reversed(missing) if p.missing}
+    for reason, name in reversed(names.items()):
+        app.say(f"warning: {name} is not compiled and takes more time: {reason}")
     for line in dict.fromkeys(shortened(p.spec) for p in missing):
         if line:
             app.say(line)

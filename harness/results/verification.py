@@ -14,7 +14,7 @@ from harness.results.ledger.attempt import Attempt, checksum
 from harness.results.records import columns_of
 from harness.results.spec import KEY_VERSION, recorded_group, recorded_key
 from harness.results.store import connection
-from harness.results.store.changes import Known, News, known, lacking, news
+from harness.results.store.changes import Known, News, known, missing, news
 from harness.results.store.connection import Busy, Damaged, Older, Refused
 from harness.results.store.ingest import OWN, PAPERS, SHARED, batches, ingest
 from harness.system.errors import DataError
@@ -194,7 +194,7 @@ def _different(there: Prints, have: Known, found: News) -> dict[str, set[Key]]:
     for batch in batches(found.records):  # in the order of a run's attempts, as the latest record of the run counts
         for table, prints in _rebuilt(News(batch)).items():
             rebuilt[table] |= prints
-        for record in lacking(batch, have):
+        for record in missing(batch, have):
             for table in (*OWN, *SHARED):
                 rows = record.rows.get(table, []) if table in SHARED else [{"attempt": record.attempt}]
                 pending[table] |= {tuple(row[name] for name in _KEYS[table]) for row in rows}

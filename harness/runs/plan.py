@@ -56,7 +56,7 @@ class Planned:
     passes: float
     max_block: int
     data: tuple[DataFile, ...] = ()
-    lacks: str | None = None
+    missing: str | None = None
 
 
 def size(registry: Registry, requests: Iterable[RunRequest], most: int = MAX_RUNS) -> int:
@@ -115,10 +115,10 @@ def plan(registry: Registry, request: RunRequest, ledger: Ledger) -> list[Planne
                 plugin_metadata.check_steps(pair.sampler, spec, task.steps_per_epoch)
             asked = uncompiled.asked_mode(spec)
             work = _work(pair, spec.sampler.params, spec.task.params, spec.execution.device, spec.chains)
-            lacks = slowed(asked, spec.steps, work)
-            if asked is None and lacks is None and spec.steps >= work.compiled_from:
-                lacks = uncompiled.why(uncompiled.in_mode(spec, "compiled"))
-            planned[spec.key] = Planned(spec, standing, passes, block, tuple(task.datasets), lacks)
+            missing = slowed(asked, spec.steps, work)
+            if asked is None and missing is None and spec.steps >= work.compiled_from:
+                missing = uncompiled.why(uncompiled.in_mode(spec, "compiled"))
+            planned[spec.key] = Planned(spec, standing, passes, block, tuple(task.datasets), missing)
     return list(planned.values())
 
 

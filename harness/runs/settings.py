@@ -291,7 +291,7 @@ def _refuse_unknown(pair: Pair, schedule: Offer, origins: Mapping[str, Origin]) 
             raise UsageError(f"unknown setting {name!r:.80}{source} for {place}{suggestions(name, known)}")
 
 
-def lack(sampler: SamplerFacts, task: TaskFacts, called: str = "the task") -> str:
+def unmet(sampler: SamplerFacts, task: TaskFacts, called: str = "the task") -> str:
     """Return why a sampler cannot run on a task, from the facts of both. "" if it can."""
     if lacks := sorted(set(sampler.needs) - set(task.provides)):
         return f"needs {', '.join(lacks)} of a potential, which {called} does not provide"
@@ -304,7 +304,7 @@ def _given(pair: Pair, sampler_params: Mapping[str, Any], task_params: Mapping[s
     """Return what the task gives the sampler at no cost, by "needs.NAME". `UsageError` if it lacks a need."""
     sampler = plugin_metadata.sampler_facts(pair.sampler, sampler_params)
     task = plugin_metadata.task_facts(pair.task, task_params)
-    if why := lack(sampler, task, f"task {pair.task.name}"):
+    if why := unmet(sampler, task, f"task {pair.task.name}"):
         raise UsageError(f"{pair.sampler.name} {why}; choose another task or sampler")
     needs = (name for name in sampler.needs if name not in WITH_GRADIENTS)
     given = {name: task.given.get(name, "as the task provides it") for name in needs}

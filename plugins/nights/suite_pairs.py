@@ -14,7 +14,7 @@ from harness import BenchError, Registry, UsageError
 from harness import registry as installed
 from harness.runs import studies
 from harness.runs.plugin_metadata import sampler_facts, task_facts
-from harness.runs.settings import find_pair, lack
+from harness.runs.settings import find_pair, unmet
 from plugins.nights.suite import Suite, about
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def complete(suite: Suite, registry: Registry, results: Path) -> tuple[Suite, li
 
 def able(registry: Registry, task: str) -> list[str]:
     """Return the names of the samplers and methods that can run on a task."""
-    return [name for name in _methods(registry) if not _lack(registry, name, task)]
+    return [name for name in _methods(registry) if not _unable(registry, name, task)]
 
 
 def _pairs(
@@ -91,14 +91,14 @@ def _why_not(registry: Registry, study: studies.Study, method: str, task: str) -
         return str(error)
     if (pair.method.name, pair.task.name, pair.protocol.name) in study.records:
         return ""
-    return _lack(registry, method, task) or f"study {study.name} has no settings for it"
+    return _unable(registry, method, task) or f"study {study.name} has no settings for it"
 
 
-def _lack(registry: Registry, method: str, task: str) -> str:
+def _unable(registry: Registry, method: str, task: str) -> str:
     """Return why the method cannot run on the task, or what is wrong with either; "" if it can."""
     try:
         pair = find_pair(registry, method, task)
-        return lack(sampler_facts(pair.sampler, {}), task_facts(pair.task, {}))
+        return unmet(sampler_facts(pair.sampler, {}), task_facts(pair.task, {}))
     except BenchError as error:
         return str(error)
 

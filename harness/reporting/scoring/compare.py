@@ -186,7 +186,7 @@ def compare(a: Group, b: Group, metric: str, curves: Curves | None = None) -> Co
 
 
 @dataclass(frozen=True)
-class _Lack:
+class _Missing:
     """Why a run has no value; `outcome` is the category that it is counted in, if it was run."""
 
     text: str
@@ -204,15 +204,15 @@ class _Sides:
 
 
 def _read(a: Group, b: Group, read: Callable[[Run], Any]) -> _Sides:
-    """The result of `read` for each run of both groups; `read` returns a `_Lack` for a missing value."""
+    """The result of `read` for each run of both groups; `read` returns a `_Missing` for a missing value."""
     found: list[dict[int, Any]] = [{}, {}]
     unpaired: dict[int, list[str]] = {}
     outcomes: Counter[tuple[str, str, int]] = Counter()
     runs = [{run.seed: run for run in group.runs} for group in (a, b)]
     for seed in sorted({*runs[0], *runs[1]}):
         for name, own, values in zip("AB", runs, found, strict=True):
-            value = read(own[seed]) if seed in own else _Lack("was not run")
-            if not isinstance(value, _Lack):
+            value = read(own[seed]) if seed in own else _Missing("was not run")
+            if not isinstance(value, _Missing):
                 values[seed] = value
                 continue
             unpaired.setdefault(seed, []).append(f"{name} {value.text}")
@@ -226,30 +226,30 @@ def _about(made: Comparison, sides: _Sides, metric: str, version: int, unit: str
     return replace(made, metric=metric, version=version, unit=unit, unpaired=sides.unpaired, withheld=withheld)
 
 
-def _value(run: Run, metric: str, version: int) -> float | _Lack:
+def _value(run: Run, metric: str, version: int) -> float | _Missing:
     if run.status == Status.DIVERGED:
-        return _Lack(divergence(run), Status.DIVERGED)
+        return _Missing(divergence(run), Status.DIVERGED)
     if run.status != Status.DONE:
-        return _Lack(f"failed ({run.status}); --retry runs it again", "failed")
+        return _Missing(f"failed ({run.status}); --retry runs it again", "failed")
     value = run.metrics.get(metric)
     if value is None:
-        return _Lack("has no record of the metric; `bench rescore` may add it")
+        return _Missing("has no record of the metric; `bench rescore` may add it")
     if value.version != version:
-        return _Lack(
+        return _Missing(
             f"has version {value.version} of the metric, not {version}; `bench rescore` may bring it up to date"
         )
-    return value.value if value.value is not None else _Lack("has no value", "has no value")
+    return value.value if value.value is not None else _Missing("has no value", "has no value")
 
 
-def _curves(run: Run, metric: str, curves: Curves) -> tuple[Rows, Rows] | _Lack | None:
+def _curves(run: Run, metric: str, curves: Curves) -> tuple[Rows, Rows] | _Missing | None:
     """Return the points and the curves (C, k, n) of a run, or None if it diverged and its chains count."""
     names = CURVES_OF[metric]
     if run.status == Status.DIVERGED:
-        return None if metric == LOW_ERROR else _Lack(divergence(run), Status.DIVERGED)
+        return None if metric == LOW_ERROR else _Missing(divergence(run), Status.DIVERGED)
     if run.status != Status.DONE:
-        return _Lack(f"failed ({run.status}); --retry runs it again", "failed")
+        return _Missing(f"failed ({run.status}); --retry runs it again", "failed")
     if not all((run.attempt, name) in curves for name in names):
-        return _Lack("has no curves of it")
+        return _Missing("has no curves of it")
     own = [curves[run.attempt, name] for name in names]
     return own[0][0], np.stack([y for _, y in own], axis=1)
 

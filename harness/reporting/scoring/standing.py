@@ -51,7 +51,7 @@ def standings(
             or ("unranked: fewer than five seeds" if len(group.runs) < MINIMUM_SEEDS else "")
             or ("unranked: equal seconds are not equal cost" if group.budget.startswith("seconds=") else "")
             or _doubt(gate, truth_known=truth_known)
-            or _lack(group, estimates.get(group.key), newest)
+            or _without_value(group, estimates.get(group.key), newest)
         )
         found[group.key] = RankStatus(reason or "ranked")
     eligible = {g.key: e for g in field if found[g.key].status == "ranked" and (e := estimates[g.key]) is not None}
@@ -78,7 +78,7 @@ def _doubt(gate: Gate | None, *, truth_known: bool) -> str:
     return f"undetermined: {gate.reason}" if gate.verdict == "undetermined" else ""
 
 
-def _lack(group: Group, estimate: Estimate | None, newest: int) -> str:
+def _without_value(group: Group, estimate: Estimate | None, newest: int) -> str:
     if estimate is None or estimate.mean is None:
         remark = estimate.remark if estimate is not None else "not measured"
         return f"unranked: {remark or 'no value'}"

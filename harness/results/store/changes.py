@@ -152,7 +152,7 @@ def _records(results: Path, present: Mapping[str, list[str]], have: Known, found
             known = have.paths[attempt] if attempt in have.concluded else None
             records += _read(results, places, known, found)
         _settle(results, records)
-        for record in lacking(records, have):
+        for record in missing(records, have):
             found.notes += [f"{results / record.row['path']}: {note}" for note in record.notes]
             yield record
 
@@ -179,7 +179,7 @@ def _read(results: Path, places: Iterable[str], known: str | None, found: News) 
             yield record
 
 
-def lacking(records: Iterable[Record], have: Known) -> list[Record]:
+def missing(records: Iterable[Record], have: Known) -> list[Record]:
     """Return the records that a database lacks: concluded attempts that are new to it, and others that have changed."""
     return [record for record in records if record.attempt not in have.concluded and not _same(record, have)]
 
