@@ -10,7 +10,7 @@ import numpy as np
 import specs
 from safetensors.numpy import save
 
-from harness.results.records import AttemptResult, Value
+from harness.results.records import AttemptResult, ValueRow
 from harness.results.spec import Component, Origin
 from harness.system.columns import document
 
@@ -59,7 +59,7 @@ def environment(**changes):
 def ended(key, **changes):
     """What a run that ended came to; `changes` are fields of the record."""
     metrics = tuple(
-        Value(name=name, value=0.5 + i, unit="modes", direction="max", summary="", is_primary=i == 0)
+        ValueRow(name=name, value=0.5 + i, unit="modes", direction="max", summary="", is_primary=i == 0)
         for i, name in enumerate(METRICS)
     )
     fields = {

@@ -8,7 +8,7 @@ from harness.contracts.registry import registry
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
-from harness.results.records import Value
+from harness.results.records import ValueRow
 from harness.runs.plan import plan
 from plugins.nights.suite import read
 from plugins.nights.suite_pairs import complete
@@ -46,7 +46,7 @@ def fabricate(results, suite, values, status="done", only=lambda spec: True):  #
 def _result(spec, values, status):
     about = {"wasserstein2": ("1", "min"), "modes_covered": ("modes", "max")}
     metrics = tuple(
-        Value(name=name, value=value, unit=about[name][0], direction=about[name][1], summary="", is_primary=i == 0)
+        ValueRow(name=name, value=value, unit=about[name][0], direction=about[name][1], summary="", is_primary=i == 0)
         for i, (name, value) in enumerate(values.items())
     )
     done = status == "done"

@@ -84,7 +84,7 @@ class TaskVersion:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunRow:
     """One row per run key: what was asked for, as the latest attempt recorded it."""
 
     run_key: str = entry("SHA-256 of all that changes the result and of nothing else", at="key")
@@ -96,7 +96,7 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Value(Metric):
+class ValueRow(Metric):
     """One row per metric of an attempt."""
 
     attempt: str = entry("attempt that it belongs to", "", at="")
@@ -147,7 +147,7 @@ class AttemptResult:
     path: str = entry("its directory, below the results folder", "", at="")
     block_runs: int | None = entry("runs that advanced together, whose time is shared out", None, column=None)
     truth: str | None = entry("checksum of the stored truth that the metrics were computed with", None, column=None)
-    metrics: tuple[Value, ...] = entry("rows of `metric`", (), column=None)
+    metrics: tuple[ValueRow, ...] = entry("rows of `metric`", (), column=None)
     files: Mapping[str, str] = entry("rows of `artifact`: name -> SHA-256", dict, column=None)
 
 
@@ -257,7 +257,7 @@ class ReportedValue:
 
 
 @dataclass(frozen=True)
-class Claim:
+class ClaimRow:
     """One row per claim of a paper: an ordering of two methods, their equality, or how often one of them succeeds."""
 
     paper: str = entry("paper that makes it", at="")
@@ -301,7 +301,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableSchema:
     """A table: what a row is, its columns by name, its key, and where its rows come from.
 
     of   "attempt": each row is of one attempt; "several": several attempts share a row, and the latest one's counts;
@@ -314,18 +314,18 @@ class Table:
     of: str = "attempt"
 
 
-def _table(record: type, *key: str, of: str = "attempt") -> Table:
+def _table(record: type, *key: str, of: str = "attempt") -> TableSchema:
     found = columns(record)
     first = {"attempt": found["attempt"]} if "attempt" in found else {}
-    return Table((record.__doc__ or "").replace("\n    ", " ").strip(), first | found, key, of)
+    return TableSchema((record.__doc__ or "").replace("\n    ", " ").strip(), first | found, key, of)
 
 
-def _run() -> Table:
+def _run() -> TableSchema:
     """Return the table of runs: its own columns, and those of the RunSpec.
 
     A part of the RunSpec has columns for its name, its source and its parameters.
     """
-    own = columns(Run)
+    own = columns(RunRow)
     found = {name: own.pop(name) for name in ("run_key", "group_key", "key_version", "engine")}
     for f in fields(RunSpec):
         if f.name in PARTS:
@@ -333,23 +333,23 @@ def _run() -> Table:
                 full = name.format(f.name)
                 at = (f.name, *c.at)
                 found[full] = replace(c, name=full, comment=c.comment.format(f.name), at=at)
-    return replace(_table(Run, "run_key", of="several"), columns=found | columns(RunSpec) | columns(Execution) | own)
+    return replace(_table(RunRow, "run_key", of="several"), columns=found | columns(RunSpec) | columns(Execution) | own)
 
 
-TABLES: Mapping[str, Table] = {
+TABLES: Mapping[str, TableSchema] = {
     "meta": _table(Meta, "key", of=""),
     "environment": _table(Environment, "environment", of="several"),
     "task_version": _table(TaskVersion, "task", "version", "source", "data", of="several"),
     "run": _run(),
     "attempt": _table(AttemptResult, "attempt"),
-    "metric": _table(Value),
+    "metric": _table(ValueRow),
     "curve_points": _table(CurvePoints),
     "artifact": _table(Artifact),
     "event": _table(Event),
     "verification": _table(Verification, "attempt", of=""),
     "paper": _table(Paper, "paper", of="papers"),
     "reported_value": _table(ReportedValue, of="papers"),
-    "claim": _table(Claim, of="papers"),
+    "claim": _table(ClaimRow, of="papers"),
     "choice": _table(Choice, of="papers"),
 }
 """Every table of the store, in the order of the data dictionary."""

@@ -23,7 +23,7 @@ from harness.results import environment
 from harness.results.ledger.attempt import Attempt, now
 from harness.results.ledger.commit import conclude, second
 from harness.results.ledger.ledger import Ledger
-from harness.results.records import AttemptResult, Status, Value
+from harness.results.records import AttemptResult, Status, ValueRow
 from harness.results.spec import RunSpec
 from harness.runs import undeclared
 from harness.runs.failure import fail_all, writing
@@ -318,10 +318,10 @@ class Session:
                 attempt.event("warning", text=text)
 
 
-def metric_values(task: Task, values: Mapping[str, float | None]) -> tuple[Value, ...]:
+def metric_values(task: Task, values: Mapping[str, float | None]) -> tuple[ValueRow, ...]:
     """Return the metrics of a task in its order. A value that is missing or not finite becomes None."""
     return tuple(
-        Value(
+        ValueRow(
             **{f.name: getattr(metric, f.name) for f in fields(Metric)},  # the metric may be of a subclass
             value=finite_or_none(values.get(metric.name)),
             is_primary=metric is task.metrics[0],

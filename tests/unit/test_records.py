@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import harness
 from harness.contracts.task import Metric
-from harness.results.records import AttemptResult, Status, Value, columns_of
+from harness.results.records import AttemptResult, Status, ValueRow, columns_of
 from harness.runs.session import metric_values
 from harness.system.columns import document, row
 
@@ -51,7 +51,7 @@ def test_statuses_are_declared_once():
 
 
 def test_a_result_reads_back_as_it_was_written():
-    value = Value(name="m", unit="1", direction="target", summary="not kept", target=1.0, value=0.5, is_primary=True)
+    value = ValueRow(name="m", unit="1", direction="target", summary="not kept", target=1.0, value=0.5, is_primary=True)
     numbers = {f.name: 3 for f in fields(AttemptResult) if "int" in str(f.type)}
     seconds = {f.name: 1.5 for f in fields(AttemptResult) if "float" in str(f.type)}
     made = AttemptResult(attempt="a", run_key="k", status=Status.DONE, metrics=(value,), **numbers, **seconds)
@@ -62,7 +62,7 @@ def test_a_result_reads_back_as_it_was_written():
     found = row(table, record, "result.json", **given)
     assert found == {name: getattr(made, name) for name in table} | {"code": "{}"}
     (metric,) = record["metrics"]
-    assert Value(summary="not kept", **row(columns_of("metric"), metric, "metric", attempt="")) == value
+    assert ValueRow(summary="not kept", **row(columns_of("metric"), metric, "metric", attempt="")) == value
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from harness.analysis.diagnostics.crossing import seed_counts
 from harness.analysis.statistics import bootstrap_interval, mean_interval, t_multiplier
 from harness.reporting.scoring.groups import Curve, Group, Readings
-from harness.results.records import Value
+from harness.results.records import ValueRow
 
 Curves = Mapping[tuple[str, str], Curve]
 Replicates = NDArray[np.float64]
@@ -73,7 +73,7 @@ def _of_done(group: Group, readings: Readings) -> Readings:
     return Readings(readings.known, readings.seeds[keep], readings.values[keep])
 
 
-def averaged(name: str, known: Value, by_seed: Mapping[int, float], remark: str = "") -> Estimate:
+def averaged(name: str, known: ValueRow, by_seed: Mapping[int, float], remark: str = "") -> Estimate:
     """Return the mean and the t interval of values by seed."""
     if not by_seed:
         return Estimate(name, known.version, known.unit, known.direction, known.target, None, remark=remark)
@@ -95,7 +95,7 @@ def derived(group: Group, base: Estimate | None, name: str, unit: str, cost: Cos
     costs = {seed: c for seed, c in zip(group.done.numbers.seed, cost(group), strict=True) if c}
     if base is None or base.mean is None or not costs:
         return None
-    known = Value(name=name, direction=base.direction, unit=unit, summary="", version=base.version)
+    known = ValueRow(name=name, direction=base.direction, unit=unit, summary="", version=base.version)
     if base.by_seed:
         return averaged(name, known, {seed: v / costs[seed] for seed, v in base.by_seed.items() if seed in costs})
     mean_cost = sum(costs.values()) / len(costs)

@@ -14,7 +14,7 @@ import numpy as np
 from harness.reporting.scoring.groups import CHANGED, Group, Numbers, Readings, Run, Runs, TaskCode
 from harness.reporting.scoring.labels import SHORT
 from harness.results.papers import TUNED, settle
-from harness.results.records import Level, Value
+from harness.results.records import Level, ValueRow
 from harness.results.spec import GIVEN, SETTINGS
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _merge(known: dict[str, Any], record: dict[str, Any]) -> None:
 def _readings(metrics: pl.DataFrame) -> dict[str, dict[str, list[Readings]]]:
     found: dict[str, dict[str, list[Readings]]] = {}
     for key, of, read, *about in metrics.iter_rows():
-        known = Value(summary="", **dict(zip(metrics.columns[3:], about, strict=True)))
+        known = ValueRow(summary="", **dict(zip(metrics.columns[3:], about, strict=True)))
         versions = found.setdefault(key, {}).setdefault(known.name, [])
         new = Readings(known, np.asarray(of), np.asarray(read))
         if versions and versions[-1].known.version == new.known.version:  # the first seed's description is kept
@@ -153,14 +153,14 @@ def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, "task data": row["task_data"], "engine": row["engine"], "key version": row["key_version"]}
 
 
-class _Metrics(Mapping[str, Value]):
+class _Metrics(Mapping[str, ValueRow]):
     """The metrics of one seed, looked up on access, because the values of many runs take most memory."""
 
     def __init__(self, readings: Mapping[str, Sequence[Readings]], seed: int) -> None:
         self._readings = readings
         self._seed = seed
 
-    def __getitem__(self, name: str) -> Value:
+    def __getitem__(self, name: str) -> ValueRow:
         for found in self._readings[name]:
             place = int(np.searchsorted(found.seeds, self._seed))
             if place < len(found.seeds) and found.seeds[place] == self._seed:

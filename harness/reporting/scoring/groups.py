@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.results.papers import SWEPT, USER
-from harness.results.records import FINAL, Level, Status, Value
+from harness.results.records import FINAL, Level, Status, ValueRow
 
 CHANGED = (USER, SWEPT)
 """The provenances of settings that differ from the published ones."""
@@ -29,7 +29,7 @@ Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 class Readings:
     """One version of a metric, for the runs that have it: its description and its values by seed, NaN for none."""
 
-    known: Value
+    known: ValueRow
     seeds: NDArray[np.int64]
     values: NDArray[np.float64]
 
@@ -49,7 +49,7 @@ class Run:
     passes: float | None
     seconds_sampling: float | None
     draws_kept: int | None
-    metrics: Mapping[str, Value]
+    metrics: Mapping[str, ValueRow]
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Group:
         """The runs that ended with an error of the code or the machine. They may be run again."""
         return self.runs.of(lambda status: status not in FINAL)
 
-    def metrics(self) -> dict[str, Value]:
+    def metrics(self) -> dict[str, ValueRow]:
         """Return the description of each metric of the runs (unit, direction, newest version), primary ones first."""
         return dict(self._metrics)
 
@@ -167,7 +167,7 @@ class Group:
         return any(not np.isnan(version.values).all() for version in self.readings.get(metric, ()))
 
     @functools.cached_property
-    def _metrics(self) -> dict[str, Value]:
+    def _metrics(self) -> dict[str, ValueRow]:
         found = {name: versions[0].known for name, versions in self.readings.items()}
         return dict(sorted(found.items(), key=lambda item: (not item[1].is_primary, item[0])))
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
-    from harness.results.store.reader import Curve
+    from harness.results.store.reader import AttemptCurve
     from harness.system.columns import Row
 
 SHARED = {name: TABLES[name].key for name in tables("several")}
@@ -134,7 +134,7 @@ def _execute(db: DuckDBPyConnection, table: str, statement: str, rows: list[Row]
     db.execute(f"with incoming as (select {unnested}) {statement}", [[row[name] for row in rows] for name in columns])
 
 
-def _insert_curves(db: DuckDBPyConnection, curves: list[Curve]) -> None:
+def _insert_curves(db: DuckDBPyConnection, curves: list[AttemptCurve]) -> None:
     """Insert a row for each curve, with its points as lists. NaN becomes NULL."""
     if not curves:
         return

@@ -29,7 +29,7 @@ MAX_CURVE_BYTES = 2**29
 
 
 @dataclass(frozen=True)
-class Curve:
+class AttemptCurve:
     """One curve of an attempt: x (n,), y (chains, n)."""
 
     attempt: str
@@ -46,7 +46,7 @@ class Record:
     run_key: str
     concluded: bool
     rows: dict[str, list[Row]] = field(default_factory=dict)
-    curves: list[Curve] = field(default_factory=list)
+    curves: list[AttemptCurve] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -210,7 +210,7 @@ def _artifacts(record: Record, result: Mapping[str, Any], folder: Path) -> list[
     return rows
 
 
-def _curves(record: Record, path: Path, digest: str | None) -> list[Curve]:
+def _curves(record: Record, path: Path, digest: str | None) -> list[AttemptCurve]:
     try:
         content = read_bytes(path, MAX_CURVE_BYTES)
     except OSError as error:
@@ -229,13 +229,13 @@ def _curves(record: Record, path: Path, digest: str | None) -> list[Curve]:
     return [_curve(record, name, arrays) for name in names]
 
 
-def _curve(record: Record, name: str, arrays: Mapping[str, Any]) -> Curve:
+def _curve(record: Record, name: str, arrays: Mapping[str, Any]) -> AttemptCurve:
     x, y = arrays[f"{name}/x"], arrays.get(f"{name}/y")
     if y is None or x.ndim != 1 or y.ndim != 2 or y.shape[1] != len(x) or not {x.dtype.kind, y.dtype.kind} <= set("fi"):
         raise Malformed(f"{CURVES}: curve {name!r:.40} is not x (n,) and y (chains, n)")
     if not y.size:  # the header can state any number of chains
         x, y = x[:0], y.reshape(0, 0)
-    return Curve(record.attempt, name, x.astype("float64"), y.astype("float64"))
+    return AttemptCurve(record.attempt, name, x.astype("float64"), y.astype("float64"))
 
 
 def _first(rows: list[Row], name: str) -> Any:

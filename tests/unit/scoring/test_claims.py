@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness.reporting.scoring.estimates import averaged
-from harness.results.records import Value
+from harness.results.records import ValueRow
 from reports.reproduction.claims import Claim, Ours, Setup, judge_family
 
 SIDE = Setup("a", "t", "p", 1)
@@ -21,7 +21,9 @@ def ours(values, diverged=(), failed=()):
     group = SimpleNamespace(done=_Runs(range(len(values))), diverged=_Runs(diverged), failed=_Runs(failed))
     return Ours(
         group,
-        averaged("m", Value(name="m", unit="1", direction="min", summary="", is_primary=True), dict(enumerate(values))),
+        averaged(
+            "m", ValueRow(name="m", unit="1", direction="min", summary="", is_primary=True), dict(enumerate(values))
+        ),
     )
 
 
