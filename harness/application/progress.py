@@ -27,7 +27,7 @@ WIDE = 100
 
 
 @dataclass
-class Block:
+class BlockProgress:
     """The progress of a block, whose runs advance together: the open runs, and the last message about them."""
 
     name: str
@@ -52,12 +52,12 @@ class Progress:
 
     def __init__(self, app: Application, jobs: Sequence[Job], workers: int = 1) -> None:
         self.app = app
-        self.blocks: list[Block] = []
-        self.block: dict[str, Block] = {}
+        self.blocks: list[BlockProgress] = []
+        self.block: dict[str, BlockProgress] = {}
         self.seed = {spec.key: spec.seed for job in jobs for spec in job.specs}
         for first, specs in ((job.specs[0], job.specs) for job in jobs):
             name = f"{first.method} on {first.task.name}"
-            block = Block(name, first.steps, len(specs), {spec.key for spec in specs})
+            block = BlockProgress(name, first.steps, len(specs), {spec.key for spec in specs})
             self.blocks.append(block)
             self.block |= dict.fromkeys(block.open, block)
         self.workers = max(1, min(workers, len(jobs)))
@@ -237,12 +237,12 @@ def in_notebook() -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
-def _label(block: Block) -> str:
+def _label(block: BlockProgress) -> str:
     lost = f", {len(block.diverged)} diverged" if block.diverged else ""
     return f"{block.name}, {count(block.runs, 'seed')}{lost}"
 
 
-def _left(block: Block) -> str:
+def _left(block: BlockProgress) -> str:
     if block.position >= block.steps:
         return "scoring"
     return span((block.steps - block.position) * block.pace) if block.pace else ""

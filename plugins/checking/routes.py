@@ -29,7 +29,7 @@ FARTHEST = 48.0
 
 
 @dataclass(frozen=True)
-class Estimate:
+class RouteEstimate:
     """Mean and sd along the K directions of the truth, the first D of which are the coordinates; their errors; the
     method (`how`).
     """
@@ -41,7 +41,7 @@ class Estimate:
     how: str
 
 
-def quadrature(task: Task, truth: Truth) -> Estimate:
+def quadrature(task: Task, truth: Truth) -> RouteEstimate:
     """Return the moments by the trapezoid rule on a grid over the stated mean +- 6 sd, exact up to rounding.
 
     The spacing is fine for the curvature.
@@ -64,10 +64,10 @@ def quadrature(task: Task, truth: Truth) -> Estimate:
         reach = np.where(short, 2 * reach, reach)
     mean, sd = _weighted(points @ truth.directions.T, mass.ravel())
     exact = np.zeros_like(mean)
-    return Estimate(mean, sd, exact, exact, "quadrature")
+    return RouteEstimate(mean, sd, exact, exact, "quadrature")
 
 
-def importance_sampling(task: Task, truth: Truth) -> Estimate:
+def importance_sampling(task: Task, truth: Truth) -> RouteEstimate:
     """Return the moments by self-normalised importance sampling, from a multivariate t at the mode of U.
 
     The inverse Hessian is the scale of the t. Newton's method on differences of grad U finds the mode. The standard
@@ -94,7 +94,7 @@ def importance_sampling(task: Task, truth: Truth) -> Estimate:
     z = (along - mean) / sd
     mean_error = sd * np.sqrt((share**2 * z**2).sum(axis=0))
     sd_error = sd / 2 * np.sqrt((share**2 * (z**2 - 1) ** 2).sum(axis=0))
-    return Estimate(mean, sd, mean_error, sd_error, f"importance sampling ({effective:.0f} effective draws)")
+    return RouteEstimate(mean, sd, mean_error, sd_error, f"importance sampling ({effective:.0f} effective draws)")
 
 
 def energies(task: Task, points: Array) -> Array:

@@ -56,7 +56,7 @@ def precision(kind: str) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class DrawLaw:
     """The law of the kept draws: independent coordinates z = theta W of mean 0, variance 1 and E z^4 = `fourth`.
 
     `draw` makes exact draws theta (C, D) of the law from streams.
@@ -117,14 +117,16 @@ class Target:
         return float(self.coordinate @ GRID**2)
 
     @cached_property
-    def law(self) -> Law:
+    def law(self) -> DrawLaw:
         """The law that the draws should follow."""
         mass = self.coordinate
         if mass is None:
             root = np.linalg.cholesky(self.precision) / np.sqrt(self.ratio * self.T)
             values, vectors = np.linalg.eigh(self.precision)
             whiten = vectors * np.sqrt(values / (self.ratio * self.T))
-            return Law(whiten, 3.0, lambda streams: _normals(streams, self.dim) @ torch.from_numpy(np.linalg.inv(root)))
+            return DrawLaw(
+                whiten, 3.0, lambda streams: _normals(streams, self.dim) @ torch.from_numpy(np.linalg.inv(root))
+            )
         sd = np.sqrt(self.law_variance)
         below = np.cumsum(mass) - mass / 2
 
@@ -132,7 +134,7 @@ class Target:
             u = [torch.rand(self.dim, generator=s.torch("init"), dtype=torch.float64) for s in streams]
             return torch.from_numpy(np.interp(torch.stack(u).numpy(), below, GRID))
 
-        return Law(np.eye(self.dim) / sd, float(mass @ GRID**4) / sd**4, draw)
+        return DrawLaw(np.eye(self.dim) / sd, float(mass @ GRID**4) / sd**4, draw)
 
     @cached_property
     def task(self) -> TargetTask:

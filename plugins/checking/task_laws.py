@@ -15,7 +15,7 @@ import numpy as np
 
 from harness import DataProblem, Streams
 from plugins.checking.law import Skip, in_batches
-from plugins.checking.routes import Estimate, importance_sampling, quadrature
+from plugins.checking.routes import RouteEstimate, importance_sampling, quadrature
 from plugins.checking.task_compiled import law_compiled_is_plain
 from plugins.checking.task_files import law_bytes_are_in_the_key
 from plugins.checking.task_observers import law_blocks_do_not_matter, law_weights_count
@@ -188,7 +188,7 @@ def law_truth_by_another_route(task: Task) -> None:
     truth = task.truth()
     if truth is None:
         raise Skip("the task states no truth")
-    found: Estimate = quadrature(task, truth) if task.dim() <= 2 else importance_sampling(task, truth)
+    found: RouteEstimate = quadrature(task, truth) if task.dim() <= 2 else importance_sampling(task, truth)
     along = truth.directions
     sd = np.sqrt((along @ truth.covariance * along).sum(axis=1))
     # Bounds of the truth's own errors, which the truth states for the coordinates only.

@@ -44,7 +44,7 @@ Refused = dict[str, str]
 
 
 @dataclass
-class Submitted:
+class SubmittedRuns:
     """An opened folder.
 
     store     its rows; its own verification levels are not used
@@ -64,7 +64,7 @@ class Submitted:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Submitted]:
+def opened(folder: Path) -> Iterator[SubmittedRuns]:
     """Open and check a folder; raise `DataError` if it is neither a results folder nor a complete exported one."""
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}")
@@ -77,7 +77,7 @@ def opened(folder: Path) -> Iterator[Submitted]:
         store = Published(exported)
         store.refresh()
         files = read_set(exported, MANIFEST) or {}
-        found = Submitted(store, documents_of(files), refused=refused, notes=notes)
+        found = SubmittedRuns(store, documents_of(files), refused=refused, notes=notes)
         _lay_out(found, Path(aside) / "records")
         for name, content in files.items():
             if match := _SOURCE.fullmatch(name):
@@ -109,7 +109,7 @@ def _exported(folder: Path, out: Path) -> tuple[Path, Refused, list[str]]:
     return out, refused, notes
 
 
-def _lay_out(found: Submitted, folder: Path) -> None:
+def _lay_out(found: SubmittedRuns, folder: Path) -> None:
     """Write the records of each attempt as in a results folder, and compare its rows with them."""
     texts: dict[str, dict[str, bytes]] = {}
     for (attempt, file), text in found.documents.items():
@@ -174,7 +174,7 @@ def _record(folder: Path, row: Mapping[str, Any], files: dict[str, bytes]) -> re
     return record
 
 
-def _check_truths(found: Submitted, folder: Path) -> None:
+def _check_truths(found: SubmittedRuns, folder: Path) -> None:
     """Check the checksums of stored truths in a results folder, and note how many attempts used a truth."""
     for name in sorted(path.name for path in (folder / "truths").glob("*.json")):
         record = read_json(folder / "truths" / name)
@@ -187,7 +187,7 @@ def _check_truths(found: Submitted, folder: Path) -> None:
         )
 
 
-def _take_source(found: Submitted, name: str, digest: str, content: bytes) -> None:
+def _take_source(found: SubmittedRuns, name: str, digest: str, content: bytes) -> None:
     try:
         record = parse_json(content)
         files, target = dict(record["files"]), str(record["target"])
@@ -201,7 +201,7 @@ def _take_source(found: Submitted, name: str, digest: str, content: bytes) -> No
         found.refused[name] = "the code in it has another hash than its name"
 
 
-def refuse_known(found: Submitted, board: Path, levels: Mapping[str, Level] | None = None) -> None:
+def refuse_known(found: SubmittedRuns, board: Path, levels: Mapping[str, Level] | None = None) -> None:
     """Refuse attempts at runs that a board has from another sender, unless they are verified further than those.
 
     levels    those found for the submitted attempts; if None, the best that a replay could give is assumed
@@ -229,7 +229,7 @@ def refuse_known(found: Submitted, board: Path, levels: Mapping[str, Level] | No
             found.refused.setdefault(own, f"{board} has this attempt with another result.json")
 
 
-def code_of(found: Submitted, folder: Path) -> tuple[list[str], list[str]]:
+def code_of(found: SubmittedRuns, folder: Path) -> tuple[list[str], list[str]]:
     """Write the submitted modules of samplers, schedules and tasks that consist of one file.
 
     Return the paths of the files, and notes on the others.

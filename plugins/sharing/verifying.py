@@ -39,7 +39,7 @@ from harness.runs.plan import RunRequest, expand
 from harness.runs.subprocess_call import EndedError, call
 from harness.system.files import read_json
 from plugins.sharing.submission import TARGET
-from plugins.sharing.submitted import Submitted
+from plugins.sharing.submitted import SubmittedRuns
 from plugins.upkeep import replaying as replay
 from plugins.upkeep.bitwise import differing_results
 from plugins.upkeep.rescoring import Asked
@@ -101,7 +101,7 @@ class Repeated:
     difference: str
 
 
-def rows_of(found: Submitted) -> list[list[Row]]:
+def rows_of(found: SubmittedRuns) -> list[list[Row]]:
     """Return the attempts that count, grouped by row of a leaderboard: they differ in nothing but the seed.
 
     Trials of `bench tune` and attempts that do not count are left out, because nothing would verify them.
@@ -130,7 +130,7 @@ class Verifier:
     plugins  the installed ones, and the submitted code if its execution was requested
     """
 
-    found: Submitted
+    found: SubmittedRuns
     job: Job
     plugins: Registry
 

@@ -36,7 +36,7 @@ COLUMNS = (
 )
 
 
-class _Job:
+class _PairTuning:
     """The search of one pair, and the runs of its trials. `__init__` raises the errors that a run of it raises."""
 
     def __init__(self, bench: Bench, asked: RunRequest, metric: str | None, stated: Sequence[str], trials: int) -> None:
@@ -146,7 +146,7 @@ def tune(
     )
     numbers = [TUNING_SEED + k for k in range(seeds)]
     groups = [
-        [_Job(bench, replace(asked, samplers=[one], tasks=[name]), objective_, space_ or [], trials)
+        [_PairTuning(bench, replace(asked, samplers=[one], tasks=[name]), objective_, space_ or [], trials)
          for one in asked.samplers]
         for name in asked.tasks
     ]  # fmt: skip
@@ -179,7 +179,7 @@ def tune(
     return _result(found, jobs, study, file)
 
 
-def _print_changed_code(bench: Bench, file: Path, jobs: Sequence[_Job]) -> None:
+def _print_changed_code(bench: Bench, file: Path, jobs: Sequence[_PairTuning]) -> None:
     """Print the pairs in the study whose code has changed: their trials are run again."""
     known = studies.read(file) if file.is_file() else {}
     for job in jobs:
@@ -187,7 +187,7 @@ def _print_changed_code(bench: Bench, file: Path, jobs: Sequence[_Job]) -> None:
             bench.say(f"{job.name}: the code of the {changed} has changed since its study; the trials are run again")
 
 
-def _result(found: Mapping[Any, Mapping[str, Any]], jobs: Sequence[_Job], study: str, file: Path) -> Result:
+def _result(found: Mapping[Any, Mapping[str, Any]], jobs: Sequence[_PairTuning], study: str, file: Path) -> Result:
     lost = [job for job in jobs if job.search.best is None]
     notes = [f"{job.name}: no trial succeeded: {_why(job)}" for job in lost]
     notes += [
@@ -201,7 +201,7 @@ def _result(found: Mapping[Any, Mapping[str, Any]], jobs: Sequence[_Job], study:
                   exit_code=int(bool(lost)), changed=True)  # fmt: skip
 
 
-def _why(job: _Job) -> str:
+def _why(job: _PairTuning) -> str:
     refused = [trial.refused for trial in job.search.trials if trial.refused]
     return (job.problems or refused or ["every run diverged or has no value of the objective"])[0]
 

@@ -67,7 +67,7 @@ class Pareto(Report):
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class CostPoint:
     """A row: its cost and joint error, each with its ends, and whether it is on the front."""
 
     label: str
@@ -77,14 +77,16 @@ class Point:
     front: bool
 
 
-def _points(score: FieldScore, cost: str) -> list[Point]:
+def _points(score: FieldScore, cost: str) -> list[CostPoint]:
     found = []
     for group in score.ordered(JOINT):
         error, price = score.estimate(group, JOINT), _cost(score, group, cost)
         if score.standing(group, JOINT).rank is not None and error is not None and price is not None:
             found.append((group, price, _ends(error)))
     front = pareto_front([(price[0], error[0]) for _, price, error in found])
-    return [Point(score.labels[g.key], g, price, error, on) for (g, price, error), on in zip(found, front, strict=True)]
+    return [
+        CostPoint(score.labels[g.key], g, price, error, on) for (g, price, error), on in zip(found, front, strict=True)
+    ]
 
 
 def _ends(estimate: Estimate) -> tuple[float, float, float]:
@@ -117,7 +119,7 @@ def _machines(store: Store, groups: Sequence[Group]) -> list[str]:
     return [f"seconds are of several machines and do not compare: {'; '.join(found)}"] if len(found) > 1 else []
 
 
-def _record(score: FieldScore, point: Point, cost: str) -> dict[str, Any]:
+def _record(score: FieldScore, point: CostPoint, cost: str) -> dict[str, Any]:
     return record(
         "pareto", point.group, label=point.label, seeds=len(point.group.runs), cost=cost, cost_value=point.cost[0],
         cost_low=point.cost[1], cost_high=point.cost[2], joint_error=point.error[0], low=point.error[1],
@@ -149,7 +151,7 @@ def _columns(found: Sequence[Any]) -> int:
     return min(len(found), 2 if len(found) == 4 else 3)
 
 
-def _named(found: Sequence[tuple[FieldScore, Sequence[Point]]]) -> dict[str, Any]:
+def _named(found: Sequence[tuple[FieldScore, Sequence[CostPoint]]]) -> dict[str, Any]:
     """Return the labels of the legend: all rows if they are few, otherwise those on a front."""
     labels = sorted({point.label for _, points in found for point in points})
     front = sorted({point.label for _, points in found for point in points if point.front})
@@ -158,7 +160,7 @@ def _named(found: Sequence[tuple[FieldScore, Sequence[Point]]]) -> dict[str, Any
 
 
 def _draw(
-    canvas: Any, found: Sequence[tuple[FieldScore, Sequence[Point]]], cost: str, names: Mapping[str, Any]
+    canvas: Any, found: Sequence[tuple[FieldScore, Sequence[CostPoint]]], cost: str, names: Mapping[str, Any]
 ) -> None:
     handles = dict(names)
     axes = list(grid(canvas, len(found), _columns(found), HEADERS[cost], "joint error at the end", shared=()))

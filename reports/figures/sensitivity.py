@@ -114,7 +114,7 @@ class Trials:
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
+class TrialPanel:
     """A task under a protocol, with a number of chains and a budget."""
 
     title: str
@@ -132,7 +132,7 @@ def _factor(metric: str) -> float:
     return GOOD.get(metric, OTHERWISE)
 
 
-def _panels(groups: Sequence[Group], request: Request) -> list[Panel]:
+def _panels(groups: Sequence[Group], request: Request) -> list[TrialPanel]:
     fields: dict[tuple[Any, ...], list[Group]] = {}
     for group in groups:
         settings = json.dumps(settings_of(group, "task."), sort_keys=True)
@@ -152,7 +152,7 @@ def _panels(groups: Sequence[Group], request: Request) -> list[Panel]:
         variant = "" if len([p for p in fields if p[:-1] == place[:-1]]) == 1 else f" {place[-1]}"
         title = f"{place[0]}@{place[2]}{variant}, {place[4]} budget, {place[3]} chains"
         if lines:
-            found.append(Panel(title, metric, known[metric].unit, lines))
+            found.append(TrialPanel(title, metric, known[metric].unit, lines))
     if groups and request.metric and not found:
         raise UsageError(f"no trial has the metric {request.metric!r}")
     return found
@@ -194,7 +194,7 @@ def _limit(group: Group, request: Request) -> float | None:
         return None
 
 
-def _record(panel: Panel, line: Trials) -> dict[str, Any]:
+def _record(panel: TrialPanel, line: Trials) -> dict[str, Any]:
     low, high, open_low, open_high = line.good(panel.factor)
     step = float(line.best.settings[STEP])
     relative = {f"{name}_of_limit": value / line.limit if line.limit else None
@@ -207,7 +207,7 @@ def _record(panel: Panel, line: Trials) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def _table(panel: Panel, records: Sequence[Mapping[str, Any]]) -> Table:
+def _table(panel: TrialPanel, records: Sequence[Mapping[str, Any]]) -> Table:
     rows = [
         {
             **own, "also": ", ".join(own["also_tuned"]),
@@ -241,7 +241,7 @@ def _range(own: Mapping[str, Any], suffix: str) -> str:
     return f"{ends[0]}{number(low)} to {ends[1]}{number(high)}"
 
 
-def _order(panels: Sequence[Panel]) -> list[str]:
+def _order(panels: Sequence[TrialPanel]) -> list[str]:
     """The methods of all panels, by the mean place of their best trials; a panel without the method is a last place."""
     places = [{line.method: place for place, line in enumerate(panel.lines)} for panel in panels]
     methods = dict.fromkeys(method for own in places for method in own)
@@ -258,7 +258,7 @@ def _looks(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _draw(canvas: Any, panels: Sequence[Panel], columns: int, methods: Sequence[str]) -> None:
+def _draw(canvas: Any, panels: Sequence[TrialPanel], columns: int, methods: Sequence[str]) -> None:
     rows = -(-len(panels) // columns)
     axes = canvas.subplots(2 * rows, columns, squeeze=False, height_ratios=[ABOVE, ROW * len(methods)] * rows)
     looks = _looks(methods[:DRAWN])
@@ -274,7 +274,7 @@ def _draw(canvas: Any, panels: Sequence[Panel], columns: int, methods: Sequence[
             ax.set_axis_off()
 
 
-def _draw_lines(ax: Any, panel: Panel, looks: Mapping[str, Mapping[str, Any]]) -> None:
+def _draw_lines(ax: Any, panel: TrialPanel, looks: Mapping[str, Mapping[str, Any]]) -> None:
     """The objective of each trial of the methods with a line."""
     drawn = [line for line in panel.lines if line.method in looks] or panel.lines
     finite = np.concatenate([line.values[np.isfinite(line.values)] for line in drawn])
@@ -294,7 +294,7 @@ def _draw_lines(ax: Any, panel: Panel, looks: Mapping[str, Mapping[str, Any]]) -
 
 
 def _draw_rows(
-    ax: Any, panel: Panel, methods: Sequence[str], looks: Mapping[str, Mapping[str, Any]], *, named: bool
+    ax: Any, panel: TrialPanel, methods: Sequence[str], looks: Mapping[str, Mapping[str, Any]], *, named: bool
 ) -> None:
     """A row for each method: its trials, those that diverged, the good range, the best step size and its value."""
     places = [methods.index(line.method) for line in panel.lines]

@@ -43,7 +43,7 @@ class EffectiveSize(Report):
         return Result(tables=tables, records=records)
 
 
-def _seconds(metric: str) -> wide.Cost:
+def _seconds(metric: str) -> wide.RunCosts:
     def cost(group: Group) -> list[float | None]:
         chains = 1 if metric in wide.POOLED else group.chains
         return [own and own / chains for own in group.done.numbers.seconds_sampling]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from harness import UNGATED, Column, FieldScore, Group, Level, Table, number, settings_from, typical, with_interval
 from reports.reproduction.reported import PaperScore, own_settings
 
-Cost = Callable[[Group], Sequence[float | None]]
+RunCosts = Callable[[Group], Sequence[float | None]]
 Cell = Callable[[Group], str]
 GATE = (
     "ranked only behind the joint gate: in the worst direction, the interval over seeds of the mean's error lies "
@@ -61,7 +61,7 @@ def header(metric: str) -> str:
     return HEADERS.get(metric, metric.replace("_", " "))
 
 
-def passes(metric: str) -> Cost:
+def passes(metric: str) -> RunCosts:
     """Return the cost function of an effective size: the data passes of one chain, or of all chains."""
 
     def cost(group: Group) -> list[float | None]:

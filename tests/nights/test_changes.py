@@ -11,7 +11,7 @@ import pytest
 
 from plugins.nights.regression.changes import changes, settled
 from plugins.nights.regression.history import History
-from plugins.nights.regression.night import MetricValues, Night, Row, from_json
+from plugins.nights.regression.night import MetricValues, Night, NightRow, from_json
 
 LAST = dict(enumerate([10.0, 11.0, 9.5, 10.4, 10.2]))
 
@@ -23,7 +23,7 @@ def metric(values, direction="max", target=None, version=1):
 
 def row(metrics, statuses=None, version=1, seeds=5, key="k"):
     known = statuses or dict.fromkeys(range(seeds), "done")
-    return Row(version, {seed: f"{key}{seed}" for seed in known}, known, metrics, 1.0)
+    return NightRow(version, {seed: f"{key}{seed}" for seed in known}, known, metrics, 1.0)
 
 
 def night(suite="s", **rows):

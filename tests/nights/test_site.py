@@ -13,7 +13,7 @@ from harness.reporting.report import Result
 from harness.reporting.tables import Column, Figure, Table
 from plugins.nights.site import folder as folders
 from plugins.nights.site.contents import contents
-from plugins.nights.site.model import Field, Row, Section, Site, Subject
+from plugins.nights.site.model import Section, Site, SiteField, SiteRow, Subject
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&{{ 7*7 }}{% x %}\x1b[31m\u202e ../../etc"
 
@@ -115,8 +115,8 @@ def test_an_altered_manifest_removes_nothing_outside(folder):
 
 def test_a_figure_is_on_the_page_of_its_task_and_on_the_rows_of_its_method(tmp_path):
     figures = [Figure("both", draw, task="line"), Figure("one", draw, task="line", method="sgld"), Figure("no", draw)]
-    rows = [Row(name, name, name, "line", "ours", "quick", 1, 1) for name in ("sgld", "hmc")]
-    field = Field("line", "line", "ours", "quick", 1, 9, "error", rows, Table("", [], []))
+    rows = [SiteRow(name, name, name, "line", "ours", "quick", 1, 1) for name in ("sgld", "hmc")]
+    field = SiteField("line", "line", "ours", "quick", 1, 9, "error", rows, Table("", [], []))
     section = Section("density", "", Result(figures=figures))
     subjects = {"tasks": [Subject("line")], "methods": [Subject("sgld"), Subject("hmc")]}
     assert publish(Site("s", "v", sections=[section], fields=[field], **subjects), tmp_path) == {}

@@ -39,14 +39,14 @@ CURVES = (*ERRORS, *LOW_ERROR_CURVES, *ESS_CURVES, *GATE, "within_mode_ratio")
 NO_RECORD = "no joint record: `bench rescore` may add it, else run it again"
 
 Estimates = Mapping[str, Estimate]
-Findings = Sequence[tuple[Limits, Bracket]]
+GateFindings = Sequence[tuple[Limits, Bracket]]
 
 
 @dataclass(frozen=True)
 class Accuracy:
     """The statistics of a group's curves: the findings that the gate judges, the errors by name, the sample size."""
 
-    findings: Findings
+    findings: GateFindings
     errors: Estimates
     size: Estimate | None
 
@@ -58,7 +58,7 @@ def accuracy(group: Group, curves: Curves) -> Accuracy:
     return Accuracy(found, errors, effective_size(group, curves))
 
 
-def findings(group: Group, curves: Curves) -> Findings:
+def findings(group: Group, curves: Curves) -> GateFindings:
     """Return what the gate judges, each with its interval over seeds. [] if a finished run has no record of it."""
     found = {name: _by_seed(group, curves, name) for name in (*GATE, "within_mode_ratio")}
     mean, second, distance, within = found.values()
@@ -77,14 +77,14 @@ def findings(group: Group, curves: Curves) -> Findings:
     return judged
 
 
-def judge(group: Group, found: Findings) -> Gate | None:
+def judge(group: Group, found: GateFindings) -> Gate | None:
     """Apply the gate to a group's findings. Returns None if no truth is known."""
     if found:
         return gate(found)
     return Gate("undetermined", NO_RECORD) if MARGINAL in group.metrics() else None
 
 
-def gate_estimates(group: Group, judged: Findings) -> Estimates:
+def gate_estimates(group: Group, judged: GateFindings) -> Estimates:
     """Return the findings of the gate as metrics. {} if there are no findings."""
     return {limits.metric: _as_metric(limits, found, len(group.runs)) for limits, found in judged if limits.metric}
 

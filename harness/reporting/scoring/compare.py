@@ -42,7 +42,7 @@ from harness.reporting.scoring.accuracy import (
 )
 from harness.reporting.scoring.estimates import Curves
 from harness.reporting.scoring.groups import Group, Run
-from harness.reporting.scoring.ratios import Rows, log_ratios, on_axis, ratio_test, statistic
+from harness.reporting.scoring.ratios import SeedRows, log_ratios, on_axis, ratio_test, statistic
 from harness.reporting.scoring.record import divergence
 from harness.results.records import Status
 
@@ -241,7 +241,7 @@ def _value(run: Run, metric: str, version: int) -> float | _Missing:
     return value.value if value.value is not None else _Missing("has no value", "has no value")
 
 
-def _curves(run: Run, metric: str, curves: Curves) -> tuple[Rows, Rows] | _Missing | None:
+def _curves(run: Run, metric: str, curves: Curves) -> tuple[SeedRows, SeedRows] | _Missing | None:
     """Return the points and the curves (C, k, n) of a run, or None if it diverged and its chains count."""
     names = CURVES_OF[metric]
     if run.status == Status.DIVERGED:
@@ -280,7 +280,7 @@ def _by_statistic(a: Group, b: Group, metric: str, curves: Curves) -> Comparison
     return _about(made, sides, metric, version, unit)
 
 
-def _of_rows(made: Comparison, metric: str, axis: Rows, a: Sequence[Rows], b: Sequence[Rows]) -> Comparison:
+def _of_rows(made: Comparison, metric: str, axis: SeedRows, a: Sequence[SeedRows], b: Sequence[SeedRows]) -> Comparison:
     """Complete the comparison from the curves of each seed's chains, both sides on one axis."""
     if metric == LOW_ERROR and (count := sum(map(len, a))) < MINIMUM_CHAINS:
         return replace(made, withheld=f"needs {MINIMUM_CHAINS} chains x seeds, has {count}")

@@ -16,7 +16,7 @@ from harness.results.records import ValueRow
 
 Curves = Mapping[tuple[str, str], Curve]
 Replicates = NDArray[np.float64]
-Cost = Callable[[Group], Sequence[float | None]]
+RunCosts = Callable[[Group], Sequence[float | None]]
 """The cost of each finished run of a group, in the order of seeds."""
 
 
@@ -87,7 +87,7 @@ def averaged(name: str, known: ValueRow, by_seed: Mapping[int, float], remark: s
     )  # fmt: skip
 
 
-def derived(group: Group, base: Estimate | None, name: str, unit: str, cost: Cost) -> Estimate | None:
+def derived(group: Group, base: Estimate | None, name: str, unit: str, cost: RunCosts) -> Estimate | None:
     """Return an estimate divided by a cost of the run: seed by seed if it is a mean over seeds, else by the mean cost.
 
     None if there is no estimate or no cost is known.

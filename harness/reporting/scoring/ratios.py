@@ -16,12 +16,12 @@ from harness.analysis.statistics.intervals import log_scale
 from harness.reporting.scoring.accuracy import ESS_MSE, JOINT, LOW_ERROR, median_size, worst
 from harness.reporting.scoring.estimates import resampled_means
 
-Rows = NDArray[np.float64]
+SeedRows = NDArray[np.float64]
 _OF_SQUARES = {JOINT: worst, ESS_MSE: median_size}
 """The function of mean squared errors that gives each statistic."""
 
 
-def ratio_test(metric: str, axis: Rows, a: Sequence[Rows], b: Sequence[Rows]) -> PairedTest:
+def ratio_test(metric: str, axis: SeedRows, a: Sequence[SeedRows], b: Sequence[SeedRows]) -> PairedTest:
     """Test whether log(A / B) is zero, from the curves (C, k, n) of each seed's chains on one axis.
 
     Both sides are resampled by the same seeds. If A reaches low error in a resample in which B does not, the lower end
@@ -44,7 +44,7 @@ def ratio_test(metric: str, axis: Rows, a: Sequence[Rows], b: Sequence[Rows]) ->
     return replace(tested, low=low, high=high, method=f"{tested.method}, of the log ratio")
 
 
-def log_ratios(a: ArrayLike, b: ArrayLike) -> Rows:
+def log_ratios(a: ArrayLike, b: ArrayLike) -> SeedRows:
     """Return log(a / b) of values that are not negative.
 
     Infinite values count as twice the greatest finite one of both sides, zeros as half the least positive one.
@@ -54,11 +54,11 @@ def log_ratios(a: ArrayLike, b: ArrayLike) -> Rows:
     return logs[0] - logs[1]
 
 
-def _exist(values: Rows) -> NDArray[np.bool_]:
+def _exist(values: SeedRows) -> NDArray[np.bool_]:
     return (values > 0) & (values < math.inf)
 
 
-def on_axis(found: tuple[Rows, Rows] | None, axis: Rows, chains: int, curves: int, metric: str) -> Rows:
+def on_axis(found: tuple[SeedRows, SeedRows] | None, axis: SeedRows, chains: int, curves: int, metric: str) -> SeedRows:
     """Return curves (C, k, n) at the points of a common axis: the last value at or before each point.
 
     Before the first value, and for a diverged run (`found` is None), it is inf. Errors at the end have no axis.
@@ -73,7 +73,7 @@ def on_axis(found: tuple[Rows, Rows] | None, axis: Rows, chains: int, curves: in
     return np.where(np.isnan(values), math.inf, values)
 
 
-def statistic(rows: Rows, axis: Rows, metric: str) -> float:
+def statistic(rows: SeedRows, axis: SeedRows, metric: str) -> float:
     """Return the statistic of some chains; for low error the larger one of z and z^2."""
     if metric == LOW_ERROR:
         return max(last_crossing(curve, axis, THRESHOLD) for curve in np.median(rows, axis=0))
@@ -81,7 +81,7 @@ def statistic(rows: Rows, axis: Rows, metric: str) -> float:
         return float(_OF_SQUARES[metric]((rows**2).mean(axis=0).ravel()))
 
 
-def _replicates(side: Sequence[Rows], axis: Rows, metric: str) -> Rows:
+def _replicates(side: Sequence[SeedRows], axis: SeedRows, metric: str) -> SeedRows:
     """Return the statistic on resampled seeds, which depend on the number of seeds only: both sides get the same."""
     rows, seed_of_row = np.concatenate(side), np.repeat(np.arange(float(len(side))), [len(part) for part in side])
     if metric == LOW_ERROR:

@@ -16,7 +16,7 @@ from harness.contracts.parameters import suggestions
 from harness.reporting.scoring import accuracy, cache
 from harness.reporting.scoring.accuracy import ESS_MSE, GATE_METRICS, MARGINAL, NO_RECORD, UNGATED, Accuracy
 from harness.reporting.scoring.compare import CURVES_OF, Comparison, compare
-from harness.reporting.scoring.estimates import Cost, Curves, Estimate, derived, metric_estimate, rows_by_seed
+from harness.reporting.scoring.estimates import Curves, Estimate, RunCosts, derived, metric_estimate, rows_by_seed
 from harness.reporting.scoring.groups import Curve, Group, Run
 from harness.reporting.scoring.labels import labels, title
 from harness.reporting.scoring.record import account, flat_record
@@ -54,7 +54,7 @@ class FieldScore:
         self._load_curves = curves
         self._results = results
         self._curves: dict[str, dict[str, Curve]] = {}
-        self._derived: dict[str, tuple[str, str, Cost]] = {}
+        self._derived: dict[str, tuple[str, str, RunCosts]] = {}
         self._estimates: dict[tuple[str, str], Estimate | None] = {}
         self._standings: dict[str, dict[str, RankStatus]] = {}
 
@@ -89,7 +89,7 @@ class FieldScore:
             return "reference"
         return "truth" if self.truth_known else "none"
 
-    def derive(self, name: str, base: str, unit: str, cost: Cost) -> None:
+    def derive(self, name: str, base: str, unit: str, cost: RunCosts) -> None:
         """Add a metric: the metric `base` divided by a cost of the run. It has no value where the cost is unknown."""
         if base in self.metrics:
             self._derived[name] = (base, unit, cost)

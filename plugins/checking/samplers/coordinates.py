@@ -33,7 +33,7 @@ TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Numbers:
+class StepInputs:
     """The inputs of the steps: position, slopes and noise, with coordinates last in each."""
 
     theta: Tensor
@@ -44,7 +44,7 @@ class Numbers:
     kinds: Sequence[Sequence[str]]
     """"normal" or "uniform", in the same order."""
 
-    def silent(self) -> Numbers:
+    def silent(self) -> StepInputs:
         """Return the same numbers with all normal numbers 0."""
         noise = [
             [0 * x if kind == "normal" else x for x, kind in zip(numbers, kinds, strict=True)]
@@ -52,13 +52,13 @@ class Numbers:
         ]
         return replace(self, noise=noise)
 
-    def permuted(self, order: Tensor) -> Numbers:
+    def permuted(self, order: Tensor) -> StepInputs:
         """Return the same numbers with the coordinates in another order."""
         D = len(order)
         noise = [[x[..., order] if x.shape[-1] == D else x for x in numbers] for numbers in self.noise]
         return replace(self, theta=self.theta[:, order], slopes=[b[:, order] for b in self.slopes], noise=noise)
 
-    def apart(self) -> Numbers:
+    def apart(self) -> StepInputs:
         """Return the same numbers with each coordinate as a chain of its own: (1, D) becomes (D, 1)."""
         noise = [[x.T for x in numbers] for numbers in self.noise]
         return replace(self, theta=self.theta.T, slopes=[b.T for b in self.slopes], noise=noise)
@@ -107,7 +107,7 @@ def _rooted(sampler: Sampler) -> bool:
     return distance(covariances[1], covariances[0][order][:, order]) < TOLERANCE
 
 
-def _answers_to_unit_noise(sampler: Sampler, numbers: Numbers) -> Tensor:
+def _answers_to_unit_noise(sampler: Sampler, numbers: StepInputs) -> Tensor:
     """Return the effect (numbers, D) of each normal number of a step on theta."""
     D, (h, T) = numbers.theta.shape[1], _step(sampler)
     silent = numbers.silent()
@@ -127,14 +127,14 @@ def _answers_to_unit_noise(sampler: Sampler, numbers: Numbers) -> Tensor:
     return torch.stack(answers)
 
 
-def _each_alone(sampler: Sampler, numbers: Numbers) -> bool:
+def _each_alone(sampler: Sampler, numbers: StepInputs) -> bool:
     """Return whether each coordinate moves as it would alone."""
     if any(x.shape != numbers.theta.shape for request in numbers.noise for x in request):
         return False
     return distance(_path(sampler, numbers.apart()).mT, _path(sampler, numbers)) < TOLERANCE
 
 
-def _numbers(sampler: Sampler, D: int) -> Numbers:
+def _numbers(sampler: Sampler, D: int) -> StepInputs:
     """Return random numbers for `init` and STEPS steps of one chain."""
     asked = ScriptedNoise(), ScriptedNoise()
     theta = torch.randn((1, D), generator=_generator("theta"), dtype=torch.float64)
@@ -145,7 +145,7 @@ def _numbers(sampler: Sampler, D: int) -> Numbers:
         sampler.step(theta, dict(state), potential, h, T, asked[1])
     generator = _generator("noise")
     slots = [asked[min(k, 1)].slots for k in range(STEPS + 1)]
-    return Numbers(
+    return StepInputs(
         theta,
         [0.5 * torch.randn((1, D), generator=generator, dtype=torch.float64) for _ in range(STEPS)],
         [[_drawn(slot, generator) for slot in request] for request in slots],
@@ -153,14 +153,14 @@ def _numbers(sampler: Sampler, D: int) -> Numbers:
     )
 
 
-def _start(sampler: Sampler, numbers: Numbers) -> State:
+def _start(sampler: Sampler, numbers: StepInputs) -> State:
     """Return the state before the first step."""
     potential = BoundPotential(_problem(numbers.theta.shape[1]), 1, {"slope": numbers.slopes[0]})
     with torch.no_grad():
         return sampler.init(numbers.theta, potential, *_step(sampler), ScriptedNoise(numbers.noise[0]))
 
 
-def _path(sampler: Sampler, numbers: Numbers) -> Tensor:
+def _path(sampler: Sampler, numbers: StepInputs) -> Tensor:
     """Return the positions (STEPS, C, D) that result from the numbers."""
     theta, state, problem = numbers.theta, _start(sampler, numbers), _problem(numbers.theta.shape[1])
     path = []

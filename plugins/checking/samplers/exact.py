@@ -91,7 +91,7 @@ def experiments(sampler: Sampler) -> list[Experiment] | None:
         if derive(sampler, first, own.T, own.curvatures, own.axes).linear:
             found.append(LinearPath(sampler, own))
         elif is_metropolis(sampler, first, own.T):
-            found.append(Ranks(sampler, own))
+            found.append(RankTest(sampler, own))
         else:
             return None
     return found
@@ -231,7 +231,7 @@ def whitened(draws: Array, steps: list[Innovation]) -> Array:
     return np.stack(white)
 
 
-class Ranks:
+class RankTest:
     """A Metropolis kernel: started at exact draws, new positions and energies have uniform ranks among exact draws."""
 
     chains = 1024

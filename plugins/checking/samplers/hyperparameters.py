@@ -26,7 +26,7 @@ HIDDEN = 4
 STEPS = 100
 
 
-class NetworkProblem(GaussianProblem):
+class SmallNetworkProblem(GaussianProblem):
     """A regression by one hidden layer of tanh units, 16 points, prior N(0, I): not convex, and by autograd."""
 
     def __init__(self, streams: Sequence[Streams]) -> None:
@@ -50,14 +50,14 @@ class NetworkProblem(GaussianProblem):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkTask(GaussianTask):
+class SmallNetworkTask(GaussianTask):
     """The small network as a task, in float32."""
 
     dtype: ClassVar[str] = "float32"
 
-    def build(self, streams: Sequence[Streams], device: str) -> NetworkProblem:
+    def build(self, streams: Sequence[Streams], device: str) -> SmallNetworkProblem:
         """Return the problem of `len(streams)` chains."""
-        return NetworkProblem(streams)
+        return SmallNetworkProblem(streams)
 
 
 class UnusedProblem(GaussianProblem):
@@ -94,7 +94,7 @@ def check(sampler: Sampler) -> None:
     for name, task, h in (
         ("Gaussian", gaussian, stable),
         ("Gaussian with a coordinate on which U does not depend", UnusedTask(), stable),
-        ("small network", NetworkTask(), 1e-5),
+        ("small network", SmallNetworkTask(), 1e-5),
     ):
         running = finish(loop(sampler, task, trajectory(np.full(STEPS, h), 1.0, burn_in=STEPS // 2), 4))
         if not all_finite([running.theta, *running.state.values()]):

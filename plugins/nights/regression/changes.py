@@ -11,7 +11,7 @@ from harness import Comparison, compare_values, judge
 from harness.analysis.statistics import PairedTest, paired_t, sign_flip
 from harness.reporting.scoring.compare import FEWEST, Scale
 from harness.results.records import RESUMABLE, Status
-from plugins.nights.regression.night import MetricValues, Night, Row
+from plugins.nights.regression.night import MetricValues, Night, NightRow
 
 ROUNDING = 1e-6
 """Values that differ by less than this share are equal: a different order of summation is not a regression."""
@@ -81,7 +81,7 @@ def settled(last: Night | None, tonight: Night, found: Collection[Change], *, ac
     return replace(tonight, standard=standard, accepted=accepted)
 
 
-def _of_row(name: str, before: Row, now: Row) -> Iterator[Change]:
+def _of_row(name: str, before: NightRow, now: NightRow) -> Iterator[Change]:
     """Yield the changes of a row that both nights have; a change with other values has a comparison."""
     if before.task_version != now.task_version:
         versions = f"version {before.task_version} of the task then, {now.task_version} now"

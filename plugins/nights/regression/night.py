@@ -26,7 +26,7 @@ class MetricValues:
 
 
 @dataclass(frozen=True)
-class Row:
+class NightRow:
     """One line of results: `keys` and `statuses` of its runs by seed, its metrics by name.
 
     seconds   median seconds of sampling of a run, for information only
@@ -56,8 +56,8 @@ class Night:
     """
 
     suite: str
-    rows: Mapping[str, Row]
-    standard: Mapping[str, Row] = field(default_factory=dict)
+    rows: Mapping[str, NightRow]
+    standard: Mapping[str, NightRow] = field(default_factory=dict)
     accepted: bool = False
     recorded: str = ""
 
@@ -67,7 +67,7 @@ class Night:
         found = {name: {**_plain(row), "seconds": None} for name, row in self.rows.items()}
         return _digest([FORMAT, self.suite, found])
 
-    def compared_with(self) -> dict[str, Row]:
+    def compared_with(self) -> dict[str, NightRow]:
         """Return the rows that the next night is compared with."""
         return {**self.rows, **self.standard}
 
@@ -92,18 +92,18 @@ def from_json(record: Mapping[str, Any] | None) -> Night | None:
         return None
 
 
-def _renamed(rows: Mapping[str, Row]) -> dict[str, Row]:
+def _renamed(rows: Mapping[str, NightRow]) -> dict[str, NightRow]:
     """Return the rows by their current names: earlier versions call data passes gradients."""
     return {name.replace(", gradients=", ", passes="): row for name, row in rows.items()}
 
 
-def _row(record: Mapping[str, Any]) -> Row:
+def _row(record: Mapping[str, Any]) -> NightRow:
     metrics = {n: MetricValues(**{**m, "values": _by_seed(m["values"])}) for n, m in record["metrics"].items()}
     keys, statuses = _by_seed(record["keys"]), _by_seed(record["statuses"])
-    return Row(record["task_version"], keys, statuses, metrics, record["seconds"])
+    return NightRow(record["task_version"], keys, statuses, metrics, record["seconds"])
 
 
-def _plain(row: Row) -> dict[str, Any]:
+def _plain(row: NightRow) -> dict[str, Any]:
     """Return a row like `dataclasses.asdict`, without copying every value."""
     return {**vars(row), "metrics": {name: vars(metric) for name, metric in row.metrics.items()}}
 

@@ -10,7 +10,7 @@ from typing import Any
 from harness import Store, UsageError
 from harness.results.spec import RunSpec
 from harness.runs.plan import Planned, RunRequest
-from plugins.nights.regression.night import MetricValues, Night, Row
+from plugins.nights.regression.night import MetricValues, Night, NightRow
 
 _METRICS = """
 select run_key, metric, metric_version, unit, direction, target, value from run_metric order by run_key, metric
@@ -75,14 +75,14 @@ def _row(
     specs: Mapping[int, RunSpec],
     results: Mapping[str, tuple[str, float | None]],
     metrics: Mapping[str, Sequence[Measured]],
-) -> Row:
+) -> NightRow:
     concluded = {seed: results[spec.key] for seed, spec in sorted(specs.items()) if spec.key in results}
     by_metric: dict[str, list[tuple[int, Measured]]] = {}
     for seed in concluded:
         for measured in metrics.get(specs[seed].key, ()):
             by_metric.setdefault(measured["metric"], []).append((seed, measured))
     times = [seconds for _, seconds in concluded.values() if seconds is not None]
-    return Row(
+    return NightRow(
         task_version=next(iter(specs.values())).task_version,
         keys={seed: spec.key for seed, spec in sorted(specs.items())},
         statuses={seed: status for seed, (status, _) in concluded.items()},

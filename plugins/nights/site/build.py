@@ -17,7 +17,7 @@ from harness.results.provenance import package_hash
 from harness.runs.source import content_hash
 from plugins.nights.site import folder, gather, reports
 from plugins.nights.site.contents import contents
-from plugins.nights.site.model import Series, Site, Suite
+from plugins.nights.site.model import Series, Site, SuitePage
 from plugins.nights.site.nights import Timeline
 from plugins.nights.suite import find
 
@@ -46,7 +46,7 @@ def publish(
         fields=fields,
         tasks=gather.tasks(fields, registry),
         methods=gather.methods(fields, registry),
-        suites=[Suite(line.suite, _summary(registry, line.suite), line.tables) for line in lines],
+        suites=[SuitePage(line.suite, _summary(registry, line.suite), line.tables) for line in lines],
         names={name: key for line in lines for name, key in line.names.items()},
     )
     files, problems = contents(whole)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from plugins.nights.site.model import Row, Series
+from plugins.nights.site.model import Series, SiteRow
 
 WIDTH, HEIGHT, EDGE = 320.0, 96.0, 8.0
 """Size of the chart of a metric's history, in units of its view box; EDGE is free on every side."""
@@ -32,7 +32,7 @@ class Mark:
     changed: bool
 
 
-def bars(rows: Sequence[Row]) -> dict[str, Bar]:
+def bars(rows: Sequence[SiteRow]) -> dict[str, Bar]:
     """Return the intervals of rows on one scale, by group key; it is logarithmic if all values are positive."""
     known = [row for row in rows if row.mean is not None and math.isfinite(row.mean)]
     ends = {row.key: _ends(row) for row in known}
@@ -47,7 +47,7 @@ def bars(rows: Sequence[Row]) -> dict[str, Bar]:
     }
 
 
-def _ends(row: Row) -> tuple[float, float, float]:
+def _ends(row: SiteRow) -> tuple[float, float, float]:
     """Return the lower end, the value and the upper end; a missing or not positive end is replaced by the value."""
     assert row.mean is not None
     low, high = (

@@ -21,7 +21,7 @@ from harness.system.streams import say
 from harness.system.text import count, harmless
 from plugins.nights.site import charts
 from plugins.nights.site.folder import INDEX
-from plugins.nights.site.model import Field, Row, Section, Site
+from plugins.nights.site.model import Section, Site, SiteField, SiteRow
 
 TEMPLATES = Path(__file__).parent / "templates"
 STYLE = "style.css"
@@ -267,12 +267,12 @@ def _distinct(pictures: Mapping[str, Sequence[Picture]], summaries: Mapping[str,
     }
 
 
-def _families(site: Site) -> list[tuple[str, list[Field]]]:
+def _families(site: Site) -> list[tuple[str, list[SiteField]]]:
     """Return the fields of the start page by family of tasks.
 
     For each task and protocol, it is the field with most ranked rows, and of those the longest.
     """
-    chosen: dict[tuple[str, str], Field] = {}
+    chosen: dict[tuple[str, str], SiteField] = {}
     for field in site.fields:
         known = chosen.setdefault((field.task, field.protocol), field)
         if (field.ranked, field.steps, field.chains) > (known.ranked, known.steps, known.chains):
@@ -282,7 +282,7 @@ def _families(site: Site) -> list[tuple[str, list[Field]]]:
     return [(name, [field for field in chosen.values() if family[field.task] == name]) for name in sorted(names)]
 
 
-def _rows_table(found: Sequence[tuple[Field, Row]]) -> Table:
+def _rows_table(found: Sequence[tuple[SiteField, SiteRow]]) -> Table:
     rows = [
         {
             "method": row.method, "label": row.label, "task": row.task, "protocol": row.protocol, "budget": row.budget,

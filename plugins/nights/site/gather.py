@@ -32,7 +32,7 @@ from harness.reporting.scoring.labels import is_hash
 from plugins.inspection.shown import offers
 from plugins.inspection.shown.task import task as task_record
 from plugins.nights.site.code import versions
-from plugins.nights.site.model import Field, Record, Row, Series, Subject
+from plugins.nights.site.model import Record, Series, SiteField, SiteRow, Subject
 
 RUNS = f"""
 select group_key, run_key, method, schedule, task, protocol, budget, chains, seed, status, reason, step, passes,
@@ -52,7 +52,7 @@ KEY_DIGITS = 12
 
 def fields(
     store: Store, registry: Registry, leaderboard: Result, history: Mapping[str, Sequence[Series]]
-) -> list[Field]:
+) -> list[SiteField]:
     """Return the fields of a store in the leaderboard's order.
 
     `leaderboard` is the result of that report, and `history` has the series of rows by group key.
@@ -80,7 +80,7 @@ def fields(
         first = score.groups[0]
         table = next((tables[row.key] for row in rows if row.key in tables), None)
         found.append(
-            Field(
+            SiteField(
                 title=score.title, task=first.task, protocol=first.protocol, budget=first.budget, chains=first.chains,
                 steps=max(group.steps for group in score.groups),
                 metric=_ranking(rows, records), rows=rows, table=table or _plain(rows),
@@ -89,12 +89,12 @@ def fields(
     return found
 
 
-def _ranking(rows: Sequence[Row], records: Mapping[str, Sequence[Record]]) -> str:
+def _ranking(rows: Sequence[SiteRow], records: Mapping[str, Sequence[Record]]) -> str:
     by = [str(record["metric"]) for row in rows for record in records.get(row.key, ()) if record.get("ranked_by")]
     return by[0].replace("_", " ") if by else ""
 
 
-def _plain(rows: Sequence[Row]) -> Table:
+def _plain(rows: Sequence[SiteRow]) -> Table:
     columns = [Column("label", "row"), Column("seeds", "seeds", "right"), Column("status", "status")]
     return Table("", columns, [{"label": r.label, "seeds": r.seeds, "status": r.status, "group": r.key} for r in rows])
 
@@ -122,7 +122,7 @@ def _row(
     facts: _Facts,
     others: Sequence[Group],
     history: Sequence[Series],
-) -> Row:
+) -> SiteRow:
     by = next((record for record in records if record.get("ranked_by")), {})
     runs = facts.runs.get(group.key, [])
     seconds = typical(group.done.numbers.seconds_sampling)
@@ -136,7 +136,7 @@ def _row(
         ("group key", group.key[:KEY_DIGITS]),
     ]  # fmt: skip
     tables = (_metrics(records), _runs(runs, facts), _settings(group, runs), _environments(runs, facts))
-    return Row(
+    return SiteRow(
         key=group.key, label=score.labels[group.key], method=group.method, task=group.task, protocol=group.protocol,
         budget=group.budget, chains=group.chains, seeds=len(group.runs), rank=by.get("rank"),
         value=_value(by), mean=by.get("mean"), low=by.get("low"), high=by.get("high"),
@@ -261,12 +261,12 @@ def _versions(groups: Sequence[Group]) -> dict[str, list[Group]]:
     return {group.key: same for same in alike.values() for group in same}
 
 
-def tasks(found: Sequence[Field], registry: Registry) -> list[Subject]:
+def tasks(found: Sequence[SiteField], registry: Registry) -> list[Subject]:
     """Return the tasks of these fields, with the descriptions of their plugins."""
     return [_subject(name, registry, ("tasks",), task_record) for name in sorted({field.task for field in found})]
 
 
-def methods(found: Sequence[Field], registry: Registry) -> list[Subject]:
+def methods(found: Sequence[SiteField], registry: Registry) -> list[Subject]:
     """Return the methods of these fields, with the descriptions of their plugins."""
 
     def record(offer: Offer) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Point:
+class NightMean:
     """A metric of a row in one night: the mean over seeds with its 95 % interval, and whether it changed."""
 
     night: int
@@ -45,11 +45,11 @@ class Series:
     metric: str
     unit: str
     direction: str
-    points: Sequence[Point]
+    points: Sequence[NightMean]
 
 
 @dataclass(frozen=True)
-class Row:
+class SiteRow:
     """A group of runs that differ only in the seed: a row of a leaderboard.
 
     runs          run keys
@@ -81,7 +81,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Field:
+class SiteField:
     """Rows that are compared with each other, the ranked ones first. `metric` ranks them, `table` shows them."""
 
     title: str
@@ -91,7 +91,7 @@ class Field:
     chains: int
     steps: int
     metric: str
-    rows: Sequence[Row]
+    rows: Sequence[SiteRow]
     table: Table
 
     @property
@@ -111,7 +111,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Suite:
+class SuitePage:
     """A suite with its nights: its run commands, when metrics changed, and what was measured in each night."""
 
     name: str
@@ -138,8 +138,8 @@ class Site:
     facts: Sequence[tuple[str, str]] = ()
     changes: Section | None = None
     sections: Sequence[Section] = ()
-    fields: Sequence[Field] = ()
+    fields: Sequence[SiteField] = ()
     tasks: Sequence[Subject] = ()
     methods: Sequence[Subject] = ()
-    suites: Sequence[Suite] = ()
+    suites: Sequence[SuitePage] = ()
     names: Mapping[str, str] = field(default_factory=dict)

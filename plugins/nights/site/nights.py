@@ -14,8 +14,8 @@ from harness import Column, Store, Table
 from harness.analysis.statistics import t_multiplier
 from plugins.nights.regression import history, tables
 from plugins.nights.regression.changes import ROUNDING, changes
-from plugins.nights.regression.night import MetricValues, Night, Row
-from plugins.nights.site.model import Point, Series
+from plugins.nights.regression.night import MetricValues, Night, NightRow
+from plugins.nights.site.model import NightMean, Series
 
 MOST_NIGHTS = 100
 """Most nights that are shown; a night with the numbers of the night before is not recorded again."""
@@ -72,11 +72,11 @@ def timeline(results: Path, suite: str, store: Store, tonight: Night | None = No
     return Timeline(suite, listed, series, names, [night.digest for _, night in found])
 
 
-def _group(row: Row, runs: Mapping[str, Mapping[str, Any]]) -> str:
+def _group(row: NightRow, runs: Mapping[str, Mapping[str, Any]]) -> str:
     return next((str(runs[key]["group_key"]) for key in row.keys.values() if key in runs), "")
 
 
-def _code(row: Row, runs: Mapping[str, Mapping[str, Any]]) -> str:
+def _code(row: NightRow, runs: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the commits with which a row's runs were made."""
     return "; ".join(dict.fromkeys(runs[key]["code"] for key in row.keys.values() if key in runs and runs[key]["code"]))
 
@@ -86,7 +86,7 @@ def _series(suite: str, row: str, found: Sequence[tuple[int, Night]]) -> list[Se
     latest = found[-1][1].rows[row].metrics
     made = []
     for name, metric in latest.items():
-        points: list[Point] = []
+        points: list[NightMean] = []
         values: Mapping[int, float] = {}
         for number, night in found:
             own = night.rows[row].metrics.get(name) if row in night.rows else None
@@ -99,11 +99,11 @@ def _series(suite: str, row: str, found: Sequence[tuple[int, Night]]) -> list[Se
     return made
 
 
-def _point(night: int, metric: MetricValues, *, changed: bool) -> Point:
+def _point(night: int, metric: MetricValues, *, changed: bool) -> NightMean:
     values = list(metric.values.values())
     mean = statistics.fmean(values)
     half = t_multiplier(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-    return Point(night, mean, mean - half, mean + half, changed)
+    return NightMean(night, mean, mean - half, mean + half, changed)
 
 
 def _same(a: Mapping[int, float], b: Mapping[int, float]) -> bool:
@@ -152,7 +152,7 @@ def _moves(found: Sequence[tuple[int, Night]], runs: Mapping[str, Mapping[str, A
     return Table("When metrics moved", columns, rows[:MOST_MOVES], notes)
 
 
-def _what(before: Row, now: Row, runs: Mapping[str, Mapping[str, Any]]) -> str:
+def _what(before: NightRow, now: NightRow, runs: Mapping[str, Mapping[str, Any]]) -> str:
     """Return which parts of the runs differ: sources, engine, settings; a sentence if none does or none is known."""
     pairs = [(before.keys[seed], now.keys[seed]) for seed in before.keys.keys() & now.keys.keys()]
     if all(a == b for a, b in pairs):

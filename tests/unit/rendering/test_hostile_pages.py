@@ -13,7 +13,7 @@ from harness.reporting.rendering import figures, web
 from harness.reporting.report import Result
 from harness.reporting.tables import Column, Figure, Table
 from plugins.nights.site.contents import contents, script
-from plugins.nights.site.model import Field, Point, Row, Section, Series, Site, Subject, Suite
+from plugins.nights.site.model import NightMean, Section, Series, Site, SiteField, SiteRow, Subject, SuitePage
 
 
 def every_kind(canvas):
@@ -55,8 +55,8 @@ def test_no_text_of_a_report_is_markup(raw):
     tables = [Table(raw, columns, [{"a": raw, "b": 1}], notes=[raw, raw])]
     section = Section("a", raw, Result(tables=tables, figures=[Figure("f", lambda _: None, caption=raw)], notes=[raw]))
     name = str(raw)  # of the store
-    series = Series(name, raw, raw, raw, [Point(1, 1.0, 0.5, 1.5, changed=False)])
-    row = Row(
+    series = Series(name, raw, raw, raw, [NightMean(1, 1.0, 0.5, 1.5, changed=False)])
+    row = SiteRow(
         key="0" * 64, label=raw, method=name, task=name, protocol=raw, budget=raw, chains=1, seeds=1, rank=1, value=raw,
         mean=1.0, status=raw, facts=[(raw, raw)], commands=[(raw, raw)], tables=tables, code=[(raw, raw)],
         history=[series],
@@ -64,8 +64,8 @@ def test_no_text_of_a_report_is_markup(raw):
     subject = Subject(name, raw, name, [name, *tables])
     site = Site(
         "a", raw, "good", [raw], [(raw, raw)], changes=section, sections=[Section("b", raw, problem=raw)],
-        fields=[Field(raw, name, raw, raw, 1, 1, raw, [row], tables[0])], tasks=[subject], methods=[subject],
-        suites=[Suite(name, raw, tables)],
+        fields=[SiteField(raw, name, raw, raw, 1, 1, raw, [row], tables[0])], tasks=[subject], methods=[subject],
+        suites=[SuitePage(name, raw, tables)],
     )  # fmt: skip
     pages = {name: content.decode() for name, content in contents(site)[0].items() if name.endswith(".html")}
     for page in [*pages.values(), web.render(tables)]:
