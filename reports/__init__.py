@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from harness import Info, hook
 
 SMALL = "--task notmnist --budget smoke --seeds 0-1"
@@ -23,58 +21,42 @@ COMMANDS = {
 }  # fmt: skip
 """A command that takes minutes at most, and the reports that show its results."""
 FILL = {name: command for command, names in COMMANDS.items() for name in names}
+REPORTS = {
+    "autocorrelation": ("figures.autocorrelation:Autocorrelation", "autocorrelation against the lag"),
+    "contours": ("figures.contours:Contours", "energy contours, true and estimated from draws"),
+    "convergence": ("figures.convergence:Convergence", "error by data passes and by seconds"),
+    "coverage": ("tables.coverage:Coverage", "modes found, with their masses and spreads"),
+    "cycle-weights": ("tables.cycle_weights:CycleWeights", "cycles weighted by likelihood and equally"),
+    "density": ("figures.density:Density", "a target in one or two dimensions and draws"),
+    "entropy": ("figures.entropy:Entropy", "predictive entropy on unseen images, and their detection"),
+    "ess": ("tables.ess:EffectiveSize", "effective sample sizes, with bias and temperature"),
+    "findings": ("tables.findings:Findings", "leaders, costs, failures, and published orderings"),
+    "interpolation": ("figures.interpolation:Interpolation", "test error between draws of two cycles"),
+    "leaderboard": ("tables.leaderboard:Leaderboard", "the ranking of samplers on each task"),
+    "marginals": ("figures.marginals:Marginals", "histograms of draws beside the target's density"),
+    "mds": ("figures.mds:Scaling", "draws in the space of weights, by multidimensional scaling"),
+    "pareto": ("figures.pareto:Pareto", "cost and error of each method on each task, with the front"),
+    "profile": ("figures.profile:Profile", "share of tasks solved within a factor of the best method"),
+    "ranks": ("figures.ranks:Ranks", "mean ranks over tasks, with the critical difference"),
+    "ood": ("figures.ood:OutOfDistribution", "ROC and score histograms of unseen images"),
+    "rank-plots": ("figures.rank_plots:RankPlots", "ranks of draws, a histogram a chain"),
+    "rejection": ("figures.rejection:Rejection", "accuracy against the share of images rejected"),
+    "reliability": ("figures.reliability:Reliability", "accuracy against confidence, with counts"),
+    "reproduction": ("reproduction.report:ReproductionLedger", "the papers' cells and claims, beside ours"),
+    "sample-paths": ("figures.sample_paths:SamplePaths", "energy contours, and paths across them"),
+    "schedules": ("figures.schedules:Schedules", "step size and temperature against the step"),
+    "sensitivity": ("figures.sensitivity:Sensitivity", "error against the step size, of tuning's trials"),
+    "theorem1": ("figures.theorem1:Theorem1", "exact bias and error of csgld, with fitted rates"),
+    "theorem3": ("tables.theorem3:Theorem3", "exact limits of msgld and asgld, beside theorems 3.1, 3.2"),
+    "trace": ("figures.trace:Trace", "the draws of each chain in their order"),
+    "trajectory": ("figures.trajectory:Trajectories", "position and velocity, draw by draw"),
+}
+"""The class and the summary of each report, by name."""
 
 
 @hook
 def bench_reports() -> list[Info]:
     """Return the reports of this package, each with the command that fills it."""
-    return [replace(info, fill=FILL.get(info.name, "")) for info in _reports()]
-
-
-def _reports() -> list[Info]:
     return [
-        Info(
-            "autocorrelation",
-            "reports.figures.autocorrelation:Autocorrelation",
-            "autocorrelation against the lag",
-        ),
-        Info("contours", "reports.figures.contours:Contours", "energy contours, true and estimated from draws"),
-        Info("convergence", "reports.figures.convergence:Convergence", "error by data passes and by seconds"),
-        Info("coverage", "reports.tables.coverage:Coverage", "modes found, with their masses and spreads"),
-        Info("cycle-weights", "reports.tables.cycle_weights:CycleWeights", "cycles weighted by likelihood and equally"),
-        Info("density", "reports.figures.density:Density", "a target in one or two dimensions and draws"),
-        Info("entropy", "reports.figures.entropy:Entropy", "predictive entropy on unseen images, and their detection"),
-        Info("ess", "reports.tables.ess:EffectiveSize", "effective sample sizes, with bias and temperature"),
-        Info("findings", "reports.tables.findings:Findings", "leaders, costs, failures, and published orderings"),
-        Info("interpolation", "reports.figures.interpolation:Interpolation", "test error between draws of two cycles"),
-        Info("leaderboard", "reports.tables.leaderboard:Leaderboard", "the ranking of samplers on each task"),
-        Info("marginals", "reports.figures.marginals:Marginals", "histograms of draws beside the target's density"),
-        Info("mds", "reports.figures.mds:Scaling", "draws in the space of weights, by multidimensional scaling"),
-        Info("pareto", "reports.figures.pareto:Pareto", "cost and error of each method on each task, with the front"),
-        Info("profile", "reports.figures.profile:Profile", "share of tasks solved within a factor of the best method"),
-        Info("ranks", "reports.figures.ranks:Ranks", "mean ranks over tasks, with the critical difference"),
-        Info("ood", "reports.figures.ood:OutOfDistribution", "ROC and score histograms of unseen images"),
-        Info(
-            "rank-plots",
-            "reports.figures.rank_plots:RankPlots",
-            "ranks of draws, a histogram a chain",
-        ),
-        Info("rejection", "reports.figures.rejection:Rejection", "accuracy against the share of images rejected"),
-        Info("reliability", "reports.figures.reliability:Reliability", "accuracy against confidence, with counts"),
-        Info(
-            "reproduction",
-            "reports.reproduction.report:ReproductionLedger",
-            "the papers' cells and claims, beside ours",
-        ),
-        Info("sample-paths", "reports.figures.sample_paths:SamplePaths", "energy contours, and paths across them"),
-        Info("schedules", "reports.figures.schedules:Schedules", "step size and temperature against the step"),
-        Info(
-            "sensitivity", "reports.figures.sensitivity:Sensitivity", "error against the step size, of tuning's trials"
-        ),
-        Info("theorem1", "reports.figures.theorem1:Theorem1", "exact bias and error of csgld, with fitted rates"),
-        Info(
-            "theorem3", "reports.tables.theorem3:Theorem3", "exact limits of msgld and asgld, beside theorems 3.1, 3.2"
-        ),
-        Info("trace", "reports.figures.trace:Trace", "the draws of each chain in their order"),
-        Info("trajectory", "reports.figures.trajectory:Trajectories", "position and velocity, draw by draw"),
+        Info(name, f"reports.{target}", summary, fill=FILL.get(name, "")) for name, (target, summary) in REPORTS.items()
     ]
