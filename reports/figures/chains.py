@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness import BenchError, FieldScore, Figure, Request, Result, diagnostics
-from reports.figures.parts import Array, FieldReport, Panel, heading, kept_draws, name_figure, shown, task_of
+from harness import BenchError, FieldScore, Request, Result, diagnostics
+from reports.figures.parts import Array, FieldReport, Panel, field_figure, heading, kept_draws, shown, task_of
 
 if TYPE_CHECKING:
     from harness import Truth
@@ -83,22 +83,17 @@ class ChainReport(FieldReport):
         records = [panel.record(name, draws=panel.count, coordinates=panel.dim) for panel in panels]
         columns = min(SHOWN, panels[0].dim)
         height = self.row(panels[0]) * len(panels) + 1.3 if self.each_row else 4.2
-        title = f"{heading(score)}, {seeds(panels)}"
-        figure = Figure(
-            name,
-            lambda canvas: self._draw(canvas, panels, _task(panels[0], request), title),
-            (max(self.width * columns + 0.6, 5.4), height),
-            f"{title}. {self.note}",
-        )
-        return Result(records=records, figures=[figure], notes=notes)
+        size, title = (max(self.width * columns + 0.6, 5.4), height), f"{heading(score)}, {seeds(panels)}"
+
+        def draw(canvas: Any) -> None:
+            task = _task(panels[0], request)
+            self.draw(canvas, panels, coordinates(panels, None if task is None else task.truth()), task)
+
+        return Result(records=records, figures=[field_figure(name, title, draw, size, self.note)], notes=notes)
 
     def row(self, panel: Panel) -> float:
         """Return the inches of a method's row."""
         return self.each_row
-
-    def _draw(self, canvas: Any, panels: Sequence[Panel], task: Any, title: str) -> None:
-        self.draw(canvas, panels, coordinates(panels, None if task is None else task.truth()), task)
-        name_figure(canvas, title)
 
     @abstractmethod
     def draw(self, canvas: Any, panels: Sequence[Panel], chosen: Sequence[Coordinate], task: Any) -> None:

@@ -7,17 +7,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness import FieldScore, Figure, Request, Result
+from harness import FieldScore, Request, Result
 from reports.figures import plane
 from reports.figures.parts import (
     Array,
     FieldReport,
     Panel,
+    field_figure,
     grid,
     heading,
     kept_draws,
     legend_below,
-    name_figure,
     name_panel,
     shown,
     task_of,
@@ -61,12 +61,14 @@ class Contours(FieldReport):
         lines = -(-(len(panels) + 1) // columns)
         size = (max(2.7 * columns + 1.1, 7.2), (2.5 * sides[1] / sides[0] + 0.5) * lines + 0.5)
         caption = (
-            f"{heading(score)}. Colours: the energy -log density above its minimum, of the target and by the share of "
+            "Colours: the energy -log density above its minimum, of the target and by the share of "
             f"a method's draws in each cell; white cells have no draw. Lines: the exact energy, at "
             f"{', '.join(f'{level:g}' for level in LEVELS)} nats in the target's panel, at {OUTLINE:g} in the others. "
             "Visible: where a cell of as many independent draws is empty at 95 %."
         )
-        figure = Figure(name, lambda canvas: _draw(canvas, task, panels, ends, lowest, heading(score)), size, caption)
+        figure = field_figure(
+            name, heading(score), lambda canvas: _draw(canvas, task, panels, ends, lowest), size, caption
+        )
         return Result(records=[p.record(name, draws=p.count) for p in panels], figures=[figure], notes=missing)
 
 
@@ -90,9 +92,7 @@ def _lines(ticks: Sequence[Array], energy: Array, level: float) -> list[Array]:
     return [np.append(line[:: max(1, len(line) // 150)], line[-1:], axis=0) for line in map(np.asarray, lines)]
 
 
-def _draw(
-    canvas: Any, task: Any, panels: Sequence[Panel], ends: Sequence[tuple[float, float]], lowest: float, title: str
-) -> None:
+def _draw(canvas: Any, task: Any, panels: Sequence[Panel], ends: Sequence[tuple[float, float]], lowest: float) -> None:
     from matplotlib import colormaps
     from matplotlib.collections import LineCollection
     from matplotlib.lines import Line2D
@@ -121,4 +121,3 @@ def _draw(
     line = Line2D([], [], color="0.25", linewidth=0.8)
     legend_below(canvas, {f"exact energy {OUTLINE:g} nats above its minimum": line})
     canvas.colorbar(drawn, ax=axes, label="energy above its minimum (nats)", shrink=0.9, pad=0.02, extend="max")
-    name_figure(canvas, title)

@@ -14,7 +14,6 @@ from harness import (
     Column,
     Estimate,
     FieldScore,
-    Figure,
     Group,
     Request,
     Result,
@@ -28,10 +27,10 @@ from reports.figures.floor import ExactDraws, floor
 from reports.figures.parts import (
     Array,
     FieldReport,
+    field_figure,
     legend_below,
     legend_height,
     logarithmic,
-    name_figure,
     record,
     sparse,
 )
@@ -85,12 +84,8 @@ class Convergence(FieldReport):
             notes.append(f"{score.title}: {exact}")
             exact = None
         records = [_record(name, line, exact) for line in lines]
-        figure = Figure(
-            name,
-            lambda canvas: _draw(canvas, lines, exact, score.title),
-            (WIDTH, 3.6 + legend_height(_named(lines), WIDTH)),
-            f"{score.title}. {CAPTION}",
-        )
+        size = (WIDTH, 3.6 + legend_height(_named(lines), WIDTH))
+        figure = field_figure(name, score.title, lambda canvas: _draw(canvas, lines, exact), size, CAPTION)
         return Result([_table(score.title, records)], records, [figure], notes if request.tasks else [])
 
 
@@ -231,7 +226,7 @@ def _others(labels: Sequence[Any]) -> str:
     return f"{len(labels) - NAMED} other methods"
 
 
-def _draw(canvas: Any, lines: Sequence[Line], exact: ExactDraws | None, heading: str) -> None:
+def _draw(canvas: Any, lines: Sequence[Line], exact: ExactDraws | None) -> None:
     from matplotlib.patches import Patch
 
     shown = [line for line in lines if line.drawn]
@@ -268,7 +263,6 @@ def _draw(canvas: Any, lines: Sequence[Line], exact: ExactDraws | None, heading:
     axes[2].set(xlabel="joint error\nat the end", xticks=[], xlim=(-0.7, min(len(shown), NAMED) - 0.3))
     axes[2].grid(visible=True, axis="y", which="major", color="#e6e6e6", linewidth=0.6)
     legend_below(canvas, {label: handle for label, handle in handles.items() if handle is not None})
-    name_figure(canvas, heading)
 
 
 FAINT_STYLE = {"color": FAINT, "linewidth": 0.7, "zorder": 1}

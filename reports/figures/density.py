@@ -13,10 +13,10 @@ from reports.figures.parts import (
     Array,
     FieldReport,
     Panel,
+    field_figure,
     grid,
     heading,
     kept_draws,
-    name_figure,
     name_panel,
     shown,
     task_of,
@@ -70,10 +70,10 @@ def _figure(name: str, title: str, task: Any, panels: Sequence[Panel]) -> Figure
         if flat
         else "Bars: the draws of all chains. Line: the target."
     )
-    return Figure(name, lambda canvas: draw(canvas, task, panels, columns, title), size, f"{title}. {words}")
+    return field_figure(name, title, lambda canvas: draw(canvas, task, panels, columns), size, words)
 
 
-def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, title: str) -> None:
+def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int) -> None:
     from matplotlib import colormaps
 
     ends = plane.window(task)
@@ -98,7 +98,6 @@ def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, title: 
         name_panel(ax, f"{panel.label}, seed {panel.run.seed}", f"{panel.count:,} draws{points}")
     label = "density (blue: above the target's highest)"
     canvas.colorbar(drawn, ax=axes, label=label, shrink=0.9, pad=0.02, extend="max")
-    name_figure(canvas, title)
 
 
 def _points(ax: Any, panel: Panel, ticks: Sequence[Array], target: Array) -> None:
@@ -108,7 +107,7 @@ def _points(ax: Any, panel: Panel, ticks: Sequence[Array], target: Array) -> Non
     ax.scatter(*panel.flat[chosen].T, s=3, color=SAVED, alpha=0.6, linewidths=0, rasterized=True)
 
 
-def _draw_line(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, title: str) -> None:
+def _draw_line(canvas: Any, task: Any, panels: Sequence[Panel], columns: int) -> None:
     truth = task.truth()
     low, high = truth.mean[0] - 3.5 * truth.sd[0], truth.mean[0] + 3.5 * truth.sd[0]
     x = np.linspace(low, high, 400)
@@ -122,7 +121,6 @@ def _draw_line(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, ti
         ax.set(ylim=(0, 1.5 * density.max()))
         ax.legend(loc="upper right", frameon=False, fontsize="small")
         name_panel(ax, f"{panel.label}, seed {panel.run.seed}", f"{panel.count:,} draws")
-    name_figure(canvas, title)
 
 
 def _target(task: Any, bounds: Sequence[Array]) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import FieldScore, Figure, Request, Result, Table, diagnostics
-from reports.figures.parts import BAND, FieldReport, band, grid, heading, legend_below, legend_height, name_figure
+from reports.figures.parts import BAND, FieldReport, band, field_figure, grid, heading, legend_below, legend_height
 from reports.figures.styles import looks
 from reports.tables import wide
 
@@ -94,10 +94,10 @@ def _figure(name: str, title: str, panels: Panels) -> Figure:
     columns = min(len(panels), 2)
     width = max(3.8 * columns, 6.0)
     size = (width, 2.9 * -(-len(panels) // columns) + 0.7 + legend_height(panels[next(iter(panels))], width))
-    return Figure(name, lambda canvas: _draw(canvas, panels, columns, title), size, f"{title}. {BAND}.")
+    return field_figure(name, title, lambda canvas: _draw(canvas, panels, columns), size, f"{BAND}.")
 
 
-def _draw(canvas: Any, panels: Panels, columns: int, title: str) -> None:
+def _draw(canvas: Any, panels: Panels, columns: int) -> None:
     top = max(float(values.max()) for lines in panels.values() for seeds in lines.values() for values in seeds)
     at = np.linspace(0, top, POINTS)
     axes = grid(canvas, len(panels), columns, "predictive entropy (nats)", "share of images below")
@@ -113,7 +113,6 @@ def _draw(canvas: Any, panels: Panels, columns: int, title: str) -> None:
         ax.set_ylim(0, 1)
         ax.margins(x=0)
     legend_below(canvas, handles, BAND)
-    name_figure(canvas, title)
 
 
 def _styles(panels: Panels) -> dict[str, dict[str, Any]]:

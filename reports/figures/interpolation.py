@@ -21,11 +21,11 @@ from reports.figures.parts import (
     KEEPS,
     Array,
     FieldReport,
+    field_figure,
     first_done,
     grid,
     heading,
     legend_below,
-    name_figure,
     name_panel,
     record,
     task_of,
@@ -196,10 +196,10 @@ def _figure(name: str, title: str, panels: Sequence[JoinedRun]) -> Figure:
     columns = min(len(panels), 4)
     lines = -(-len(panels) // columns)
     size = (max(2.7 * columns + 0.5, 6.4), 2.6 * lines + 1.2)
-    return Figure(name, lambda canvas: _draw(canvas, panels, columns, title), size, f"{title}. {CAPTION}")
+    return field_figure(name, title, lambda canvas: _draw(canvas, panels, columns), size, CAPTION)
 
 
-def _draw(canvas: Any, panels: Sequence[JoinedRun], columns: int, title: str) -> None:
+def _draw(canvas: Any, panels: Sequence[JoinedRun], columns: int) -> None:
     axes = grid(canvas, len(panels), columns, "t, from one draw to the other", "test error (%)")
     handles: dict[str, Any] = {}
     for panel, ax in zip(panels, axes, strict=True):
@@ -210,4 +210,3 @@ def _draw(canvas: Any, panels: Sequence[JoinedRun], columns: int, title: str) ->
                 (handles[f"pair {k + 1}{kinds}"],) = ax.plot(PLACES, y, stroke, **style)
         name_panel(ax, panel.label)
     legend_below(canvas, dict(sorted(handles.items())))
-    name_figure(canvas, title)

@@ -13,11 +13,11 @@ from harness import FieldScore, Figure, Group, Request, Result, Run, Table
 from reports.figures.parts import (
     Array,
     FieldReport,
+    field_figure,
     first_done,
     grid,
     heading,
     legend_below,
-    name_figure,
     name_panel,
     record,
     shown,
@@ -106,19 +106,15 @@ def _figure(name: str, title: str, panels: Sequence[ScaledRun]) -> Figure:
     columns = min(len(panels), 4)
     lines = -(-len(panels) // columns)
     caption = (
-        f"{title}. A point is a draw of all weights; distances in the plane are near those of the weights where the "
+        "A point is a draw of all weights; distances in the plane are near those of the weights where the "
         "stress is below 0.1. Colours are cycles, or chains where there is one cycle; markers are chains. Between / "
         "within: the mean distance of draws of different cycles, or else chains, over that of draws of the same."
     )
-    return Figure(
-        name,
-        lambda canvas: _draw(canvas, panels, columns, title),
-        (max(2.7 * columns + 1.0, 6.4), 2.8 * lines + 0.9),
-        caption,
-    )
+    size = (max(2.7 * columns + 1.0, 6.4), 2.8 * lines + 0.9)
+    return field_figure(name, title, lambda canvas: _draw(canvas, panels, columns), size, caption)
 
 
-def _draw(canvas: Any, panels: Sequence[ScaledRun], columns: int, title: str) -> None:
+def _draw(canvas: Any, panels: Sequence[ScaledRun], columns: int) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.ticker import MaxNLocator
 
@@ -148,7 +144,6 @@ def _draw(canvas: Any, panels: Sequence[ScaledRun], columns: int, title: str) ->
         bar.locator = MaxNLocator(integer=True, nbins=8)
     if len(handles) > 1:
         legend_below(canvas, handles)
-    name_figure(canvas, title)
 
 
 def distances(points: Array) -> Array:

@@ -7,17 +7,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness import FieldScore, Figure, Request, Result, diagnostics
+from harness import FieldScore, Request, Result, diagnostics
 from reports.figures.entropy import PREFIX, SEEN, unseen_sets
 from reports.figures.parts import (
     BAND,
     Array,
     FieldReport,
     band,
+    field_figure,
     heading,
     legend_below,
     legend_height,
-    name_figure,
     record,
     shown,
 )
@@ -60,17 +60,14 @@ class OutOfDistribution(FieldReport):
                 records.append(record(name, group, method=label, **values, run_keys=where))
         if not found:
             return Result(notes=notes)
-        title = heading(score)
         caption = (
-            f"{title}. Left: the share of the unseen images that are found against the share of test images taken for "
+            "Left: the share of the unseen images that are found against the share of test images taken for "
             "unseen, by the entropy of the prediction; the diagonal is chance. Middle and right: densities of the "
             f"entropy on the test images and on the unseen set. {BAND}."
         )
         size = (9.6, 2.5 * len(sets) + 0.7 + legend_height(found, 9.6))
-        return Result(
-            records=records, figures=[Figure(name, lambda canvas: _draw(canvas, found, sets, title), size, caption)],
-            notes=notes,
-        )  # fmt: skip
+        figure = field_figure(name, heading(score), lambda canvas: _draw(canvas, found, sets), size, caption)
+        return Result(records=records, figures=[figure], notes=notes)
 
 
 def roc(seen: Array, unseen: Array) -> Array:
@@ -86,7 +83,7 @@ def _below(values: Array, at: Array) -> Array:
     return np.searchsorted(np.sort(values), at, side="left") / len(values)
 
 
-def _draw(canvas: Any, found: Mapping[str, list[dict[str, Any]]], sets: list[str], title: str) -> None:
+def _draw(canvas: Any, found: Mapping[str, list[dict[str, Any]]], sets: list[str]) -> None:
     axes = canvas.subplots(len(sets), 3, squeeze=False)
     styles = looks(list(found))
     top = max(float(own[PREFIX + one].max()) for runs in found.values() for own in runs for one in (SEEN, *sets))
@@ -114,4 +111,3 @@ def _draw(canvas: Any, found: Mapping[str, list[dict[str, Any]]], sets: list[str
     for ax in axes[-1][1:]:
         ax.set_xlabel("predictive entropy (nats)")
     legend_below(canvas, dict(sorted(handles.items())), BAND)
-    name_figure(canvas, title)

@@ -7,14 +7,14 @@ import itertools
 import re
 import textwrap
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import Column, DataError, FieldScore, Group, Report, Request, Result, Run, Table, check_metric
+from harness import Column, DataError, FieldScore, Figure, Group, Report, Request, Result, Run, Table, check_metric
 from reports.reproduction.reported import scores_beside_papers
 
 if TYPE_CHECKING:
@@ -246,6 +246,16 @@ def logarithmic(ax: Any, words: str) -> None:
     ax.xaxis.set_minor_formatter(NullFormatter())
     if high < 1e6 and low > 1e-4:
         ax.xaxis.set_major_formatter(plain)
+
+
+def field_figure(name: str, title: str, draw: Callable[[Any], None], size: tuple[float, float], caption: str) -> Figure:
+    """Return a figure with this title, which also begins its caption."""
+
+    def titled(canvas: Any) -> None:
+        draw(canvas)
+        name_figure(canvas, title)
+
+    return Figure(name, titled, size, f"{title}. {caption}")
 
 
 def name_figure(canvas: Any, heading: str) -> None:

@@ -7,16 +7,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness import FieldScore, Figure, Request, Result
+from harness import FieldScore, Request, Result
 from reports.figures.parts import (
     BAND,
     Array,
     FieldReport,
     band,
+    field_figure,
     heading,
     legend_below,
     legend_height,
-    name_figure,
     record,
     shown,
 )
@@ -51,13 +51,12 @@ class Rejection(FieldReport):
             at = [float(np.interp(share, SHARES, lines[label].mean(axis=0))) for share in (0.0, *AREAS)]
             values = dict(zip(("accuracy", "at_10", "at_20", "at_50"), at, strict=True))
             records.append(record(name, group, method=label, seeds=len(runs), **values, run_keys=keys(runs)))
-        title = heading(score)
         caption = (
-            f"{title}. Accuracy on the test images that are left when those of the smallest largest probability of the "
+            "Accuracy on the test images that are left when those of the smallest largest probability of the "
             f"posterior mean are rejected. {BAND}."
         )
         size = (6.4, 4.2 + legend_height(lines, 6.4))
-        figure = Figure(name, lambda canvas: _draw(canvas, lines, title), size, caption)
+        figure = field_figure(name, heading(score), lambda canvas: _draw(canvas, lines), size, caption)
         return Result(records=records, figures=[figure], notes=missing)
 
 
@@ -74,11 +73,10 @@ def accuracies(one: Predictions) -> Array:
     return np.asarray(100 * kept[n - 1] / n)
 
 
-def _draw(canvas: Any, lines: Mapping[str, Array], title: str) -> None:
+def _draw(canvas: Any, lines: Mapping[str, Array]) -> None:
     ax = canvas.subplots()
     styles = looks(list(lines))
     handles = {label: band(ax, 100 * SHARES, values, styles[label], linewidth=1.4) for label, values in lines.items()}
     ax.set(xlabel="test images rejected, least sure first (%)", ylabel="accuracy on the rest (%)", xlim=(0, 100))
     ax.grid(color="0.92")
     legend_below(canvas, dict(sorted(handles.items())), BAND)
-    name_figure(canvas, title)

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness import FieldScore, Figure, Request, Result
-from reports.figures.parts import Array, FieldReport, heading, legend_below, name_figure, name_panel, record, shown
+from harness import FieldScore, Request, Result
+from reports.figures.parts import Array, FieldReport, field_figure, heading, legend_below, name_panel, record, shown
 from reports.figures.predictions import Predictions, is_classifier, predictions
 from reports.figures.styles import look, method_of
 
@@ -45,13 +45,12 @@ class Reliability(FieldReport):
         ]  # fmt: skip
         columns = min(len(panels), 4)
         size = (max(2.7 * columns + 0.4, 5.4), 3.7 * -(-len(panels) // columns) + 0.9)
-        title = heading(score)
         caption = (
-            f"{title}. Above: accuracy on the test images against the largest probability, in {BINS} bins of equal "
+            "Above: accuracy on the test images against the largest probability, in {BINS} bins of equal "
             "width, at the mean probability of each bin, with 95 % Wilson intervals. Diagonal: calibrated. Below: the "
             "images of each bin. ECE: the mean distance from the diagonal."
         )
-        figure = Figure(name, lambda canvas: _draw(canvas, panels, columns, title), size, caption)
+        figure = field_figure(name, heading(score), lambda canvas: _draw(canvas, panels, columns), size, caption)
         return Result(records=records, figures=[figure], notes=missing)
 
 
@@ -77,7 +76,7 @@ def wilson(share: Array, n: Array) -> tuple[Array, Array]:
     return middle - half, middle + half
 
 
-def _draw(canvas: Any, panels: dict[str, Predictions], columns: int, title: str) -> None:
+def _draw(canvas: Any, panels: dict[str, Predictions], columns: int) -> None:
     lines = -(-len(panels) // columns)
     axes = canvas.subplots(2 * lines, columns, squeeze=False, sharex=True, height_ratios=[3, 1] * lines)
     handles: dict[str, Any] = {}
@@ -99,7 +98,6 @@ def _draw(canvas: Any, panels: dict[str, Predictions], columns: int, title: str)
         axes[2 * line, 0].set_ylabel("accuracy")
         axes[2 * line + 1, 0].set_ylabel("images")
     legend_below(canvas, handles)
-    name_figure(canvas, title)
 
 
 def _panel(above: Any, below: Any, one: Predictions, colour: Any, handles: dict[str, Any]) -> None:

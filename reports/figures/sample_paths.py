@@ -13,11 +13,11 @@ from reports.figures.parts import (
     Array,
     FieldReport,
     Panel,
+    field_figure,
     grid,
     heading,
     kept_draws,
     legend_below,
-    name_figure,
     name_panel,
     shown,
     task_of,
@@ -68,13 +68,13 @@ def _figure(name: str, title: str, task: Any, panels: Sequence[Panel]) -> Figure
     columns = min(len(panels), 3)
     size = (max(3.2 * columns + 0.9, 7.2), 3.2 * -(-len(panels) // columns) + 0.8)
     caption = (
-        f"{title}. Points: draws of one chain, at most {POINTS}, evenly spaced, joined in their order, which is their "
+        f"Points: draws of one chain, at most {POINTS}, evenly spaced, joined in their order, which is their "
         f"colour. Grey: the energy U in {SHADES} shades of equal areas, white is the lowest. Cross: the target's mean."
     )
-    return Figure(name, lambda canvas: _draw(canvas, task, panels, columns, title), size, caption)
+    return field_figure(name, title, lambda canvas: _draw(canvas, task, panels, columns), size, caption)
 
 
-def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, title: str) -> None:
+def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int) -> None:
     from matplotlib.patches import Patch
 
     ends = _window(task, panels)
@@ -107,7 +107,6 @@ def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int, title: 
     canvas.colorbar(points, ax=axes, label="draws of the chain, first to last (%)", shrink=0.9, pad=0.02)
     grey = Patch(facecolor="0.6", label="")
     legend_below(canvas, {"energy U: the darker, the higher": grey, "mean of the target": cross})
-    name_figure(canvas, title)
 
 
 def _target(task: Any) -> list[float]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import FieldScore, Figure, Request, Result
-from reports.figures.parts import Array, FieldReport, heading, legend_below, name_figure, record, shown, trajectory
+from harness import FieldScore, Request, Result
+from reports.figures.parts import Array, FieldReport, field_figure, heading, legend_below, record, shown, trajectory
 
 if TYPE_CHECKING:
     from harness import Trajectory
@@ -41,17 +41,16 @@ class Schedules(FieldReport):
             )
             for group, (label, path) in zip(score.groups, paths.items(), strict=True)
         ]  # fmt: skip
-        title = heading(score)
         size = (8.0, 0.95 * len(paths) + 1.3)
         caption = (
-            f"{title}. Lines: the step size h of each step. Grey: steps at temperature T = 0. Orange, below: the steps "
+            "Lines: the step size h of each step. Grey: steps at temperature T = 0. Orange, below: the steps "
             "whose draws are kept, paler where only some of them are."
         )
-        figure = Figure(name, lambda canvas: _draw(canvas, list(paths.items()), title), size, caption)
+        figure = field_figure(name, heading(score), lambda canvas: _draw(canvas, list(paths.items())), size, caption)
         return Result(records=records, figures=[figure])
 
 
-def _draw(canvas: Any, lines: Sequence[tuple[str, Trajectory]], title: str) -> None:
+def _draw(canvas: Any, lines: Sequence[tuple[str, Trajectory]]) -> None:
     """Draw a strip for each method: h as a line, the steps at T = 0 shaded, the kept ones in a bar below."""
     from matplotlib.colors import ListedColormap
     from matplotlib.lines import Line2D
@@ -82,7 +81,6 @@ def _draw(canvas: Any, lines: Sequence[tuple[str, Trajectory]], title: str) -> N
         "draws kept (pale: some of the steps)": Patch(facecolor="#c1702c"),
     }
     legend_below(canvas, kept)
-    name_figure(canvas, title)
 
 
 def shares(chosen: NDArray[np.bool_]) -> Array:

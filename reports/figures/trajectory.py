@@ -12,10 +12,10 @@ from reports.figures.parts import (
     Array,
     FieldReport,
     Panel,
+    field_figure,
     grid,
     heading,
     kept_draws,
-    name_figure,
     name_panel,
     shown,
     trajectory,
@@ -66,13 +66,13 @@ def _figure(name: str, title: str, moves: Sequence[tuple[Panel, Array, Array]]) 
     columns = min(len(moves), 4)
     size = (max(2.6 * columns + 1.0, 7.2), 2.6 * -(-len(moves) // columns) + 0.8)
     caption = (
-        f"{title}. Of chain 0, at most {SHOWN:,} moves: position against velocity r, the change of theta_1 in a step "
+        f"Of chain 0, at most {SHOWN:,} moves: position against velocity r, the change of theta_1 in a step "
         "over L sqrt(h), with the L leapfrog steps of a proposal, else 1. Without momentum r is noise."
     )
-    return Figure(name, lambda canvas: _draw(canvas, moves, columns, title), size, caption)
+    return field_figure(name, title, lambda canvas: _draw(canvas, moves, columns), size, caption)
 
 
-def _draw(canvas: Any, moves: Sequence[tuple[Panel, Array, Array]], columns: int, title: str) -> None:
+def _draw(canvas: Any, moves: Sequence[tuple[Panel, Array, Array]], columns: int) -> None:
     velocity = r"velocity $r = \Delta\theta_1 / (L \sqrt{h})$"
     axes = list(grid(canvas, len(moves), columns, r"position $\theta_1$", velocity, ()))
     for (panel, x, r), ax in zip(moves, axes, strict=True):
@@ -81,4 +81,3 @@ def _draw(canvas: Any, moves: Sequence[tuple[Panel, Array, Array]], columns: int
         points = ax.scatter(x, r, c=order, cmap="viridis", vmin=0, vmax=100, s=3, linewidths=0, zorder=2)
         name_panel(ax, f"{panel.label}, seed {panel.run.seed}", f"var r = {r.var():.3g}")
     canvas.colorbar(points, ax=axes, label="moves shown, first to last (%)", shrink=0.9, pad=0.02)
-    name_figure(canvas, title)
