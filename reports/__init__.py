@@ -15,7 +15,6 @@ COMMANDS = {
     ),
     f"bench run --sampler sgld,csgld {SMALL}": ("entropy", "mds", "ood", "rejection", "reliability"),
     f"bench run --sampler csgld {SMALL} --set task.by_cycle=true": ("cycle-weights",),
-    f"bench run --sampler csgld {SMALL} --draws all": ("interpolation",),
     "bench reproduce csgmcmc --table 4": ("reproduction",),
     "bench tune --sampler sgld,psgld --task blr-heart --trials 10 --budget smoke": ("sensitivity",),
 }  # fmt: skip
@@ -31,7 +30,6 @@ REPORTS = {
     "entropy": ("figures.entropy:Entropy", "predictive entropy on unseen images, and their detection"),
     "ess": ("tables.ess:EffectiveSize", "effective sample sizes, with bias and temperature"),
     "findings": ("tables.findings:Findings", "leaders, costs, failures, and published orderings"),
-    "interpolation": ("figures.interpolation:Interpolation", "test error between draws of two cycles"),
     "leaderboard": ("tables.leaderboard:Leaderboard", "the ranking of samplers on each task"),
     "marginals": ("figures.marginals:Marginals", "histograms of draws beside the target's density"),
     "mds": ("figures.mds:Scaling", "draws in the space of weights, by multidimensional scaling"),

@@ -25,7 +25,6 @@ from pathlib import Path
 from harness import RunError
 from harness.contracts.user_files import FOLDER as FILES
 from harness.contracts.user_files import named_in
-from harness.reporting.scoring.cache import FOLDER as FIGURES
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import FILE_NAMES, NAME, WORK
 from harness.results.ledger.commit import settle
@@ -39,7 +38,6 @@ from harness.system.locks import held, lock_file
 LOCK_TIMEOUT_SECONDS = 1.0
 _IN_ATTEMPT = re.compile(rf"{FILE_NAMES}|\.({FILE_NAMES})\.{ENDING}")
 _KEY = KEY.pattern
-_FIGURE = re.compile(rf"[\w-]+\.({_KEY})\.json")
 _LOCK = re.compile(rf"({_KEY}|gc|submit)\.lock")
 _NOTICE = re.compile(rf"{_KEY}\.notice")
 _EXCHANGE = re.compile("[0-9a-f]{16}")
@@ -63,7 +61,7 @@ def find(ledger: Ledger, *, failed: bool = False) -> list[Garbage]:
         if not ledger.held(key)
         for item in _of_run(ledger, key, failed=failed)
     ]  # fmt: skip
-    others = (_of_locks(ledger), _of_figures(ledger), _of_files(ledger), _of_jobs(ledger), _of_root(ledger.root))
+    others = (_of_locks(ledger), _of_files(ledger), _of_jobs(ledger), _of_root(ledger.root))
     return [*of_runs, *itertools.chain(*others)]
 
 
@@ -154,15 +152,6 @@ def _of_locks(ledger: Ledger) -> Iterator[Garbage]:
             yield Garbage(path, size, "a lock that no process holds")
         elif _NOTICE.fullmatch(name) and not held(path.with_suffix(".lock")):
             yield Garbage(path, size, "the progress file of a worker that has ended")
-
-
-def _of_figures(ledger: Ledger) -> Iterator[Garbage]:
-    """Yield data that reports computed from runs that no longer exist."""
-    keys = set(ledger.all_keys())
-    for name, size in _ordinary(ledger.root, FIGURES):
-        found = _FIGURE.fullmatch(name)
-        if found and found[1] not in keys:
-            yield Garbage(ledger.root / FIGURES / name, size, "kept by a report for a run that is gone")
 
 
 def _of_files(ledger: Ledger) -> Iterator[Garbage]:

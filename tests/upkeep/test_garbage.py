@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from specs import made as spec
 
-from harness.reporting.scoring import cache
 from harness.results.ledger import commit, rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
@@ -45,17 +44,6 @@ def contents(folder):
     """The files below a folder, without the claims of results."""
     files = (path for path in folder.rglob("*") if path.is_file() and not path.stem.isdigit())
     return {path: path.read_bytes() for path in files}
-
-
-def test_figure_data_go_with_their_runs(ledger):
-    attempt(ledger, "done")
-    for key in (KEY, "0" * 64):
-        cache.keep(ledger.root, "interpolation", key, {"code": "a"}, lambda: [1])
-    (ledger.root / cache.FOLDER / "mine.txt").touch()
-    assert list(found(ledger)) == [f"figures/interpolation.{'0' * 64}.json"]
-    gone, notes = garbage.remove(ledger, garbage.find(ledger))
-    assert (len(gone), notes) == (1, [])
-    assert cache.find(ledger.root, "interpolation", KEY, {"code": "a"}) == [1]
 
 
 def test_only_what_a_final_attempt_replaced_goes(ledger):
@@ -111,7 +99,7 @@ RUN = f"runs/{KEY[:2]}/{KEY}"
 ATTEMPT = "a000007-20260101T000000000-aaaaaa"
 WRITTEN = [
     "ledger.json", "results.settled.json", "results.duckdb", f"locks/{KEY}.notice", "truths/a-0123456789abcdef.json",
-    f"figures/interpolation.{KEY}.json", f"rates/{KEY}-cuda-0-2.json", "tuning/tuned.json", "nights/smoke/000001.json",
+    f"rates/{KEY}-cuda-0-2.json", "tuning/tuned.json", "nights/smoke/000001.json",
     f"files/{KEY}", "jobs/0123456789abcdef.json", "jobs/0123456789abcdef/job.tar", f"{RUN}/1.json",
     f"{RUN}/{ATTEMPT}.copied",
     *(f"{RUN}/{ATTEMPT}/{name}" for name in ("result.json", "rescored-0123456789ab.safetensors", "spec.json")),
@@ -343,7 +331,6 @@ import sys
 from pathlib import Path
 import numpy as np
 from specs import made
-from harness.reporting.scoring import cache
 from harness.results.ledger import commit
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude

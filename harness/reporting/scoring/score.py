@@ -13,7 +13,7 @@ import numpy as np
 from harness.analysis.diagnostics import Gate
 from harness.analysis.statistics import t_multiplier
 from harness.contracts.parameters import suggestions
-from harness.reporting.scoring import accuracy, cache
+from harness.reporting.scoring import accuracy
 from harness.reporting.scoring.accuracy import ESS_MSE, GATE_METRICS, MARGINAL, NO_RECORD, UNGATED, Accuracy
 from harness.reporting.scoring.compare import CURVES_OF, Comparison, compare
 from harness.reporting.scoring.estimates import Curves, Estimate, RunCosts, derived, metric_estimate, rows_by_seed
@@ -185,14 +185,6 @@ class FieldScore:
             if rows is None:
                 return {name: kept.get_tensor(name) for name in names}
             return {name: np.stack([kept.get_slice(name)[row] for row in rows]) for name in names}
-
-    def kept(self, run: Run, report: str, made_from: Mapping[str, Any]) -> Any | None:
-        """Return what `keep` kept for a run if it was made from the same inputs, else None."""
-        return cache.find(self._results, report, run.key, made_from)
-
-    def keep(self, run: Run, report: str, made_from: Mapping[str, Any], make: Callable[[], Any]) -> Any:
-        """Return the value of `make`, which must fit into JSON, and keep it: one value for each report and run."""
-        return cache.keep(self._results, report, run.key, made_from, make)
 
     def multipliers(self) -> str:
         """Return a text about the intervals over seeds, with the t multiplier for each number of seeds in the field."""

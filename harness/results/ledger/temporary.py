@@ -37,7 +37,6 @@ TEMPORARY = (
               "a database that was set aside when it was rebuilt", 0.0),
     Temporary("locks", rf"\.{_KEY}\.(notice|lock)\.{ENDING}"),
     Temporary("truths", rf"\.[\w.-]+\.json\.{ENDING}"),
-    Temporary("figures", rf"\.[\w-]+\.{_KEY}\.json\.{ENDING}"),
     Temporary("rates", rf"\.?{_KEY}-[\w-]+\.json(\.{ENDING})?", "a speed that no command reads", 0.0),
     Temporary("files", rf"\.{_KEY}\.{ENDING}"),
     Temporary("changed", rf"{_KEY}\.{_NAME}\.[0-9a-f]+", "a change that databases follow within 90 days", 90 * 86400.0),

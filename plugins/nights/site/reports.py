@@ -13,7 +13,7 @@ from plugins.nights.site.model import Section
 LEADERBOARD = "leaderboard"
 FIRST = (LEADERBOARD, "convergence", "profile", "ranks", "pareto", "coverage", "ess")
 """Reports that are shown before the others, which follow by name."""
-LEFT_OUT = ("interpolation", "mds", "reproduction", "theorem1", "theorem3")
+LEFT_OUT = ("mds", "reproduction", "theorem1", "theorem3")
 """Reports that are shown only if a suite names them: they take minutes, or are about papers and not about the runs."""
 RESERVED = ("index", "night", "rows", "site", "style")
 
