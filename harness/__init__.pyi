@@ -4,6 +4,7 @@ from harness.analysis import diagnostics as diagnostics
 from harness.analysis import statistics as statistics
 from harness.application.bench import Bench as Bench
 from harness.application.bench import load as load
+from harness.application.draws import Draws as Draws
 from harness.application.results import Results as Results
 from harness.contracts.chain_sequence import ChainSequence as ChainSequence
 from harness.contracts.chain_sequence import epochs as epochs
@@ -71,7 +72,6 @@ from harness.contracts.task import Task as Task
 from harness.contracts.truth import Truth as Truth
 from harness.contracts.truth import quantile_levels as quantile_levels
 from harness.engine import linear as linear
-from harness.reporting.draws import Draws as Draws
 from harness.reporting.rendering import render as render
 from harness.reporting.report import Records as Records
 from harness.reporting.report import Report as Report

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from harness.application import draws
 from harness.application.application import Application
 from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.registry import load as load_target
-from harness.reporting import draws
 from harness.reporting.rendering import figures
 from harness.reporting.report import Result
 from harness.reporting.requests import FILTERS, build, find_report, request_for, why_empty
@@ -23,7 +23,7 @@ from harness.system.text import count, words
 if TYPE_CHECKING:
     import polars as pl
 
-    from harness.reporting.draws import Draws
+    from harness.application.draws import Draws
     from harness.reporting.report import Request
     from harness.reporting.tables import Figure
 

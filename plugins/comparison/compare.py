@@ -28,8 +28,8 @@ from harness import (
 from harness.cli.options import METHODS, OnlyTasks
 from harness.reporting.scoring.accuracy import GATE_METRICS, JOINT, LOW_ERROR, OVER_SEEDS
 from harness.reporting.scoring.groups import differ_in_code
-from harness.reporting.scoring.selectors import Selector, members, side
 from harness.system.text import words
+from plugins.comparison.selectors import Selector, members, side
 
 Pairs = list[tuple[Group, Group]]
 

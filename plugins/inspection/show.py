@@ -10,8 +10,8 @@ import typer
 from harness import Bench, Registry, Result, UsageError, suggestions
 from harness.cli.options import completes
 from harness.contracts.plugin_errors import plugin_code
-from harness.reporting.rendering.sections import sections
 from plugins.inspection.shown import offers, run, task
+from plugins.inspection.shown.sections import sections
 
 KINDS = ("task", "sampler", "method", "schedule", "run")
 KEY = re.compile(r"[0-9a-fA-F]{6,64}")

@@ -12,9 +12,9 @@ import typer
 from harness import Bench, Registry, Result, UsageError, render, write_set
 from harness.contracts.registry import load
 from harness.reporting.rendering.figures import drawn
-from harness.reporting.rendering.sections import sections
 from harness.reporting.tables import table
 from plugins.inspection.shown.offers import sampler
+from plugins.inspection.shown.sections import sections
 from plugins.pages import stationary
 from plugins.pages.conventions import CONVENTIONS, formulas
 from plugins.pages.facts import UNLIMITED

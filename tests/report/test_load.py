@@ -21,9 +21,9 @@ from polars.testing import assert_frame_equal
 from safetensors.numpy import load_file
 
 import harness
+from harness.application.draws import Draws, read
 from harness.cli.app import run
 from harness.contracts.randomness import TUNING_SEED
-from harness.reporting.draws import Draws, read
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMMAND = ["run", "--task", "mixture5", "--chains", "2", "--budget", "steps=600", "--set", "schedule.step_size=0.15"]

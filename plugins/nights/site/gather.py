@@ -27,9 +27,9 @@ from harness.contracts.entry_points import HARNESS
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Offer
 from harness.reporting.commands import run_command
-from harness.reporting.rendering.sections import sections as blocks_of
 from harness.reporting.scoring.labels import is_hash
 from plugins.inspection.shown import offers
+from plugins.inspection.shown.sections import sections as blocks_of
 from plugins.inspection.shown.task import task as task_record
 from plugins.nights.site.code import versions
 from plugins.nights.site.model import Record, Series, SiteField, SiteRow, Subject

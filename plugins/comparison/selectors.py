@@ -7,11 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.contracts.parameters import suggestions
-from harness.reporting.scoring.groups import Group
-from harness.reporting.scoring.labels import is_hash, labels
-from harness.results.store import Store
-from harness.system.errors import UsageError
+from harness import Group, Store, UsageError, labels, suggestions
+from harness.reporting.scoring.labels import is_hash
 
 KEY = re.compile(r"[0-9a-fA-F]{6,64}")
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.reporting.tables import Column, Table, table
+from harness import Column, Table
+from harness.reporting.tables import table
 
 MAX_ROWS = 30
 """Most rows of a table. --json has all rows."""
