@@ -16,10 +16,8 @@ if __name__ == "__main__":
 import scored
 from safetensors.numpy import save
 
-from harness.contracts.hookspecs import Info
-from harness.contracts.registry import Offer, load
+from harness.contracts.registry import load
 from harness.reporting.rendering import render
-from harness.reporting.report import Request
 from plugins.papers import bench_papers
 from reports import bench_reports
 from tasks.synthetic.mixture25 import Mixture25
@@ -55,22 +53,7 @@ class Line(Mixture25):
         super().__init__()
 
 
-TARGETS = {
-    "mixture25": "tasks.synthetic.mixture25:Mixture25", "digits": f"{__name__}:Network", "line": f"{__name__}:Line",
-    "blr-heart": "tasks.regression.blr:Heart", "sgld": "plugins.samplers.sgld:SGLD",
-    "msgld": "plugins.samplers.msgld:MSGLD", "asgld": "plugins.samplers.asgld:ASGLD",
-    "constant": "plugins.schedules.constant:Constant", "cyclical": "plugins.schedules.cyclical:Cyclical",
-}  # fmt: skip
-
-
-class Offers:
-    """A registry with what the runs name."""
-
-    def find(self, kind, name):
-        return Offer(Info(name, TARGETS[name]), kind, "tests", "sgmcmc-bench", "0.1.0")
-
-    def offers(self, kind):
-        return []
+TARGETS = {"digits": f"{__name__}:Network", "line": f"{__name__}:Line"}
 
 
 def schedule(**settings):
@@ -176,7 +159,7 @@ def written(results):
 
 def shown(store, name):
     """A report's Markdown with its notes and figures, and its records."""
-    made = load(REPORTS[name])().build(store, Request(registry=Offers()))
+    made = load(REPORTS[name])().build(store, scored.request(TARGETS))
     about = [f"note: {note}" for note in made.notes]
     about += [
         f"figure: {figure.name}, {figure.size[0]:g} x {figure.size[1]:g}, {figure.caption}" for figure in made.figures
