@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import Bench, Result, UsageError
+from harness import Bench, Result, Store, Table, UsageError
 from harness.cli import options
 from harness.contracts import user_files
 from harness.contracts.hook_validation import LONGEST, NAME
@@ -95,7 +95,7 @@ def score(
     return Result(*_answer(bench.store(), attempt), changed=True)
 
 
-def _answer(store: Any, attempt: str) -> tuple[list[Any], list[dict[str, Any]]]:
+def _answer(store: Store, attempt: str) -> tuple[list[Table], list[dict[str, Any]]]:
     rows = store.rows("select name as metric, value, unit from metric where attempt = $1 order by rowid", [attempt])
     shown = table(rows, ["metric", "value", "unit"])
     columns = [replace(column, format=".6g") if column.key == "value" else column for column in shown.columns]

@@ -11,6 +11,7 @@ from harness.application.progress import Progress
 from harness.reporting.tables import table
 from harness.results.records import Status
 from plugins.upkeep import replaying as replays
+from plugins.upkeep.bitwise import Difference
 from plugins.upkeep.lookup import concluded_attempt
 from plugins.upkeep.replaying import Replay
 
@@ -79,7 +80,7 @@ def _ending(found: Replay) -> str:
     return f"{text}, a step before at [{place}{more}]"
 
 
-def _cells(one: Any) -> list[str]:
+def _cells(one: Difference) -> list[str]:
     share = f"{one.count:,} of {one.total:,}" if one.total > 1 else ""
     largest = "" if one.largest is None else f"{one.largest:.3g}"
     return [one.file, one.entry, one.where, one.stored, one.again, share, largest]
