@@ -45,9 +45,9 @@ class FieldReport(Report):
         taken: set[str] = set()
         for score in scores:
             first = score.groups[0]
-            made = self.of_field(score, request, _figure_name(self.name, first, taken))
-            found.append(replace(made, figures=[replace(figure, task=first.task) for figure in made.figures]))
-            taken |= {figure.name for figure in made.figures}
+            result = self.of_field(score, request, _figure_name(self.name, first, taken))
+            found.append(replace(result, figures=[replace(figure, task=first.task) for figure in result.figures]))
+            taken |= {figure.name for figure in result.figures}
         tables, records, figures, notes = (
             list(itertools.chain.from_iterable(getattr(one, part) for one in found))
             for part in ("tables", "records", "figures", "notes")
