@@ -15,6 +15,7 @@ from harness.cli.app import run
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.spec import recorded_key
+from harness.results.store import published
 from harness.system.files import sealed
 from plugins.sharing import exporting as module
 from plugins.sharing.shards import documents_of
@@ -112,9 +113,9 @@ def twos(monkeypatch):
         asked.append(len(attempts))
         return of(db, attempts, *more)
 
-    of = module.rows_of
+    of = published.rows_of
     monkeypatch.setattr(module, "MOST", 2)
-    monkeypatch.setattr(module, "rows_of", rows_of)
+    monkeypatch.setattr(published, "rows_of", rows_of)
     return asked
 
 
