@@ -217,17 +217,11 @@ def from_record(record: Mapping[str, Any]) -> RunSpec:
     return spec
 
 
-def recorded_key(record: Mapping[str, Any]) -> str:
-    """Return the key of the run in a stored record, computed again from its parts; "" if parts are missing."""
-    return _recorded(record)
+def recorded_key(record: Mapping[str, Any], *without: str) -> str:
+    """Return the key of the run in a stored record, computed again from its parts; "" if parts are missing.
 
-
-def recorded_group(record: Mapping[str, Any]) -> str:
-    """Return the group of that run, computed in the same way: its key without the seed."""
-    return _recorded(record, "seed")
-
-
-def _recorded(record: Mapping[str, Any], *without: str) -> str:
+    The key without "seed" is the run's group.
+    """
     try:
         parts = {name: record[name] for name in ("key_version", "engine")}
         for f in FIELDS:

@@ -81,7 +81,7 @@ def spec_damage(spec: Mapping[str, Any], key: str) -> str:
     """Return what is wrong with the record of a run of this key version, or "" if nothing is."""
     if specs.recorded_key(spec) != key:
         return "is altered: its parts do not match the run's key"
-    if specs.recorded_group(spec) != spec.get("group"):
+    if specs.recorded_key(spec, "seed") != spec.get("group"):
         return "is altered: its parts do not match the run's group"
     return ""
 

@@ -131,7 +131,9 @@ class Home:
 
     def contents(self):
         with connection.reading(self.store.path) as db:
-            return {table: db.execute(f"from {table} order by all").fetchall() for table in schema.objects()}
+            return {
+                table: db.execute(f"from {table} order by all").fetchall() for table in [*schema.TABLES, *schema.VIEWS]
+            }
 
     def values(self, metric):
         query = "select method, seed, value, metric_version as v from run_metric where metric = ? order by all"

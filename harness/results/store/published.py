@@ -97,10 +97,11 @@ class Published(Store):
         return []
 
     @contextmanager
-    def _reading(self) -> Iterator[DuckDBPyConnection]:
+    def reading(self) -> Iterator[DuckDBPyConnection]:
+        """Open one connection for several queries, as the class describes."""
         if self._instead is None:
             self.refresh()
-        with super()._reading() as db:
+        with super().reading() as db:
             yield db
 
     @contextmanager

@@ -114,7 +114,7 @@ class Store:
 
         Raises `UsageError` if there are more than `most` rows, or if the query takes more than `seconds`.
         """
-        with self._reading() as db:
+        with self.reading() as db:
             _check_query(db, query)
 
             def answer() -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -139,14 +139,8 @@ class Store:
 
     def frame(self, query: str, parameters: Sequence[Any] = ()) -> pl.DataFrame:
         """Return the rows of a query as a polars frame."""
-        with self._reading() as db:
+        with self.reading() as db:
             return connection.interruptible(db, lambda: db.sql(query, params=list(parameters)).pl())
-
-    @contextmanager
-    def reading(self) -> Iterator[DuckDBPyConnection]:
-        """Open one connection for several queries, which may make temporary tables but change nothing."""
-        with self._reading() as db:
-            yield db
 
     def _refresh(self) -> list[str]:
         existed, filled, have = os.path.lexists(self.path), False, Known()
@@ -207,7 +201,8 @@ class Store:
         return not os.path.lexists(self.path) and not (self.results / "runs").is_dir()
 
     @contextmanager
-    def _reading(self) -> Iterator[DuckDBPyConnection]:
+    def reading(self) -> Iterator[DuckDBPyConnection]:
+        """Open one connection for several queries, which may make temporary tables but change nothing."""
         import duckdb
 
         try:
