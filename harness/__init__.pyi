@@ -16,11 +16,13 @@ from harness.contracts.density import DensityProblem as DensityProblem
 from harness.contracts.density import DensityTask as DensityTask
 from harness.contracts.hookspecs import Info as Info
 from harness.contracts.hookspecs import Method as Method
+from harness.contracts.hookspecs import StatedSettings as StatedSettings
+from harness.contracts.hookspecs import StatedValue as StatedValue
 from harness.contracts.hookspecs import hook as hook
-from harness.contracts.layout import Block as Block
-from harness.contracts.layout import Layout as Layout
 from harness.contracts.mlp import MLP as MLP
 from harness.contracts.mlp import MLPProblem as MLPProblem
+from harness.contracts.module import Block as Block
+from harness.contracts.module import Layout as Layout
 from harness.contracts.module import Network as Network
 from harness.contracts.module import constant as constant
 from harness.contracts.network import NetworkProblem as NetworkProblem
@@ -58,8 +60,6 @@ from harness.contracts.sampler import Potential as Potential
 from harness.contracts.sampler import Sampler as Sampler
 from harness.contracts.schedule import Schedule as Schedule
 from harness.contracts.schedule import Trajectory as Trajectory
-from harness.contracts.stated import StatedSettings as StatedSettings
-from harness.contracts.stated import StatedValue as StatedValue
 from harness.contracts.task import Cost as Cost
 from harness.contracts.task import Metric as Metric
 from harness.contracts.task import Observer as Observer
