@@ -7,10 +7,12 @@ from harness.contracts.data import data_root as data_root
 from harness.contracts.data import locate as locate
 from harness.contracts.density import DensityProblem as DensityProblem
 from harness.contracts.density import DensityTask as DensityTask
-from harness.contracts.layout import Block as Block
-from harness.contracts.layout import Layout as Layout
+from harness.contracts.hookspecs import StatedSettings as StatedSettings
+from harness.contracts.hookspecs import StatedValue as StatedValue
 from harness.contracts.mlp import MLP as MLP
 from harness.contracts.mlp import MLPProblem as MLPProblem
+from harness.contracts.module import Block as Block
+from harness.contracts.module import Layout as Layout
 from harness.contracts.module import Network as Network
 from harness.contracts.module import constant as constant
 from harness.contracts.network import NetworkProblem as NetworkProblem
@@ -37,8 +39,6 @@ from harness.contracts.randomness import TUNING_SEED as TUNING_SEED
 from harness.contracts.randomness import Streams as Streams
 from harness.contracts.reference import TIERS as TIERS
 from harness.contracts.reference import Reference as Reference
-from harness.contracts.stated import StatedSettings as StatedSettings
-from harness.contracts.stated import StatedValue as StatedValue
 from harness.contracts.task import Cost as Cost
 from harness.contracts.task import Metric as Metric
 from harness.contracts.task import Observer as Observer

@@ -75,13 +75,7 @@ class Application:
 
     def __reduce__(self) -> Any:
         """Make it again in another process, which then finds the same files."""
-        how: dict[str, Any] = {
-            "plugins": self.plugins,
-            "launching": self.launching,
-            "debug": self.debug,
-            "form": self.form,
-            "say": self.say,
-        }
+        how = {name: getattr(self, name) for name in ("plugins", "launching", "debug", "form", "say")}
         return functools.partial(type(self), **how), (self.results,)
 
     @property

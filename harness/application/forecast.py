@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.application.application import Application
+from harness.application.launch import reason_to_repeat, record_of
 from harness.contracts.registry import Registry
 from harness.reporting.report import Result
 from harness.reporting.tables import table
-from harness.results.ledger.ledger import Ledger, RunStatus
+from harness.results.ledger.ledger import Ledger
 from harness.results.records import FINAL, Status
 from harness.results.spec import RunSpec
 from harness.runs.plan import Planned
@@ -61,10 +62,8 @@ def forecast(app: Application, planned: Sequence[Planned]) -> Result:
 
 
 def _row(ended: Ended, item: Planned, seconds: float | None) -> dict[str, Any]:
-    spec, standing = item.spec, item.standing
-    return {
-        "run_key": spec.key, "method": spec.method, "task": spec.task.name, "protocol": spec.protocol,
-        "seed": spec.seed, "chains": spec.chains, "steps": spec.steps, "budget": spec.budget, "status": standing.status,
+    standing = item.standing
+    return record_of(item.spec, standing) | {
         "to_do": not standing.cached and not standing.failed, "why": _why(ended, item), "passes": item.passes,
         "seconds": None if seconds is None or standing.cached else round(seconds, 3),
     }  # fmt: skip
@@ -80,13 +79,6 @@ def _why(ended: Ended, item: Planned) -> str:
         return reason_to_repeat(item.standing)
     resumable = item.standing.attempt is not None and any(True for _ in item.standing.attempt.checkpoints())
     return f"{status}: resumes from its checkpoint" if resumable else f"{status} without a checkpoint: starts again"
-
-
-def reason_to_repeat(standing: RunStatus) -> str:
-    """Return a text about an attempt that failed or is damaged, and about what runs it again."""
-    if standing.failed:
-        return f"{standing.status} before ({standing.reason}); --retry runs it again"
-    return f"done before, but {standing.reason}; it is run again"
 
 
 def _difference(ended: Ended, spec: RunSpec) -> str:

@@ -6,15 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from harness.application.application import Application
-from harness.application.forecast import reason_to_repeat
 from harness.application.progress import Progress
 from harness.contracts import user_files
 from harness.engine.stepping.execution_mode import LARGE
 from harness.results.environment import gpus
 from harness.results.ledger.heartbeats import ranges
+from harness.results.ledger.ledger import RunStatus
 from harness.results.records import Status
 from harness.results.spec import RunSpec, from_record
 from harness.runs import local, plugin_metadata, uncompiled
@@ -205,6 +205,21 @@ def _named_devices(text: str) -> tuple[str, list[str]]:
         of_cpu = "; --workers sets the number of its processes" if twice == "cpu" else ""
         raise UsageError(f"--devices {text!r:.80}: name {twice} once{of_cpu}")
     return kinds.pop(), list(named)
+
+
+def reason_to_repeat(standing: RunStatus) -> str:
+    """Return a text about an attempt that failed or is damaged, and about what runs it again."""
+    if standing.failed:
+        return f"{standing.status} before ({standing.reason}); --retry runs it again"
+    return f"done before, but {standing.reason}; it is run again"
+
+
+def record_of(spec: RunSpec, standing: RunStatus) -> dict[str, Any]:
+    """Return the entries that the records of `bench plan` and `bench run` share."""
+    return {
+        "run_key": spec.key, "method": spec.method, "task": spec.task.name, "protocol": spec.protocol,
+        "seed": spec.seed, "chains": spec.chains, "steps": spec.steps, "budget": spec.budget, "status": standing.status,
+    }  # fmt: skip
 
 
 def ended(missing: Sequence[Planned], statuses: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ import typer.main
 from harness.application.application import Launching, results_folder
 from harness.application.bench import Bench
 from harness.cli.context import COMPLETION, Command
-from harness.contracts.entry_points import HARNESS
+from harness.contracts.offers import HARNESS
 from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError, why
 from harness.system.files import user_path
 from harness.system.memory import lacks_memory, memory_limit

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.application.bench import Bench
+from harness.application.launch import record_of
 from harness.cli import options
 from harness.reporting.report import Records, Result
 from harness.results.ledger.ledger import Ledger
@@ -60,15 +61,8 @@ def run(
 
 
 def _rows(planned: Sequence[Planned], ledger: Ledger) -> list[dict[str, Any]]:
-    rows = []
-    for item in planned:
-        spec, standing = item.spec, ledger.standing(item.spec.key)
-        rows.append(
-            {
-                "run_key": spec.key, "method": spec.method, "task": spec.task.name, "protocol": spec.protocol,
-                "seed": spec.seed, "chains": spec.chains, "steps": spec.steps, "budget": spec.budget,
-                "status": standing.status, "reason": standing.reason or None,
-                "attempt": standing.attempt.id if standing.attempt else None,
-            }
-        )  # fmt: skip
-    return rows
+    standings = [(item.spec, ledger.standing(item.spec.key)) for item in planned]
+    return [
+        record_of(spec, now) | {"reason": now.reason or None, "attempt": now.attempt.id if now.attempt else None}
+        for spec, now in standings
+    ]

@@ -3,7 +3,7 @@
 from harness.contracts import data as data
 from harness.contracts import plugin_process as plugin_process
 from harness.contracts import user_files as user_files
-from harness.contracts.entry_points import HARNESS as HARNESS
+from harness.contracts.offers import HARNESS as HARNESS
 from harness.contracts.offers import KINDS as KINDS
 from harness.contracts.offers import Offer as Offer
 from harness.contracts.offers import Plugin as Plugin

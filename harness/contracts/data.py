@@ -1,4 +1,4 @@
-"""Data files: where they are searched for, how they are checked, and how they are downloaded.
+"""Data files: where they are searched for, and how they are checked.
 
 A file is searched for under BENCH_DATA or, if that is not set, in the user's cache. The layout below that root is
 torchvision's, plus `uci/`. A file is used only if its SHA-256 is the declared one.
@@ -7,18 +7,14 @@ torchvision's, plus `uci/`. A file is used only if its SHA-256 is the declared o
 from __future__ import annotations
 
 import hashlib
-import io
 import os
-import tarfile
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 from harness.system import cache
 from harness.system.errors import DataError, PluginError
-from harness.system.files import sweep, user_path, write_whole
+from harness.system.files import user_path
 
 
 @dataclass(frozen=True)
@@ -84,51 +80,6 @@ def locate(file: DataFile) -> Path:
         f"data set {file.dataset}: {data_root() / file.path} is {wrong}; "
         f"`bench data fetch {file.dataset}` downloads it, or set BENCH_DATA to the folder that contains it"
     )
-
-
-def fetch(file: DataFile) -> Path:
-    """Download a file to the data root and check it, unless a good copy is there; return its path.
-
-    Raise `DataError` if no address provides it.
-    """
-    if problem(file) is None:
-        return data_root() / file.path
-    import pooch
-    from pooch.downloaders import choose_downloader
-
-    target = data_root() / file.path
-    failures = []
-    for url in file.urls:
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            sweep(target)
-            pooch.get_logger().info("Downloading data from '%s' to file '%s'.", url, target)
-            with tempfile.TemporaryFile(dir=target.parent) as whole:  # unnamed: a killed process leaves no file
-                choose_downloader(url)(url, whole, None)
-                whole.seek(0)
-                if file.archive:
-                    for _ in _checked(whole, file.archive):
-                        pass
-                    whole.seek(0)
-                    with tarfile.open(fileobj=whole) as packed, packed.extractfile(file.path) or io.BytesIO() as member:
-                        write_whole(target, _checked(member, file.sha256))
-                else:
-                    write_whole(target, _checked(whole, file.sha256))
-        except (OSError, ValueError, KeyError, tarfile.TarError) as error:
-            failures.append(f"{url}: {error}")
-        else:
-            return target
-    raise DataError(f"data set {file.dataset}: could not fetch {file.path}: " + "; ".join(failures))
-
-
-def _checked(stream: IO[bytes], sha256: str) -> Iterator[bytes]:
-    """Yield the content of a stream part by part; at its end raise `ValueError` if the SHA-256 is another one."""
-    found = hashlib.sha256()
-    while part := stream.read(2**20):
-        found.update(part)
-        yield part
-    if found.hexdigest() != sha256:
-        raise ValueError(f"the download has the SHA-256 {found.hexdigest()[:12]}..., not {sha256[:12]}...")
 
 
 def checksum(files: Sequence[DataFile]) -> str:

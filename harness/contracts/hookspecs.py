@@ -11,8 +11,10 @@ A plugin is a module named by an entry point of the group "bench", with function
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pluggy
 
@@ -52,6 +54,39 @@ class Method:
     summary: str = ""
     settings: dict[str, object] = field(default_factory=dict)
     baseline: bool = False
+
+
+@dataclass(frozen=True)
+class StatedValue:
+    """A value of a setting that a source states: a paper, the authors' code, a benchmark.
+
+    provenance  paper; code (the authors'); inferred (follows from either); ours (cannot be had from either)
+    source      where it is stated, or the reason for it
+    swept       the values of its declared sweep, this one included; () without a sweep
+    """
+
+    value: Any
+    provenance: str
+    source: str = ""
+    swept: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class StatedSettings:
+    """The settings of a method on a task under a protocol, by dotted name; "schedule" names the schedule.
+
+    stated_by     the source's name: a paper's id
+    each_alone    whether the settings are swept one after the other, not in every combination
+    distribution  whose plugin states them; "" for the one whose hook serves them
+    """
+
+    method: str
+    task: str
+    protocol: str
+    stated_by: str
+    values: Mapping[str, StatedValue]
+    each_alone: bool = False
+    distribution: str = ""
 
 
 @spec

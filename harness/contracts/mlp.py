@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from harness.contracts.layout import Block, Layout
+from harness.contracts.module import Block, Layout
 from harness.contracts.network import STRETCH, NetworkProblem
 from harness.contracts.posterior import DataProblem
 from harness.contracts.task import Problem

@@ -9,8 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from harness.contracts.chain_sequence import ChainSequence
-from harness.contracts.layout import Layout
-from harness.contracts.module import Network
+from harness.contracts.module import Layout, Network
 from harness.contracts.posterior import DataProblem, DataTask
 from harness.contracts.predictions import PREDICTIVE_METRICS, PredictiveObserver
 from harness.contracts.task import Cost, Metric, Observer

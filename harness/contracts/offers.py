@@ -7,16 +7,19 @@ import importlib.util
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pluggy
 
 import harness
 from harness.contracts import hookspecs
 from harness.contracts.hookspecs import GROUP, Info, Method
-from harness.contracts.plugin_errors import plugin_code
+from harness.contracts.plugin_errors import format_error, plugin_code
 from harness.system.errors import BenchError, PluginError
 
+HARNESS = "sgmcmc-bench"
+"""The distribution that offers the built-in plugins."""
+UNKNOWN = "unknown"
 KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "verbs", "launchers")
 """What a plugin can offer: its hooks are `bench_` and one of these."""
 PACKAGES = ("plugins", "tasks", "reports")
@@ -25,6 +28,15 @@ LONGEST = 64
 _WORD = r"[^\W\d]\w*"
 TARGET = re.compile(rf"{_WORD}(\.{_WORD})*:{_WORD}")
 PLAIN = (str, int, float, bool, type(None))
+
+
+class EntryPoint(NamedTuple):
+    """The entry point of a plugin, with the name and version of its distribution; version "" if it declares none."""
+
+    name: str
+    value: str
+    distribution: str
+    version: str
 
 
 @dataclass(frozen=True)
@@ -171,3 +183,40 @@ def _settings(where: str, settings: Any) -> dict[str, object]:
         if type(name) is not str or type(value) not in PLAIN:
             raise PluginError(f"{where}: settings: {name!r:.80} = {value!r:.80} is not a value by name")
     return dict(settings)
+
+
+def entries() -> tuple[list[EntryPoint], dict[str, str]]:
+    """Return all entry points of the group "bench", sorted by distribution and name, and why others are unreadable.
+
+    A distribution whose metadata cannot be read does not hide the others.
+    """
+    unreadable: dict[str, str] = {}
+    try:
+        points = [*importlib.metadata.entry_points(group=GROUP)]
+    except Exception:  # noqa: BLE001 - it stops at the first distribution whose metadata cannot be read
+        points, unreadable = _one_by_one()
+    found = [EntryPoint(point.name, point.value, *_origin(point.dist)) for point in points]
+    return sorted(found, key=lambda entry: (entry.distribution, entry.name)), unreadable
+
+
+def _one_by_one() -> tuple[list[importlib.metadata.EntryPoint], dict[str, str]]:
+    points: list[importlib.metadata.EntryPoint] = []
+    unreadable: dict[str, str] = {}
+    seen = set()
+    for dist in importlib.metadata.distributions():
+        name = _origin(dist)[0]
+        try:
+            own = dist.entry_points.select(group=GROUP)
+        except Exception as error:  # noqa: BLE001 - metadata that cannot be read
+            unreadable[str(getattr(dist, "_path", name))] = format_error(error)
+            continue
+        points += [] if name in seen and name != UNKNOWN else own
+        seen.add(name)
+    return points, unreadable
+
+
+def _origin(dist: importlib.metadata.Distribution | None) -> tuple[str, str]:
+    try:
+        return (str(dist.name or UNKNOWN), str(dist.version or "")) if dist else (UNKNOWN, "")
+    except Exception:  # noqa: BLE001 - metadata that cannot be read
+        return UNKNOWN, ""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness.contracts.layout import Layout
+    from harness.contracts.module import Layout
     from harness.contracts.randomness import Streams
     from harness.contracts.schedule import Trajectory
 

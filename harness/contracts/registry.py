@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from harness.contracts import plugin_process
-from harness.contracts.entry_points import HARNESS, UNKNOWN, entries
 from harness.contracts.hookspecs import Info, Method
-from harness.contracts.offers import KINDS, Offer, Plugin, look
+from harness.contracts.offers import HARNESS, KINDS, UNKNOWN, Offer, Plugin, entries, look
 from harness.contracts.parameters import suggestions
 from harness.contracts.plugin_errors import plugin_code
 from harness.system.errors import PluginError, UsageError
@@ -38,8 +37,8 @@ class Registry:
     """The target of the law by the target of its sampler, for the samplers of all registries of this process."""
 
     def __init__(self, files: Iterable[str] = ()) -> None:
-        known = entries()
-        self.plugins = [Plugin(e.name, e.distribution, e.version, e.value) for e in known.found]
+        points, unreadable = entries()
+        self.plugins = [Plugin(e.name, e.distribution, e.version, e.value) for e in points]
         self.plugins += [_of_file(Path(name)) for name in files]
         for plugin in self.plugins:
             if plugin.distribution == HARNESS:
@@ -47,7 +46,7 @@ class Registry:
         described([plugin for plugin in self.plugins if plugin.distribution != HARNESS])
         self.plugins += [
             Plugin(Path(place).name, UNKNOWN, "", place, problems=[f"its entry points cannot be read: {why}"])
-            for place, why in known.unreadable.items()
+            for place, why in unreadable.items()
         ]
         found = [offer.info for plugin in self.plugins for offer in plugin.offers if offer.kind == "samplers"]
         self.laws.update({info.target: info.law for info in found if isinstance(info, Info) and info.law})

@@ -15,7 +15,7 @@ from harness.contracts.parameters import Configurable
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.contracts.layout import Layout
+    from harness.contracts.module import Layout
 
     State = dict[str, Tensor]
 

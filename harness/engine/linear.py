@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from harness.contracts.layout import Block, Layout
+from harness.contracts.module import Block, Layout
 from harness.contracts.randomness import Slot, Streams
 from harness.engine.interface import check_answer, check_signatures, check_state, entry
 from harness.engine.stepping.noise import DirectNoise

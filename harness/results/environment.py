@@ -23,7 +23,7 @@ from packaging.markers import UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from harness.contracts.entry_points import HARNESS
+from harness.contracts.offers import HARNESS
 from harness.engine.stepping.execution_mode import LANES
 from harness.results import provenance
 from harness.system import arithmetic, cpp

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 import harness
-from harness.contracts.entry_points import HARNESS, entries
+from harness.contracts.offers import HARNESS, entries
 
 HOME = Path(harness.__file__).resolve().parent
 UNKNOWN = {"commit": None, "dirty": None}
@@ -75,7 +75,7 @@ def _hash(packages: list[Path]) -> str:
 
 def _packages(distribution: str) -> list[Path]:
     """Return the top-level packages (folders, or single files) of a distribution: those of its entry points."""
-    values = [entry.value for entry in entries().found if entry.distribution == distribution]
+    values = [entry.value for entry in entries()[0] if entry.distribution == distribution]
     tops = {value.partition(":")[0].partition(".")[0].strip() for value in values}
     found = {HOME} if distribution == HARNESS else set()
     for top in tops or {distribution.replace("-", "_")}:

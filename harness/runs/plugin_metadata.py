@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from harness.contracts import user_files
 from harness.contracts.data import DataFile
-from harness.contracts.entry_points import HARNESS
+from harness.contracts.offers import HARNESS
 from harness.contracts.parameters import Field, check, schema, suggestions
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Offer, Registry, load

@@ -18,7 +18,7 @@ try:
     import scipy.special  # noqa: F401 - the observers of all tasks but networks need it
 
     import harness.runs.session  # noqa: F401 - it imports torch
-    from harness.contracts.entry_points import HARNESS
+    from harness.contracts.offers import HARNESS
     from harness.results.environment import requirements
     from harness.results.provenance import digest
 

@@ -14,10 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.contracts.hookspecs import Method
+from harness.contracts.hookspecs import Method, StatedSettings
 from harness.contracts.parameters import Field, check, of_part, suggestions
 from harness.contracts.registry import Offer, Registry
-from harness.contracts.stated import StatedSettings
 from harness.contracts.task import Protocol, data_passes
 from harness.results.spec import FIELDS, GIVEN, Origin
 from harness.runs import plugin_metadata, warm_start

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from harness.contracts.entry_points import HARNESS
+from harness.contracts.hookspecs import StatedSettings
+from harness.contracts.offers import HARNESS
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import Offer, Registry, load
-from harness.contracts.stated import StatedSettings
 from harness.results.ledger.heartbeats import Send
 from harness.results.spec import SWEPT, USER
 from harness.system.errors import PluginError

@@ -15,6 +15,7 @@ from harness.system.files import read_record as read_record
 from harness.system.files import read_set as read_set
 from harness.system.files import seal_holds as seal_holds
 from harness.system.files import sealed as sealed
+from harness.system.files import sweep as sweep
 from harness.system.files import user_path as user_path
 from harness.system.files import write_folder as write_folder
 from harness.system.files import write_json as write_json

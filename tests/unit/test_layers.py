@@ -234,7 +234,6 @@ EXCEPTIONS = {
     "system.files.holds": "`bench new` leaves a file that has its content alone",
     "system.files.is_abandoned": "`bench gc` leaves files of running commands alone",
     "system.files.regular": "`bench merge` follows no link",
-    "system.files.sweep": "the history of a suite deletes what a kill left",
     "system.import_path.import_path": "a law resumes a run in a process with the same import path",
     "system.import_path.passed_on": "the processes of `bench check` find the caller's modules",
     "system.import_path.restore": "as `passed_on`",

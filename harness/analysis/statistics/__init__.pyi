@@ -16,5 +16,4 @@ from harness.analysis.statistics.tests import bootstrap_t as bootstrap_t
 from harness.analysis.statistics.tests import holm as holm
 from harness.analysis.statistics.tests import paired_t as paired_t
 from harness.analysis.statistics.tests import paired_test as paired_test
-from harness.analysis.statistics.tests import same_mean as same_mean
 from harness.analysis.statistics.tests import sign_flip as sign_flip

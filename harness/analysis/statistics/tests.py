@@ -138,32 +138,6 @@ def _kind(name: str, seeds: int, level: float) -> str:
     return f"{name} {100 * level:g} % (x{t_multiplier(seeds - 1, level):.2f})"
 
 
-def same_mean(a: ArrayLike, b: ArrayLike) -> float:
-    """Return the two-sided p of "one mean" for two samples (n,) and (m,): Student's t of pooled variance.
-
-    t = (mean a - mean b) / (s sqrt(1/n + 1/m)) with n + m - 2 degrees of freedom, on the logarithms if all values are
-    positive. It assumes normal values of one variance, and that members of a and b that belong together are not
-    negatively correlated: with a positive correlation it rejects less often. If only one of the samples varies, or
-    neither does and they differ, there is no t: p is then 1 / C(n + m, m), the least that a permutation gives. Raises
-    ValueError for fewer than three values in all.
-    """
-    from scipy.stats import t
-
-    x, y = _finite(a), _finite(b)
-    n, m = len(x), len(y)
-    if n + m < 3:
-        raise ValueError("two samples need three values in all")
-    if min(x.min(), y.min()) > 0:
-        x, y = np.log(x), np.log(y)
-    apart = abs(float(x.mean() - y.mean()))
-    if apart <= 1e-12 * max(abs(float(x.mean())), abs(float(y.mean()))):
-        return 1.0
-    spread = float(((x - x.mean()) ** 2).sum() + ((y - y.mean()) ** 2).sum())
-    if spread <= (1e-12 * apart) ** 2 or np.ptp(x) == 0:
-        return 1 / math.comb(n + m, m)
-    return float(2 * t.sf(apart / math.sqrt(spread / (n + m - 2) * (1 / n + 1 / m)), n + m - 2))
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return Holm's adjusted p of one family, in the order given: max over j <= i of (m - j + 1) p_(j), at most 1.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness.contracts import sampler as contract
-    from harness.contracts.layout import Layout
+    from harness.contracts.module import Layout
     from harness.contracts.task import Batch, Problem
 
     Gate = Callable[[Tensor], None]

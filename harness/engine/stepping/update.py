@@ -37,7 +37,7 @@ from harness.system.memory import lacks_memory
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.contracts.layout import Layout
+    from harness.contracts.module import Layout
     from harness.contracts.sampler import Sampler, State
     from harness.contracts.task import Batch
     from harness.engine.stepping.potential import BoundPotential, CountingPotential

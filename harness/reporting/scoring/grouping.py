@@ -20,7 +20,7 @@ from harness.runs.stated import settle
 if TYPE_CHECKING:
     import polars as pl
 
-    from harness.contracts.stated import StatedSettings
+    from harness.contracts.hookspecs import StatedSettings
     from harness.results.store.scored_runs import GroupFrames
 
 _NUMBERS = [field.name for field in dataclasses.fields(Numbers)]

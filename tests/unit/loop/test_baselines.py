@@ -11,7 +11,7 @@ import torch
 from support import run_loop
 
 from harness.cli.app import run as bench
-from harness.contracts.layout import Block, Layout
+from harness.contracts.module import Block, Layout
 from harness.contracts.registry import registry
 from harness.contracts.schedule import Trajectory
 from harness.engine.stepping.noise import DirectNoise

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.analysis.statistics import bootstrap_t, holm, paired_t, paired_test, same_mean, sign_flip
+from harness.analysis.statistics import bootstrap_t, holm, paired_t, paired_test, sign_flip
 from harness.analysis.statistics.tests import MONTE_CARLO_DRAWS
 
 pytestmark = pytest.mark.numbers
@@ -105,16 +105,3 @@ def test_holm_by_hand():
     assert holm([0.5, 0.9]) == [1.0, 1.0]
     assert holm([0.02]) == [0.02]
     assert holm([]) == []
-
-
-def test_same_mean_is_students_t_of_logarithms():
-    from scipy.stats import ttest_ind
-
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(5, 1, 7), rng.normal(5, 1, 3)
-    assert same_mean(np.exp(a), np.exp(b)) == pytest.approx(ttest_ind(a, b).pvalue)
-    assert same_mean(a - 5, b - 5) == pytest.approx(ttest_ind(a, b).pvalue)
-    assert same_mean([25, 25, 25, 25, 25], [25]) == 1
-    assert same_mean([25, 25, 25, 25, 25], [24]) == pytest.approx(1 / 6)
-    with pytest.raises(ValueError, match="three values"):
-        same_mean([1], [2])

@@ -10,10 +10,11 @@ from support import make_loop, run_loop
 
 import harness.contracts.data
 from harness.application.launch import shortened
-from harness.contracts.data import DataFile, digest, fetch
+from harness.contracts.data import DataFile, digest
 from harness.contracts.registry import load, registry
 from harness.runs.plan import RunRequest, expand
 from harness.system.errors import DataError, UsageError
+from plugins.inspection.data import download
 from plugins.samplers.msgld import MSGLD
 from plugins.schedules.cyclical import Cyclical
 from plugins.schedules.step_decay import StepDecay
@@ -64,19 +65,19 @@ def test_a_file_is_fetched_out_of_its_archive(tmp_path, monkeypatch):
     (tmp_path / "file").write_bytes(content)
     told = []
 
-    def download(url, stream, _):
+    def served(url, stream, _):
         told.append(url)
         stream.write(packed.read_bytes())
 
-    monkeypatch.setattr("pooch.downloaders.choose_downloader", lambda _: download)
+    monkeypatch.setattr("pooch.downloaders.choose_downloader", lambda _: served)
     url = "https://somewhere.example/set.tar.gz"
     file = DataFile("set", "folder/file", digest(tmp_path / "file"), len(content), (url,), archive=digest(packed))
-    assert fetch(file).read_bytes() == content
+    assert download(file).read_bytes() == content
     assert told == [url]
     assert harness.contracts.data.problem(file) is None
     lost = DataFile("set", "folder/other", "0" * 64, 1, (url,), archive=digest(packed))
     with pytest.raises(DataError, match="could not fetch folder/other"):
-        fetch(lost)
+        download(lost)
     assert [path for path in (tmp_path / "here").rglob("*") if path.is_file()] == [tmp_path / "here/folder/file"]
 
 

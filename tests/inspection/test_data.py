@@ -8,17 +8,18 @@ import sys
 import pytest
 
 from harness.cli.app import run
-from harness.contracts.data import DataFile, fetch, problem
+from harness.contracts.data import DataFile, problem
 from harness.system.errors import DataError, PluginError
+from plugins.inspection.data import download
 
 CONTENT = b"some bytes" * 1000
 FILE = DataFile("set", "folder/file", hashlib.sha256(CONTENT).hexdigest(), len(CONTENT), ("https://one", "https://two"))
 KILLED = """
 import os, sys, pooch.downloaders
-from core.test_data import CONTENT, FILE
-from harness.contracts.data import fetch
+from inspection.test_data import CONTENT, FILE
+from plugins.inspection.data import download
 
-def download(url, stream, _):
+def part_of(url, stream, _):
     stream.write(CONTENT[:5000])
     stream.flush()
     if sys.argv[1] == "download":
@@ -27,8 +28,8 @@ def download(url, stream, _):
 
 if sys.argv[1] == "copy":
     os.fsync = lambda _: os._exit(9)
-pooch.downloaders.choose_downloader = lambda _: download
-fetch(FILE)
+pooch.downloaders.choose_downloader = lambda _: part_of
+download(FILE)
 """
 
 
@@ -58,10 +59,10 @@ def everything(root):
 def test_what_comes_damaged_is_not_put_in_place(root, monkeypatch, fault):
     served(monkeypatch, fault, fault)
     with pytest.raises(DataError, match=r"could not fetch folder/file: https://one: .*; https://two: "):
-        fetch(FILE)
+        download(FILE)
     assert everything(root) == set()
     served(monkeypatch, fault, CONTENT)
-    assert fetch(FILE).read_bytes() == CONTENT
+    assert download(FILE).read_bytes() == CONTENT
     assert everything(root) == {"folder/file"}
 
 
@@ -70,7 +71,7 @@ def test_ctrl_c_leaves_nothing_and_the_old_file(root, monkeypatch):
     (root / "folder/file").write_bytes(b"old")
     served(monkeypatch, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        fetch(FILE)
+        download(FILE)
     assert (everything(root), (root / "folder/file").read_bytes()) == ({"folder/file"}, b"old")
 
 
@@ -87,7 +88,7 @@ def test_killed_it_leaves_nothing_that_stays(root, monkeypatch, when):
         assert name.startswith("folder/.file.")
         os.utime(root / name, (1, 1))
     served(monkeypatch, CONTENT)
-    fetch(FILE)
+    download(FILE)
     assert everything(root) == {"folder/file"}
 
 
