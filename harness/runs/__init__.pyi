@@ -1,6 +1,7 @@
 # What features use of planning and running beyond the public names.
 # They are declared only here; `__init__.py` reads it.
 
+from harness.runs import plan as plan
 from harness.runs import plugin_metadata as plugin_metadata
 from harness.runs import studies as studies
 from harness.runs import truths as truths
@@ -15,7 +16,6 @@ from harness.runs.plan import RunRequest as RunRequest
 from harness.runs.plan import expand as expand
 from harness.runs.plan import parse_seeds as parse_seeds
 from harness.runs.plan import parse_settings as parse_settings
-from harness.runs.plan import plan as plan
 from harness.runs.plugin_metadata import instance as instance
 from harness.runs.plugin_metadata import task_facts as task_facts
 from harness.runs.session import curve_arrays as curve_arrays
