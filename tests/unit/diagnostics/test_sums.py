@@ -172,3 +172,20 @@ def test_state_round_trip_is_exact_and_independent():
         DrawSums(np.zeros(1), np.eye(1), np.eye(1)).load(saved)
     with pytest.raises(ValueError, match="this block has 2 chains"):
         first.update(draws[:, :2], weights[:, :2])
+
+
+@pytest.mark.parametrize("rotation", [0, 1])
+def test_directions_do_not_depend_on_the_basis_of_a_repeated_eigenvalue(monkeypatch, rotation):
+    """Libraries choose another one on other processors, and the metrics that use them would differ."""
+    scale = np.array([1.0, *[0.5] * 7])
+    covariance = 9 * np.outer(scale, scale) + np.diag([0.0, *[1.2] * 7])
+    expected = directions(covariance)
+    eigh = np.linalg.eigh
+
+    def other(matrix):
+        values, vectors = eigh(matrix)
+        turn = np.linalg.qr(np.random.default_rng(rotation).normal(size=(6, 6)))[0]
+        return values, np.concatenate([vectors[:, :1], vectors[:, 1:7] @ turn, vectors[:, 7:]], axis=1)
+
+    monkeypatch.setattr(np.linalg, "eigh", other)
+    np.testing.assert_allclose(directions(covariance), expected, atol=1e-12)
