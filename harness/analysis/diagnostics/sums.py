@@ -184,7 +184,8 @@ def directions(covariance: ArrayLike) -> Array:
 
     The random ones are S^-1/2 u, normalised, with u uniform on the sphere: if variances differ, u itself would detect
     errors only along the largest of them. There are min(32, 4 D), the same in every run. A vector that equals an
-    earlier one up to its sign is left out, so K = 1 if D = 1. Signs are fixed: the largest entry is positive.
+    earlier one up to its sign is left out, so K = 1 if D = 1. Signs are fixed: the first of the largest entries is
+    positive.
     """
     s = np.asarray(covariance, dtype=np.float64)
     dim = len(s)
@@ -192,6 +193,8 @@ def directions(covariance: ArrayLike) -> Array:
     spread = np.random.default_rng(0).standard_normal((min(MAX_RANDOM, PER_DIMENSION * dim), dim))
     found = np.concatenate([np.eye(dim), vectors.T, spread / np.sqrt(values) @ vectors.T])
     found /= np.linalg.norm(found, axis=1, keepdims=True)
-    found *= np.sign(np.take_along_axis(found, np.abs(found).argmax(axis=1)[:, None], axis=1))
+    sizes = np.abs(found)
+    largest = (sizes > (1 - _EQUAL) * sizes.max(axis=1, keepdims=True)).argmax(axis=1)
+    found *= np.sign(np.take_along_axis(found, largest[:, None], axis=1))
     repeats = np.triu(np.abs(found @ found.T) > 1 - _EQUAL, k=1).any(axis=0)
     return np.asarray(found[~repeats])
