@@ -50,8 +50,6 @@ from harness.contracts.predictions import REFERENCE_METRICS as REFERENCE_METRICS
 from harness.contracts.predictions import PredictiveObserver as PredictiveObserver
 from harness.contracts.randomness import TUNING_SEED as TUNING_SEED
 from harness.contracts.randomness import Streams as Streams
-from harness.contracts.reference import TIERS as TIERS
-from harness.contracts.reference import Reference as Reference
 from harness.contracts.registry import Registry as Registry
 from harness.contracts.registry import load_plugin as load_plugin
 from harness.contracts.registry import registry as registry
@@ -67,6 +65,8 @@ from harness.contracts.task import Outcome as Outcome
 from harness.contracts.task import Problem as Problem
 from harness.contracts.task import Protocol as Protocol
 from harness.contracts.task import Task as Task
+from harness.contracts.truth import TIERS as TIERS
+from harness.contracts.truth import Reference as Reference
 from harness.contracts.truth import Truth as Truth
 from harness.contracts.truth import quantile_levels as quantile_levels
 from harness.engine import linear as linear
