@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import FieldScore, Group, Request, UsageError, diagnostics, score_fields, settings_from, typical
+from harness import UsageError, diagnostics
+from harness.reports import FieldScore, Group, Request, score_fields, settings_from, typical
 from reports.figures.parts import Array
 from reports.tables.leaderboard import JOINT, ranking_metric
 
 if TYPE_CHECKING:
-    from harness import Store
+    from harness.reports import Store
 
 FEWEST = 5
 """Least number of seeds of a row that counts: RULES.md, 5."""

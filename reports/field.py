@@ -14,26 +14,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import (
-    TIERS,
-    Column,
-    Estimate,
-    Result,
-    Table,
-    load,
-    load_plugin,
-    number,
-    registry,
-    render,
-    with_interval,
-    write_set,
-)
+from harness import Result, load, registry
+from harness.reports import Column, Estimate, Table, load_plugin, number, render, with_interval, write_set
+from harness.tasks import TIERS
 from reports.tables import wide
 from reports.tables.findings_tables import tables
 from reports.tables.leaderboard import COST
 
 if TYPE_CHECKING:
-    from harness import Results
+    from harness.reports import Results
 
 FILE = Path("docs/field/field.json")
 PAGE = Path("docs/field.md")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import Comparison, judge
+from harness.reports import Comparison, judge
 from reports.across import TaskField
 
 FILE = Path(__file__).with_name("orderings.toml")

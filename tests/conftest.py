@@ -16,6 +16,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def no_fsync():
+    """What a process wrote outlives it without; a loss of power is not tested."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def safe_convolutions():
     """Tests that differentiate narrow modules themselves do without oneDNN, as `Network.safe_kernels` does."""
     import torch

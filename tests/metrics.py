@@ -20,7 +20,6 @@ from generated import Exact
 from rounding import bound
 from scipy.special import softmax
 
-from harness import DataTask, Metric
 from harness.contracts.data import problem
 from harness.contracts.randomness import Streams
 from harness.contracts.registry import load, registry
@@ -28,6 +27,7 @@ from harness.contracts.schedule import Trajectory
 from harness.contracts.task import Cost
 from harness.results.spec import ENGINE
 from harness.runs.session import metric_values
+from harness.tasks import DataTask, Metric
 from tasks.regression.uci.task import Yacht
 
 WRITE = "write the file anew by PYTHONPATH=tests python tests/metrics.py."

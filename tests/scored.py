@@ -9,6 +9,9 @@ import numpy as np
 from fabricated import environment, result, spec
 from safetensors.numpy import save
 
+from harness.contracts.hookspecs import Info
+from harness.contracts.registry import Offer
+from harness.reporting.report import Request
 from harness.results.store import Store
 
 UNITS = {
@@ -79,6 +82,32 @@ def store(results):
     found = Store(results)
     assert found.refresh() == ([] if (results / "runs").is_dir() else [f"there are no runs in {results}"])
     return found
+
+
+TARGETS = {
+    "mixture25": "tasks.synthetic.mixture25:Mixture25", "blr-heart": "tasks.regression.blr:Heart",
+    "constant": "plugins.schedules.constant:Constant", "cyclical": "plugins.schedules.cyclical:Cyclical",
+    "sgld": "plugins.samplers.sgld:SGLD", "msgld": "plugins.samplers.msgld:MSGLD",
+    "asgld": "plugins.samplers.asgld:ASGLD",
+}  # fmt: skip
+
+
+class Offers:
+    """A registry of plugins by name, without the entry points of an installed package."""
+
+    def __init__(self, targets):
+        self.targets = TARGETS | targets
+
+    def offers(self, kind):
+        return []
+
+    def find(self, kind, name):
+        return Offer(Info(name, self.targets[name]), kind, "tests", "sgmcmc-bench", "0.1.0")
+
+
+def request(targets=(), **asked):
+    """A request whose registry has `TARGETS` and these targets by name."""
+    return Request(registry=Offers(dict(targets)), **asked)
 
 
 def moments(mean_error=0.0, variance_ratio=1.0, dim=2):

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness import MLP, Info, NetworkTask, Protocol, UsageError, hook, param
+from harness import Info, UsageError, hook, param
+from harness.tasks import MLP, NetworkTask, Protocol
 
 
 @functools.cache

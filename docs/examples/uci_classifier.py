@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness import PREDICTIVE_METRICS, DataFile, DataTask, Info, Protocol, hook, locate, param
+from harness import Info, hook, param
+from harness.tasks import PREDICTIVE_METRICS, DataFile, DataTask, Protocol, locate
 
 SHA = "f5f3b4204c285bafadd85cb735f38b47689f2be7047feb172dcbeab648110bf9"
 URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/statlog/heart/heart.dat"

@@ -280,7 +280,7 @@ def _bases() -> dict[str, type]:
     """Return the base class of each kind of plugin that may be a class of the caller."""
     import harness
 
-    return {"samplers": harness.Sampler, "schedules": harness.Schedule, "tasks": harness.Task}
+    return {"samplers": harness.Sampler, "schedules": harness.Schedule, "tasks": harness.tasks.Task}
 
 
 def load(path: str | Path | None = None, *, plugins: Sequence[str] = (), **filters: Filter) -> Results:

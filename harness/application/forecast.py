@@ -18,6 +18,7 @@ from harness.reporting.report import Result
 from harness.reporting.tables import table
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import FINAL, Status
+from harness.results.spec import RunSpec
 from harness.runs.plan import Planned
 from harness.runs.plugin_metadata import task_facts
 from harness.system.errors import BenchError
@@ -68,7 +69,7 @@ def _row(ended: Ended, item: Planned, seconds: float | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _why(ended: Ended, item: Any) -> str:
+def _why(ended: Ended, item: Planned) -> str:
     status = item.standing.status
     if item.standing.cached:
         return f"cached: {status}"
@@ -80,7 +81,7 @@ def _why(ended: Ended, item: Any) -> str:
     return f"{status}: resumes from its checkpoint" if resumable else f"{status} without a checkpoint: starts again"
 
 
-def _difference(ended: Ended, spec: Any) -> str:
+def _difference(ended: Ended, spec: RunSpec) -> str:
     """Return a text about how a run differs from the nearest finished run of the same method, task and seed."""
     like = (spec.method, spec.task.name, spec.seed)
     before = [run.spec for run in ended() if run.who == like and run.status in FINAL]

@@ -8,6 +8,7 @@ from harness.contracts.offers import KINDS as KINDS
 from harness.contracts.offers import Offer as Offer
 from harness.contracts.offers import Plugin as Plugin
 from harness.contracts.offers import name_problem as name_problem
+from harness.contracts.parameters import Configurable as Configurable
 from harness.contracts.parameters import Field as Field
 from harness.contracts.parameters import check as check
 from harness.contracts.parameters import check_known as check_known

@@ -109,13 +109,13 @@ def bench_methods() -> list[Method]:
 
 @spec
 def bench_tasks() -> list[Info]:
-    """Tasks: `target` is a frozen dataclass deriving from `harness.Task`."""
+    """Tasks: `target` is a frozen dataclass deriving from `harness.tasks.Task`."""
     raise NotImplementedError
 
 
 @spec
 def bench_reports() -> list[Info]:
-    """Reports: `target` is a class deriving from `harness.Report`."""
+    """Reports: `target` is a class deriving from `harness.reports.Report`."""
     raise NotImplementedError
 
 
@@ -151,7 +151,7 @@ def bench_facts() -> list[Info]:
 
 @spec
 def bench_settings() -> list[Info]:
-    """Settings of methods on tasks: `target` is a function that returns a list of `harness.StatedSettings`.
+    """Settings of methods on tasks: `target` is a function that returns a list of `harness.tasks.StatedSettings`.
 
     It is called with the registry and a set of names of distributions. What one of these provides must be read, or the
     function raises a `PluginError`; what others provide is left out if it cannot be read.

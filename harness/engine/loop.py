@@ -12,7 +12,6 @@ import torch
 from harness.contracts.task import Cost
 from harness.engine.run_state import Clock, Divergence, RunState
 from harness.engine.stage import Stage
-from harness.engine.stepping import stepper
 from harness.engine.stepping.making import tell_compiler
 
 if TYPE_CHECKING:
@@ -63,8 +62,9 @@ class Loop:
         self.stages: list[Stage] = []
         first, spent = -len(warm_start[1]) if warm_start else 0, 0.0
         for moving, path in [*([warm_start] if warm_start else []), (sampler, trajectory)]:
-            how = stepper(mode, self.problem.dim, device, opaque=task.opaque)
-            stage = Stage(task, self.problem, moving, path, streams, how, device, first=first, spent_before=spent)
+            stage = Stage(
+                task, self.problem, moving, path, streams, mode=mode, device=device, first=first, spent_before=spent
+            )
             self.stages.append(stage)
             first, spent = first + len(path), stage.spent(len(path))
         self.stage, sampling = self.stages[0], self.stages[-1]
@@ -174,5 +174,4 @@ class Loop:
             _, run.kept, run.stored, *where = (int(v) for v in tensors["counters"])
             run.divergence = Divergence(*where) if where[0] >= 0 else None
             run.stride = int(tensors["draw_stride"])  # that of the draws on disk, whatever this command asks for
-            run.weighted = int(tensors.get("draw_width", 0)) > self.problem.dim
             run.log_weight_unit = float(tensors["log_weight_unit"])

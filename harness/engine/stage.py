@@ -18,6 +18,7 @@ import torch
 from harness.contracts.randomness import ChainNoise, Slot, Streams
 from harness.contracts.task import Cost, data_passes
 from harness.engine.run_state import Divergence, RunState
+from harness.engine.stepping import stepper
 from harness.engine.stepping.block import (
     Block,
     check_calls,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from harness.contracts.sampler import Sampler, State
     from harness.contracts.schedule import Trajectory
     from harness.contracts.task import Batch, Problem, Task
-    from harness.engine.stepping import Stepper
     from harness.engine.stepping.block import Advanced
 
 COORDINATES = 1000
@@ -64,20 +64,21 @@ class Stage:
         sampler: Sampler,
         trajectory: Trajectory,
         streams: Sequence[Streams],
-        stepper: Stepper,
-        device: str,
         *,
+        mode: str,
+        device: str,
         first: int = 0,
         spent_before: float = 0.0,
     ) -> None:
         self.task, self.problem, self.sampler, self.trajectory = task, problem, sampler, trajectory
-        self.streams, self.stepper, self.device, self.first = streams, stepper, device, first
+        self.streams, self.device, self.first = streams, device, first
         self.position = 0
         self.dtype: torch.dtype = getattr(torch, task.dtype)
         self.h = torch.from_numpy(trajectory.step_size).to(device, self.dtype)
         self.T = torch.from_numpy(trajectory.temperature).to(device, self.dtype)
         self.theta = problem.initial().to(self.dtype)
         self.potential = CountingPotential(problem, task.terms(), shape=self.theta.shape, owner=type(sampler).__name__)
+        self.stepper = stepper(mode, sampler, self.potential, problem.dim, device, opaque=task.opaque)
         carried = _copies(problem.state())
         self.state, at_start = self._init_state()
         slots, per_step, self.weighted = self._probe(len(streams))
@@ -96,7 +97,7 @@ class Stage:
         drawn_to, carried = self.noise.state(), _copies(self.problem.state())
         for k in first_of_kind.values():
             with torch.no_grad():
-                self.stepper.make(self.sampler, self.potential, self.theta, self.state, self._block(k, k + 1))
+                self.stepper.make(self.theta, self.state, self._block(k, k + 1))
             self.noise.load(drawn_to)
             self.problem.load(carried)
 
@@ -124,7 +125,7 @@ class Stage:
         block = self._block(start, stop)
         before = None if self.stepper.in_place else (self.theta, self.state)
         with torch.no_grad():
-            done = self.stepper.advance(self.sampler, self.potential, self.theta, self.state, block)
+            done = self.stepper.advance(self.theta, self.state, block)
         check_calls(self.sampler, self.potential.take_counts(), "code between two steps", (0, 0))
         if not self.stepper.in_place:
             check_returned(self.sampler, done.theta, done.state, self.theta, self.state)
@@ -283,7 +284,7 @@ class Stage:
             return drawn(self.sampler, theta, state)[None], np.ones(len(theta), dtype=np.int64)
         with torch.no_grad():
             keep = np.ones(len(block), dtype=bool)
-            done = self.stepper.advance(self.sampler, self.potential, theta, state, replace(block, keep=keep))
+            done = self.stepper.advance(theta, state, replace(block, keep=keep))
         fine = finite(done.draws)
         if done.log_weights is not None:
             fine = fine & (done.log_weights < math.inf)

@@ -27,7 +27,7 @@ def find_report(registry: Registry, name: str) -> Report:
     with plugin_code(here):
         made = load(offer.target)()
     if not isinstance(made, Report):
-        raise PluginError(f"{here}: {offer.target} does not derive from harness.Report")
+        raise PluginError(f"{here}: {offer.target} does not derive from harness.reports.Report")
     return made
 
 

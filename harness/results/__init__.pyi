@@ -3,7 +3,7 @@
 
 from harness.results import environment as environment
 from harness.results import provenance as provenance
-from harness.results import verification as verification
+from harness.results import spec as spec
 from harness.results.ledger import commit as commit
 from harness.results.ledger import rescored as rescored
 from harness.results.ledger.attempt import FILE_NAMES as FILE_NAMES
@@ -30,8 +30,9 @@ from harness.results.spec import KEY_VERSION as KEY_VERSION
 from harness.results.spec import MAX_CHAINS as MAX_CHAINS
 from harness.results.spec import PARTS as PARTS
 from harness.results.spec import Component as Component
-from harness.results.spec import Origin as Origin
 from harness.results.spec import RunSpec as RunSpec
+from harness.results.store import changes as changes
 from harness.results.store import connection as connection
+from harness.results.store import ingest as ingest
 from harness.results.store import published as published
 from harness.results.store import reader as reader

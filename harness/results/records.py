@@ -42,8 +42,6 @@ RESUMABLE = (Status.OUT_OF_MEMORY, Status.TIMEOUT)
 FAILED = (Status.ERROR, *RESUMABLE)
 PAUSED = (Status.CANCELLED, Status.PREEMPTED, Status.DEVICE_LOST, Status.DISK_FULL)
 CONTINUABLE = (*PAUSED, Status.ORPHANED)
-STATUSES = tuple(status for status in Status if status not in (Status.NEW, Status.DAMAGED))
-"""The statuses of attempts."""
 
 
 @dataclass(frozen=True)

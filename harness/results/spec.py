@@ -177,11 +177,6 @@ class RunSpec:
         return {**record, **labels, "protocol": self.protocol, "origins": origins}
 
 
-def budget_label(text: str) -> str:
-    """Return the label of a budget. Earlier versions, and commands written for them, call data passes gradients."""
-    return f"passes={text.removeprefix('gradients=')}" if text.startswith("gradients=") else text
-
-
 PARTS = ("sampler", "schedule", "task")
 """The parts of a run that are plugins with parameters."""
 FIELDS = tuple(f for f in (*fields(RunSpec), *fields(Execution)) if f.name != "execution")
@@ -222,17 +217,11 @@ def from_record(record: Mapping[str, Any]) -> RunSpec:
     return spec
 
 
-def recorded_key(record: Mapping[str, Any]) -> str:
-    """Return the key of the run in a stored record, computed again from its parts; "" if parts are missing."""
-    return _recorded(record)
+def recorded_key(record: Mapping[str, Any], *without: str) -> str:
+    """Return the key of the run in a stored record, computed again from its parts; "" if parts are missing.
 
-
-def recorded_group(record: Mapping[str, Any]) -> str:
-    """Return the group of that run, computed in the same way: its key without the seed."""
-    return _recorded(record, "seed")
-
-
-def _recorded(record: Mapping[str, Any], *without: str) -> str:
+    The key without "seed" is the run's group.
+    """
     try:
         parts = {name: record[name] for name in ("key_version", "engine")}
         for f in FIELDS:

@@ -52,7 +52,8 @@ def prepare(job: Job) -> None:
         plugin_process.add_file(Path(path))
     user_files.FOLDERS.append(job.results / user_files.FOLDER)
     undeclared.watch()
-    _check_data(job)
+    for file in job.data:
+        locate(file)
 
 
 @contextmanager
@@ -102,8 +103,3 @@ def _check_device(device: str, gpus: int) -> None:
     kind, _, number = device.partition(":")
     if kind == "cuda" and int(number or 0) >= gpus:
         raise UsageError(f"--devices {device}: torch sees {gpus} GPUs on this machine; `bench doctor` says more")
-
-
-def _check_data(job: Job) -> None:
-    for file in job.data:
-        locate(file)

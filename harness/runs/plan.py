@@ -15,7 +15,7 @@ from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.registry import Offer, Registry
 from harness.engine.stepping.execution_mode import Work, choose, slowed
 from harness.results.ledger.ledger import Ledger, RunStatus
-from harness.results.spec import MAX_STEPS, Component, Execution, RunSpec, budget_label
+from harness.results.spec import MAX_STEPS, Component, Execution, RunSpec
 from harness.runs import plugin_metadata, studies, uncompiled
 from harness.runs.settings import Settings, find_pair, resolve
 from harness.runs.source import source_hash
@@ -86,15 +86,14 @@ def expand(
     The settings include the tuned ones of `study` if one is given.
     """
     groups = []
-    budget = budget_label(request.budget)
     for method, task in itertools.product(request.samplers, request.tasks):
         pair = find_pair(registry, method, task, study)
         for point in _points(request.sweep):
-            settings = resolve(registry, pair, {**request.given, **point}, budget)
+            settings = resolve(registry, pair, {**request.given, **point}, request.budget)
             seeds = request.seeds if request.seeds is not None else pair.protocol.seeds
             chains = request.chains if request.chains is not None else pair.protocol.chains
-            steps = _steps(budget, settings)
-            spec = make_spec(settings, steps, chains, _label(budget, steps, settings), request.device)
+            steps = _steps(request.budget, settings)
+            spec = make_spec(settings, steps, chains, _label(request.budget, steps, settings), request.device)
             if settings.run["compile"] is None and uncompiled.why(spec):
                 spec = uncompiled.in_mode(spec, "plain")
             groups.append((settings, [replace(spec, seed=seed) for seed in seeds]))

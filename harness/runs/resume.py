@@ -37,27 +37,22 @@ Arrays = dict[str, np.ndarray]
 
 def build(specs: Sequence[RunSpec], job: Job) -> Loop:
     """Build the loop of runs that differ only in their seed."""
-    with setting_up(specs[0]):
-        return _build(specs, job)
-
-
-def _build(specs: Sequence[RunSpec], job: Job) -> Loop:
     spec = specs[0]
-    task = truths.task_with_truth(job.results, spec)
-    run = parts(spec, task.steps_per_epoch())
-    streams = [Streams(s.seed, chain, (spec.task.name,)) for s in specs for chain in range(spec.chains)]
-    return Loop(
-        task,
-        run.sampler,
-        run.trajectory,
-        streams,
-        spec.chains,
-        mode=spec.execution.compile,
-        weights=run.schedule.weights,
-        device=job.device,
-        draw_stride=_stride(job.draws, task.dim(), _size(run, spec, task)),
-        warm_start=warm_start.stage(spec, task, job.plugins),
-    )
+    with setting_up(spec):
+        task = truths.task_with_truth(job.results, spec)
+        run = parts(spec, task.steps_per_epoch())
+        return Loop(
+            task,
+            run.sampler,
+            run.trajectory,
+            [Streams(s.seed, chain, (spec.task.name,)) for s in specs for chain in range(spec.chains)],
+            spec.chains,
+            mode=spec.execution.compile,
+            weights=run.schedule.weights,
+            device=job.device,
+            draw_stride=_stride(job.draws, task.dim(), _size(run, spec, task)),
+            warm_start=warm_start.stage(spec, task, job.plugins),
+        )
 
 
 def kept_bytes(spec: RunSpec) -> int:
@@ -159,6 +154,5 @@ def _compared_with(checkpoint: Arrays, truth: str) -> bool:
 def _draws_fit(attempt: Attempt, checkpoint: Arrays, spec: RunSpec) -> bool:
     """Cut the draws on disk back to the checkpoint. Returns False if they are not the draws that it refers to."""
     stored = int(checkpoint["counters"][2])
-    plain = np.asarray(checkpoint["theta"].shape[1])
-    width = int(checkpoint.get("draw_width", plain))  # earlier versions stored no weights
-    return DRAWN in checkpoint and attempt.cut_draws(stored * spec.chains * width, checkpoint.pop(DRAWN).tobytes())
+    numbers = stored * spec.chains * int(checkpoint["draw_width"])
+    return DRAWN in checkpoint and attempt.cut_draws(numbers, checkpoint.pop(DRAWN).tobytes())

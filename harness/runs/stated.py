@@ -30,7 +30,7 @@ def stated_settings(registry: Registry, offers: Iterable[Offer] = ()) -> list[St
             if source.distribution in {HARNESS, *needed}:
                 raise
             continue
-        stated += [replace(one, distribution=one.distribution or source.distribution) for one in of_source]
+        stated += [one if one.distribution else replace(one, distribution=source.distribution) for one in of_source]
     return stated
 
 
@@ -38,7 +38,7 @@ def _call(source: Offer, registry: Registry, needed: Collection[str], *_: Send) 
     with plugin_code(f"{source.target} ({source.distribution})"):
         stated: list[StatedSettings] = load(source.target)(registry, needed)
         if not all(isinstance(one, StatedSettings) for one in stated):
-            raise TypeError("it did not return a list of harness.StatedSettings")
+            raise TypeError("it did not return a list of harness.tasks.StatedSettings")
     return stated
 
 

@@ -3,12 +3,12 @@
 
 from harness.system import columns as columns
 from harness.system import locks as locks
+from harness.system import toml as toml
 from harness.system.files import FILES as FILES
 from harness.system.files import SEAL as SEAL
 from harness.system.files import alone as alone
-from harness.system.files import check_set as check_set
+from harness.system.files import listed_digests as listed_digests
 from harness.system.files import parse_json as parse_json
-from harness.system.files import placed_set as placed_set
 from harness.system.files import read_bytes as read_bytes
 from harness.system.files import read_json as read_json
 from harness.system.files import read_record as read_record

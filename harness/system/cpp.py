@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from harness.system.arithmetic import processor
 from harness.system.cache import folder
 from harness.system.errors import FULL
 from harness.system.files import read_bytes, write_whole
@@ -142,7 +143,7 @@ def _loaded(compiler: Command, source: str) -> ctypes.CDLL:
     real = Path(shutil.which(compiler[0]) or compiler[0]).resolve()
     made_by = [
         compiler, str(real), real.stat().st_size, real.stat().st_mtime_ns, dict(_identity(compiler)), os.getuid(),
-        _processor(),
+        processor(),
     ]  # fmt: skip
     key = hashlib.sha256(f"{made_by}\n{source}".encode())
     cached = folder("compiled") / f"{key.hexdigest()[:32]}.so"
@@ -197,12 +198,3 @@ def _is_intact(path: Path, key: bytes) -> bool:
         return False
     content = read_bytes(path)
     return hashlib.sha256(key + content[:-32]).digest() == content[-32:]
-
-
-@functools.cache
-def _processor() -> str:
-    """Return a text that differs between processors with different instructions."""
-    with suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").partition("\n\n")[0].splitlines()
-        return "\n".join(line for line in lines if line.startswith(("model", "flags", "Features", "cpu family")))
-    return f"{platform.machine()} {platform.processor()} {platform.node()}"

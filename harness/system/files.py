@@ -178,26 +178,6 @@ def read_set(folder: Path, manifest: str, names: Container[str] | None = None) -
     return {name: content for name, content in found.items() if content is not None}
 
 
-def check_set(folder: Path, manifest: str) -> dict[str, str] | None:
-    """Return the checksum of each file of a set, by name, or None if there is no manifest.
-
-    Only one file at a time is in memory. Raises `ValueError`, as `read_set` does, if a file does not match.
-    """
-    if read_set(folder, manifest, ()) is None:
-        return None
-    digests = listed_digests(read_json(folder / manifest))
-    for name in digests:
-        read_set(folder, manifest, {name})
-    return digests
-
-
-def placed_set(folder: Path, manifest: str) -> dict[str, Any]:
-    """Return the manifest of a set if each of its files is in place as it was written, else {}."""
-    record = read_json(folder / manifest) or {}
-    digests = listed_digests(record)
-    return record if digests and all(holds(folder / name, digest) for name, digest in digests.items()) else {}
-
-
 def write_folder(folder: Path, files: Mapping[str, bytes | Iterable[bytes]]) -> None:
     """Make a new folder with these files, by path below it; the folder appears complete or not at all.
 

@@ -81,7 +81,7 @@ def two_layers(sampler: Any, T: float, *, among: int) -> None:
     """The law of LastLayerLaplaceLaw with two layers. Probes before the last one would be seen as noise in 1 / H_ii."""
     import torch
 
-    from harness import Block, Layout
+    from harness.tasks import Block, Layout
     from plugins.checking.forms import mean_is_one
 
     H = torch.ones((6, 6), dtype=torch.float64)
@@ -142,7 +142,7 @@ def ridge(sampler: Any) -> None:
     import torch
     from scipy.stats import t
 
-    from harness import Block, Layout
+    from harness.tasks import Block, Layout
     from plugins.checking.forms import OWN_LEVEL
 
     chains, steps, burn_in, hidden, p = 64, 3000, 500, 6, sampler.rate

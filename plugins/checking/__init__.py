@@ -11,6 +11,7 @@ The test class of a plugin returns the object under test from one fixture, and i
 
 `ScheduleLaws` with a fixture `schedule` and `TaskLaws` with a fixture `task` do the same. `SamplerLaw` is what is
 claimed of a sampler beyond the declarations of its class. Importing this package imports neither torch nor pytest.
+docs/checking.md says what the laws are.
 """
 
 from __future__ import annotations

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import Bench, Method, PluginError, Registry, Result, UsageError, options, suggestions
+from harness import Bench, Method, PluginError, Registry, Result, UsageError, options
 from harness.contracts import Offer, of_part, schema
 from harness.reporting import table
+from harness.reports import suggestions
 from harness.results import environment
 from harness.runs import parse_settings, undeclared
 from harness.runs.children import without_main

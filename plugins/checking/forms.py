@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plugins.checking.law import LEVEL, Broken, loop, trajectory
+from plugins.checking.law import LEVEL, Broken, loop, trajectory, two_sided
 from plugins.checking.targets import Target
 
 if TYPE_CHECKING:
@@ -60,8 +60,6 @@ def mean_is_one(
     The first `burn_in` share of the snapshots is left out. `among` is the number of p-values of the whole law. Raise
     `Broken` if the mean differs.
     """
-    from scipy.stats import t
-
     kept = found[round(burn_in * len(found)) :]
     each: NDArray[np.float64] = np.stack(
         [quantity(one).double().reshape(len(one.theta), -1).mean(1).numpy() for one in kept]
@@ -69,7 +67,7 @@ def mean_is_one(
     chains = each.mean(0)
     error = float(chains.std(ddof=1)) / np.sqrt(len(chains))
     off = float(chains.mean()) - 1
-    p = float(2 * t.sf(abs(off) / error, len(chains) - 1)) if error != 0 else float(off == 0)
+    p = two_sided(abs(off), error, len(chains) - 1)
     if not p >= OWN_LEVEL / among:
         raise Broken(f"{name} should have mean 1, and has {1 + off:.4g} +- {error:.2g} (p = {p:.2g})")
 

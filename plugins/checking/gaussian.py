@@ -10,13 +10,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from harness import Block, Cost, Layout, Metric, Observer, Outcome, Problem, Protocol, Task, linear, param
+from harness import linear, param
 from harness.contracts import load_states, states
+from harness.tasks import Block, Cost, Layout, Metric, Observer, Outcome, Problem, Protocol, Task
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness import Streams, Trajectory
+    from harness import Trajectory
+    from harness.tasks import Streams
 
     Batch = dict[str, Tensor]
 

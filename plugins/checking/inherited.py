@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 import torch
 
-from harness import DataError, PluginError, Sampler, Schedule, Task
+from harness import DataError, PluginError, Sampler, Schedule
+from harness.tasks import Task
 from plugins.checking.schedule_laws import SCHEDULE_LAWS
 from plugins.checking.suite import LAWS, LawResult, check_sampler, check_schedule, check_task
 from plugins.checking.task_laws import TASK_LAWS

@@ -13,15 +13,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from harness import Streams, Trajectory, linear
-from harness.engine import Breach, Loop, UncompiledError, stepper
+from harness import Trajectory, linear
+from harness.engine import Breach, Loop, UncompiledError, by_update
+from harness.tasks import Streams
 from plugins.checking.gaussian import GaussianTask, Recorder
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness import Problem, Sampler, Task
+    from harness import Sampler
     from harness.contracts import Slot
+    from harness.tasks import Problem, Task
 
     State = dict[str, Tensor]
 
@@ -61,6 +63,15 @@ def worst(p_values: Mapping[str, float]) -> tuple[str, float]:
     """Return the name and the value of the smallest p-value; a NaN counts as 0."""
     found = {name: 0.0 if math.isnan(p) else p for name, p in p_values.items()}
     return min(found.items(), key=lambda item: item[1])
+
+
+def two_sided(off: float, error: float, freedom: int) -> float:
+    """Return the p-value of a t test, for a mean that is `off` by a positive number; NaN if one of the numbers is."""
+    from scipy.stats import t
+
+    if error == 0:
+        return float(off == 0)
+    return float(2 * t.sf(off / error, freedom))
 
 
 def trajectory(
@@ -155,8 +166,7 @@ def in_both_modes(make: Callable[[str], Loop]) -> tuple[Loop, Loop]:
     try:
         compiled = make("traced")
     except UncompiledError as error:
-        by_update = stepper("traced", plain.problem.dim, opaque=plain.task.opaque).in_place
-        if by_update or isinstance(error.__cause__, Breach):
+        if by_update(plain.problem.dim, opaque=plain.task.opaque) or isinstance(error.__cause__, Breach):
             raise Broken(f"it was not compiled: {error.reason}") from error
         raise Skip(f"its steps cannot be compiled: {error.reason}") from error
     return finish(plain), finish(compiled)

@@ -13,7 +13,7 @@ from plugins.checking.law import built
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from harness import Problem, Task, Truth
+    from harness.tasks import Problem, Task, Truth
 
     Array = NDArray[np.float64]
 

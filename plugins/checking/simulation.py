@@ -24,7 +24,7 @@ import torch
 from harness import Trajectory, linear
 from harness.engine import Loop
 from plugins.checking.gaussian import Recorder
-from plugins.checking.law import Broken, finish, streams, trajectory, worst
+from plugins.checking.law import Broken, finish, streams, trajectory, two_sided, worst
 from plugins.checking.targets import Target
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class Simulation:
             pulls = sum(share * sample.pulls(name) for share, sample in zip(RICHARDSON, samples, strict=True))
             error = float(np.std(pulls, ddof=1)) / np.sqrt(len(samples[0].weights))
             left = (delta**3 + (HALF_POWERS * delta if self.half_powers else 0.0)) * max(should, 1.0)
-            found[f"{name} as h -> 0 is {e:.4g} +- {error:.2g}, should be {should:.4g}"] = _tail(
+            found[f"{name} as h -> 0 is {e:.4g} +- {error:.2g}, should be {should:.4g}"] = two_sided(
                 max(abs(e - should) - left, 0.0), error, len(samples[0].weights) - 1
             )
         memory = max(sample.memory for sample in samples)
@@ -277,15 +277,6 @@ def _memory(start: Array, z: Array) -> float:
         covariance = np.abs((before - before.mean()) @ after.T) / len(before)
         left.append((covariance / (before.std() * np.maximum(before.std(), after.std(axis=1)))).mean())
     return float(max(left))
-
-
-def _tail(off: float, error: float, freedom: int) -> float:
-    """Return the two-sided p-value; NaN if the statistic or its error is NaN."""
-    from scipy.stats import t
-
-    if error == 0:
-        return float(off == 0)
-    return float(2 * t.sf(off / error, freedom))
 
 
 def judged(family: Sequence[Simulation], seed: int, share: float = 1.0) -> None:

@@ -37,7 +37,8 @@ from plugins.checking.samplers import (
 from plugins.checking.samplers.restore import Resumption
 
 if TYPE_CHECKING:
-    from harness import Sampler, Schedule, Task
+    from harness import Sampler, Schedule
+    from harness.tasks import Task
 
 LAWS: tuple[Law, ...] = tuple(
     module.LAW

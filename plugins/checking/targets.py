@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Streams
+    from harness.tasks import Streams
     from plugins.checking.gaussian import Batch
 
     Array = NDArray[np.float64]

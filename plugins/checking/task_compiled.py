@@ -14,7 +14,8 @@ from plugins.checking.law import distance, in_batches, in_both_modes, streams, t
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness import Noise, Potential, Task
+    from harness import Noise, Potential
+    from harness.tasks import Task
 
 CHAINS = 3
 STEPS = 5

@@ -13,7 +13,7 @@ from harness.system import write_whole
 from plugins.checking.law import built
 
 if TYPE_CHECKING:
-    from harness import Task
+    from harness.tasks import Task
 
 
 def law_bytes_are_in_the_key(task: Task) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from harness import DataProblem, Streams
+from harness.tasks import DataProblem, Streams
 from plugins.checking.law import CHAINS, Skip, built, in_batches
 from plugins.checking.routes import RouteEstimate, importance_sampling, quadrature
 from plugins.checking.task_compiled import law_compiled_is_plain
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Problem, Task
+    from harness.tasks import Problem, Task
     from plugins.checking.gaussian import Batch
 
     Array = NDArray[np.float64]

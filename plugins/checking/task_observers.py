@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from harness import Cost
+from harness.tasks import Cost
 from plugins.checking.law import CHAINS, Skip, built, trajectory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Observer, Outcome, Task
+    from harness.tasks import Observer, Outcome, Task
 
     Array = NDArray[np.float64]
 

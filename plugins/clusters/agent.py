@@ -24,13 +24,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness import Bench, BenchError, DataFile, RunError
+from harness import Bench, BenchError, RunError
 from harness.contracts import HARNESS, format_error, user_files
 from harness.results import environment, provenance
-from harness.results.spec import from_record
+from harness.results import spec as specs
 from harness.runs import Job, local
 from harness.system import locks, write_whole
 from harness.system.arithmetic import variables
+from harness.tasks import DataFile
 from plugins.clusters import parcel
 from plugins.clusters.launcher import LOG, PARCEL, STOP, Exchange, Launcher
 
@@ -173,7 +174,7 @@ def _open(exchange: Exchange, bench: Bench, scratch: Path, name: str) -> tuple[l
     plugins = tuple(str(scratch / path) for path in files if path.startswith("plugins/"))
     jobs = [
         Job(
-            specs=[from_record(spec) for spec in one["specs"]],
+            specs=[specs.from_record(spec) for spec in one["specs"]],
             results=bench.results,
             device="cpu",
             slot="cpu-0",

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from harness import Bench, Configurable, PluginError, param
+from harness import Bench, PluginError, param
+from harness.contracts import Configurable
 from harness.runs import plugin_metadata
 from harness.system import write_whole
 

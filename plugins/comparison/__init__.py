@@ -1,4 +1,4 @@
-"""Two samplers compared, paired by seed."""
+"""Two samplers compared, paired by seed; docs/comparing.md."""
 
 from __future__ import annotations
 

@@ -8,21 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import (
-    Bench,
+from harness import Bench, Result, UsageError, options
+from harness.reports import (
     Column,
     Comparison,
     FieldScore,
     Group,
     Request,
-    Result,
     Store,
     Table,
-    UsageError,
     check_metric,
     judge,
     number,
-    options,
     score_fields,
     suggestions,
 )

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness import Group, Store, UsageError, labels, suggestions
+from harness import UsageError
 from harness.reporting import is_hash
+from harness.reports import Group, Store, labels, suggestions
 
 KEY = re.compile(r"[0-9a-fA-F]{6,64}")
 

@@ -13,12 +13,13 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from harness import Bench, BenchError, DataError, DataFile, Result, options
+from harness import Bench, BenchError, DataError, Result, options
 from harness.contracts import check_known
 from harness.contracts import data as files
 from harness.reporting import table
 from harness.runs import plugin_metadata
 from harness.system import sweep, write_whole
+from harness.tasks import DataFile
 
 app = typer.Typer(
     help="List, fetch and verify the data sets that tasks read.\n\n"

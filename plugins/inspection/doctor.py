@@ -12,10 +12,11 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from harness import Bench, BenchError, Result, Store
+from harness import Bench, BenchError, Result
 from harness.contracts import data as files
 from harness.engine.stepping import execution_mode
 from harness.reporting import table
+from harness.reports import Store
 from harness.results import Ledger
 from harness.system.cpp import COMPILERS, identity
 from plugins.inspection import data, plugins

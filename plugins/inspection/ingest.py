@@ -6,10 +6,12 @@ from typing import Annotated
 
 import typer
 
-from harness import Bench, DataError, Result, Store, UsageError
+from harness import Bench, DataError, Result, UsageError
 from harness.reporting import table
+from harness.reports import Store
 from harness.results import Ledger
 from harness.system import count
+from plugins.upkeep import verification
 
 
 def ingest(
@@ -42,8 +44,6 @@ def ingest(
 
 
 def _verify(ledger: Ledger, store: Store) -> Result:
-    from harness.results import verification  # it imports numpy
-
     found: list[verification.Damage] = []
     attempts = 0
     for key in ledger.all_keys():

@@ -10,10 +10,12 @@ import typer
 from harness import Bench, BenchError, Method, Registry, Result, UsageError, options
 from harness.contracts import Offer, check_known, plugin_code
 from harness.reporting import table
-from harness.results.records import STATUSES
+from harness.results import Status
 from harness.system import words
 
 KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "launchers", "suites", "runs")
+STATUSES = tuple(status for status in Status if status not in (Status.NEW, Status.DAMAGED))
+"""The statuses of attempts."""
 OFFERED = ["name", "summary", "distribution"]
 COLUMNS = {
     "samplers": ["name", "summary", "schedule", "sampler", "kind", "distribution"],

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.results import FINAL, Attempt, Ledger, Status, ranges
-from harness.results.ledger.heartbeats import Worker, workers
-from harness.system import read_json
+from harness.results import FINAL, KEY, Attempt, Ledger, Status, ranges
+from harness.system import locks, read_json
 
 Row = dict[str, Any]
 COLUMNS = (
@@ -23,12 +23,23 @@ launcher, the reason why it waits, and the number of its runs that have ended. N
 """
 
 
+@dataclass(frozen=True)
+class _Worker:
+    """A process that holds locks on runs: who it is, since when (ISO 8601), which runs, and its notice if any."""
+
+    host: str | None = None
+    pid: int | None = None
+    since: str | None = None
+    keys: list[str] = field(default_factory=list)
+    notice: dict[str, Any] = field(default_factory=dict)
+
+
 def overview(ledger: Ledger, settled: dict[str, str]) -> list[Row]:
     """Return a row for each worker, for each group of interrupted runs, and for each status of the other runs.
 
     Interrupted runs of a group differ only in seed. `settled` keeps the statuses of finished runs between calls.
     """
-    at_work = workers(ledger.locks)
+    at_work = _workers(ledger.locks)
     busy = {key for worker in at_work for key in worker.keys}
     totals: Counter[str] = Counter()
     interrupted: dict[tuple[Any, ...], list[tuple[Row, int]]] = {}
@@ -54,7 +65,25 @@ def overview(ledger: Ledger, settled: dict[str, str]) -> list[Row]:
     ]
 
 
-def _worker_row(ledger: Ledger, worker: Worker) -> Row:
+def _workers(folder: Path) -> list[_Worker]:
+    """Return the workers of a results folder, from the locks in `folder` that are held now; the oldest first."""
+    found: dict[tuple[Any, ...], _Worker] = {}
+    for path in sorted(folder.glob("*.lock")):
+        if not KEY.fullmatch(path.stem) or not locks.held(path):
+            continue
+        holder = read_json(path) or {}
+        notice = read_json(path.with_suffix(".notice")) or {}
+        host, pid, since = holder.get("host"), holder.get("pid"), holder.get("since")
+        known = isinstance(host, str) and isinstance(pid, int) and isinstance(since, str)
+        # If the lock has no text, as on a full disk, each run counts as a worker of its own.
+        worker = found.setdefault((host, pid) if known else (path,), _Worker(host, pid, since) if known else _Worker())
+        worker.keys.append(path.stem)
+        if known and (notice.get("host"), notice.get("pid")) == (host, pid):
+            worker.notice.update(notice)
+    return sorted(found.values(), key=lambda worker: worker.since or "")
+
+
+def _worker_row(ledger: Ledger, worker: _Worker) -> Row:
     notice = worker.notice
     position, steps, rate = _number(notice, "position"), _number(notice, "steps"), _number(notice, "rate")
     moment = _number(notice, "time")

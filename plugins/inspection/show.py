@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import Bench, Registry, Result, UsageError, options, suggestions
+from harness import Bench, Registry, Result, UsageError, options
 from harness.contracts import plugin_code
+from harness.reports import suggestions
 from plugins.inspection.shown import offers, run, task
 from plugins.inspection.shown.sections import sections
 

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import Bench, Result, render
+from harness import Bench, Result
 from harness.reporting import table
+from harness.reports import render
 from harness.results import Status
 from harness.system import span
 from harness.system.streams import has_colour

@@ -1,4 +1,4 @@
-"""Suites, what changed since earlier nights, and the pages of results.
+"""Suites, what changed since earlier nights, and the pages of results; docs/nightly.md, docs/pages.md.
 
 Suites: what to run unattended, as data. One TOML file a suite; its name is the suite's.
 

@@ -78,7 +78,7 @@ def _entries(bench: Bench, chosen: Suite, ledger: Ledger) -> list[SuiteCommand]:
     found = []
     for number, request in zip(chosen.numbers, chosen.entries, strict=True):
         with about(chosen, number):
-            planned = plan(bench.registry, request, ledger)
+            planned = plan.plan(bench.registry, request, ledger)
         skipped = {p.spec.key: why for p in planned if not p.standing.cached and (why := absent(p))}
         found.append(SuiteCommand(number, request, planned, skipped))
         for reason in dict.fromkeys(skipped.values()):

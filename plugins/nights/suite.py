@@ -10,11 +10,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import TUNING_SEED, PluginError, Registry, UsageError, suggestions
+from harness import PluginError, Registry, UsageError
 from harness.contracts import name_problem
+from harness.reports import suggestions
 from harness.runs import RunRequest, parse_seeds
-from harness.system import user_path
-from harness.system.toml import read_toml
+from harness.system import toml, user_path
+from harness.tasks import TUNING_SEED
 
 KEYS = ("summary", "reports", "run")
 RUN_KEYS = ("samplers", "tasks", "seeds", "chains", "budget", "schedule", "settings", "study", "sweep")
@@ -66,7 +67,7 @@ def read(path: Path) -> Suite:
     if problem := name_problem(path.stem):
         raise UsageError(f"{path}: the file name of a suite, {problem}")
     try:
-        document = read_toml(path)
+        document = toml.read_toml(path)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; `bench ls suites` lists those that are installed") from error
     except (ValueError, RecursionError) as error:

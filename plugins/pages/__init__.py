@@ -1,4 +1,4 @@
-"""The pages of samplers, from their docstrings, their laws and their facts."""
+"""The pages of samplers, from their docstrings, their laws and their facts; docs/sampler-pages.md."""
 
 from __future__ import annotations
 

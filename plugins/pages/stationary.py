@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness import Figure, linear
+from harness import linear
+from harness.reports import Figure
 from plugins.checking.law import heat
 
 if TYPE_CHECKING:

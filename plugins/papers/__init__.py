@@ -1,4 +1,6 @@
-"""The settings and reported numbers of the papers, as data: one TOML file per paper, and optionally one of settings.
+"""The settings, reported numbers and references of the papers, as data; docs/papers.md.
+
+There is one TOML file per paper, and optionally one of settings:
 
     [paper]            id, title, citation, versions; in a second file only the id. `execution` lists settings of the
                        tasks that concern rounding and recording, which never count as choices of ours

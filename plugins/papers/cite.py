@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from harness import Bench, Method, Registry, Result, UsageError, registry, suggestions
+from harness import Bench, Method, Registry, Result, UsageError, registry
+from harness.reports import suggestions
 from plugins.papers.references import parsed
 
 KINDS = ("samplers", "schedules", "methods", "tasks")

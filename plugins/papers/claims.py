@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from harness import Estimate, Group, compare_values, statistics
+from harness import statistics
+from harness.reports import Estimate, Group, compare_values
 from plugins.papers.files import PaperFile
 from plugins.papers.reported import COMPILE, own_choices
 

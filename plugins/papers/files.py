@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import PluginError, Registry, StatedSettings, StatedValue, UsageError
-from harness.system import cache
-from harness.system.toml import parse, read_text
+from harness import PluginError, Registry, UsageError
+from harness.system import cache, toml
+from harness.tasks import StatedSettings, StatedValue
 
 PROVENANCES = ("paper", "code", "inferred", "ours")
 ALONE = "each alone"
@@ -245,7 +245,7 @@ def _text(value: Any) -> str:
 
 def _document(path: Path) -> Mapping[str, Any]:
     """Return a file whose [paper] and [[settings]] are checked. Raises `Malformed`, which names table and key."""
-    return _parsed(read_text(path))
+    return _parsed(toml.read_text(path))
 
 
 @functools.lru_cache(maxsize=64)
@@ -264,7 +264,7 @@ def _cached_document(text: str) -> Mapping[str, Any]:
     """Return the document in a text, from the cache if it was parsed before: TOML takes ten times as long as JSON."""
     found = cache.read("papers", text)
     if found is None:
-        document = parse(text)
+        document = toml.parse(text)
         with suppress(TypeError):  # a date is not JSON
             cache.keep("papers", text, json.dumps(document))
         return document

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from harness import Group, Request, UsageError, lacking, load_groups, metric_estimate, registry, suggestions
+from harness import UsageError, registry
+from harness.reports import Group, Request, lacking, load_groups, metric_estimate, suggestions
 from plugins.papers.claims import Claim, Judged, Ours, Setup, by_table, judge_family, load_claims
 from plugins.papers.files import PaperFile, paths, read
 from plugins.papers.reported import (
@@ -24,7 +25,8 @@ from plugins.papers.reported import (
 from plugins.papers.sweeps import Comparisons, comparisons
 
 if TYPE_CHECKING:
-    from harness import Registry, Store
+    from harness import Registry
+    from harness.reports import Store
 
 NOT_RUN = "not run"
 AT_OURS = "at our settings"

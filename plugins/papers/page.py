@@ -6,7 +6,8 @@ from collections import Counter
 from pathlib import Path
 from textwrap import fill
 
-from harness import Published, Request, Result, Table, render, write_set
+from harness import Result
+from harness.reports import Published, Request, Table, render, write_set
 from plugins.papers.ledger import HELD, NOT_RUN, REVERSED, reproduction
 from plugins.papers.report import CELL_VERDICTS, FINDINGS, ReproductionLedger, kind
 from plugins.papers.reported import UNREPRODUCIBLE

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness import PluginError
+
 FILE = Path(__file__).with_name("references.bib")
 ENTRY = re.compile(r"^% (.+)\n(@\w+\{[\w-]+,\n(?:  \w+ = \{.*\},\n)+\})$", re.MULTILINE)
 FIELD = re.compile(r"^  (\w+) = \{+(.*?)\}+,$", re.MULTILINE)
@@ -35,8 +37,11 @@ def references() -> Mapping[str, Sequence[str]]:
 
 
 def parsed(bibtex: str) -> Reference:
-    """Return the record of an entry that has each field on a line of its own."""
+    """Return the record of an entry that has each field on a line of its own; `PluginError` if it lacks one."""
     fields = dict(FIELD.findall(bibtex))
+    for name in ("author", "title", "year"):
+        if not fields.get(name) or (name == "year" and not fields[name].isdecimal()):
+            raise PluginError(f"the BibTeX entry {bibtex!r:.80} states no {name}")
     addresses = {"doi": "https://doi.org/", "eprint": "https://arxiv.org/abs/", "url": ""}
     return Reference(
         key=bibtex.partition("{")[2].partition(",")[0],

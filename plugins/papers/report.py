@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness import (
+from harness import Result
+from harness.reports import (
     Column,
     Records,
     Report,
     Request,
-    Result,
     Table,
     metric_estimate,
     number,
@@ -24,7 +24,7 @@ from plugins.papers.claims import Ours
 from plugins.papers.ledger import CellEntry, ClaimEntry, Reproduction, reproduction
 
 if TYPE_CHECKING:
-    from harness import Store
+    from harness.reports import Store
 
 CELL_VERDICTS = ("match", "mismatch", "inconclusive", "not reproducible as published", "not run")
 MAX_NAMES = 3

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness import Estimate, Group, setting_text
+from harness.reports import Estimate, Group, setting_text
 from plugins.papers.files import Choice, PaperFile
 from plugins.papers.match import Match, match_cell
 

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from harness import Bench, DataError, PluginError, Published, Request, Result, Store, UsageError, lacking, options
+from harness import Bench, DataError, PluginError, Result, UsageError, options
+from harness.reports import Published, Request, Store, lacking
 from harness.results import FINAL
 from harness.runs import Planned, RunRequest, find_pair, local, parse_seeds, plan
 from harness.system import alone, count
@@ -120,11 +121,11 @@ def _plan(bench: Bench, side: Setup, budget: str, seeds: Sequence[int] | None, k
     """Return the runs of a side as published and, with the paper's budget, those of its declared sweep."""
     registry, task = bench.registry, f"{side.task}@{side.protocol}"
     asked = RunRequest([side.method], [task], seeds, side.chains, budget, device=kind)
-    found = {run.spec.key: run for run in plan(registry, asked, bench.ledger)}
+    found = {run.spec.key: run for run in plan.plan(registry, asked, bench.ledger)}
     stated = find_pair(registry, side.method, task).stated
     for values in sweeps(stated) if stated is not None and budget == "paper" else []:
         try:
-            points = plan(registry, replace(asked, sweep=values), bench.ledger)
+            points = plan.plan(registry, replace(asked, sweep=values), bench.ledger)
         except UsageError as error:
             bench.say(f"{_name(side)}: the declared sweep of {side.method} is left out: {error}")
             points = []

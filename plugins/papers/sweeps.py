@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness import setting_text
+from harness.reports import setting_text
 from plugins.papers.reported import SWEPT
 
 if TYPE_CHECKING:

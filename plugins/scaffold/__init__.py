@@ -1,4 +1,4 @@
-"""Packages of plugins, written from templates."""
+"""Packages of plugins, written from templates; docs/tutorial.md."""
 
 from __future__ import annotations
 

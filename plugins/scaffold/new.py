@@ -11,9 +11,10 @@ from typing import Annotated
 
 import typer
 
-from harness import Bench, Registry, Result, UsageError, options, suggestions
+from harness import Bench, Registry, Result, UsageError, options
 from harness.contracts import KINDS as OFFERED
 from harness.contracts import name_problem
+from harness.reports import suggestions
 from plugins.scaffold.package import KINDS, Package, write
 
 NEXT = {

@@ -1,4 +1,4 @@
-"""Results from and for other people: exported, merged, verified, scored."""
+"""Results from and for other people: exported, merged, verified, scored; docs/sharing.md."""
 
 from __future__ import annotations
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
-from harness import Cost, DataError, DataTask, Outcome, RunError, Sampler, Streams, Task, Trajectory, UsageError, param
+from harness import DataError, RunError, Sampler, Trajectory, UsageError, param
 from harness.contracts.predictions import averaged_scores, reference_of
 from harness.results import Attempt, AttemptResult, Ledger, Status, checksum, commit, environment, now
 from harness.runs import Job, curve_arrays, metric_values, prepare, truths, writing
+from harness.tasks import Cost, DataTask, Outcome, Streams, Task
 from plugins.sharing.submission import Declared, Submission, read
 
 if TYPE_CHECKING:

@@ -20,9 +20,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import BenchError, DataError, Level, Store
+from harness import BenchError, DataError
+from harness.reports import Level, Store
 from harness.results import ELSEWHERE, Verification, connection, published, rescored
-from harness.runs import content_hash, made_of, source_hash
+from harness.runs import content_hash, source_hash
+from harness.runs.source import made_of
 from harness.system import FILES, alone, parse_json, read_bytes, read_record, sealed, write_json, write_whole
 from plugins.sharing.shards import OWN, Documents, Shards, shard_of, states_of
 

@@ -36,10 +36,10 @@ from harness.results import (
     published,
     reader,
     rescored,
-    verification,
 )
 from harness.system import columns, harmless, locks, read_json, write_folder, write_whole
 from harness.system.files import regular
+from plugins.upkeep import verification
 
 BLOCK = 2**20
 OMITTED = {"draws.safetensors", "arrays.safetensors"}

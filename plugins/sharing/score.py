@@ -13,7 +13,9 @@ from harness import Bench, Result, UsageError, options
 from harness.contracts import name_problem, user_files
 from harness.contracts.parameters import LONGEST_VALUE
 from harness.reporting import table
-from harness.results import ELSEWHERE, Component, Origin
+from harness.reports import Store, Table
+from harness.results import ELSEWHERE, Component
+from harness.results.spec import Origin
 from harness.runs import RunRequest, call, expand, parse_seeds, parse_settings
 
 SOURCE = hashlib.sha256(b"made elsewhere").hexdigest()
@@ -90,7 +92,7 @@ def score(
     return Result(*_answer(bench.store(), attempt), changed=True)
 
 
-def _answer(store: Any, attempt: str) -> tuple[list[Any], list[dict[str, Any]]]:
+def _answer(store: Store, attempt: str) -> tuple[list[Table], list[dict[str, Any]]]:
     rows = store.rows("select name as metric, value, unit from metric where attempt = $1 order by rowid", [attempt])
     shown = table(rows, ["metric", "value", "unit"])
     columns = [replace(column, format=".6g") if column.key == "value" else column for column in shown.columns]

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import DataError, Level
+from harness import DataError
+from harness.reports import Level
 from harness.results import Verification, columns_of, connection, published
-from harness.system import check_set, read_set
+from harness.system import listed_digests, read_json, read_set
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-OWN = re.compile(rf"{published.FILE.pattern}|(document|plugin)-[0-9a-f]{{16}}\.parquet|source-[0-9a-f]{{64}}\.json")
-"""Names of the files that an exported folder has beside its manifest. Earlier versions wrote the table `plugin`."""
+OWN = re.compile(rf"{published.FILE.pattern}|document-[0-9a-f]{{16}}\.parquet|source-[0-9a-f]{{64}}\.json")
+"""Names of the files that an exported folder has beside its manifest."""
 Documents = Mapping[tuple[str, str], str]
 """(attempt, file) -> text"""
 State = tuple[Any, ...]
@@ -44,7 +45,11 @@ class Shards:
         import pyarrow as pa
 
         try:
-            digests = check_set(folder, published.MANIFEST) or {}
+            digests = {}
+            if read_set(folder, published.MANIFEST, ()) is not None:
+                digests = listed_digests(read_json(folder / published.MANIFEST))
+            for name in digests:  # only one file at a time is in memory
+                read_set(folder, published.MANIFEST, {name})
         except ValueError as error:
             raise DataError(f"{folder} is damaged: {error}; restore its files, or choose another folder") from error
         found = {}

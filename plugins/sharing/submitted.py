@@ -14,7 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from harness import DataError, Level, Published, Store
+from harness import DataError
+from harness.reports import Level, Published, Store
 from harness.results import (
     KEY,
     KEY_VERSION,
@@ -22,18 +23,18 @@ from harness.results import (
     TABLES,
     Attempt,
     Ledger,
+    changes,
     columns_of,
     connection,
+    ingest,
     published,
     reader,
-    verification,
 )
-from harness.results.store.changes import News
-from harness.results.store.ingest import ingest
-from harness.runs import hash_of, numbers_of
+from harness.runs.source import hash_of, numbers_of
 from harness.system import SEAL, columns, parse_json, read_json, read_set, seal_holds, write_folder, write_whole
 from plugins.sharing.exporting import DOCUMENTS, export
 from plugins.sharing.shards import documents_of
+from plugins.upkeep import verification
 from plugins.upkeep.stale_metrics import truth_of
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _lay_out(found: SubmittedRuns, folder: Path) -> None:
         else:
             found.places[row["attempt"]] = Attempt(folder / row["path"])
     with connection.in_memory() as db, found.store.reading() as theirs:
-        ingest(db, News(records))
+        ingest.ingest(db, changes.News(records))
         for table in COMPARED:
             have, stated = _rows(db, table), _rows(theirs, table)
             for record in records:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness import Bench, Level, Result, UsageError, options
+from harness import Bench, Result, UsageError, options
 from harness.contracts import user_files
 from harness.reporting import table
+from harness.reports import Level
 from harness.results import Verification, ranges
 from harness.system import count, harmless
 

@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import BenchError, Level, Registry, RunError, statistics
+from harness import BenchError, Registry, RunError, statistics
 from harness.contracts import plugin_process
 from harness.reporting.commands import asked
+from harness.reports import Level
 from harness.results import ELSEWHERE, FINAL, Attempt, RunSpec, Status, Verification, environment, reader, rescored
 from harness.runs import EndedError, Job, RunRequest, call, expand, studies
 from harness.system import read_json

@@ -1,4 +1,4 @@
-"""Truths of tasks, computed by long HMC."""
+"""Truths of tasks, computed by long HMC; docs/truths.md."""
 
 from __future__ import annotations
 

@@ -14,21 +14,10 @@ import numpy as np
 import torch
 from scipy.stats import beta
 
-from harness import (
-    DataTask,
-    DensityTask,
-    Problem,
-    Reference,
-    RunError,
-    Streams,
-    Task,
-    Truth,
-    UsageError,
-    diagnostics,
-    quantile_levels,
-)
+from harness import RunError, UsageError, diagnostics
 from harness.contracts import plugin_code
 from harness.runs import Job, instance, prepare, truths
+from harness.tasks import DataTask, DensityTask, Problem, Reference, Streams, Task, Truth, quantile_levels
 from plugins.truths import tempering
 from plugins.truths.function_reference import compute_functions
 from plugins.truths.reference import hmc_draws, truth_record
@@ -37,8 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Observer
     from harness.results import Send
+    from harness.tasks import Observer
 
     Array = NDArray[np.float64]
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from harness import Problem, RunError, Streams, diagnostics
+from harness import RunError, diagnostics
 from harness.results import ENGINE
 from harness.runs import instance, truths
+from harness.tasks import Problem, Streams
 from plugins.truths.reference import SEED, hmc_draws
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Observer, Task
     from harness.results import RunSpec, Send
+    from harness.tasks import Observer, Task
 
     Array = NDArray[np.float64]
 

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness import RunError, Streams, Truth, diagnostics
+from harness import RunError, diagnostics
 from harness.results import ENGINE
+from harness.tasks import Streams, Truth
 from plugins.schedules.constant import Constant
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from harness import Sampler, Task
+    from harness import Sampler
+    from harness.tasks import Task
 
     Array = NDArray[np.float64]
 

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from harness import DataTask, Problem, RunError, Streams
+from harness import RunError
+from harness.tasks import DataTask, Problem, Streams
 from plugins.truths.function_reference import function_moments, on_all_data
 from plugins.truths.reference import SEED
 
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Task
     from harness.results import Send
+    from harness.tasks import Task
 
     Array = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from harness import Bench, Result, RunError, UsageError, options
 from harness.reporting import table
 
 if TYPE_CHECKING:
-    from harness import Reference
+    from harness.tasks import Reference
 
 LARGEST = 1000
 """Most coordinates of a target: their draws take half a gigabyte, and the record 20 MB."""
@@ -44,10 +44,10 @@ def truth(
         bench truth my-task
         bench truth my-task --set task.scale=2 --draws 8000
     """
-    from harness import Reference
     from harness.contracts import user_files
     from harness.runs import RunRequest, call, expand, parse_settings, truths
     from harness.system import sealed, write_json
+    from harness.tasks import Reference
 
     registry, given = bench.registry, parse_settings(settings or [], "--set")
     if other := [name for name in given if not name.startswith("task.")]:

@@ -1,4 +1,4 @@
-"""Settings of samplers, searched at a declared cost, and the study of them that comes with the project."""
+"""Settings of samplers, searched at a declared cost, and the study that comes with the project; docs/tuning.md."""
 
 from __future__ import annotations
 

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness import Metric, UsageError, suggestions
+from harness import UsageError
+from harness.reports import suggestions
+from harness.tasks import Metric
 from plugins.tuning.search import Trial
 
 DEFAULTS = ("nll", "joint_error")

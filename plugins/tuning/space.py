@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness import Registry, UsageError, suggestions
+from harness import Registry, UsageError
 from harness.contracts import Field, check
+from harness.reports import suggestions
 from harness.runs import Pair, plugin_metadata, resolve
 
 DIGITS = 3

@@ -10,10 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import TUNING_SEED, Bench, Column, Result, Table, UsageError, number, options
+from harness import Bench, Result, UsageError, options
+from harness.reports import Column, Table, number
 from harness.results import MAX_CHAINS, Status
 from harness.runs import Planned, RunRequest, find_pair, parse_settings, plan, studies, task_facts
 from harness.system import count
+from harness.tasks import TUNING_SEED
 from plugins.tuning.objective import objective
 from plugins.tuning.record import add, record, sources
 from plugins.tuning.search import TOGETHER, Search, check_installed
@@ -38,7 +40,7 @@ class _PairTuning:
         registry = bench.registry
         pair = find_pair(registry, asked.samplers[0], asked.tasks[0])
         limits = space(registry, pair, asked.given, asked.budget, stated)
-        (first,) = plan(registry, replace(asked, seeds=[TUNING_SEED]), bench.ledger)
+        (first,) = plan.plan(registry, replace(asked, seeds=[TUNING_SEED]), bench.ledger)
         self.asked, self.bench = asked, bench
         self.spec, self.together = first.spec, first.max_block
         self.objective = objective(pair.task.name, task_facts(pair.task, first.spec.task.params).metrics, metric)
@@ -59,7 +61,7 @@ class _PairTuning:
                 continue
             given = {**self.asked.given, **trial.values}
             try:
-                runs = plan(self.bench.registry, replace(self.asked, seeds=seeds, given=given), self.bench.ledger)
+                runs = plan.plan(self.bench.registry, replace(self.asked, seeds=seeds, given=given), self.bench.ledger)
             except UsageError as error:
                 trial.refused = str(error)
                 continue

@@ -1,4 +1,4 @@
-"""Stored runs: repeated, scored again, cleared of what nothing refers to."""
+"""Stored runs: repeated, scored again, cleared of what nothing refers to; docs/upkeep.md."""
 
 from __future__ import annotations
 

@@ -65,8 +65,6 @@ def differing_arrays(stored: Path, again: Path, file: str) -> list[Difference]:
 
 def _difference(file: str, name: str, ours: Arrays, theirs: Arrays) -> Difference | None:
     x, y = ours.get(name), theirs.get(name)
-    if x is None and name == "log_weights":
-        return None  # earlier versions did not store them
     if x is None or y is None or x.shape != y.shape or x.dtype != y.dtype:
         described = ["absent" if a is None else f"{a.dtype} {a.shape}" for a in (x, y)]
         return None if described[0] == described[1] else Difference(file, name, "", described[0], described[1])

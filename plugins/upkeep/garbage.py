@@ -27,9 +27,9 @@ from harness.contracts import user_files
 from harness.reporting.scoring.cache import FOLDER as FIGURES
 from harness.results import FILE_NAMES, FINAL, KEY, NAME, PARTS, RESUMABLE, WORK, Ledger, Status, commit, rescored
 from harness.results.ledger.ledger import TRASH
-from harness.results.ledger.temporary import TEMPORARY
 from harness.system import locks, read_json
 from harness.system.files import ENDING, is_abandoned
+from plugins.upkeep.temporary import TEMPORARY
 
 LOCK_TIMEOUT_SECONDS = 1.0
 _IN_ATTEMPT = re.compile(rf"{FILE_NAMES}|\.({FILE_NAMES})\.{ENDING}")

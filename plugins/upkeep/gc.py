@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from harness import Bench, DataError, Result, Store
+from harness import Bench, DataError, Result
 from harness.reporting import table
+from harness.reports import Store
 from harness.results import Ledger
 from harness.results.ledger.ledger import TRASH
 from harness.system import count, locks

@@ -6,11 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import Bench, Result, Table
+from harness import Bench, Result
 from harness.application import Progress
 from harness.reporting import table
+from harness.reports import Table
 from harness.results import Status
 from plugins.upkeep import replaying as replays
+from plugins.upkeep.bitwise import Difference
 from plugins.upkeep.lookup import concluded_attempt
 from plugins.upkeep.replaying import Replay
 
@@ -79,7 +81,7 @@ def _ending(found: Replay) -> str:
     return f"{text}, a step before at [{place}{more}]"
 
 
-def _cells(one: Any) -> list[str]:
+def _cells(one: Difference) -> list[str]:
     share = f"{one.count:,} of {one.total:,}" if one.total > 1 else ""
     largest = "" if one.largest is None else f"{one.largest:.3g}"
     return [one.file, one.entry, one.where, one.stored, one.again, share, largest]

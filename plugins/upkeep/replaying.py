@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness import DataError, DataFile, Registry, UsageError
+from harness import DataError, Registry, UsageError
 from harness.contracts import data
 from harness.results import ENGINE, KEY_VERSION, Attempt, RunSpec, Send, checksum
 from harness.runs import Job, call, task_facts, truths
 from harness.system import SEAL, read_json
+from harness.tasks import DataFile
 from plugins.sharing.submission import TARGET
 from plugins.upkeep.bitwise import FILES, Difference, differing_arrays, differing_results
 from plugins.upkeep.stored_spec import code, installed, offer, recorded_spec

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import Bench, DataError, Result, Store, UsageError, options, suggestions
+from harness import Bench, DataError, Result, UsageError, options
 from harness.reporting import table
+from harness.reports import Store, suggestions
 from harness.results import Ledger
 from harness.runs import call
 from harness.system import count

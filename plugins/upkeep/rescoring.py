@@ -15,12 +15,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from harness import BenchError, Cost, Outcome, RunError, Sampler, Streams, Task, locate
+from harness import BenchError, RunError, Sampler
 from harness.contracts import plugin_process
 from harness.results import Attempt, Ledger, RunSpec, Send, Status, checksum, commit, environment, rescored
-from harness.runs import DiskError, Job, curve_arrays, metric_values, prepare, truths, writing
+from harness.runs import Job, curve_arrays, metric_values, prepare, truths, writing
+from harness.runs.failure import DiskError
 from harness.runs.plugin_metadata import parts
 from harness.system import columns, read_bytes
+from harness.tasks import Cost, Outcome, Streams, Task, locate
 from plugins.upkeep.stale_metrics import truth_of
 
 DRAWS = "draws.safetensors"

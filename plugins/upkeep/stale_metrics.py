@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness import BenchError, Registry, Store, UsageError, suggestions
+from harness import BenchError, Registry, UsageError
+from harness.reports import Store, suggestions
 from harness.results import Attempt, RunSpec, Status, rescored
 from harness.runs import task_facts, truths
 from harness.system import SEAL

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness import BenchError, FieldScore, Request, Result, diagnostics
+from harness import BenchError, Result, diagnostics
+from harness.reports import FieldScore, Request
 from reports.figures.parts import Array, FieldReport, Panel, field_figure, heading, kept_draws, shown, task_of
 
 if TYPE_CHECKING:
-    from harness import Truth
+    from harness.tasks import Truth
 
 SHOWN = 2
 """Coordinates of a figure."""

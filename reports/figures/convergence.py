@@ -10,19 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import (
-    Column,
-    Estimate,
-    FieldScore,
-    Group,
-    Request,
-    Result,
-    Table,
-    diagnostics,
-    draw_grid,
-    statistics,
-    typical,
-)
+from harness import Result, diagnostics, statistics
+from harness.reports import Column, Estimate, FieldScore, Group, Request, Table, typical
+from harness.tasks import draw_grid
 from reports.figures.floor import ExactDraws, floor
 from reports.figures.parts import (
     Array,

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness import Column, FieldScore, Figure, Group, Request, Result, Table, statistics, typical
+from harness import Result, statistics
+from harness.reports import Column, FieldScore, Figure, Group, Request, Table, typical
 from reports.figures.parts import (
     BAND,
     Array,

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness import Column, FieldScore, Figure, Group, Request, Result, Run, Table, statistics
+from harness import Result, statistics
+from harness.reports import Column, FieldScore, Figure, Group, Request, Run, Table
 from reports.figures.parts import (
     BAND,
     Array,

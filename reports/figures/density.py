@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness import FieldScore, Figure, Request, Result, UsageError
+from harness import Result, UsageError
+from harness.reports import FieldScore, Figure, Request
 from reports.figures import plane
 from reports.figures.parts import (
     Array,
@@ -23,7 +24,7 @@ from reports.figures.parts import (
 )
 
 if TYPE_CHECKING:
-    from harness import Store
+    from harness.reports import Store
 
 POINTS = 2_000
 """Draws shown as points, evenly spaced, if there are too few for a histogram."""

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import FieldScore, Figure, Request, Result, Table, diagnostics
+from harness import Result, diagnostics
+from harness.reports import FieldScore, Figure, Request, Table
 from reports.figures.parts import BAND, FieldReport, band, field_figure, grid, heading, legend_below, legend_height
 from reports.figures.styles import looks
 from reports.tables import wide

@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from harness import BenchError, Group, Request, quantile_levels
+from harness import BenchError
+from harness.reports import Group, Request
+from harness.tasks import quantile_levels
 from reports.figures.parts import Array, task_of
 
 DRAWS = 5_000

@@ -14,7 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import BenchError, Column, FieldScore, Figure, Group, Request, Result, Run, Streams, Table
+from harness import BenchError, Result
+from harness.reports import Column, FieldScore, Figure, Group, Request, Run, Table
+from harness.tasks import Streams
 from reports.figures import line
 from reports.figures.line import IMAGES, errors_on_line
 from reports.figures.parts import (

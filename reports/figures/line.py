@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import NetworkProblem
+    from harness.tasks import NetworkProblem
 
     Array = NDArray[np.float64]
 

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import FieldScore, Figure, Group, Request, Result, Run, Table
+from harness import Result
+from harness.reports import FieldScore, Figure, Group, Request, Run, Table
 from reports.figures.parts import (
     Array,
     FieldReport,

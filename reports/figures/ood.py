@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness import FieldScore, Request, Result, diagnostics
+from harness import Result, diagnostics
+from harness.reports import FieldScore, Request
 from reports.figures.entropy import PREFIX, SEEN, unseen_sets
 from reports.figures.parts import (
     BAND,

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness import Column, Estimate, FieldScore, Figure, Group, Report, Request, Result, Table, UsageError
+from harness import Result, UsageError
+from harness.reports import Column, Estimate, FieldScore, Figure, Group, Report, Request, Table
 from reports.across import JOINT, task_fields
 from reports.figures.parts import grid, legend_below, legend_height, logarithmic, name_figure, record
 from reports.figures.styles import FAINT, look, looks
 
 if TYPE_CHECKING:
-    from harness import Store
+    from harness.reports import Store
 
 COST = "passes_to_low_error"
 HEADERS = {"seconds": "seconds of sampling", COST: "data passes to low error"}

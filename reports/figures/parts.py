@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import (
+from harness import DataError, Result
+from harness.reports import (
     Column,
-    DataError,
     FieldScore,
     Figure,
     Group,
     Report,
     Request,
-    Result,
     Run,
     Table,
     check_metric,
@@ -32,7 +31,8 @@ from harness import (
 )
 
 if TYPE_CHECKING:
-    from harness import Store, Trajectory
+    from harness import Trajectory
+    from harness.reports import Store
 
 Array = NDArray[np.float64]
 
@@ -59,9 +59,9 @@ class FieldReport(Report):
         taken: set[str] = set()
         for score in scores:
             first = score.groups[0]
-            made = self.of_field(score, request, _figure_name(self.name, first, taken))
-            found.append(replace(made, figures=[replace(figure, task=first.task) for figure in made.figures]))
-            taken |= {figure.name for figure in made.figures}
+            result = self.of_field(score, request, _figure_name(self.name, first, taken))
+            found.append(replace(result, figures=[replace(figure, task=first.task) for figure in result.figures]))
+            taken |= {figure.name for figure in result.figures}
         tables, records, figures, notes = (
             list(itertools.chain.from_iterable(getattr(one, part) for one in found))
             for part in ("tables", "records", "figures", "notes")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import FieldScore, Group, Run
+from harness.reports import FieldScore, Group, Run
 from reports.figures.parts import Array
 
 HOW = (

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness import Column, Figure, Report, Request, Result, Table, UsageError
+from harness import Result, UsageError
+from harness.reports import Column, Figure, Report, Request, Table
 from reports.across import JOINT, Across, across
 from reports.figures.parts import Array, legend_below, legend_height, logarithmic
 from reports.figures.ranks import NOTHING
 from reports.figures.styles import FAINT, looks
 
 if TYPE_CHECKING:
-    from harness import Store
+    from harness.reports import Store
 
 UNSOLVED = 1.0
 """The joint error from which on a task counts as unsolved: that of a single exact draw."""

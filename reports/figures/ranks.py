@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness import Column, Figure, Report, Request, Result, Table, statistics
+from harness import Result, statistics
+from harness.reports import Column, Figure, Report, Request, Table
 from reports.across import Across, across
 from reports.figures.parts import Array, legend_below
 from reports.figures.styles import FAINT, look
 
 if TYPE_CHECKING:
-    from harness import Store
+    from harness.reports import Store
 
 NOTHING = "no two methods have a value on the same task: a row needs five finished seeds on a task with a truth"
 CAPTION = (

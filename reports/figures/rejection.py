@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness import FieldScore, Request, Result
+from harness import Result
+from harness.reports import FieldScore, Request
 from reports.figures.parts import (
     BAND,
     Array,

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness import FieldScore, Request, Result
+from harness import Result
+from harness.reports import FieldScore, Request
 from reports.figures.parts import Array, FieldReport, field_figure, heading, legend_below, name_panel, record, shown
 from reports.figures.predictions import Predictions, is_classifier, predictions
 from reports.figures.styles import look, method_of

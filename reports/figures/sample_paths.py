@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness import FieldScore, Figure, Request, Result
+from harness import Result
+from harness.reports import FieldScore, Figure, Request
 from reports.figures import plane
 from reports.figures.parts import (
     Array,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import FieldScore, Request, Result
+from harness import Result
+from harness.reports import FieldScore, Request
 from reports.figures.parts import Array, FieldReport, field_figure, heading, legend_below, record, shown, trajectory
 
 if TYPE_CHECKING:

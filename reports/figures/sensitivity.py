@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness import (
-    BenchError,
+from harness import BenchError, Result, UsageError
+from harness.reports import (
     Column,
     Figure,
     Group,
     Report,
     Request,
-    Result,
     Table,
-    UsageError,
     load_groups,
     metric_estimate,
     number,
@@ -28,7 +26,7 @@ from reports.figures.parts import Array, record, settings_of
 from reports.figures.styles import FAINT, STROKES, look
 
 if TYPE_CHECKING:
-    from harness import Store
+    from harness.reports import Store
 
 OBJECTIVES = ("nll", "joint_error")
 """What `bench tune` minimises: the first that a task has."""

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from harness import Column, Estimate, FieldScore, Figure, Group, Request, Result, Table, with_interval
+from harness import Result
+from harness.reports import Column, Estimate, FieldScore, Figure, Group, Request, Table, with_interval
 from reports.figures.parts import FieldReport, families, heading, legend_below, legend_height, name_figure
 from reports.figures.styles import looks
 

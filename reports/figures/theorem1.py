@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import Column, Figure, Report, Request, Result, Table, linear
+from harness import Result, linear
+from harness.reports import Column, Figure, Report, Request, Table
 from reports.figures.parts import name_figure
 
 if TYPE_CHECKING:
-    from harness import Store, Trajectory
+    from harness import Trajectory
+    from harness.reports import Store
 
 Array = NDArray[np.float64]
 

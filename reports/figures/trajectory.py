@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness import Column, FieldScore, Figure, Request, Result
+from harness import Result
+from harness.reports import Column, FieldScore, Figure, Request
 from reports.figures.parts import (
     Array,
     FieldReport,

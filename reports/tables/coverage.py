@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from harness import FieldScore, Report, Request, Result, Table, check_metric, number, score_fields
+from harness import Result
+from harness.reports import FieldScore, Report, Request, Table, check_metric, number, score_fields
 from reports.tables import wide
 
 if TYPE_CHECKING:
-    from harness import Store
+    from harness.reports import Store
 
 COVERAGE = "modes_covered"
 BASELINE = "wasserstein2_baseline"

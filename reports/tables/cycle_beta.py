@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from harness import Column, FieldScore, Group, Request, Result, Table, with_interval
+from harness import Result
+from harness.reports import Column, FieldScore, Group, Request, Table, with_interval
 from reports.figures.parts import FieldReport, families
 
 CYCLES, BETA = "schedule.cycles", "schedule.beta"

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness import Column, FieldScore, Group, Request, Result, Run, Table, diagnostics, statistics
+from harness import Result, diagnostics, statistics
+from harness.reports import Column, FieldScore, Group, Request, Run, Table
 from reports.figures.parts import Array, FieldReport, record
 
 if TYPE_CHECKING:
-    from harness import Store
+    from harness.reports import Store
 
 CURVES = ("single_train_nll", "test_error")
 KEPT = ("cycle_predictions", "cycle_numbers", "test_labels", "train_terms", "cycle", "chain")

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness import (
+from harness import Result
+from harness.reports import (
     Column,
     Comparison,
     FieldScore,
     Group,
     Report,
     Request,
-    Result,
     Table,
     check_metric,
     compare,
@@ -27,7 +27,7 @@ from harness import (
 )
 
 if TYPE_CHECKING:
-    from harness import Store
+    from harness.reports import Store
 
 NEAR = 0.02
 """Total costs that differ by less than this share are equal: a sampler's `init` and rounded-up cycles cost a little."""

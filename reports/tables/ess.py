@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from harness import FieldScore, Group, Report, Request, Result, Table, check_metric, score_fields, with_interval
+from harness import Result
+from harness.reports import FieldScore, Group, Report, Request, Table, check_metric, score_fields, with_interval
 from reports.tables import wide
 
 if TYPE_CHECKING:
-    from harness import Store
+    from harness.reports import Store
 
 PAPER = ("paper_ess_median", "paper_ess_mean")
 ESS = (*PAPER, "ess_mse", *wide.POOLED)

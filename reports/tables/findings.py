@@ -7,14 +7,16 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness import TIERS, Group, Report, Request, Result, typical
+from harness import Result
+from harness.reports import Group, Report, Request, typical
+from harness.tasks import TIERS
 from reports.across import JOINT, TaskField, task_fields
 from reports.orderings import NOT_RUN, JudgedOrdering, judge_orderings, load_orderings
 from reports.tables.findings_tables import tables
 from reports.tables.leaderboard import COST
 
 if TYPE_CHECKING:
-    from harness import Store
+    from harness.reports import Store
 
 PLAIN = "sgld"
 """The sampler that the best one is compared with."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from harness import Column, Table, number
+from harness.reports import Column, Table, number
 from reports.orderings import NOT_RUN, VERDICTS
 from reports.tables import wide
 from reports.tables.leaderboard import JOINT

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness import (
-    TIERS,
+from harness import Result
+from harness.reports import (
     FieldScore,
     Group,
     Records,
     Report,
     Request,
-    Result,
     Table,
     check_metric,
     number,
     score_fields,
     with_interval,
 )
+from harness.tasks import TIERS
 from reports.tables import wide
 
 if TYPE_CHECKING:
-    from harness import Store
+    from harness.reports import Store
 
 JOINT, COST = "joint_error", "passes_to_low_error"
 NOTE = (

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import Column, Report, Request, Result, Table, Trajectory, linear
+from harness import Result, Trajectory, linear
+from harness.reports import Column, Report, Request, Table
 
 if TYPE_CHECKING:
-    from harness import Store
+    from harness.reports import Store
 
 STEP_SIZES = (0.0003, 0.001, 0.003)
 A, BETA1 = 1.0, 0.9

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from harness import UNGATED, Column, FieldScore, Group, Level, Table, number, settings_from, typical, with_interval
+from harness.reports import (
+    UNGATED,
+    Column,
+    FieldScore,
+    Group,
+    Level,
+    Table,
+    number,
+    settings_from,
+    typical,
+    with_interval,
+)
 
 RunCosts = Callable[[Group], Sequence[float | None]]
 Cell = Callable[[Group], str]

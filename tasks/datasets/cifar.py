@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import DataError, DataFile, locate
+from harness import DataError
+from harness.tasks import DataFile, locate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

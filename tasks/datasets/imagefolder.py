@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import DataError, data_root
+from harness import DataError
+from harness.tasks import data_root
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import (
+from harness import param
+from harness.tasks import (
     SERIES_METRICS,
     TEMPERATURE_METRICS,
     DataFile,
@@ -21,14 +22,14 @@ from harness import (
     Protocol,
     SeriesObserver,
     Truth,
-    param,
 )
 from tasks.datasets import uci
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness import Cost, DataProblem, Rows, Trajectory
+    from harness import Trajectory
+    from harness.tasks import Cost, DataProblem, Rows
 
 Array = NDArray[np.float64]
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import (
+from harness import param
+from harness.tasks import (
     MOMENT_METRICS,
     DataProblem,
     DataTask,
@@ -19,7 +20,6 @@ from harness import (
     Rows,
     Streams,
     Truth,
-    param,
 )
 from tasks.regression import ravine_data as data
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from torch import Generator, Tensor
 
-    from harness import Cost, Trajectory
+    from harness import Trajectory
+    from harness.tasks import Cost
 
     Array = NDArray[np.float64]
     Batch = dict[str, Tensor]

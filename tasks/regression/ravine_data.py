@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import Truth
+from harness.tasks import Truth
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from harness import Streams
+    from harness.tasks import Streams
 
     Array = NDArray[np.float64]
 

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from harness import Streams, load_plugin
+from harness.reports import load_plugin
+from harness.tasks import Streams
 from tasks.regression import ravine_data as data
 from tasks.regression.ravine import NAME, NEAR, Ravine
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import (
+from harness import param
+from harness.tasks import (
     MOMENT_METRICS,
     DensityTask,
     Metric,
@@ -17,7 +18,6 @@ from harness import (
     Observer,
     Protocol,
     Truth,
-    param,
     quantile_levels,
 )
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from torch import Tensor
 
-    from harness import Cost, Trajectory
+    from harness import Trajectory
+    from harness.tasks import Cost
 
     Array = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import Truth, quantile_levels
+from harness.tasks import Truth, quantile_levels
 from tasks.synthetic.noise import NoisyDensityTask
 
 if TYPE_CHECKING:

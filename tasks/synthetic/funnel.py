@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import MomentObserver, Truth, param, quantile_levels
+from harness import param
+from harness.tasks import MomentObserver, Truth, quantile_levels
 from tasks.synthetic.noise import NoisyDensityTask
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Cost, Observer, Trajectory
+    from harness import Trajectory
+    from harness.tasks import Cost, Observer
 
     Array = NDArray[np.float64]
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import Truth, param
+from harness import param
+from harness.tasks import Truth
 from tasks.synthetic.noise import NoisyDensityTask, rotation
 
 if TYPE_CHECKING:

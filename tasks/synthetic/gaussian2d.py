@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import MOMENT_METRICS, DensityTask, Metric, MomentObserver, Observer, Protocol, Truth, param
+from harness import param
+from harness.tasks import MOMENT_METRICS, DensityTask, Metric, MomentObserver, Observer, Protocol, Truth
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from torch import Tensor
 
-    from harness import Cost, Trajectory
+    from harness import Trajectory
+    from harness.tasks import Cost
 
     Array = NDArray[np.float64]
 

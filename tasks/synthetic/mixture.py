@@ -9,23 +9,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import (
-    MOMENT_METRICS,
-    DensityProblem,
-    DensityTask,
-    Metric,
-    Observer,
-    Truth,
-    diagnostics,
-    param,
-    quantile_levels,
-)
+from harness import diagnostics, param
+from harness.tasks import MOMENT_METRICS, DensityProblem, DensityTask, Metric, Observer, Truth, quantile_levels
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from torch import Tensor
 
-    from harness import Cost, Streams, Trajectory
+    from harness import Trajectory
+    from harness.tasks import Cost, Streams
 
     Array = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness import Protocol
+from harness.tasks import Protocol
 from tasks.synthetic.mixture import MixtureTask, mixture_metrics
 
 _GRID = (-4.0, -2.0, 0.0, 2.0, 4.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness import Protocol
+from harness.tasks import Protocol
 from tasks.synthetic.mixture import MixtureTask, mixture_metrics
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import MOMENT_METRICS, DensityTask, Protocol, param
+from harness import param
+from harness.tasks import MOMENT_METRICS, DensityTask, Protocol
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

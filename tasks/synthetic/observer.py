@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import (
+from harness import diagnostics
+from harness.tasks import (
     MomentErrors,
     Observer,
     Outcome,
-    diagnostics,
     draw_grid,
     finite_or_none,
     from_tensors,
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Cost, Trajectory, Truth
+    from harness import Trajectory
+    from harness.tasks import Cost, Truth
     from tasks.synthetic.mixture import MixtureTask
 
     Array = NDArray[np.float64]

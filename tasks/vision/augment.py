@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness import constant
+from harness.tasks import constant
 
 if TYPE_CHECKING:
     from torch import Tensor

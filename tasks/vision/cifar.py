@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness import REFERENCE_METRICS, DataFile, Network, NetworkTask, Protocol, param
+from harness import param
+from harness.tasks import REFERENCE_METRICS, DataFile, Network, NetworkTask, Protocol
 from tasks.datasets import cifar as files
 from tasks.datasets.svhn import SVHN, svhn
 from tasks.vision.augment import crop_and_flip, normalise
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Cost, DataProblem, Trajectory
+    from harness import Trajectory
+    from harness.tasks import Cost, DataProblem
     from tasks.vision.observer import ClassifierObserver
 
 EPOCH_64 = 782

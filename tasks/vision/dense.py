@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness import MLP, NetworkTask, constant, param
+from harness import param
+from harness.tasks import MLP, NetworkTask, constant
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Cost, DataProblem, Trajectory
+    from harness import Trajectory
+    from harness.tasks import Cost, DataProblem
     from tasks.vision.observer import ClassifierObserver
 
     Data = tuple[NDArray[Any], NDArray[np.int64]]

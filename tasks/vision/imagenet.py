@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import DataError, Network, NetworkTask, Protocol, param
+from harness import DataError, param
+from harness.tasks import Network, NetworkTask, Protocol
 from tasks.vision.augment import normalise
 from tasks.vision.metrics import classifier_metrics
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Cost, DataProblem, Streams, Trajectory
+    from harness import Trajectory
+    from harness.tasks import Cost, DataProblem, Streams
     from tasks.datasets.imagefolder import ImageFolder
     from tasks.vision.observer import ClassifierObserver
     from tasks.vision.streamed import StreamedProblem

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness import Protocol, param
+from harness import param
+from harness.tasks import Protocol
 from tasks.datasets import uci
 from tasks.vision.dense import PREPROCESSING, DenseTask
 from tasks.vision.metrics import classifier_metrics

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness import PREDICTIVE_METRICS, Metric, diagnostics
+from harness import diagnostics
+from harness.tasks import PREDICTIVE_METRICS, Metric
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness import Layout, Metric, MLPProblem, Protocol, param
+from harness import param
+from harness.tasks import Layout, Metric, MLPProblem, Protocol
 from tasks.datasets import idx
 from tasks.vision.dense import DenseTask
 from tasks.vision.metrics import classifier_metrics
@@ -17,7 +18,8 @@ from tasks.vision.notmnist import EPOCH, digits, moments
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness import Cost, DataProblem, Streams, Trajectory
+    from harness import Trajectory
+    from harness.tasks import Cost, DataProblem, Streams
     from tasks.vision.dense import Data
     from tasks.vision.observer import ClassifierObserver
 

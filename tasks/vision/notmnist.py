@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import Protocol, param
+from harness import param
+from harness.tasks import Protocol
 from tasks.datasets import idx
 from tasks.vision.dense import DenseTask
 from tasks.vision.metrics import classifier_metrics

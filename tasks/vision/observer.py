@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from harness import Outcome, PredictiveObserver, diagnostics, finite_or_none
+from harness import diagnostics
+from harness.tasks import Outcome, PredictiveObserver, finite_or_none
 from tasks.vision.metrics import disagreements, mean_disagreements, unseen_values
 from tasks.vision.sketch import WIDTH, sketch
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Cost, NetworkProblem, Trajectory
+    from harness import Trajectory
+    from harness.tasks import Cost, NetworkProblem
 
 
 class ClassifierObserver(PredictiveObserver):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from harness import TUNING_SEED, NetworkProblem, UsageError
+from harness import UsageError
+from harness.tasks import TUNING_SEED, NetworkProblem
 from tasks.datasets.imagefolder import SIDE
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Streams
+    from harness.tasks import Streams
     from tasks.vision.imagenet import ImageNet
 
     Batch = dict[str, Tensor]

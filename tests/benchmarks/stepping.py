@@ -13,7 +13,7 @@ import numpy as np
 from serving import Work, serve
 from setting import BATCH, FRICTION, LEAPFROG, Case, step_size
 
-from harness import Observer, Outcome
+from harness.tasks import Observer, Outcome
 
 MAX_STEPS = 2_000_000
 CHAIN_STEPS = 40_000_000

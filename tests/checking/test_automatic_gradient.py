@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from harness import Problem
 from harness.contracts.randomness import Streams
+from harness.tasks import Problem
 from plugins.checking.suite import check_task
 from tasks.synthetic.mixture import MixtureProblem
 from tasks.synthetic.mixture5 import Mixture5

@@ -17,7 +17,10 @@ from harness.contracts.registry import load
 from plugins.checking.suite import check_sampler
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("install", "commands", "networks", "nightly"))]
+PAGES = [
+    ROOT / "README.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("install", "commands", "papers", "networks", "nightly")),
+]
 TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 REPORT = ["report", "leaderboard"]
 

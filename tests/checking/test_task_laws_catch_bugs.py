@@ -10,8 +10,9 @@ import pytest
 import torch
 from planted import maker
 
-from harness import DataProblem, Network, NetworkProblem, NetworkTask, param
+from harness import param
 from harness.contracts.task import Problem
+from harness.tasks import DataProblem, Network, NetworkProblem, NetworkTask
 from plugins.checking import task_laws as laws
 from plugins.checking.law import Skip
 from tasks.datasets import uci

@@ -11,7 +11,6 @@ from support import make_loop, run_loop
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
 
-import harness.engine.stepping
 from harness import Sampler
 from harness.engine.stepping import execution_mode
 from harness.engine.stepping.making import UncompiledError
@@ -38,7 +37,7 @@ class Honest(Sampler):
 
 def loop_of(sampler, steps=4, mode="plain", monkeypatch=None, **more):
     if mode == "update":
-        monkeypatch.setattr(harness.engine.stepping, "LARGE", 1)
+        monkeypatch.setattr(execution_mode, "LARGE", 1)
     executed = "plain" if mode == "plain" else "compiled"
     return make_loop(Mixture5(), sampler, Constant(step_size=0.01), steps, mode=executed, **more)
 

@@ -6,9 +6,9 @@ from generated import SMALL, Generated
 from support import make_loop, run_loop
 from torch import nn
 
-from harness import Network
 from harness.engine.stepping import execution_mode
 from harness.system.errors import PluginError, UsageError
+from harness.tasks import Network
 from plugins.samplers.msgld import MSGLD
 from plugins.schedules.constant import Constant
 from tasks.vision.notmnist import NotMNIST

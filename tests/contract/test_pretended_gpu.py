@@ -19,7 +19,6 @@ from torch.utils import _pytree as tree
 from torchvision.models.resnet import Bottleneck
 
 import harness.engine.stepping.update
-from harness import Network
 from harness.contracts.registry import load, registry
 from harness.engine.stage import LOOK
 from harness.engine.stepping.graph import WARM, Graph
@@ -33,6 +32,7 @@ from harness.runs.plan import RunRequest, plan
 from harness.runs.worker import run as local_run
 from harness.system.errors import PluginError, UsageError
 from harness.system.locks import HeldError
+from harness.tasks import Network
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant

@@ -11,7 +11,6 @@ from planted import maker
 from support import SAMPLERS, both, make_loop, run_loop
 from torch._inductor.exc import CppCompileError
 
-import harness.engine.stepping
 from harness.engine.stepping import execution_mode
 from harness.engine.stepping.making import UncompiledError
 from plugins.checking.law import Broken
@@ -36,7 +35,7 @@ SharesTheta = maker(globals())("SharesTheta", SGHMC, init="{**init, 'before': th
 
 @pytest.fixture(autouse=True)
 def always_large(monkeypatch):
-    monkeypatch.setattr(harness.engine.stepping, "LARGE", 1)
+    monkeypatch.setattr(execution_mode, "LARGE", 1)
 
 
 @pytest.mark.parametrize("name", ["hmc", "msgld"])
@@ -55,7 +54,7 @@ import harness.engine.stepping, torch
 from support import SAMPLERS, both
 from plugins.schedules.constant import Constant
 from tasks.regression.blr import Heart
-harness.engine.stepping.LARGE = 1
+harness.engine.stepping.execution_mode.LARGE = 1
 _, (plain, update) = both(Heart(batch=None), SAMPLERS["hmc"], Constant(step_size=0.01), 12, chains=2)
 for expected, found in zip(plain, update, strict=True):
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)

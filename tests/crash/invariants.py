@@ -165,7 +165,7 @@ def _store(scene, found):
             (Path(folder) / name).symlink_to(scene.results / name)
         rebuilt = Store(Path(folder))
         rebuilt.rebuild()
-        for name in schema.objects():
+        for name in [*schema.TABLES, *schema.VIEWS]:
             here, there = (_rows(each, name) for each in (store, rebuilt))
             if here != there:
                 some = [str(row)[:300] for row in [*(here - there), *(there - here)][:2]]

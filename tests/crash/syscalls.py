@@ -190,7 +190,8 @@ def _suite(scene):
 PLUGIN = """
 from dataclasses import dataclass
 from typing import ClassVar
-from harness import DataFile, Info, Task, hook
+from harness import Info, hook
+from harness.tasks import DataFile, Task
 FILES = tuple(DataFile("crash", f"crash/{{name}}.bin", "{digest}", {size}, ("{url}/file",)) for name in "abc")
 @dataclass(frozen=True, kw_only=True)
 class Crash(Task):

@@ -8,7 +8,9 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
-from harness import Info, Method, Metric, Outcome, Protocol, Report, Sampler, Schedule, Task, hook, param
+from harness import Info, Method, Sampler, Schedule, hook, param
+from harness.reports import Report
+from harness.tasks import Metric, Outcome, Protocol, Task
 
 class Base(BaseException): ...
 class Mute(Exception):

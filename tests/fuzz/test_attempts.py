@@ -26,7 +26,7 @@ from harness.system.errors import BenchError
 from harness.system.text import harmless
 from plugins.upkeep.stored_spec import code, recorded_spec
 
-TABLES = schema.objects()
+TABLES = [*schema.TABLES, *schema.VIEWS]
 TOGETHER, EXAMPLES = 50, 4
 """So many malformed attempts in one results folder, so many folders: 200 attempts."""
 PLANNED = ["--sampler", "sgld", "--task", "mixture5", "--budget", "steps=20", "--seeds", "0-1"]

@@ -25,7 +25,7 @@ OPTIONS = (
 """Not those that name a file or folder, which would be written to, nor --debug, which shows tracebacks."""
 KNOWN = (
     "sgld", "csgld", "hmc", "mixture5", "mixture25", "cyclical", "smoke", "steps=20", "steps=1.5", "steps=1e400",
-    "gradients=10", "seconds=1", "0-3", "0", "99999999999999999999", "1.5", "1e3", "-1", "runs", "suites", "samplers",
+    "passes=10", "seconds=1", "0-3", "0", "99999999999999999999", "1.5", "1e3", "-1", "runs", "suites", "samplers",
     "task", "sampler", "run", "leaderboard", "coverage", "ess", "density", "latex", "html", "select 1", "from run",
     "sampler.gradient_variance=1", "schedule.step_size=0.1,0.2", "run.thin=2", "schedule.cycles=21", "cpu", "cuda:0",
     "2h", "all", "all-of-them", "a-name", fabricated.run_key(0), fabricated.run_key(0)[:8],

@@ -84,9 +84,9 @@ def test_words_of_set_and_sweep_are_pairs_or_refused(given_words):
 
 BUDGETS = st.one_of(
     words,
-    st.tuples(st.sampled_from(("steps", "gradients", "seconds", "STEPS", "")), st.sampled_from(NUMERALS)).map("=".join),
+    st.tuples(st.sampled_from(("steps", "passes", "seconds", "STEPS", "")), st.sampled_from(NUMERALS)).map("=".join),
     st.floats().map(lambda number: f"steps={number}"),
-    st.integers().map(lambda number: f"gradients={number}"),
+    st.integers().map(lambda number: f"passes={number}"),
 )  # fmt: skip
 
 

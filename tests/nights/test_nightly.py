@@ -108,7 +108,9 @@ INPUTS = {
     "the suite's runs": lambda here, _: write_suite(here, LEAN.replace("0-4", "0-3")),
     "the harness": _edit_harness,
     "a plugin": lambda _, monkeypatch: monkeypatch.setattr(build, "content_hash", lambda target: f"new {target}"),
-    "a version": lambda _, monkeypatch: monkeypatch.setattr(build, "requirements", lambda _: {"matplotlib": "99"}),
+    "a version": lambda _, monkeypatch: monkeypatch.setattr(
+        build.environment, "requirements", lambda *_: {"matplotlib": "99"}
+    ),
     "data is missing": lambda _, monkeypatch: monkeypatch.setattr(
         "harness.application.bench.Bench.absent_data", lambda _: lambda _: "not here"
     ),

@@ -9,8 +9,9 @@ import tomllib
 import fabricated
 import pytest
 
-from harness import Bench, UsageError, load_plugin, registry
+from harness import Bench, UsageError, registry
 from harness.cli.app import run
+from harness.reports import load_plugin
 from plugins.papers import bench_papers
 from plugins.papers.references import ENTRY, FILE, parsed, references
 

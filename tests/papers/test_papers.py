@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 from scored import write_run
 
-from harness import StatedSettings, StatedValue
 from harness.contracts.registry import registry
 from harness.results.store.published import Published
 from harness.runs.settings import find_pair, resolve
 from harness.runs.stated import settle
+from harness.tasks import StatedSettings, StatedValue
 from plugins.methods import bench_methods
 from plugins.papers import bench_papers, files
 from plugins.papers.page import FOLDER

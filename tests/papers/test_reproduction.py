@@ -334,16 +334,12 @@ DAMAGES = {
     "cut off": lambda folder: (folder / "run.parquet").write_bytes((folder / "run.parquet").read_bytes()[:-9]),
     "of another set": lambda folder: (folder / "metric.parquet").write_bytes((folder / "run.parquet").read_bytes()),
     "manifest cut off": lambda folder: (folder / "manifest.json").write_text("{"),
+    "manifest deleted": lambda folder: (folder / "manifest.json").unlink(),
 }
 
 
-@pytest.mark.parametrize("with_manifest", [True, False])
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_set_that_is_not_whole_is_an_error_and_stays_as_it_is(copied, tmp_path, capsys, damage, with_manifest):
-    if not with_manifest and "manifest" in damage:
-        pytest.skip("there is none")
-    if not with_manifest:
-        (copied / "manifest.json").unlink()
+def test_a_set_that_is_not_whole_is_an_error_and_stays_as_it_is(copied, tmp_path, capsys, damage):
     DAMAGES[damage](copied)
     before = content(copied)
     with pytest.raises(DataError, match=r"is not a complete set of published results: .*; restore its files"):
@@ -351,12 +347,6 @@ def test_a_set_that_is_not_whole_is_an_error_and_stays_as_it_is(copied, tmp_path
     assert run(["--results", str(tmp_path / "none"), "reproduce", "--export", str(copied)]) == 4
     assert "is not a complete set of published results" in capsys.readouterr().err
     assert content(copied) == before
-
-
-def test_a_set_of_an_earlier_version_has_no_manifest_and_is_read(copied):
-    runs = len(Published(copied).rows("select * from run"))
-    (copied / "manifest.json").unlink()
-    assert runs == len(Published(copied).rows("select * from run")) > 700
 
 
 def test_runs_that_an_export_leaves_out_are_counted(tmp_path, capsys):

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 from safetensors.numpy import save
-from scored import store, write_run
+from scored import request, store, write_run
 
 from harness import diagnostics
 from harness.reporting.rendering import figures
-from harness.reporting.report import Request
 from reports.figures.autocorrelation import Autocorrelation
 from reports.figures.chains import SEARCHED, coordinates
 from reports.figures.ess_draws import EssDraws, growth
@@ -21,23 +20,6 @@ from tasks.synthetic.mixture25 import Mixture25
 
 TARGETS = {"mixture25": "tasks.synthetic.mixture25:Mixture25", "blr-heart": "tasks.regression.blr:Heart"}
 REPORTS = (Trace, RankPlots, Autocorrelation, EssDraws, Marginals)
-
-
-class Offers:
-    """A registry with what the runs name."""
-
-    def offers(self, kind):
-        return []
-
-    def find(self, kind, name):
-        from harness.contracts.hookspecs import Info
-        from harness.contracts.registry import Offer
-
-        return Offer(Info(name, TARGETS[name]), kind, "tests", "sgmcmc-bench", "0.1.0")
-
-
-def request(**asked):
-    return Request(registry=Offers(), **asked)
 
 
 def write(results, draws, **changes):

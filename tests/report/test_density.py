@@ -3,32 +3,13 @@
 import numpy as np
 import pytest
 from safetensors.numpy import save
-from scored import store, write_run
+from scored import request, store, write_run
 
 from harness import UsageError
 from harness.reporting.rendering import figures
-from harness.reporting.report import Request
 from reports.figures import plane
 from reports.figures.density import Density, _histogram, _target
 from tasks.synthetic.mixture25 import Mixture25
-
-
-class Offers:
-    """A registry with one task; the entry points of an installed package are not needed."""
-
-    def offers(self, kind):
-        return []
-
-    def find(self, kind, name):
-        from harness.contracts.hookspecs import Info
-        from harness.contracts.registry import Offer
-
-        target = {"mixture25": "tasks.synthetic.mixture25:Mixture25", "blr-heart": "tasks.regression.blr:Heart"}[name]
-        return Offer(Info(name, target), kind, "tasks", "sgmcmc-bench", "0.1.0")
-
-
-def request(**asked):
-    return Request(registry=Offers(), **asked)
 
 
 @pytest.fixture

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 from safetensors.numpy import save
-from scored import store, write_run
+from scored import request, store, write_run
 
 from harness.reporting.rendering import figures
-from harness.reporting.report import Request
 from harness.reporting.tables import Figure
 from reports.figures.autocorrelation import Autocorrelation
 from reports.figures.contours import Contours
@@ -22,26 +21,6 @@ from tasks.synthetic.mixture25 import Mixture25
 
 METHODS = ("sgld", "csgld", "msgld", "sghmc")
 DRAWS, CHAINS, STEPS = 2_000, 8, 200_000
-
-
-TARGETS = {
-    "mixture25": "tasks.synthetic.mixture25:Mixture25",
-    "constant": "plugins.schedules.constant:Constant",
-    "cyclical": "plugins.schedules.cyclical:Cyclical",
-}
-
-
-class Offers:
-    """A registry with what the runs name."""
-
-    def offers(self, kind):
-        return []
-
-    def find(self, kind, name):
-        from harness.contracts.hookspecs import Info
-        from harness.contracts.registry import Offer
-
-        return Offer(Info(name, TARGETS[name]), kind, "tests", "sgmcmc-bench", "0.1.0")
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +46,7 @@ def found(tmp_path_factory):
          Autocorrelation, Contours, Density, EssDraws, Marginals, RankPlots, SamplePaths, Trajectories))],
 )  # fmt: skip
 def test_files_of_long_runs_are_small(found, report):
-    for figure in report().build(found, Request(tasks=("mixture25",), registry=Offers())).figures:
+    for figure in report().build(found, request(tasks=("mixture25",))).figures:
         (svg,) = figures.drawn(figure, "svg")
         assert len(svg) <= figures.LIMIT
 

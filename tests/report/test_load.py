@@ -91,7 +91,7 @@ def test_filters_choose_runs_everywhere(folder, results):
 
 def test_a_report_has_the_records_of_the_command(results, folder, capsys):
     made = results.report("leaderboard", task="mixture5@adaptive-drift")
-    assert harness.render(made, "json") == told(folder, capsys, "--json", "report", "leaderboard")
+    assert harness.reports.render(made, "json") == told(folder, capsys, "--json", "report", "leaderboard")
     assert made.frame()["mean"].to_list() == [record["mean"] for record in made.records]
     assert made._repr_html_().count("<table") == len(made.tables)
     assert "there are results of mixture5@adaptive-drift" in results.report("entropy")._repr_html_()

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 from safetensors.numpy import save
-from scored import store, write_run
+from scored import request, store, write_run
 
 from harness.reporting.rendering import figures
-from harness.reporting.report import Request
 from reports.figures import plane
 from reports.figures.contours import Contours, energies, visible
 from reports.figures.density import _target
@@ -15,29 +14,7 @@ from reports.figures.schedules import PIXELS, Schedules, outline, shares
 from reports.figures.trajectory import Trajectories
 from tasks.synthetic.mixture25 import Mixture25
 
-TARGETS = {
-    "mixture25": "tasks.synthetic.mixture25:Mixture25",
-    "constant": "plugins.schedules.constant:Constant",
-    "cyclical": "plugins.schedules.cyclical:Cyclical",
-}
 STEPS = 500
-
-
-class Offers:
-    """A registry with what the runs name."""
-
-    def offers(self, kind):
-        return []
-
-    def find(self, kind, name):
-        from harness.contracts.hookspecs import Info
-        from harness.contracts.registry import Offer
-
-        return Offer(Info(name, TARGETS[name]), kind, "tests", "sgmcmc-bench", "0.1.0")
-
-
-def request(**asked):
-    return Request(registry=Offers(), **asked)
 
 
 def write(results, draws, steps, **changes):

@@ -16,10 +16,8 @@ if __name__ == "__main__":
 import scored
 from safetensors.numpy import save
 
-from harness.contracts.hookspecs import Info
-from harness.contracts.registry import Offer, load
+from harness.contracts.registry import load
 from harness.reporting.rendering import render
-from harness.reporting.report import Request
 from reports import bench_reports
 from tasks.synthetic.mixture25 import Mixture25
 
@@ -61,22 +59,7 @@ class Line(Mixture25):
         super().__init__()
 
 
-TARGETS = {
-    "mixture25": "tasks.synthetic.mixture25:Mixture25", "digits": f"{__name__}:Network", "line": f"{__name__}:Line",
-    "blr-heart": "tasks.regression.blr:Heart", "sgld": "plugins.samplers.sgld:SGLD",
-    "msgld": "plugins.samplers.msgld:MSGLD", "asgld": "plugins.samplers.asgld:ASGLD",
-    "constant": "plugins.schedules.constant:Constant", "cyclical": "plugins.schedules.cyclical:Cyclical",
-}  # fmt: skip
-
-
-class Offers:
-    """A registry with what the runs name."""
-
-    def find(self, kind, name):
-        return Offer(Info(name, TARGETS[name]), kind, "tests", "sgmcmc-bench", "0.1.0")
-
-    def offers(self, kind):
-        return []
+TARGETS = {"digits": f"{__name__}:Network", "line": f"{__name__}:Line"}
 
 
 def schedule(**settings):
@@ -155,7 +138,7 @@ def write_classifiers(results, noise):
             scored.write_run(
                 results, task="digits", method=method, seed=seed, chains=chains, metrics=values, params=params,
                 curves=curves, files={"arrays.safetensors": save(arrays), "draws.safetensors": draws},
-                passes=6.0 / chains, budget=f"gradients={6 // chains}", steps=60, burn_in=0, thin=1, origins={},
+                passes=6.0 / chains, budget=f"passes={6 // chains}", steps=60, burn_in=0, thin=1, origins={},
             )  # fmt: skip
 
 
@@ -184,7 +167,7 @@ def shown(store, name):
     """A report's Markdown with its notes and figures, and its records."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("reports.figures.interpolation.errors_on_line", lambda made, *line: made.on_line(*line))
-        made = load(REPORTS[name])().build(store, Request(registry=Offers()))
+        made = load(REPORTS[name])().build(store, scored.request(TARGETS))
     about = [f"note: {note}" for note in made.notes]
     about += [
         f"figure: {figure.name}, {figure.size[0]:g} x {figure.size[1]:g}, {figure.caption}" for figure in made.figures

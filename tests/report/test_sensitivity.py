@@ -4,10 +4,11 @@ import pytest
 import scored
 from scored import store, write_run
 
-from harness import TUNING_SEED, registry
+from harness import registry
 from harness.reporting.rendering import figures, render
 from harness.reporting.report import Request
 from harness.system.errors import UsageError
+from harness.tasks import TUNING_SEED
 from reports.figures.sensitivity import Sensitivity
 from reports.tables.leaderboard import Leaderboard
 from tasks.synthetic.mixture25 import Mixture25

@@ -4,15 +4,16 @@ import sys
 
 from scored import final_errors, moments, store, write_run
 
-from harness import Request
 from harness.contracts.registry import load
 from harness.reporting.rendering import render
+from harness.reports import Request
 from reports.tables.leaderboard import Leaderboard
 
 MINE = '''
 """Who is best on each task."""
 
-from harness import Column, Report, Result, Table, score_fields, with_interval
+from harness import Result
+from harness.reports import Column, Report, Table, score_fields, with_interval
 
 COLUMNS = [Column(name, name) for name in ("rank", "tier", "method", "error", "status")]
 

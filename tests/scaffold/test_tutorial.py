@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import Request
+from harness.reports import Request
 from harness.results.store import Store
 from reports.tables.leaderboard import Leaderboard
 

@@ -1,13 +1,10 @@
 """`bench export`: Parquet shards named by their content, which all commands read as a results folder."""
 
-import hashlib
 import json
 import shutil
 
 import fabricated
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import harness
@@ -15,7 +12,7 @@ from harness.cli.app import run
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.spec import recorded_key
-from harness.system.files import sealed
+from harness.results.store import published
 from plugins.sharing import exporting as module
 from plugins.sharing.shards import documents_of
 
@@ -112,9 +109,9 @@ def twos(monkeypatch):
         asked.append(len(attempts))
         return of(db, attempts, *more)
 
-    of = module.rows_of
+    of = published.rows_of
     monkeypatch.setattr(module, "MOST", 2)
-    monkeypatch.setattr(module, "rows_of", rows_of)
+    monkeypatch.setattr(published, "rows_of", rows_of)
     return asked
 
 
@@ -210,32 +207,3 @@ def test_an_interrupted_export_is_the_old_set_or_the_new_one(results, exported, 
     assert bench(results, "export", "--out", exported) == 0
     assert len(harness.load(exported).runs) == 6
     assert np.isfinite(harness.load(exported).metrics["value"].to_numpy()).all()
-
-
-def of_earlier_version(folder):
-    """The code is a table by environment, and in its document."""
-    (attempts,) = folder.glob("attempt-*.parquet")
-    code = attempts.with_name(attempts.name.replace("attempt", "plugin"))
-    pq.write_table(pa.table({"environment": ["e"], "distribution": ["sgmcmc-bench"], "version": ["0.1.0"]}), code)
-    pq.write_table(pq.read_table(attempts).drop_columns("code"), attempts)
-    files = {path.name: path.read_bytes() for path in (*folder.glob("*.parquet"), *folder.glob("source-*.json"))}
-    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    (folder / "manifest.json").write_text(json.dumps(sealed({"files": digests})))
-    return code
-
-
-def test_a_folder_of_an_earlier_version_is_read_and_added_to(results, exported, capsys):
-    words = ["sql", "from plugin order by all", "--json"]
-    before = answer(capsys, exported, words)
-    assert {row["git_commit"] for row in json.loads(before)} == {"a" * 40}
-    code = of_earlier_version(exported)
-    assert answer(capsys, exported, words) == before
-    assert answer(capsys, results, ["verify", str(exported), "--json"])
-    fabricated.concluded(results, 7, number=8, points=4)
-    assert bench(results, "export", "--out", exported) == 0
-    assert len(json.loads(answer(capsys, exported, words))) == len(json.loads(before)) + 1
-    fabricated.conclude(next((results / "runs").glob(f"*/{fabricated.run_key(0)}/*")), points=5)
-    assert bench(results, "ingest", "--rebuild") == 0
-    assert bench(results, "export", "--out", exported) == 0
-    assert not code.exists(), "its shard was replaced"
-    assert len(json.loads(answer(capsys, exported, words))) == len(json.loads(before)) + 1

@@ -27,6 +27,7 @@ from harness.system import files
 from harness.system.files import sealed
 from harness.system.locks import lock_file
 from plugins.sharing.merging import Merged, merge
+from plugins.upkeep import verification
 
 
 def spoken(folder):
@@ -79,7 +80,9 @@ def tables(results):
     assert store.refresh() == []
     asked = request_for(store, registry(), {})
     report = build(find_report(registry(), "leaderboard"), "leaderboard", store, asked)
-    return store.fingerprint(), store.rows("from run_metric order by all"), [*report.records]
+    with store.reading() as db:
+        prints = verification.prints(db)
+    return prints, store.rows("from run_metric order by all"), [*report.records]
 
 
 @pytest.fixture

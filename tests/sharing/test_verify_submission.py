@@ -20,7 +20,7 @@ from support import bench as in_a_process
 from harness.cli.app import run
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
-from harness.results.spec import recorded_group, recorded_key
+from harness.results.spec import recorded_key
 from harness.system.files import SEAL, sealed
 from plugins.sharing import exporting as export
 
@@ -719,7 +719,7 @@ def test_a_record_beyond_the_limits_is_not_run(tmp_path, capsys):
     assert run(["--results", str(tmp_path / "theirs"), "run", *words]) == 0
     (spec,) = tmp_path.glob("theirs/runs/*/*/*/spec.json")
     record = json.loads(spec.read_text()) | {"chains": 10**9}
-    record |= {"key": recorded_key(record), "group": recorded_group(record)}
+    record |= {"key": recorded_key(record), "group": recorded_key(record, "seed")}
     spec.write_text(json.dumps(record))
     result = json.loads((spec.parent / "result.json").read_text())
     result["key"] = record["key"]

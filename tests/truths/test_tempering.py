@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from harness import DensityTask, Reference
+from harness.tasks import DensityTask, Reference
 from plugins.truths import tempering
 from plugins.truths.tempering import LADDERS, RUNGS, Ladders, base_of, tempered_functions
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from harness import DensityTask, Truth
+from harness.tasks import DensityTask, Truth
 from plugins.truths.computing import check_gradient
 
 PLUGIN = """
@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness import MOMENT_METRICS, DensityTask, Info, Outcome, Protocol, hook, param
+from harness import Info, hook, param
+from harness.tasks import MOMENT_METRICS, DensityTask, Outcome, Protocol
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +187,7 @@ def test_a_reference_of_functions_is_right_and_one_whose_chains_disagree_is_not_
         (["mixture5"], 2, "mixture5 states its truth itself (closed form"),
         (["random"], 2, "random has no full gradient"),
         (["steps"], 2, "steps has no full gradient"),
-        (["power"], 2, "power is no harness.DataTask, of which alone task.batch"),
+        (["power"], 2, "power is no harness.tasks.DataTask, of which alone task.batch"),
         (["pair", "--set", "sampler.leapfrog=3"], 2, "only settings of the task"),
         (["twomodes", "--draws", "100"], 1, "by a larger --draws; nothing was stored"),
     ],

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from harness import TUNING_SEED, DataTask, Protocol, Streams, UsageError, load_plugin, param, registry
+from harness import UsageError, param, registry
 from harness.contracts.parameters import schema
 from harness.contracts.registry import load
+from harness.reports import load_plugin
 from harness.runs import local, studies
 from harness.runs.settings import find_pair, resolve
+from harness.tasks import TUNING_SEED, DataTask, Protocol, Streams
 
 pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
 

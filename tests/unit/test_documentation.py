@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import sys
 from pathlib import Path
 
@@ -31,6 +33,16 @@ def test_every_public_name_and_every_command_has_a_section(reference):
     headings = {line for page in pages.values() for line in page.splitlines() if line.startswith("## ")}
     assert {f"## {name}" for name in harness.__all__} <= headings
     assert {f"## `bench {verb}`" for verb in reference.verbs()} <= headings
+
+
+def test_the_docstring_of_every_feature_names_its_page():
+    root = SITE.parents[1]
+    features = [path for path in root.glob("plugins/*/__init__.py") if "bench_verbs" in path.read_text()]
+    assert len(features) > 10
+    for path in features:
+        pages = re.findall(r"docs/[\w-]+\.md", ast.get_docstring(ast.parse(path.read_text())))
+        assert pages, path
+        assert all((root / page).exists() for page in pages), pages
 
 
 def test_a_name_without_a_description_is_refused(reference):

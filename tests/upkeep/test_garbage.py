@@ -90,7 +90,6 @@ def test_what_interrupted_writes_left_goes(ledger):
         ledger.root / ".results.duckdb.0123456789abcdef.wal",
         ledger.root / "results.duckdb.damaged-20260101T000000", ledger.locks / f"{KEY}.lock",
         ledger.locks / f"{KEY}.notice", ledger.locks / f".{KEY}.notice.0123456789abcdef",
-        ledger.root / "rates" / f"{KEY}-cpu.json", ledger.root / "rates" / f"{KEY}-cuda-0-2.json",
     ]  # fmt: skip
     for place in places:
         place.parent.mkdir(exist_ok=True)
@@ -109,7 +108,7 @@ RUN = f"runs/{KEY[:2]}/{KEY}"
 ATTEMPT = "a000007-20260101T000000000-aaaaaa"
 WRITTEN = [
     "ledger.json", "results.settled.json", "results.duckdb", f"locks/{KEY}.notice", "truths/a-0123456789abcdef.json",
-    f"figures/interpolation.{KEY}.json", f"rates/{KEY}-cuda-0-2.json", "tuning/tuned.json", "nights/smoke/000001.json",
+    f"figures/interpolation.{KEY}.json", "tuning/tuned.json", "nights/smoke/000001.json",
     f"files/{KEY}", "jobs/0123456789abcdef.json", "jobs/0123456789abcdef/job.tar", f"{RUN}/1.json",
     f"{RUN}/{ATTEMPT}.copied",
     *(f"{RUN}/{ATTEMPT}/{name}" for name in ("result.json", "rescored-0123456789ab.safetensors", "spec.json")),
@@ -242,8 +241,8 @@ def link_locks(ledger):
     ledger.locks.symlink_to(photographs(ledger))
 
 
-def link_rates(ledger):
-    (ledger.root / "rates").symlink_to(photographs(ledger))
+def link_truths(ledger):
+    (ledger.root / "truths").symlink_to(photographs(ledger))
 
 
 def link_trash(ledger):
@@ -298,7 +297,7 @@ def drafts_in_the_trash(ledger):
 
 
 ALIEN = [
-    link_runs, link_part, link_key, link_attempt, link_file, link_to_an_attempt, link_locks, link_rates, link_trash,
+    link_runs, link_part, link_key, link_attempt, link_file, link_to_an_attempt, link_locks, link_truths, link_trash,
     folder_of_drafts, odd_part, odd_key, odd_attempt, drafts_in_an_attempt, folder_in_an_attempt, folder_as_a_file,
     odd_files, drafts_in_the_trash,
 ]  # fmt: skip

@@ -142,9 +142,3 @@ def test_killed_at_any_step_it_leaves_nothing_halved_and_the_database_right(ledg
 def status(path):
     file = path / "result.json"
     return json.loads(file.read_text())["status"] if file.exists() else "orphaned"
-
-
-def test_a_folder_that_is_not_there_has_nothing(tmp_path, capsys):
-    assert bench(Ledger(tmp_path / "nothing"), "gc", "--delete") == 0
-    assert not (tmp_path / "nothing").exists()
-    assert "0 things" in capsys.readouterr().err

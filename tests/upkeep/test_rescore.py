@@ -18,7 +18,8 @@ from harness.system.files import seal_holds, sealed
 PLUGIN = """
 from dataclasses import dataclass, replace
 
-from harness import Info, Metric, Outcome, hook
+from harness import Info, hook
+from harness.tasks import Metric, Outcome
 from plugins.samplers.sgld import SGLD
 from tasks.synthetic.mixture5 import Mixture5
 
@@ -130,7 +131,9 @@ class Home:
 
     def contents(self):
         with connection.reading(self.store.path) as db:
-            return {table: db.execute(f"from {table} order by all").fetchall() for table in schema.objects()}
+            return {
+                table: db.execute(f"from {table} order by all").fetchall() for table in [*schema.TABLES, *schema.VIEWS]
+            }
 
     def values(self, metric):
         query = "select method, seed, value, metric_version as v from run_metric where metric = ? order by all"

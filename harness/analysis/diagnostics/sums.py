@@ -7,6 +7,7 @@ d = x - mean, and z = v d / sd along each of K directions v, with sd^2 = v' S v.
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ BY_LIBRARY = 64
 MAX_RANDOM = 32
 PER_DIMENSION = 4
 _EQUAL = 1e-9
+_INDEPENDENT = 1e-3
+"""Least norm of what a projected axis adds to those before it."""
 _BY_CHAIN = ("weight", "weight2", "z", "z2", "below")
 
 
@@ -156,6 +159,26 @@ def pooled_errors(sums: DrawSums) -> tuple[Array, Array]:
     return np.asarray(error), ratio
 
 
+def _axes(s: Array) -> tuple[Array, Array]:
+    """Return the eigenvalues and eigenvectors (columns) of a matrix, the same on every processor.
+
+    The eigenvectors of a repeated eigenvalue are any basis of their space, another one on another processor. Here they
+    are made of the coordinate axes, projected on the space and orthonormalised in their order.
+    """
+    values, vectors = np.linalg.eigh(s)
+    starts = np.flatnonzero(np.diff(values, prepend=-np.inf) > _EQUAL * np.abs(values).max())
+    for space in (vectors[:, start:stop] for start, stop in itertools.pairwise([*starts, len(values)])):
+        count = space.shape[1]
+        chosen: list[Array] = []
+        for axis in space @ space.T if count > 1 else ():
+            rest = axis - sum((np.dot(axis, one) * one for one in chosen), start=np.zeros(len(s)))
+            if len(chosen) < count and (norm := np.linalg.norm(rest)) > _INDEPENDENT:
+                chosen.append(rest / norm)
+        if len(chosen) == count:
+            space[:] = np.stack(chosen, axis=1)
+    return values, vectors
+
+
 def directions(covariance: ArrayLike) -> Array:
     """Return unit vectors (K, D): D coordinate axes, the principal axes of the covariance S (D, D), and random ones.
 
@@ -165,7 +188,7 @@ def directions(covariance: ArrayLike) -> Array:
     """
     s = np.asarray(covariance, dtype=np.float64)
     dim = len(s)
-    values, vectors = np.linalg.eigh(s)
+    values, vectors = _axes(s)
     spread = np.random.default_rng(0).standard_normal((min(MAX_RANDOM, PER_DIMENSION * dim), dim))
     found = np.concatenate([np.eye(dim), vectors.T, spread / np.sqrt(values) @ vectors.T])
     found /= np.linalg.norm(found, axis=1, keepdims=True)

@@ -1,11 +1,12 @@
-"""The inputs and results of a block of steps, and their checks."""
+"""The execution of a block of steps: its inputs and results, and their checks."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from harness.system.errors import PluginError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from harness.contracts.sampler import Sampler, State
     from harness.contracts.schedule import Trajectory
     from harness.contracts.task import Batch
+    from harness.engine.stepping.potential import CountingPotential
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,34 @@ class Advanced:
     log_weights: Tensor | None
     lost: Tensor | None = None
     """The step of the block, counted from 1, at which each chain (C,) was lost, or 0; None if this was not checked."""
+
+
+class Stepper(ABC):
+    """A mode of execution of the steps of one sampler at a potential."""
+
+    mode: ClassVar[str]
+    """How the steps are executed: "plain" or "compiled"."""
+
+    in_place: ClassVar[bool] = False
+    """Whether the results overwrite theta and state."""
+
+    def __init__(self, sampler: Sampler, potential: CountingPotential) -> None:
+        self.sampler, self.potential = sampler, potential
+
+    @abstractmethod
+    def make(self, theta: Tensor, state: State, block: Block) -> None:
+        """Make the code for blocks like this one, before the first step. Nothing that is passed changes.
+
+        Raise `UncompiledError` if it cannot be made: no step is then executed in another mode.
+        """
+
+    @abstractmethod
+    def advance(self, theta: Tensor, state: State, block: Block) -> Advanced:
+        """Run the steps of a block: a pure function of its arguments, which stay unchanged unless `in_place`.
+
+        Raise `PluginError` if a step makes another number of gradient calls than declared, or returns another kind of
+        position or state. The potential's counts are zero afterwards.
+        """
 
 
 def check_returned(sampler: Sampler, theta: Tensor, state: State, like: Tensor, was: State, what: str = "step") -> None:

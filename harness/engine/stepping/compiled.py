@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from harness.engine.stepping.block import Advanced, Block, check_calls, check_returned, check_weights, drawn
+from harness.engine.stepping.block import Advanced, Block, Stepper, check_calls, check_returned, check_weights, drawn
 from harness.engine.stepping.making import kind_of, making
 from harness.engine.stepping.noise import Noise, StepNoise
 from harness.engine.stepping.potential import CountingPotential, Potential
@@ -18,27 +18,25 @@ if TYPE_CHECKING:
     from harness.engine.stepping.native import Native, Step
 
 
-class Compiled:
+class Compiled(Stepper):
     """Blocks as compiled functions: one for each kind of block of a run."""
 
     mode = "compiled"
-    in_place = False
 
-    def __init__(self) -> None:
+    def __init__(self, sampler: Sampler, potential: CountingPotential) -> None:
+        super().__init__(sampler, potential)
         self._made: dict[tuple[bool, ...], Native] = {}
 
-    def make(self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block) -> None:
+    def make(self, theta: Tensor, state: State, block: Block) -> None:
         """Make the function for blocks like this one."""
         from harness.engine.stepping.native import Native
 
-        with making(sampler):  # a plugin may raise anything that it raises only when it is recorded
-            self._made[kind_of(block)] = Native(_step(sampler, potential, block), theta, state, block)
+        with making(self.sampler):  # a plugin may raise anything that it raises only when it is recorded
+            self._made[kind_of(block)] = Native(_step(self.sampler, self.potential, block), theta, state, block)
 
-    def advance(
-        self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block
-    ) -> Advanced:
+    def advance(self, theta: Tensor, state: State, block: Block) -> Advanced:
         """Run the steps of a block."""
-        return self._made[kind_of(block)].advance(theta, state, block, sampler.particles * theta.shape[1])
+        return self._made[kind_of(block)].advance(theta, state, block, self.sampler.particles * theta.shape[1])
 
 
 def _step(sampler: Sampler, potential: CountingPotential, block: Block) -> Step:

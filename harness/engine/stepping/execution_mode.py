@@ -36,6 +36,11 @@ TRIAL = 'extern "C" int trial() { return 1; }'
 """Code that every C++ compiler can build."""
 
 
+def by_update(dim: int, *, opaque: bool) -> bool:
+    """Return whether on a CPU only the update of each step is compiled, for chains of `dim` parameters."""
+    return opaque or dim >= LARGE
+
+
 @dataclass(frozen=True, kw_only=True)
 class Work:
     """What the gain by compiled steps depends on: the device, the chains, their parameters, the kind of task.
@@ -58,12 +63,12 @@ class Work:
         On a GPU the steps of networks and of any task with `LARGE` parameters are recorded, whatever the length of the
         run, because otherwise the GPU waits for Python.
         """
-        by_update = self.opaque or self.dim >= LARGE
+        updates = by_update(self.dim, opaque=self.opaque)
         if self.never is not None:
             return math.inf
         if self.device != "cpu":
-            return 1 if by_update else math.inf
-        if not by_update:
+            return 1 if updates else math.inf
+        if not updates:
             return COMPILED_FROM
         return LARGE_COMPILED_FROM / (self.dim * self.chains) if self.dim >= NETWORK else math.inf
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from harness.contracts.sampler import Sampler, State
     from harness.contracts.task import Batch
-    from harness.engine.stepping.potential import BoundPotential
+    from harness.engine.stepping.potential import CountingPotential
 
 WARM = 3
 """Number of steps of each kind before one is recorded, in which cuDNN and autograd settle on what they will do."""
@@ -38,8 +38,8 @@ class Graph(Update):
 
     counts = False
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, sampler: Sampler, potential: CountingPotential) -> None:
+        super().__init__(sampler, potential)
         self._warm: Counter[Hashable] = Counter()
         self._memory: dict[Hashable, list[Tensor]] = {}
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
@@ -47,14 +47,7 @@ class Graph(Update):
         self._pool: Any = None
 
     def _step(
-        self,
-        sampler: Sampler,
-        potential: BoundPotential,
-        batch: Batch | None,
-        theta: Tensor,
-        state: State,
-        block: Block,
-        now: tuple[Tensor, Tensor, list[Tensor]],
+        self, batch: Batch | None, theta: Tensor, state: State, block: Block, now: tuple[Tensor, Tensor, list[Tensor]]
     ) -> None:
         import torch
 
@@ -76,13 +69,13 @@ class Graph(Update):
         if self._warm[kind] < WARM:
             self._stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._stream):
-                super()._step(sampler, potential, places or None, theta, state, block, (h, T, noise))
+                super()._step(places or None, theta, state, block, (h, T, noise))
             torch.cuda.current_stream().wait_stream(self._stream)
             self._warm[kind] += 1
             return
         graph = torch.cuda.CUDAGraph()
-        with making(sampler, _unrecorded), torch.cuda.graph(graph, self._pool, self._stream):
-            super()._step(sampler, potential, places or None, theta, state, block, (h, T, noise))
+        with making(self.sampler, _unrecorded), torch.cuda.graph(graph, self._pool, self._stream):
+            super()._step(places or None, theta, state, block, (h, T, noise))
         self._pool = graph.pool()  # no step's memory outlives it, so all graphs share one pool
         self._graphs[kind] = graph
         graph.replay()

@@ -16,7 +16,17 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from harness.engine.stepping.block import Advanced, Block, check_calls, check_returned, drawn, finite, split, stacked
+from harness.engine.stepping.block import (
+    Advanced,
+    Block,
+    Stepper,
+    check_calls,
+    check_returned,
+    drawn,
+    finite,
+    split,
+    stacked,
+)
 from harness.engine.stepping.making import kind_of, making, reasons, tell_compiler
 from harness.engine.stepping.noise import Noise, StepNoise
 from harness.engine.stepping.potential import Potential
@@ -37,7 +47,7 @@ if TYPE_CHECKING:
 _POTENTIALS: weakref.WeakValueDictionary[int, BoundPotential] = weakref.WeakValueDictionary()
 
 
-class Update:
+class Update(Stepper):
     """Steps executed one by one by compiled functions: one for each kind of block."""
 
     mode = "compiled"
@@ -46,58 +56,50 @@ class Update:
 
     in_place = True
 
-    def __init__(self, backend: str = "inductor") -> None:
+    def __init__(self, sampler: Sampler, potential: CountingPotential, backend: str = "inductor") -> None:
+        super().__init__(sampler, potential)
         self.backend = backend
         self._made: dict[tuple[bool, ...], Function] = {}
 
-    def make(self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block) -> None:
+    def make(self, theta: Tensor, state: State, block: Block) -> None:
         """Make the function for steps of blocks like this one. It is made when it is first called, on copies here."""
         import torch
 
         noise = _noise(block, 0)
         copies = {name: leaf.clone() for name, leaf in state.items()}
         batch = {name: leaf.to(theta.device) for name, leaf in (split(block.batches, 1)[0] or {}).items()}
-        potential.bind(batch or None)
-        with making(sampler):
-            made = self._made[kind_of(block)] = _compile(_update(sampler, potential, block), self.backend)
+        self.potential.bind(batch or None)
+        with making(self.sampler):
+            made = self._made[kind_of(block)] = _compile(_update(self.sampler, self.potential, block), self.backend)
             try:
                 made(theta.clone(), copies, block.h[0], block.T[0], noise)
             except torch._dynamo.exc.BackendCompilerFailed as error:  # noqa: SLF001 - it has no public name
                 raise _of_compiler(error.inner_exception) from error
-        potential.take_counts()
+        self.potential.take_counts()
 
-    def advance(
-        self, sampler: Sampler, potential: CountingPotential, theta: Tensor, state: State, block: Block
-    ) -> Advanced:
+    def advance(self, theta: Tensor, state: State, block: Block) -> Advanced:
         """Run the steps of a block. Unlike in the other modes, the results overwrite theta and state."""
         import torch
 
-        draws, log_weights = [], []
+        sampler, draws, log_weights = self.sampler, [], []
         lost = torch.zeros(len(theta), dtype=torch.int64, device=theta.device)
         for k, batch in enumerate(split(block.batches, len(block))):
-            self._step(sampler, potential, batch, theta, state, block, (block.h[k], block.T[k], _noise(block, k)))
+            self._step(batch, theta, state, block, (block.h[k], block.T[k], _noise(block, k)))
             draw = drawn(sampler, theta, state)
             lost = lost.where((lost > 0) | finite(draw), k + 1)
             if block.keep[k]:
                 draws.append(draw.clone())
                 weight = sampler.log_weight(state)
                 log_weights += [] if weight is None else [weight.clone()]
-            counted = potential.take_counts()
+            counted = self.potential.take_counts()
             if self.counts or any(counted):
                 check_calls(sampler, counted)
         return Advanced(theta, state, *stacked(sampler, draws, log_weights, theta), lost)
 
     def _step(
-        self,
-        sampler: Sampler,
-        potential: BoundPotential,
-        batch: Batch | None,
-        theta: Tensor,
-        state: State,
-        block: Block,
-        now: tuple[Tensor, Tensor, list[Tensor]],
+        self, batch: Batch | None, theta: Tensor, state: State, block: Block, now: tuple[Tensor, Tensor, list[Tensor]]
     ) -> None:
-        potential.bind(batch)
+        self.potential.bind(batch)
         self._made[kind_of(block)](theta, state, *now)
 
 

@@ -106,7 +106,7 @@ class Attempt:
     def event(self, name: str, **fields: Any) -> None:
         """Append one line to events.jsonl. A line that a crash cut off is ended first, so that it spoils no other."""
         path = self.path / "events.jsonl"
-        line = event_line(name, **fields)
+        line = json.dumps({"time": now(), "event": name, **fields}, allow_nan=False).encode() + b"\n"
         with path.open("ab+") as stream:
             if stream.tell():
                 stream.seek(-1, 2)
@@ -291,11 +291,6 @@ def read_checkpoint(path: Path) -> dict[str, np.ndarray] | None:
     except (OSError, SafetensorError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return arrays if digest == _digest(arrays) else None
-
-
-def event_line(name: str, **fields: Any) -> bytes:
-    """Return an event of this moment as a line of events.jsonl."""
-    return json.dumps({"time": now(), "event": name, **fields}, allow_nan=False).encode() + b"\n"
 
 
 def _event(line: bytes) -> dict[str, Any] | None:

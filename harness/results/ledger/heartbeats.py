@@ -11,13 +11,10 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from harness.results.ledger.ledger import KEY
-from harness.system.files import read_json, write_json
-from harness.system.locks import held
+from harness.system.files import write_json
 
 Send = Callable[[str, dict[str, Any]], None]
 """A function that is called for each message of a worker, with its kind and its content."""
@@ -70,32 +67,3 @@ def ranges(numbers: Iterable[int]) -> str:
         else:
             runs.append([number, number])
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
-
-
-@dataclass(frozen=True)
-class Worker:
-    """A process that holds locks on runs: who it is, since when (ISO 8601), which runs, and its notice if any."""
-
-    host: str | None = None
-    pid: int | None = None
-    since: str | None = None
-    keys: list[str] = field(default_factory=list)
-    notice: dict[str, Any] = field(default_factory=dict)
-
-
-def workers(locks: Path) -> list[Worker]:
-    """Return the workers of a results folder, from the locks in `locks` that are held now; the oldest first."""
-    found: dict[tuple[Any, ...], Worker] = {}
-    for path in sorted(locks.glob("*.lock")):
-        if not KEY.fullmatch(path.stem) or not held(path):
-            continue
-        holder = read_json(path) or {}
-        notice = read_json(path.with_suffix(".notice")) or {}
-        host, pid, since = holder.get("host"), holder.get("pid"), holder.get("since")
-        known = isinstance(host, str) and isinstance(pid, int) and isinstance(since, str)
-        # If the lock has no text, as on a full disk, each run counts as a worker of its own.
-        worker = found.setdefault((host, pid) if known else (path,), Worker(host, pid, since) if known else Worker())
-        worker.keys.append(path.stem)
-        if known and (notice.get("host"), notice.get("pid")) == (host, pid):
-            worker.notice.update(notice)
-    return sorted(found.values(), key=lambda worker: worker.since or "")

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.results.ledger.attempt import Attempt, checksum, now
+from harness.results.ledger.commit import publish
 from harness.system.files import json_bytes, parse_json, read_record, seal_holds, sealed
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from harness.results.ledger.attempt import Attempt
 
 FILE = "rescored.json"
 
@@ -31,9 +31,6 @@ def write(
     because somebody may be reading them; `bench gc` lists them.
     """
     from safetensors.numpy import save
-
-    from harness.results.ledger.attempt import checksum, now
-    from harness.results.ledger.commit import publish
 
     files: dict[str, str] = {}
     contents: dict[str, bytes] = {}
@@ -51,8 +48,6 @@ def write(
 
 def read(folder: Path) -> tuple[dict[str, Any] | None, str]:
     """Return the record beside a result and "", or None and what is wrong with it; (None, "") if there is none."""
-    from harness.results.ledger.attempt import checksum
-
     try:
         record = parse_json(read_record(f"{folder}/{FILE}"))
     except FileNotFoundError:

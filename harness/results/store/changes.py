@@ -171,7 +171,14 @@ def _read(results: Path, places: Iterable[str], known: str | None, found: News) 
 
 def missing(records: Iterable[Record], have: Known) -> list[Record]:
     """Return the records that a database lacks: concluded attempts that are new to it, and others that have changed."""
-    return [record for record in records if record.attempt not in have.concluded and not _same(record, have)]
+    return [
+        record
+        for record in records
+        if record.attempt not in have.concluded
+        and (
+            record.concluded or have.unfinished.get(record.attempt) != (record.row["status"], len(record.rows["event"]))
+        )
+    ]
 
 
 def damaged_since(results: Path, db: DuckDBPyConnection, records: Iterable[Record]) -> list[str]:
@@ -202,9 +209,8 @@ def _settle(results: Path, records: list[Record]) -> None:
             by_key.setdefault(record.run_key, []).append(record)
     for key, members in by_key.items():
         for record in members:
-            last = record.last()
-            if last is not None:
-                record.row["status"] = ledger.unfinished_status(last["event"])
+            if events := record.rows["event"]:
+                record.row["status"] = ledger.unfinished_status(events[-1]["event"])
         if Ledger(results).held(key):
             max(members, key=lambda record: record.attempt).row["status"] = Status.RUNNING
 
@@ -212,8 +218,3 @@ def _settle(results: Path, records: list[Record]) -> None:
 def _part(path: str) -> str:
     """Return the part of the ledger that contains an attempt's directory: runs/PART/..."""
     return path.split("/")[1]
-
-
-def _same(record: Record, have: Known) -> bool:
-    state = (record.row["status"], len(record.rows["event"]))
-    return not record.concluded and have.unfinished.get(record.attempt) == state

@@ -66,7 +66,8 @@ def batches(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 def _ingest(db: DuckDBPyConnection, batch: list[Record]) -> None:
     """Write a batch of records into a database, in one transaction."""
-    have = _concluded(db, batch)
+    query = "select attempt from attempt where concluded and attempt in (select unnest(?::varchar[]))"
+    have = {attempt for (attempt,) in db.execute(query, [[record.attempt for record in batch]]).fetchall()}
     records = [record for record in batch if record.attempt not in have]
     rows: dict[str, list[Row]] = {}
     for record in sorted(records, key=lambda record: record.attempt):
@@ -92,13 +93,6 @@ def forget(db: DuckDBPyConnection, attempts: Iterable[str]) -> None:
     db.execute("delete from run where recorded_by in (select unnest(?::varchar[]))", [names])
     db.execute("commit")
     db.execute("checkpoint")
-
-
-def _concluded(db: DuckDBPyConnection, records: list[Record]) -> set[str]:
-    """Return the attempts of these records that are concluded in the database."""
-    query = "select attempt from attempt where concluded and attempt in (select unnest(?::varchar[]))"
-    names = [record.attempt for record in records]
-    return {attempt for (attempt,) in db.execute(query, [names]).fetchall()}
 
 
 def _insert(db: DuckDBPyConnection, table: str, rows: list[Row]) -> None:

@@ -1,8 +1,7 @@
 """Results as Parquet files: the rows of runs, without their arrays, which a repository keeps and reads back as a store.
 
 A set has one file or several for each table: TABLE.parquet, or TABLE-SHARD.parquet with the rows of some attempts.
-manifest.json has their checksums, and a set that does not match them is refused. Sets that earlier versions wrote have
-no manifest, and one file for each table of `_TABLES`, none of which may be missing.
+manifest.json has their checksums, and a set that does not match them is refused.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results.records import Level, columns_of
+from harness.results.records import Level
 from harness.results.store import connection
 from harness.results.store.reader import check_origins
 from harness.results.store.store import Store
 from harness.system.columns import Malformed
 from harness.system.errors import DataError
-from harness.system.files import parse_json, read_bytes, read_set, write_set
+from harness.system.files import parse_json, read_set, write_set
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,10 +97,11 @@ class Published(Store):
         return []
 
     @contextmanager
-    def _reading(self) -> Iterator[DuckDBPyConnection]:
+    def reading(self) -> Iterator[DuckDBPyConnection]:
+        """Open one connection for several queries, as the class describes."""
         if self._instead is None:
             self.refresh()
-        with super()._reading() as db:
+        with super().reading() as db:
             yield db
 
     @contextmanager
@@ -137,18 +137,17 @@ class Published(Store):
 
     def _files(self) -> dict[str, list[bytes]]:
         """Return the contents of each table's files; {} if the folder has no set."""
-        names = {f"{table}.parquet": table for table in _TABLES}
         try:
             found = read_set(self.results, MANIFEST)
-            if found is None:
-                found = {name: read_bytes(self.results / name) for name in names if (self.results / name).exists()}
         except (OSError, ValueError) as error:
             raise _broken(self.results, str(error)) from error
+        if found is None and any((self.results / f"{table}.parquet").exists() for table in _TABLES):
+            raise _broken(self.results, f"{MANIFEST} is missing")
         if not found and self.more is None:
             raise DataError(f"{self.results} contains no exported results; `bench export` writes them")
-        tables = by_table(found)
-        if found and (missing := [name for name, table in names.items() if table not in tables]):
-            raise _broken(self.results, f"{', '.join(sorted(missing))} is missing")
+        tables = by_table(found or {})
+        if found and (missing := sorted(_TABLES.keys() - tables.keys())):
+            raise _broken(self.results, f"{', '.join(f'{table}.parquet' for table in missing)} is missing")
         return tables
 
 
@@ -240,16 +239,10 @@ def load(db: DuckDBPyConnection, table: str, contents: Iterable[bytes], folder: 
                 if name == "origins":
                     check_origins(record, name)
         incoming = pa.concat_tables(found, promote_options="default")
-        for name, column in columns_of(table).items():
-            if column.absent is not None and name in incoming.column_names:  # files of earlier versions lack it
-                filled = incoming[name].fill_null(column.absent)
-                incoming = incoming.set_column(incoming.column_names.index(name), name, filled)
         db.register("incoming", incoming)
         db.execute(f"insert into {table} by name select * from incoming {once}")  # noqa: S608 - one of the tables above
         if table == "environment":  # earlier versions had the code in it; attempts are read before environments
             db.execute(_CODE_OF_ENVIRONMENT)
-        if table == "run":
-            db.execute("update run set budget = replace(budget, 'gradients=', 'passes=')")
     except (OSError, ValueError, MemoryError, Malformed, pa.ArrowException, duckdb.Error) as error:
         raise _broken(folder, f"a file of {table} cannot be read: {str(error).partition(chr(10))[0]}") from error
     db.unregister("incoming")

@@ -15,7 +15,7 @@ from harness.results.environment import identity
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.records import Status, columns_of
-from harness.results.spec import PARTS, budget_label
+from harness.results.spec import PARTS
 from harness.system.columns import Malformed, Row, dump, pick, row
 from harness.system.files import parse_json, read_bytes
 
@@ -54,10 +54,6 @@ class Record:
         """The attempt's row in `attempt`."""
         return self.rows["attempt"][0]
 
-    def last(self) -> Row | None:
-        """Return the latest event, or None."""
-        return self.rows["event"][-1] if self.rows["event"] else None
-
 
 def read(results: Path, path: str, *, curves: bool = True) -> Record:
     """Read the attempt in the directory `path` below `results`, with or without curves.
@@ -66,20 +62,30 @@ def read(results: Path, path: str, *, curves: bool = True) -> Record:
     whether a worker has it.
     """
     attempt = Attempt(results / path)
-    content, spec = _document(attempt, "spec.json")
+    try:
+        content = attempt.content("spec.json")
+        spec = parse_json(content)
+    except FileNotFoundError:
+        raise Malformed("spec.json is missing") from None
+    except ValueError as error:
+        raise Malformed(f"spec.json cannot be read: {error}") from None
     result, damage = attempt.read_result()
     if damage:
         raise Malformed(f"{damage}; the run's command repeats it")
     record = Record(attempt.id, attempt.path.parent.name, result is not None)
     if spec.get("key") != record.run_key:
         raise Malformed(f"spec.json belongs to run {spec.get('key')!r:.20}, not to the folder's")
-    machine, code = _environment(_environment_of(attempt))
+    try:
+        machine, code = _environment(attempt.content("environment.json"))
+    except FileNotFoundError:  # the worker ended before it wrote the file
+        machine, code = [], {}
     record.rows = {"run": [_run(record, spec)], "event": [*_events(record, attempt)], "environment": machine}
     record.rows["task_version"] = [row(columns_of("task_version"), record.rows["run"][0], "spec.json")]
     given = {"attempt": record.attempt, "run_key": record.run_key, "concluded": record.concluded, "path": path}
-    given |= {"environment": _first(machine, "environment"), "code": code, "copied": attempt.copied}
+    given |= {"environment": machine[0]["environment"] if machine else None, "code": code, "copied": attempt.copied}
     if result is None:
-        result = {"status": str(Status.ORPHANED), "started": _first_time(record), "seconds": {}}
+        started = next((event["time"].isoformat() for event in record.rows["event"]), None)
+        result = {"status": str(Status.ORPHANED), "started": started, "seconds": {}}
     else:
         if result.get("key") != record.run_key:
             raise Malformed("result.json belongs to another run than the folder")
@@ -93,17 +99,6 @@ def read(results: Path, path: str, *, curves: bool = True) -> Record:
         _take_rescored(record, attempt.path, curves=curves)
     record.rows["attempt"] = [row(columns_of("attempt"), result, "result.json", **given)]
     return record
-
-
-def _document(attempt: Attempt, name: str) -> tuple[bytes, dict[str, Any]]:
-    """Return the content of a record that must exist, and the record."""
-    try:
-        content = attempt.content(name)
-        return content, parse_json(content)
-    except FileNotFoundError:
-        raise Malformed(f"{name} is missing") from None
-    except ValueError as error:
-        raise Malformed(f"{name} cannot be read: {error}") from None
 
 
 def _take_rescored(record: Record, folder: Path, *, curves: bool) -> None:
@@ -134,8 +129,7 @@ def _run(record: Record, spec: Mapping[str, Any]) -> Row:
     check_origins(pick(spec, "origins", dict, "spec.json"), "spec.json")
     for part in PARTS:
         pick(pick(spec, part, dict, "spec.json"), "params", dict, f"spec.json: {part}")
-    found = row(_RUN, spec, "spec.json", recorded_by=record.attempt, execution=execution)
-    return {**found, "budget": budget_label(found["budget"])}
+    return row(_RUN, spec, "spec.json", recorded_by=record.attempt, execution=execution)
 
 
 def check_origins(origins: Mapping[str, Any], where: str) -> None:
@@ -146,18 +140,9 @@ def check_origins(origins: Mapping[str, Any], where: str) -> None:
             raise Malformed(f"{where}: the origin of {name!r:.40} is not value, provenance and source")
 
 
-def _environment_of(attempt: Attempt) -> bytes | None:
-    try:
-        return attempt.content("environment.json")
-    except FileNotFoundError:  # the worker ended before it wrote the file
-        return None
-
-
 @lru_cache(maxsize=64)
-def _environment(content: bytes | None) -> tuple[list[Row], dict[str, Any]]:
+def _environment(content: bytes) -> tuple[list[Row], dict[str, Any]]:
     """Return the row of an environment, and the code. It is parsed once for the hundreds of attempts that share it."""
-    if content is None:
-        return [], {}
     try:
         document = parse_json(content)
     except ValueError as error:
@@ -236,12 +221,3 @@ def _curve(record: Record, name: str, arrays: Mapping[str, Any]) -> AttemptCurve
     if not y.size:  # the header can state any number of chains
         x, y = x[:0], y.reshape(0, 0)
     return AttemptCurve(record.attempt, name, x.astype("float64"), y.astype("float64"))
-
-
-def _first(rows: list[Row], name: str) -> Any:
-    return rows[0][name] if rows else None
-
-
-def _first_time(record: Record) -> str | None:
-    time = _first(record.rows["event"], "time")
-    return None if time is None else time.isoformat()

@@ -87,11 +87,6 @@ from (select *, unnest(range(len(y))) as place from curve_points)""",
 }
 
 
-def objects() -> list[str]:
-    """Return the names of all tables and views."""
-    return [*TABLES, *VIEWS]
-
-
 def _definitions() -> str:
     """Return the statements that make all tables and views.
 

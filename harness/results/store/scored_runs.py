@@ -118,7 +118,7 @@ def curve_arrays(store: Store, attempts: Sequence[str], names: Sequence[str]) ->
         return {}
     import pyarrow as pa
 
-    found: dict[CurveKey, CurveArrays] = {}
+    curves: dict[CurveKey, CurveArrays] = {}
     axes: dict[bytes, NDArray[np.float64]] = {}
     with store.reading() as db:
         for start in range(0, len(attempts), AT_ONCE):
@@ -127,8 +127,9 @@ def curve_arrays(store: Store, attempts: Sequence[str], names: Sequence[str]) ->
                 xs, ys = (_lists(part.column(name)) for name in ("x", "y"))
                 keys = zip(part.column("attempt").to_pylist(), part.column("name").to_pylist(), strict=True)
                 for key, x, y in zip(keys, xs, ys, strict=True):
-                    found[key] = axes.setdefault(x.tobytes(), x.copy()), y.reshape(-1, len(x))  # a view, freed with all
-    return found
+                    axis = axes.setdefault(x.tobytes(), x.copy())
+                    curves[key] = axis, y.reshape(-1, len(x))  # a view, freed with all
+    return curves
 
 
 def _lists(column: Any) -> Iterator[NDArray[np.float64]]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.results.ledger.ledger import CHANGED, NETWORK, TRASH, Ledger, filesystem
-from harness.results.records import TABLES
 from harness.results.store import connection, schema
 from harness.results.store.changes import Known, News, damaged_since, known, news, reread
 from harness.results.store.connection import Busy, Damaged, Foreign, Refused
@@ -115,7 +114,7 @@ class Store:
 
         Raises `UsageError` if there are more than `most` rows, or if the query takes more than `seconds`.
         """
-        with self._reading() as db:
+        with self.reading() as db:
             _check_query(db, query)
 
             def answer() -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -140,27 +139,8 @@ class Store:
 
     def frame(self, query: str, parameters: Sequence[Any] = ()) -> pl.DataFrame:
         """Return the rows of a query as a polars frame."""
-        with self._reading() as db:
+        with self.reading() as db:
             return connection.interruptible(db, lambda: db.sql(query, params=list(parameters)).pl())
-
-    def fingerprint(self) -> list[tuple[Any, ...]]:
-        """Return the number of rows of each table and the sum of their hashes.
-
-        Any change that a report may read changes them.
-        """
-        queries = [
-            f"select count(*), sum(hash({', '.join(table.columns)})) from {name}"  # noqa: S608 - own names
-            for name, table in TABLES.items()
-            if table.of
-        ]
-        with self._reading() as db:
-            return [row for query in queries for row in db.execute(query).fetchall()]
-
-    @contextmanager
-    def reading(self) -> Iterator[DuckDBPyConnection]:
-        """Open one connection for several queries, which may make temporary tables but change nothing."""
-        with self._reading() as db:
-            yield db
 
     def _refresh(self) -> list[str]:
         existed, filled, have = os.path.lexists(self.path), False, Known()
@@ -221,7 +201,8 @@ class Store:
         return not os.path.lexists(self.path) and not (self.results / "runs").is_dir()
 
     @contextmanager
-    def _reading(self) -> Iterator[DuckDBPyConnection]:
+    def reading(self) -> Iterator[DuckDBPyConnection]:
+        """Open one connection for several queries, which may make temporary tables but change nothing."""
         import duckdb
 
         try:

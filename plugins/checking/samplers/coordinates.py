@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from harness import Streams, linear
+from harness import linear
+from harness.tasks import Streams
 from plugins.checking.law import Broken, Law, distance, random_script, safe_x
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from plugins.checking.law import Broken, draws, finish, heat, safe_x, trajectory
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness import Sampler, Streams, Trajectory
+    from harness import Sampler, Trajectory
+    from harness.tasks import Streams
 
     Array = NDArray[np.float64]
 

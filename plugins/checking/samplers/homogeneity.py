@@ -38,6 +38,7 @@ from plugins.checking.law import (
     safe_x,
     streams,
     trajectory,
+    two_sided,
     weights,
     worst,
 )
@@ -152,8 +153,6 @@ class Windows:
 
     def p_values(self) -> dict[str, float]:
         """Return the p-value of each window against the others, by a sentence that names statistic and window."""
-        from scipy.stats import t
-
         found = {}
         for name, means in self.means.items():
             count, chains = means.shape
@@ -161,11 +160,7 @@ class Windows:
             errors = gaps.std(axis=1, ddof=1) / np.sqrt(chains)
             for w, (gap, error) in enumerate(zip(gaps.mean(1), errors, strict=True)):
                 fixed = max(abs(gap), error) < ROUNDING * abs(means).max()  # for example, a step of constant length
-                p = (
-                    float(2 * t.sf(abs(gap) / error, chains - 1))
-                    if error != 0 and not fixed
-                    else float(fixed or gap == 0)
-                )
+                p = 1.0 if fixed else two_sided(abs(gap), error, chains - 1)
                 found[f"{name} in window {w + 1} of {count} is off by {gap:.3g} +- {error:.2g}"] = p
         return found
 

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
-from harness import Problem, UsageError
+from harness import UsageError
 from harness.contracts import Field, schema
 from harness.engine import named
+from harness.tasks import Problem
 from plugins.checking.gaussian import GaussianProblem, GaussianTask
 from plugins.checking.law import Broken, Law, all_finite, finish, loop, safe_x, trajectory
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness import Sampler, Streams
+    from harness import Sampler
+    from harness.tasks import Streams
     from plugins.checking.gaussian import Batch
 
 HIDDEN = 4

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from harness import Noise, Potential, Problem, Task, linear
+from harness import Noise, Potential, linear
+from harness.tasks import Problem, Task
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, fingerprint, path_of, same, streams, trajectory, varying
 

@@ -60,7 +60,7 @@ def _walk(sampler: Sampler, disturb: Callable[[Tensor, Tensor], object] | None =
             keep=np.ones(1, dtype=bool), adapt=bool(running.trajectory.burn_in[k]),
         )  # fmt: skip
         with torch.no_grad():
-            done = stage.stepper.advance(sampler, stage.potential, theta, state, block)
+            done = stage.stepper.advance(theta, state, block)
         theta, state = done.theta, done.state
         draws += done.draws
     return draws

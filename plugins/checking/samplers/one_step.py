@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from harness import Streams, linear
+from harness import linear
 from harness.engine import CountingPotential, named
+from harness.tasks import Streams
 from plugins.checking.gaussian import GaussianProblem
 from plugins.checking.law import Broken, Law, distance, random_script, safe_x, same
 

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from harness import Streams
 from harness.engine import CountingPotential, DirectNoise
+from harness.tasks import Streams
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, loop, same, trajectory, varying
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness import Problem, Sampler
+    from harness import Sampler
+    from harness.tasks import Problem
     from plugins.checking.gaussian import Batch
     from plugins.checking.law import State
 

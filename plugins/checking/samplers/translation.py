@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from harness import Sampler, Streams
+    from harness import Sampler
+    from harness.tasks import Streams
     from plugins.checking.gaussian import Batch
 
 PLACE = 2.0**20

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from harness import BenchError, Registry, Store, UsageError
+from harness import BenchError, Registry, UsageError
 from harness.contracts import plugin_code
+from harness.reports import Store
 from plugins.inspection.classes import loaded
 from plugins.inspection.shown.task import truth
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness import Column, Table
 from harness.reporting import table
+from harness.reports import Column, Table
 
 MAX_ROWS = 30
 """Most rows of a table. --json has all rows."""

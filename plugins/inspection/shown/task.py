@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from harness import TIERS, BenchError
+from harness import BenchError
 from harness.contracts import Offer
 from harness.contracts import data as files
+from harness.tasks import TIERS, Protocol, Task
 from plugins.inspection.classes import loaded
 from plugins.inspection.shown.offers import head, hyperparameters, text
 
@@ -61,7 +62,7 @@ def task(offer: Offer) -> dict[str, Any]:
     return record | ({"note": "; ".join(dict.fromkeys(notes))} if notes else {})
 
 
-def truth(made: Any) -> dict[str, Any] | None:
+def truth(made: Task) -> dict[str, Any] | None:
     """Return the moments of the target as plain lists, or None if they are not known."""
     known = made.truth()
     if known is None:
@@ -71,7 +72,7 @@ def truth(made: Any) -> dict[str, Any] | None:
     return {**{name: np.asarray(values).tolist() for name, values in moments.items()}, "how": known.how}
 
 
-def tier(made: Any) -> str:
+def tier(made: Task) -> str:
     """Return a text that says how well the target is known, and why not better."""
     if (known := made.truth()) is not None:
         return f"truth ({known.how})"
@@ -90,7 +91,7 @@ def _value_or_note(question: Callable[[], Any], notes: list[str]) -> Any:
         return None
 
 
-def _protocol(protocol: Any) -> dict[str, Any]:
+def _protocol(protocol: Protocol) -> dict[str, Any]:
     return {
         "protocol": protocol.name,
         "budgets": ", ".join(f"{name} {steps}" for name, steps in protocol.budgets.items()),
@@ -103,7 +104,7 @@ def _protocol(protocol: Any) -> dict[str, Any]:
     }
 
 
-def _of_budgets(protocol: Any) -> list[str]:
+def _of_budgets(protocol: Protocol) -> list[str]:
     return [f"{budget}: {_listed(settings)}" for budget, settings in protocol.budget_settings.items()]
 
 

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness import Comparison, compare_values, judge, statistics
+from harness import statistics
 from harness.reporting.scoring.compare import FEWEST, Scale
+from harness.reports import Comparison, compare_values, judge
 from harness.results import RESUMABLE, Status
 from plugins.nights.regression.night import MetricValues, Night, NightRow
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import Bench, PluginError, Result, Store
+from harness import Bench, PluginError, Result
+from harness.reports import Store
 from harness.results import Status
 from harness.system.text import plain
 from plugins.nights.regression import tables

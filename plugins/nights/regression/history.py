@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.results import now
-from harness.system import read_json, write_json
-from harness.system.files import sweep
+from harness.system import read_json, sweep, write_json
 from plugins.nights.regression.night import Night, from_json
 
 FOLDER = "nights"

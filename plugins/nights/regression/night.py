@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from harness.results import Status
@@ -87,14 +87,9 @@ def from_json(record: Mapping[str, Any] | None) -> Night | None:
         rows, standard = ({n: _row(row) for n, row in record[part].items()} for part in ("rows", "standard"))
         night = Night(record["suite"], rows, standard, record["accepted"], record["recorded"])
         whole = night.to_json()["sha256"] == record["sha256"]
-        return replace(night, rows=_renamed(rows), standard=_renamed(standard)) if whole else None
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
-
-
-def _renamed(rows: Mapping[str, NightRow]) -> dict[str, NightRow]:
-    """Return the rows by their current names: earlier versions call data passes gradients."""
-    return {name.replace(", gradients=", ", passes="): row for name, row in rows.items()}
+    return night if whole else None
 
 
 def _row(record: Mapping[str, Any]) -> NightRow:

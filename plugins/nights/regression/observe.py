@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness import Store, UsageError
+from harness import UsageError
+from harness.reports import Store
 from harness.results import RunSpec
 from harness.runs import Planned, RunRequest
 from plugins.nights.regression.night import MetricValues, Night, NightRow

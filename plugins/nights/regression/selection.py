@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import Store
+from harness.reports import Store
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -30,8 +30,9 @@ class Selection(Store):
         self.keys = sorted(set(keys))
 
     @contextmanager
-    def _reading(self) -> Iterator[DuckDBPyConnection]:
-        with super()._reading() as db:
+    def reading(self) -> Iterator[DuckDBPyConnection]:
+        """Open one connection for several queries, which see these runs only."""
+        with super().reading() as db:
             (whole,) = db.execute("select current_database()").fetchone() or ("",)
             db.execute("create temp table chosen_run (run_key varchar)")
             db.execute("insert into chosen_run select unnest(?::varchar[])", [self.keys])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness import Column, Comparison, Result, Table, number
+from harness import Result
+from harness.reports import Column, Comparison, Table, number
 from plugins.nights.regression.changes import WORSE, Change, flat
 from plugins.nights.regression.night import Night
 

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness import BenchError, Info, PluginError, Registry, Store, Table
+from harness import BenchError, Info, PluginError, Registry
 from harness.contracts import HARNESS, KINDS, Offer
-from harness.results import environment, provenance
+from harness.reports import Store, Table
+from harness.results import TABLES, environment, provenance
 from harness.runs import content_hash
 from plugins.nights.site import folder, gather, reports
 from plugins.nights.site.contents import contents
@@ -80,8 +81,17 @@ def made_from(site: Site, chosen: Sequence[str], lines: Sequence[Timeline], stor
     )
     versions = [platform.python_version(), environment.requirements(tuple(distributions))]
     nights = [[line.suite, line.digests] for line in lines]
-    parts = [night, nights, store.fingerprint(), chosen, code, versions]
+    parts = [night, nights, _fingerprint(store), chosen, code, versions]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _fingerprint(store: Store) -> list[list[int]]:
+    """Return the number of rows of each table and the sum of their hashes: what a report may read."""
+    return [
+        [*store.table(f"select count(*), sum(hash({', '.join(table.columns)})) from {name}")[1][0]]  # noqa: S608
+        for name, table in TABLES.items()
+        if table.of
+    ]
 
 
 def _source(offer: Offer) -> str:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import harness
-from harness import Group
 from harness.contracts import HARNESS
 from harness.reporting import is_hash
+from harness.reports import Group
 
 MOST_LINES = 400
 """Most lines of a diff on a page."""

@@ -15,8 +15,9 @@ from typing import Any
 
 from markupsafe import escape
 
-from harness import BenchError, Column, Figure, Table, number, render
+from harness import BenchError
 from harness.reporting.rendering import FORMATS, SUFFIXES, figures, web
+from harness.reports import Column, Figure, Table, number, render
 from harness.system import count, harmless
 from harness.system.streams import say
 from plugins.nights.site import charts

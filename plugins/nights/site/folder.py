@@ -9,8 +9,10 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness import UsageError, write_set
-from harness.system import FILES, alone, placed_set, read_json
+from harness import UsageError
+from harness.reports import write_set
+from harness.system import FILES, alone, listed_digests, read_json
+from harness.system.files import holds
 
 MANIFEST = "site.json"
 STALE = "stale"
@@ -39,8 +41,10 @@ def check_folder(folder: Path, name: str) -> None:
 
 def is_current(folder: Path, made_from: str) -> bool:
     """Return whether a folder holds a complete site that `write` made with the same digest."""
-    manifest = placed_set(folder, MANIFEST)
-    return manifest.get(MADE_FROM) == made_from and STALE not in manifest
+    manifest = read_json(folder / MANIFEST) or {}
+    digests = listed_digests(manifest)
+    whole = digests and all(holds(folder / name, digest) for name, digest in digests.items())
+    return bool(whole) and manifest.get(MADE_FROM) == made_from and STALE not in manifest
 
 
 def write(folder: Path, name: str, made: Mapping[str, bytes], made_from: str) -> None:

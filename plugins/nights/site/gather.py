@@ -6,16 +6,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from harness import (
-    TUNING_SEED,
-    BenchError,
+from harness import BenchError, Info, Registry, Result
+from harness.contracts import HARNESS, Offer, plugin_code
+from harness.reporting import is_hash
+from harness.reporting.commands import run_command
+from harness.reports import (
     Column,
     FieldScore,
     Group,
-    Info,
-    Registry,
     Request,
-    Result,
     Store,
     Table,
     number,
@@ -23,9 +22,7 @@ from harness import (
     setting_text,
     typical,
 )
-from harness.contracts import HARNESS, Offer, plugin_code
-from harness.reporting import is_hash
-from harness.reporting.commands import run_command
+from harness.tasks import TUNING_SEED
 from plugins.inspection.shown import offers
 from plugins.inspection.shown.sections import sections as blocks_of
 from plugins.inspection.shown.task import task as task_record

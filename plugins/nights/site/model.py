@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness import Result, Table
+from harness import Result
+from harness.reports import Table
 
 Record = Mapping[str, Any]
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import Column, Store, Table
-from harness import statistics as over_seeds
+from harness import statistics
+from harness.reports import Column, Store, Table
 from plugins.nights.regression import history, tables
 from plugins.nights.regression.changes import ROUNDING, changes
 from plugins.nights.regression.night import MetricValues, Night, NightRow
@@ -100,14 +99,9 @@ def _series(suite: str, row: str, found: Sequence[tuple[int, Night]]) -> list[Se
 
 
 def _point(night: int, metric: MetricValues, *, changed: bool) -> NightMean:
-    values = list(metric.values.values())
-    mean = statistics.fmean(values)
-    half = (
-        over_seeds.t_multiplier(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
-        if len(values) > 1
-        else 0.0
-    )
-    return NightMean(night, mean, mean - half, mean + half, changed)
+    over = statistics.mean_interval(list(metric.values.values()))
+    low, high = (over.mean if end is None else end for end in (over.low, over.high))
+    return NightMean(night, over.mean, low, high, changed)
 
 
 def _same(a: Mapping[int, float], b: Mapping[int, float]) -> bool:

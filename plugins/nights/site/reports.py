@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harness import Registry, Request, Store
+from harness import Registry
 from harness.reporting import find_report
+from harness.reports import Request, Store
 from plugins.nights.site.contents import described, progress
 from plugins.nights.site.model import Section
 

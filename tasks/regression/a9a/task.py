@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import DataProblem, Metric, Observer, Outcome, Protocol, SeriesObserver, finite_or_none, param
+from harness import param
+from harness.tasks import DataProblem, Metric, Observer, Outcome, Protocol, SeriesObserver, finite_or_none
 from tasks.datasets import libsvm
 from tasks.regression.blr import Logistic, gradient
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Cost, Streams, Trajectory
+    from harness import Trajectory
+    from harness.tasks import Cost, Streams
 
     Array = NDArray[np.float64]
     Batch = dict[str, Tensor]

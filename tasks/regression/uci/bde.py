@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import MLP, DataFile, Protocol, Rows
+from harness.tasks import MLP, DataFile, Protocol, Rows
 from tasks.datasets import uci_regression as files
 from tasks.regression.uci.smile import SHORT, log_normal
 

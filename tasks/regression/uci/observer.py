@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness import Metric, Observer, Outcome, Reference, draw_grid, finite_or_none, steps_of_draws
+from harness.tasks import Metric, Observer, Outcome, Reference, draw_grid, finite_or_none, steps_of_draws
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Cost, Trajectory
+    from harness import Trajectory
+    from harness.tasks import Cost
 
     Array = NDArray[np.float64]
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from harness import MLP, TUNING_SEED, Block, DataFile, DataProblem, DataTask, Layout, Reference, Rows, UsageError, param
+from harness import UsageError, param
+from harness.tasks import MLP, TUNING_SEED, Block, DataFile, DataProblem, DataTask, Layout, Reference, Rows
 from tasks.datasets import uci_regression as files
 from tasks.regression.uci.bde import Bde
 from tasks.regression.uci.observer import FUNCTION_METRICS, REGRESSION_METRICS, RegressionObserver
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Cost, Streams, Trajectory
+    from harness import Trajectory
+    from harness.tasks import Cost, Streams
 
     Array = NDArray[np.float64]
 

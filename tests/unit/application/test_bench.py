@@ -50,12 +50,8 @@ for row in results.runs.sort("method", "seed").iter_rows(named=True):
 """
 
 
-@pytest.mark.parametrize("guard", [False, True])
-def test_a_script_runs_a_class_of_its_own_and_no_worker_executes_the_script(tmp_path, guard):
-    body = (
-        "if __name__ == '__main__':\n" + "".join(f"    {line}\n" for line in SCRIPT.splitlines()) if guard else SCRIPT
-    )
-    (tmp_path / "script.py").write_text(f"{CLASS}\n{body}")
+def test_a_script_runs_a_class_of_its_own_and_no_worker_executes_the_script(tmp_path):
+    (tmp_path / "script.py").write_text(f"{CLASS}\n{SCRIPT}")
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [

@@ -100,45 +100,27 @@ def test_a_limit_on_memory_that_is_too_low_is_said(tmp_path, words, megabytes, w
     )
 
 
-def test_a_plan_says_which_runs_have_a_checkpoint(tmp_path, capsys):
+def test_a_plan_says_why_a_run_is_to_do(tmp_path, capsys):
     from harness.cli.options import request
     from harness.runs.plan import plan
 
-    ledger = Ledger(tmp_path)
-    ledger.prepare()
-    asked = request(["sgld"], ["mixture5"], "0", None, "smoke", None, None, None)
-    [item] = plan(registry(), asked, ledger)
-    attempt = Attempt.create(ledger.runs, item.spec, {"id": "e"})
-
-    def why():
-        assert run(["--results", str(tmp_path), *PLAN, "--json"]) == 0
-        [row] = json.loads(capsys.readouterr().out)
-        assert (row["run_key"], row["task"]) == (item.spec.key, "mixture5")
-        return row["why"]
-
-    assert why() == "orphaned without a checkpoint: starts again"
-    attempt.save_checkpoint({})
-    assert why() == "orphaned: resumes from its checkpoint"
-    conclude(attempt, AttemptResult(status="error", reason="boom"))
-    assert run(["--results", str(tmp_path), *PLAN]) == 0
-    assert "1 run: 0 done before, 1 failed before, 0 to do" in capsys.readouterr().err
-
-
-def test_a_plan_names_the_nearest_finished_run(tmp_path, capsys):
-    from harness.cli.options import request
-    from harness.runs.plan import plan
-
-    ledger = Ledger(tmp_path)
+    ledger, other = Ledger(tmp_path), ("--chains", "3")
     ledger.prepare()
     [item] = plan(registry(), request(["sgld"], ["mixture5"], "0", None, "smoke", None, None, None), ledger)
     attempt = Attempt.create(ledger.runs, item.spec, {"id": "e"})
 
-    def why():
-        assert run(["--results", str(tmp_path), *PLAN, "--chains", "3", "--json"]) == 0
-        return json.loads(capsys.readouterr().out)[0]["why"]
+    def why(*words):
+        assert run(["--results", str(tmp_path), *PLAN, *words, "--json"]) == 0
+        [row] = json.loads(capsys.readouterr().out)
+        assert (row["run_key"] == item.spec.key, row["task"]) == (not words, "mixture5")
+        return row["why"]
 
-    assert why() == "never run"  # the other run is unfinished
+    assert (why(), why(*other)) == ("orphaned without a checkpoint: starts again", "never run")
+    attempt.save_checkpoint({})
+    assert why() == "orphaned: resumes from its checkpoint"
     conclude(attempt, AttemptResult(status="error", reason="boom"))
-    assert why() == "never run"
+    assert why(*other) == "never run"
+    assert run(["--results", str(tmp_path), *PLAN]) == 0
+    assert "1 run: 0 done before, 1 failed before, 0 to do" in capsys.readouterr().err
     conclude(Attempt.create(ledger.runs, item.spec, {"id": "e"}), AttemptResult(status="done"))
-    assert why() == "differs from a finished run in chains"
+    assert why(*other) == "differs from a finished run in chains"

@@ -7,6 +7,7 @@ import sys
 
 import fabricated
 import pytest
+from support import bench
 
 KINDS = {
     "jupyter": {
@@ -67,7 +68,8 @@ for words in json.loads(sys.argv[1]) if __name__ == "__main__" else ():
         print("EXIT", words[0], stop.code, file=sys.stderr, flush=True)
 """
 SURROUNDINGS = [
-    pytest.param(KINDS["jupyter"] | KINDS["nonsense"], id="jupyter and nonsense"),
+    # With PYTHONOPTIMIZE, all of torch is compiled anew.
+    pytest.param(KINDS["jupyter"] | KINDS["nonsense"] | {"PYTHONOPTIMIZE": ""}, id="jupyter and nonsense"),
     *(pytest.param(variables, marks=pytest.mark.slow, id=kind) for kind, variables in KINDS.items()),
 ]
 
@@ -90,3 +92,9 @@ def test_every_verb(tmp_path, variables, verbs):
     assert [*tmp_path.rglob("*.svg")]
     assert verbs is SLOW or "results: 1 done" in done.stderr
     assert {path.name for path in tmp_path.iterdir()} <= MADE
+
+
+def test_without_assertions_and_docstrings(tmp_path):
+    done = bench(["plan", "--sampler", "sgld", "--task", "mixture5"], tmp_path, PYTHONOPTIMIZE="2")
+    assert done.returncode == 0, done.stderr
+    assert "sgld" in done.stdout

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness import Info, Truth, hook
+from harness import Info, hook
+from harness.tasks import Truth
 from plugins.samplers.sgld import SGLD
 from tasks.synthetic.mixture5 import Mixture5
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from harness import Protocol, UsageError, registry
+from harness import UsageError, registry
+from harness.tasks import Protocol
 from plugins.checking.check import _made
 
 

@@ -24,7 +24,8 @@ PLUGIN = '''
 from dataclasses import dataclass
 from pathlib import Path
 import numpy as np
-from harness import DensityTask, Info, MOMENT_METRICS, Protocol, Sampler, Schedule, Truth, hook, param
+from harness import Info, Sampler, Schedule, hook, param
+from harness.tasks import DensityTask, MOMENT_METRICS, Protocol, Truth
 from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness import Truth, UsageError
+from harness import UsageError
 from harness.analysis.diagnostics import DrawSums, JointMoments, directions, eigenvalue_intervals, gate, norm_interval
 from harness.analysis.diagnostics.joint import DISTANCE, DISTANCE_LIMIT, GREATEST, LEAST, MEAN, WITHIN, Bracket
 from harness.contracts.truth import quantile_levels
+from harness.tasks import Truth
 
 pytestmark = pytest.mark.numbers
 

@@ -18,7 +18,7 @@ import torch
 import tasks
 from harness.cli.app import run as bench
 from harness.contracts.registry import registry
-from harness.results import provenance, verification
+from harness.results import provenance
 from harness.results.ledger.attempt import WORK, Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.runs import truths
@@ -29,7 +29,7 @@ from harness.runs.session import Session
 from harness.runs.worker import _advance
 from harness.system.errors import DataError
 from harness.system.files import sealed, write_json
-from plugins.upkeep import garbage
+from plugins.upkeep import garbage, verification
 
 COMMAND = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "steps=3000"]
 
@@ -60,12 +60,11 @@ def reference(tmp_path, sampler="sgld"):
     return draws(finish(session(whole, sampler)))
 
 
-def test_draws_go_on_with_their_weights_or_if_an_earlier_version_began_without(ledger, tmp_path):
+def test_draws_go_on_with_their_weights(ledger, tmp_path):
     from safetensors.numpy import load_file
 
     block = session(ledger, "contour-sgld")
     block.advance()
-    checkpoint = block.loop.checkpoint(block.loop.runs[0])
     block.checkpoint()
     end = finish(session(ledger, "contour-sgld"))
     assert end.id == block.attempts[0].id
@@ -73,10 +72,6 @@ def test_draws_go_on_with_their_weights_or_if_an_earlier_version_began_without(l
     assert found["log_weights"].shape == found["draws"].shape[:2]
     assert np.ptp(found["log_weights"]) > 0
     assert np.array_equal(found["draws"], reference(tmp_path, "contour-sgld"))
-    del checkpoint["draw_width"]
-    older = session(Ledger(tmp_path / "whole"), "contour-sgld").loop
-    older.restore([checkpoint])
-    assert not older.runs[0].weighted
 
 
 def test_the_checkpoint_before_the_latest_serves_where_that_is_damaged(ledger, tmp_path):

@@ -12,7 +12,7 @@ from support import make_loop, run_loop
 
 from harness.contracts import user_files
 from harness.engine.stepping.execution_mode import lack
-from harness.results import environment, spec, verification
+from harness.results import environment, spec
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
 from harness.results.records import AttemptResult
@@ -22,6 +22,7 @@ from harness.system import cpp
 from harness.system.files import read_json, sealed, write_json
 from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
+from plugins.upkeep import verification
 from tasks.synthetic.mixture5 import Mixture5
 
 compiled = pytest.mark.skipif(lack() is not None, reason=f"compiled: {lack()}")

@@ -80,7 +80,6 @@ def test_a_step_size_without_a_unit_is_not_divided_by_the_curvature(tmp_path, sa
         ("smoke", 3_000),
         ("steps=1234", 1_234),
         ("passes=777", 777),
-        ("gradients=777", 777),
     ],
 )
 def test_budgets_become_steps(tmp_path, budget, steps):

@@ -9,7 +9,8 @@ from harness.system.errors import PluginError
 
 PLUGIN = """
 import os
-from harness import Info, PluginError, StatedSettings, StatedValue, hook
+from harness import Info, PluginError, hook
+from harness.tasks import StatedSettings, StatedValue
 
 @hook
 def bench_settings():

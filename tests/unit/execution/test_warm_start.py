@@ -10,7 +10,7 @@ import pytest
 import torch
 from support import run_loop
 
-from harness import DataTask, StatedSettings, StatedValue, param
+from harness import param
 from harness.cli.app import run as bench
 from harness.contracts.randomness import Streams
 from harness.contracts.registry import registry
@@ -24,6 +24,7 @@ from harness.runs.plan import RunRequest, plan
 from harness.runs.session import Session
 from harness.runs.settings import find_pair, resolve
 from harness.system.errors import UsageError
+from harness.tasks import DataTask, StatedSettings, StatedValue
 from plugins.samplers.adam import Adam
 from plugins.samplers.hmc import HMC
 from plugins.samplers.sgd import SGD
@@ -253,7 +254,7 @@ def test_a_budget_that_the_warm_start_nearly_takes_says_what_is_spent(tmp_path):
 
 def test_a_protocol_need_not_state_the_step_size_of_its_warm_start(tmp_path, monkeypatch):
     stated, own = plugin_metadata.protocols, {"run.warm_start": "adam", "run.warm_passes": 20}
-    monkeypatch.setattr(plugin_metadata, "protocols", lambda task: [{**p, "settings": own} for p in stated(task)])
+    monkeypatch.setattr(plugin_metadata, "protocols", lambda task: [replace(p, settings=own) for p in stated(task)])
     spec = planned(tmp_path).spec
     assert (spec.warm_start, spec.warm_passes, spec.warm_step_size) == ("adam", 20, 1e-3)
 
@@ -273,7 +274,7 @@ def test_the_short_budgets_of_a_protocol_shorten_its_own_warm_start_alone(paper,
     values = {name: StatedValue(value, "paper") for name, value in paper.items()}
     pair = find_pair(registry(), "sgld", "mixture5")
     stated = StatedSettings("m", "t", "p", "a-paper", values)
-    pair = replace(pair, protocol={**pair.protocol, **protocol}, stated=stated)
+    pair = replace(pair, protocol=replace(pair.protocol, **protocol), stated=stated)
     run = resolve(registry(), pair, {}, "quick").run
     assert (run["warm_start"], run["warm_passes"], run["warm_step_size"]) == started
 

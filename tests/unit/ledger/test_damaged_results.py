@@ -74,14 +74,6 @@ def test_no_flipped_bit_changes_a_value_unseen(attempt):
     assert passed < len(whole) / 5
 
 
-def test_a_damaged_result_does_not_hide_a_whole_one(ledger, attempt):
-    conclude(attempt, AttemptResult(status="diverged"))
-    flip(attempt.path / "result.json", -20)
-    later = attempt.create(ledger.runs, spec(), HERE)
-    assert conclude(later, AttemptResult(status="done")) is later
-    assert ledger.standing(spec().key).attempt.id == later.id
-
-
 def test_what_no_key_holds_of_a_damaged_spec_is_mended(ledger, attempt):
     path = attempt.path / "spec.json"
     whole = path.read_bytes()

@@ -7,11 +7,12 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-from harness import Trajectory, Truth
+from harness import Trajectory
 from harness.contracts.observers import SeriesObserver
 from harness.contracts.task import Cost
 from harness.engine.run_state import RunState
 from harness.results.ledger.ledger import Ledger
+from harness.tasks import Truth
 
 PLUGIN = """
 from __future__ import annotations

@@ -104,7 +104,7 @@ def test_a_folder_that_is_full_or_read_only_costs_time_only(tmp_path, monkeypatc
     assert not files(tmp_path)
 
 
-@pytest.mark.parametrize("what", ["_processor", "_identity", "os.getuid"])
+@pytest.mark.parametrize("what", ["processor", "_identity", "os.getuid"])
 def test_another_processor_compiler_or_user_gets_a_file_of_its_own(tmp_path, monkeypatch, what):
     answer()
     other = (lambda _: {"version": "13"}) if what == "_identity" else lambda: 12345

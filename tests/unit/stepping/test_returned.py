@@ -6,7 +6,6 @@ import pytest
 import torch
 from support import make_loop, run_loop
 
-import harness.engine.stepping
 from harness.engine.stepping import execution_mode
 from harness.engine.stepping.making import UncompiledError
 from harness.system.errors import PluginError
@@ -105,7 +104,7 @@ def test_in_compiled_code(mode, kind, monkeypatch):
     Within torch's compiler such an error is a reason why the step cannot be compiled.
     """
     if mode == "update":
-        monkeypatch.setattr(harness.engine.stepping, "LARGE", 1)
+        monkeypatch.setattr(execution_mode, "LARGE", 1)
     sampler = late(SPOILED[kind], late=staticmethod(torch.compiler.is_compiling), step=spoiled_step)
     with pytest.raises((PluginError, UncompiledError), match=r"^Late.*(theta|state)"):
         run_loop(make_loop(Mixture5(), sampler, Constant(step_size=0.01), 40, mode="compiled"))

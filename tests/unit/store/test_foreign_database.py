@@ -11,7 +11,6 @@ from pathlib import Path
 import duckdb
 import fabricated
 import pytest
-from fuzz.running import bench
 
 from harness.results.store import Store, connection
 from harness.system.errors import DataError
@@ -174,26 +173,6 @@ def test_a_database_of_another_duckdb_is_told(store, monkeypatch):
         patched.setattr(duckdb, "connect", refuse)
         with pytest.raises(DataError, match=r"another version of DuckDB.*bench ingest --rebuild"):
             store.refresh()
-
-
-def ends_well(store, words):
-    code, out, err = bench(store.results, *words)
-    assert code in {0, 1, 2, 4}, (words, err)
-    assert "Traceback" not in err
-    assert "internal error" not in err
-    assert CONTENT not in out + err
-    return code, err
-
-
-@pytest.mark.parametrize("what", ["a pipe", "another view"])
-def test_verbs_end_with_a_message(store, outside, what):
-    for words in (["ls", "runs"], ["ingest", "--verify"], ["ingest", "--rebuild"]):
-        path = Path(f"{store.results}-{words[-1]}")
-        shutil.copytree(store.results, path)
-        STRANGE[what](path / "results.duckdb", outside)
-        code, err = ends_well(Store(path), words)
-        assert str(path / "results.duckdb") in err
-        assert (code == 0) == (words[-1] in {"--rebuild", "runs"}), err
 
 
 EVERY_CONNECTION = """

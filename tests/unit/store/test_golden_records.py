@@ -23,7 +23,7 @@ SPECS = {
         3,
         sampler=Component("sghmc", "plugins.samplers.sghmc:SGHMC", "a" * 64, {"friction": 0.1, "noise": None}),
         schedule=Component("cyclical", params={"step_size": 1e-05, "cycles": 4}, **PART),
-        method="csghmc", budget="gradients=150000", burn_in=2, thin=3, chains=1, dtype="float32",
+        method="csghmc", budget="passes=150000", burn_in=2, thin=3, chains=1, dtype="float32",
     ),
     "compiled": made(1, compile="compiled", deterministic=False, data="d" * 64, task_version=7, protocol="é"),
     "cuda": made(2, device="cuda", tf32=True),

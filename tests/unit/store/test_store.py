@@ -17,7 +17,7 @@ from harness.results.store import store as store_module
 from harness.system.errors import DataError
 from harness.system.locks import lock_file
 
-TABLES = schema.objects()
+TABLES = [*schema.TABLES, *schema.VIEWS]
 
 
 def contents(store):

@@ -21,7 +21,7 @@ def taken(sequence):
 
 def test_a_task_author_gives_what_draws_the_stretch_of_one_chain():
     generators = [Streams(3, chain).numpy("order") for chain in range(3)]
-    found = taken(harness.ChainSequence(generators, lambda g: torch.from_numpy(g.standard_normal((5, 2)))))
+    found = taken(harness.tasks.ChainSequence(generators, lambda g: torch.from_numpy(g.standard_normal((5, 2)))))
     for chain in range(3):
         again = Streams(3, chain).numpy("order")
         alone = np.concatenate([again.standard_normal((5, 2)) for _ in range(3)])

@@ -10,8 +10,9 @@ import pytest
 import torch
 from support import bench, make_loop
 
-from harness import Sampler, Streams, data_root
+from harness import Sampler
 from harness.system.errors import PluginError, UsageError
+from harness.tasks import Streams, data_root
 from plugins.checking.suite import check_task
 from plugins.schedules.constant import Constant
 

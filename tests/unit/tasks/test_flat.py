@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from harness import Network
+from harness.tasks import Network
 from tasks.networks.resnet import ResNet18, resnet50
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -6,9 +6,9 @@ import torch
 from support import make_loop, run_loop
 from torch import nn
 
-from harness import Network
 from harness.contracts.randomness import Streams
 from harness.system.errors import DataError
+from harness.tasks import Network
 from plugins.checking.task_laws import law_chains_have_their_own_streams
 from plugins.samplers.sgdm import SGDM
 from plugins.schedules.constant import Constant

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from harness import MLP
+from harness.tasks import MLP
 
 SIZES = (7, 5, 6, 3)
 

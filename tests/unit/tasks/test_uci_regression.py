@@ -9,11 +9,12 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from harness import TUNING_SEED, DataError, Reference, Rows, UsageError
+from harness import DataError, UsageError
 from harness.contracts.data import problem as missing
 from harness.contracts.randomness import Streams
 from harness.contracts.schedule import Trajectory
 from harness.contracts.task import Cost
+from harness.tasks import TUNING_SEED, Reference, Rows
 from plugins.checking.task_laws import law_prior_counted_once
 from tasks.datasets import uci_regression as files
 from tasks.regression.uci.bde import Bde

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from harness import Column, Result, Table
+from harness import Result
+from harness.reports import Column, Table
 
 
 def halves(

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.results.ledger.attempt import FILE_NAMES, NAME
-from harness.results.ledger.ledger import CONFLICTS, KEY
+from harness.results import FILE_NAMES, KEY, NAME
 from harness.system.files import ABANDONED_SECONDS, ENDING
 
 
@@ -38,15 +37,14 @@ TEMPORARY = (
     Temporary("locks", rf"\.{_KEY}\.(notice|lock)\.{ENDING}"),
     Temporary("truths", rf"\.[\w.-]+\.json\.{ENDING}"),
     Temporary("figures", rf"\.[\w-]+\.{_KEY}\.json\.{ENDING}"),
-    Temporary("rates", rf"\.?{_KEY}-[\w-]+\.json(\.{ENDING})?", "a speed that no command reads", 0.0),
     Temporary("files", rf"\.{_KEY}\.{ENDING}"),
     Temporary("changed", rf"{_KEY}\.{_NAME}\.[0-9a-f]+", "a change that databases follow within 90 days", 90 * 86400.0),
     Temporary("tuning", rf"\.[\w.-]+\.json\.{ENDING}"),
     Temporary(f"nights/{_SUITE}", rf"\.\d+\.json\.{ENDING}"),
     Temporary("jobs", rf"\.[0-9a-f]{{16}}\.json\.{ENDING}"),
     Temporary("jobs/[0-9a-f]{16}", rf"\.[\w.+-]+\.{ENDING}"),
-    Temporary(CONFLICTS, rf"\.{_KEPT}\.{ENDING}", folder=True),
-    Temporary(CONFLICTS, _KEPT, "a second result of a run, which does not count", 0.0, folder=True),
+    Temporary("conflicts", rf"\.{_KEPT}\.{ENDING}", folder=True),
+    Temporary("conflicts", _KEPT, "a second result of a run, which does not count", 0.0, folder=True),
     Temporary(_RUN, rf"\.(\d+\.json|{_NAME}\.copied)\.{ENDING}", seconds=0.0),
     Temporary(_RUN, rf"\.{_NAME}\.{ENDING}", seconds=0.0, folder=True),
     Temporary(rf"{_RUN}/{_NAME}", rf"\.({FILE_NAMES})\.{ENDING}", seconds=0.0),

@@ -8,22 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results import environment
-from harness.results.ledger import rescored
-from harness.results.ledger.attempt import Attempt, checksum
-from harness.results.records import columns_of
-from harness.results.spec import KEY_VERSION, recorded_group, recorded_key
-from harness.results.store import connection
-from harness.results.store.changes import Known, News, known, missing, news
-from harness.results.store.connection import Busy, Damaged, Older, Refused
-from harness.results.store.ingest import OWN, SHARED, batches, ingest
-from harness.system.errors import DataError
-from harness.system.files import read_json
+from harness import DataError
+from harness.results import (
+    KEY_VERSION,
+    Attempt,
+    changes,
+    checksum,
+    columns_of,
+    connection,
+    environment,
+    ingest,
+    rescored,
+)
+from harness.results import spec as specs
+from harness.system import read_json
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from harness.results.store.store import Store
+    from harness.reports import Store
 
 DRAWS = "draws.safetensors"
 REBUILD = "`bench ingest --rebuild` rebuilds it"
@@ -32,7 +35,7 @@ SHOWN = 3
 Key = tuple[Any, ...]
 Prints = dict[str, dict[Key, Key]]
 """Maps a table and the key of an attempt, a run or the like to the number of its rows and the sum of their hashes."""
-_KEYS = {**dict.fromkeys(OWN, ("attempt",)), **SHARED}
+_KEYS = {**dict.fromkeys(ingest.OWN, ("attempt",)), **ingest.SHARED}
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,11 @@ def of_attempt(key: str, attempt: Attempt) -> Iterator[Damage]:
 
 def spec_damage(spec: Mapping[str, Any], key: str) -> str:
     """Return what is wrong with the record of a run of this key version, or "" if nothing is."""
-    if recorded_key(spec) != key:
+    if specs.recorded_key(spec) != key:
         return "is altered: its parts do not match the run's key"
-    return "" if recorded_group(spec) == spec.get("group") else "is altered: its parts do not match the run's group"
+    if specs.recorded_key(spec, "seed") != spec.get("group"):
+        return "is altered: its parts do not match the run's group"
+    return ""
 
 
 def _of_records(attempt: Attempt, key: str, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -109,10 +114,7 @@ def _altered_files(attempt: Attempt, files: Any) -> Iterator[tuple[str, str]]:
 
 
 def _of_draws(attempt: Attempt, spec: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Compare the draws' shape with the chains of the run, and their number with the draws kept and the stride.
-
-    Results of earlier versions may lack these numbers; then there is nothing to compare.
-    """
+    """Compare the draws' shape with the chains of the run, and their number with the draws kept and the stride."""
     from safetensors import SafetensorError, safe_open
 
     kept, stored, stride = (result.get(f"draws_{name}") for name in ("kept", "stored", "stride"))
@@ -171,43 +173,44 @@ def of_database(store: Store) -> list[Damage]:
         with connection.reading(store.path) as db:
             if os.path.lexists(store.path) and not connection.is_filled(db, store.path):
                 raise DataError(f"{store.path} has no tables; `bench ingest` makes them")
-            have, there = known(db), prints(db)
-    except Older as state:
+            have, there = changes.known(db), prints(db)
+    except connection.Older as state:
         raise DataError(f"{store.path} {state}; `bench ingest` rebuilds it") from state
-    except Damaged as state:
+    except connection.Damaged as state:
         return [Damage(store.path, str(state), REBUILD)]
-    except (Busy, Refused) as obstacle:
+    except (connection.Busy, connection.Refused) as obstacle:
         return [Damage(store.path, f"was not compared: {obstacle}", "end that, then verify again")]
-    found = news(store.results, Known())
+    found = changes.news(store.results, changes.Known())
     wrong = [_different_rows(store.path, table, keys) for table, keys in _different(there, have, found).items() if keys]
     return [*map(_damage_of_note, found.notes), *wrong]
 
 
-def _different(there: Prints, have: Known, found: News) -> dict[str, set[Key]]:
+def _different(there: Prints, have: changes.Known, found: changes.News) -> dict[str, set[Key]]:
     """Return, by table, the keys whose rows differ from those of a rebuild."""
     rebuilt: Prints = {table: {} for table in _KEYS}
     pending: dict[str, set[Key]] = {table: set() for table in _KEYS}
-    for batch in batches(found.records):  # in the order of a run's attempts, as the latest record of the run counts
-        for table, prints in _rebuilt(News(batch)).items():
+    # In the order of a run's attempts, as the latest record of the run counts.
+    for batch in ingest.batches(found.records):
+        for table, prints in _rebuilt(changes.News(batch)).items():
             rebuilt[table] |= prints
-        for record in missing(batch, have):
-            for table in (*OWN, *SHARED):
-                rows = record.rows.get(table, []) if table in SHARED else [{"attempt": record.attempt}]
+        for record in changes.missing(batch, have):
+            for table in (*ingest.OWN, *ingest.SHARED):
+                rows = record.rows.get(table, []) if table in ingest.SHARED else [{"attempt": record.attempt}]
                 pending[table] |= {tuple(row[name] for name in _KEYS[table]) for row in rows}
     return {
         table: {
             key
             for key in rebuilt[table].keys() | there[table].keys()
             if rebuilt[table].get(key) != there[table].get(key)
-            and (key not in pending[table] or (key in there[table] and table not in (*OWN, "run")))
+            and (key not in pending[table] or (key in there[table] and table not in (*ingest.OWN, "run")))
         }
         for table in _KEYS
     }
 
 
-def _rebuilt(found: News) -> Prints:
+def _rebuilt(found: changes.News) -> Prints:
     with connection.in_memory() as db:
-        ingest(db, found)
+        ingest.ingest(db, found)
         return prints(db)
 
 
