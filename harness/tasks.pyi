@@ -37,8 +37,6 @@ from harness.contracts.predictions import REFERENCE_METRICS as REFERENCE_METRICS
 from harness.contracts.predictions import PredictiveObserver as PredictiveObserver
 from harness.contracts.randomness import TUNING_SEED as TUNING_SEED
 from harness.contracts.randomness import Streams as Streams
-from harness.contracts.reference import TIERS as TIERS
-from harness.contracts.reference import Reference as Reference
 from harness.contracts.task import Cost as Cost
 from harness.contracts.task import Metric as Metric
 from harness.contracts.task import Observer as Observer
@@ -46,5 +44,7 @@ from harness.contracts.task import Outcome as Outcome
 from harness.contracts.task import Problem as Problem
 from harness.contracts.task import Protocol as Protocol
 from harness.contracts.task import Task as Task
+from harness.contracts.truth import TIERS as TIERS
+from harness.contracts.truth import Reference as Reference
 from harness.contracts.truth import Truth as Truth
 from harness.contracts.truth import quantile_levels as quantile_levels

@@ -133,10 +133,8 @@ def _write(name: str) -> str:
 
 def _installed(name: str, value: Any) -> str | None:
     """Return the import of a class, a function or another object of an installed module; None if it has none."""
-    module, qualified = (
-        getattr(value, "__module__", None),
-        getattr(value, "__qualname__", getattr(value, "__name__", "")),
-    )
+    module = getattr(value, "__module__", None)
+    qualified = getattr(value, "__qualname__", getattr(value, "__name__", ""))
     if not isinstance(module, str) or not isinstance(qualified, str) or not _workers_have(module):
         return None
     if qualified in dir(harness) and getattr(harness, qualified) is value:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from harness.contracts.chain_sequence import ChainSequence
 from harness.contracts.module import Layout, Network
 from harness.contracts.posterior import DataProblem, DataTask
-from harness.contracts.predictions import PREDICTIVE_METRICS, PredictiveObserver
-from harness.contracts.task import Cost, Metric, Observer
+from harness.contracts.predictions import PREDICTIVE_METRICS
+from harness.contracts.task import Metric
 from harness.system.errors import PluginError
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from harness.contracts.mlp import MLP
     from harness.contracts.randomness import Streams
-    from harness.contracts.schedule import Trajectory
 
     Batch = dict[str, Tensor]
 
@@ -110,10 +109,6 @@ class NetworkTask(DataTask):
         settings = {field.name: getattr(self, field.name) for field in fields(self)}
         made: Self = small(**{**settings, **self.in_laws})
         return made
-
-    def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> Observer:
-        """Return an observer of scores on the test rows."""
-        return PredictiveObserver(problem, chains, trajectory, cost)
 
     def build(self, streams: Sequence[Streams], device: str) -> NetworkProblem:
         """Return the problem of `len(streams)` chains."""

@@ -164,8 +164,8 @@ class DataTask(Task):
         return self.terms() if self.batch is None else self.batch
 
     def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> Observer:
-        """Return what turns draws into metrics: on held-out rows if `logits` is defined, else against `truth`."""
-        if type(self).logits is not DataTask.logits:
+        """Return what turns draws into metrics: on held-out rows if these are `tested`, else against `truth`."""
+        if self.tested:
             return PredictiveObserver(problem, chains, trajectory, cost)
         return moment_observer(self, trajectory, cost)
 

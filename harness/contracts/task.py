@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from harness.contracts.data import DataFile
 from harness.contracts.parameters import Configurable, of_part
 from harness.contracts.randomness import TUNING_SEED
-from harness.contracts.reference import Reference
-from harness.contracts.truth import Truth
+from harness.contracts.truth import Reference, Truth
 from harness.system.columns import entry
 from harness.system.errors import UsageError, require
 

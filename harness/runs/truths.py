@@ -11,9 +11,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness.contracts.reference import Reference
 from harness.contracts.task import Task
-from harness.contracts.truth import Truth
+from harness.contracts.truth import Reference, Truth
 from harness.results.spec import RunSpec
 from harness.runs.plugin_metadata import instance
 from harness.system.errors import DataError

@@ -167,7 +167,7 @@ def documented(path, name):
 WORDS = {"autocorrelation", "curves", "energy", "ood", "schedules", "trace", "trajectory"}
 """Names of reports and tasks that are also words of the core."""
 MEANT = {
-    "contracts/reference.py names tempering": "the method of sampling, not the report",
+    "contracts/truth.py names tempering": "the method of sampling, not the report",
     "contracts/sampler.py names sgd": "the optimiser that most samplers are at T = 0",
     "runs/plan.py names cycles": "more cycles than steps are refused when planning",
     "runs/settings.py names constant": "the schedule where none is named",
