@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from plugins.checking.gaussian import GaussianTask
-from plugins.checking.law import TEMPERATURES, Broken, distance, draws, trajectory, varying, walk, weights
+from plugins.checking.law import TEMPERATURES, Broken, Law, distance, draws, trajectory, varying, walk, weights
 
 if TYPE_CHECKING:
     from harness import Sampler
@@ -41,3 +41,10 @@ def rescaled(sampler: Sampler, c: float) -> tuple[Sampler, float]:
     powers = {field.name: field.metadata.get("unit", 0) for field in fields(sampler)}
     changed = {name: c**power * getattr(sampler, name) for name, power in powers.items() if power}
     return replace(sampler, **changed), float(c**sampler.step_unit)
+
+
+LAW = Law(
+    4, "scale", check,
+    "a hyperparameter in units of U or its gradient without `unit`, a wrong `step_unit`, T missing somewhere, a clip, "
+    "or a floor or ceiling of h or T",
+)  # fmt: skip
