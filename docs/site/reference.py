@@ -35,14 +35,17 @@ PAGES = {
 }
 EXAMPLES = re.compile(r"\x08\nExamples:\n((?: +.*\n)+)")
 """The examples of a command, with the mark by which click leaves their lines as they are."""
-IMPORT = "`from harness import NAME` imports a name of this page."
+IMPORT = (
+    "`from harness import NAME` imports a name of this page, or `from harness.tasks` one for authors of tasks, "
+    "`from harness.reports` one for authors of reports."
+)
 Code = ast.ClassDef | ast.FunctionDef
 Named = Code | ast.Assign | ast.AnnAssign
 
 
 def pages() -> dict[str, str]:
     """All pages by file name. `SystemExit` for a name or command without a description."""
-    names = {str(n.asname or n.name): str(i.module) for i in stub() for n in i.names}
+    names = {str(n.asname or n.name): str(i.module) for i in stubs() for n in i.names if i.module != "harness"}
     texts = {file: f"# {title}\n\n{what} {IMPORT}\n\n" for file, (title, what, _) in PAGES.items()}
     for name, home in names.items():
         (file,) = [file for file, (_, _, parts) in PAGES.items() if home.split(".")[1] in parts]
@@ -50,10 +53,10 @@ def pages() -> dict[str, str]:
     return {**texts, "commands.md": commands()}
 
 
-def stub() -> list[ast.ImportFrom]:
-    """The imports of `harness/__init__.pyi`, the list of public names."""
-    path = Path(harness.__file__).with_suffix(".pyi")
-    return [node for node in parsed(path).body if isinstance(node, ast.ImportFrom)]
+def stubs() -> list[ast.ImportFrom]:
+    """The imports of the lists of public names: those of `harness`, of its tasks and of its reports."""
+    paths = [Path(harness.__file__).with_name(f"{name}.pyi") for name in ("__init__", "tasks", "reports")]
+    return [node for path in paths for node in parsed(path).body if isinstance(node, ast.ImportFrom)]
 
 
 def parsed(path: Path) -> ast.Module:

@@ -137,8 +137,9 @@ def _installed(name: str, value: Any) -> str | None:
     qualified = getattr(value, "__qualname__", getattr(value, "__name__", ""))
     if not isinstance(module, str) or not isinstance(qualified, str) or not _workers_have(module):
         return None
-    if qualified in dir(harness) and getattr(harness, qualified) is value:
-        module = "harness"
+    for public in (harness, harness.tasks, harness.reports):
+        if qualified in dir(public) and getattr(public, qualified) is value:
+            module = public.__name__
     if not qualified or "." in qualified or getattr(sys.modules.get(module), qualified, None) is not value:
         return None
     return f"from {module} import {qualified}" + (f" as {name}" if name != qualified else "")

@@ -47,9 +47,10 @@ def _hint(error: BaseException, text: str) -> str:
         names = {*dir(kept), *getattr(kept, "__annotations__", ())}
         return f"; it has {', '.join(sorted(name for name in names if not name.startswith('_')))}"
     called = re.match(r"(\w+)\.\w+\(\) (?:got|missing|takes) ", text) if isinstance(error, TypeError) else None
-    if called is None or called[1] not in dir(harness):
+    public = (harness, harness.tasks, harness.reports) if called else ()
+    cls = next((cls for module in public if isinstance(cls := getattr(module, called[1], None), type)), None)
+    if cls is None:
         return ""
-    cls = getattr(harness, called[1])
     ways = [cls, *(getattr(cls, name) for name, member in vars(cls).items() if isinstance(member, classmethod))]
     written = [f"{way.__qualname__}({', '.join(inspect.signature(way).parameters)})" for way in ways]
     return f"; write {' or '.join(written)}"

@@ -22,13 +22,13 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)
 
 def pack(files: Mapping[str, bytes]) -> bytes:
     """Return an archive of files by name. The same files give the same bytes."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
+    in_memory = io.BytesIO()
+    with tarfile.open(fileobj=in_memory, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in files.items():
             about = tarfile.TarInfo(name)
             about.size = len(content)
             archive.addfile(about, io.BytesIO(content))
-    return stream.getvalue()
+    return in_memory.getvalue()
 
 
 def unpack(content: bytes) -> dict[str, bytes]:

@@ -8,8 +8,8 @@ from harness import BenchError, Info, PluginError
 from harness.contracts import Offer, check, format_error, load, plugin_code, schema
 
 BASES = {
-    "samplers": "harness:Sampler", "schedules": "harness:Schedule", "tasks": "harness:Task",
-    "reports": "harness:Report", "launchers": "plugins.clusters:Launcher",
+    "samplers": "harness:Sampler", "schedules": "harness:Schedule", "tasks": "harness.tasks:Task",
+    "reports": "harness.reports:Report", "launchers": "plugins.clusters:Launcher",
 }  # fmt: skip
 """The base class of each kind."""
 

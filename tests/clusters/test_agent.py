@@ -130,7 +130,7 @@ def test_an_agent_refuses_other_versions_by_name(ledger, tmp_path, monkeypatch):
     monkeypatch.undo()
     assert agent.run_agent(exchange, "5")
     assert "has other versions than the machine that planned this job: sgmcmc-bench 9 there" in failure(exchange)
-    monkeypatch.setattr(agent, "digest", lambda _: "0123456789abcdef")
+    monkeypatch.setattr(agent.provenance, "digest", lambda _: "0123456789abcdef")
     exchange.put(PARCEL, parcel_of(ledger))
     monkeypatch.undo()
     assert agent.run_agent(exchange, "5")
