@@ -265,7 +265,7 @@ class Bench(Application):
         from harness.application import definitions
 
         if not issubclass(cls, _bases()[kind]):
-            raise UsageError(f"{cls.__name__} is not a harness.{_bases()[kind].__name__}")
+            raise UsageError(f"{cls.__name__} is not a harness.{'tasks.' * (kind == 'tasks')}{_bases()[kind].__name__}")
         target = f"{cls.__module__}:{cls.__qualname__}"
         for offer in self.registry.offers(kind):
             if offer.target == target:

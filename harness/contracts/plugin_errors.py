@@ -47,8 +47,9 @@ def _hint(error: BaseException, text: str) -> str:
         names = {*dir(kept), *getattr(kept, "__annotations__", ())}
         return f"; it has {', '.join(sorted(name for name in names if not name.startswith('_')))}"
     called = re.match(r"(\w+)\.\w+\(\) (?:got|missing|takes) ", text) if isinstance(error, TypeError) else None
-    public = (harness, harness.tasks, harness.reports) if called else ()
-    cls = next((cls for module in public if isinstance(cls := getattr(module, called[1], None), type)), None)
+    name = called[1] if called else ""
+    offered = (getattr(module, name, None) for module in (harness, harness.tasks, harness.reports))
+    cls = next((found for found in offered if isinstance(found, type)), None)
     if cls is None:
         return ""
     ways = [cls, *(getattr(cls, name) for name, member in vars(cls).items() if isinstance(member, classmethod))]

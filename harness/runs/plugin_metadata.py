@@ -259,7 +259,7 @@ def _declared(of: Any, name: str, kind: type[R], target: str) -> list[R]:
     """Return the records that a task declares. `PluginError` if one of them is of another kind."""
     records = [*getattr(of, name)]
     if not all(isinstance(record, kind) for record in records):
-        raise PluginError(f"{target}: {name} are not all harness.{kind.__name__}")
+        raise PluginError(f"{target}: {name} are not all harness.tasks.{kind.__name__}")
     return records
 
 

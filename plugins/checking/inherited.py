@@ -67,8 +67,10 @@ def _made(thing: Any, base: type) -> Any:
     made = thing() if isinstance(thing, type) else thing
     if not isinstance(made, base):
         kind = base.__name__.lower()
+        public = f"harness.{'tasks.' * (kind == 'task')}{base.__name__}"
         pytest.fail(
-            f"the fixture `{kind}` returned a {type(made).__name__}, not a harness.{base.__name__}", pytrace=False
+            f"the fixture `{kind}` returned a {type(made).__name__}, not a {public}",
+            pytrace=False,
         )
     return made
 

@@ -101,8 +101,8 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
     for setting, kind in zip(truths.GRADIENTS_ONLY, (DataTask, DensityTask), strict=True):
         if setting in spec.task.params and not isinstance(task, kind):
             raise UsageError(
-                f"{name} is no harness.{kind.__name__}, of which alone task.{setting} is known to leave the target "
-                "as it is: rename that setting"
+                f"{name} is no harness.tasks.{kind.__name__}, of which alone task.{setting} is known to leave the "
+                "target as it is: rename that setting"
             )
     mean, root = np.zeros(task.dim()), np.eye(task.dim())
     with plugin_code(f"{name}: its energy on all the data cannot be evaluated"):
