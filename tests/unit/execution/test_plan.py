@@ -141,7 +141,7 @@ def test_each_fact_is_looked_up_once(tmp_path, monkeypatch):
     asked, cached = [], plugin_metadata._cached
     monkeypatch.setattr(plugin_metadata, "_cached", lambda *given: asked.append(str(given)) or cached(*given))
     planned(tmp_path, "sgld", "gaussian", seeds=[0, 1], given={"schedule.step_size": "0.01"})
-    assert len(asked) == len(set(asked)) == 9
+    assert len(asked) == len(set(asked)) == 8
 
 
 def test_only_what_is_missing_is_new(tmp_path):
