@@ -8,6 +8,7 @@ SIGTERM, or when the exchange has a file `stop`, the agent writes checkpoints an
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import secrets
@@ -46,10 +47,13 @@ QUIET = frozenset({"progress", "checkpoint", "end"})
 
 
 def versions() -> dict[str, str]:
-    """Return the versions, and the digest of the harness, that must be the same where a job is planned and run."""
+    """Return the versions, and the digests of the code, that must be the same where a job is planned and run."""
     packages = environment.requirements((HARNESS,))
     here = {HARNESS: environment.version(HARNESS) or "", "torch": packages.get("torch", "")}
-    return {**here, SOURCE: (provenance.digest(HARNESS) or "")[:12]}
+    source = hashlib.sha256((provenance.digest(HARNESS) or "").encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        source.update(path.read_bytes())
+    return {**here, SOURCE: source.hexdigest()[:12]}
 
 
 def make_parcel(jobs: list[Job], launcher: Launcher, bench: Bench) -> bytes:

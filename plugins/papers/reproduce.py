@@ -77,7 +77,10 @@ def reproduce(
     limit = options.duration(timeout, "--timeout")
     store = bench.store()
     registry = bench.registry
-    cells, claims = chosen(read(paths(registry))[0], paper, table or ())
+    files, notes = read(paths(registry))
+    for note in notes:
+        bench.say(f"note: {note}")
+    cells, claims = chosen(files, paper, table or ())
     if export is not None:
         return Result(notes=_export(bench, store, export), changed=True)
     kind, places = bench.places(devices, workers)
@@ -87,7 +90,7 @@ def reproduce(
     ran = any(found.planned for found in fields.values())
     report = ReproductionLedger(paper, table or ())
     result = report.build(bench.store() if ran else store, Request(registry=registry))
-    return replace(result, exit_code=int(any(failed)), changed=True)
+    return replace(result, notes=(), exit_code=int(any(failed)), changed=True)
 
 
 def _fields(

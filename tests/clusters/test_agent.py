@@ -14,7 +14,6 @@ from specs import concluded
 from specs import made as spec
 
 from harness import Bench, DataError
-from harness.results import provenance
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
@@ -130,12 +129,13 @@ def test_an_agent_refuses_other_versions_by_name(ledger, tmp_path, monkeypatch):
     monkeypatch.undo()
     assert agent.run_agent(exchange, "5")
     assert "has other versions than the machine that planned this job: sgmcmc-bench 9 there" in failure(exchange)
-    monkeypatch.setattr(agent.provenance, "digest", lambda _: "0123456789abcdef")
+    monkeypatch.setattr(agent.provenance, "digest", lambda _: "another")
+    there = agent.versions()[agent.SOURCE]
     exchange.put(PARCEL, parcel_of(ledger))
     monkeypatch.undo()
     assert agent.run_agent(exchange, "5")
-    here = provenance.digest("sgmcmc-bench")[:12]
-    assert f"planned this job: source of sgmcmc-bench 0123456789ab there and {here} here; install" in failure(exchange)
+    here = agent.versions()[agent.SOURCE]
+    assert f"planned this job: {agent.SOURCE} {there} there and {here} here; install" in failure(exchange)
 
 
 def test_an_agent_whose_job_was_forgotten_ends_and_makes_no_exchange_anew(ledger, tmp_path, capsys, monkeypatch):

@@ -61,7 +61,7 @@ def test_a_temperature_that_diverged_has_a_row_and_no_point(tmp_path):
 
 
 def test_families_of_one_method_are_told_apart(tmp_path):
-    from harness.reporting.scoring.loading import load_groups
+    from harness.reports import load_groups
 
     for k, (step, temperature) in enumerate([(0.01, 0.1), (0.01, 1.0), (0.02, 0.1), (0.02, 1.0)]):
         write(tmp_path, 3.0, method="csgld", params=schedule(step_size=step, temperature=temperature), number=k)

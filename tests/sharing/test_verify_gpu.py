@@ -72,7 +72,7 @@ def verify(tmp_path, capsys, monkeypatch):
             return getattr(importlib.import_module(place), name)(job, *arguments, listen)
 
     def command(folder, gpus, *words):
-        monkeypatch.setattr(module, "gpus", lambda: gpus)
+        monkeypatch.setattr(module.environment, "gpus", lambda: gpus)
         monkeypatch.setattr(module, "call", call)
         capsys.readouterr()
         code = run(["--results", str(tmp_path / "mine"), "--json", "verify", str(folder), *words])

@@ -40,7 +40,7 @@ metrics = [
     for group, shift in (("a", 5.0), ("b", 1.0))
 ]
 origins = [{"group_key": group, "origins": "{}"} for group in ("a", "b")]
-frames = GroupFrames(*map(pl.DataFrame, (groups, runs, metrics, origins, [], [])))
+frames = GroupFrames(*map(pl.DataFrame, (groups, runs, metrics, origins, [])))
 loaded = groups_of(frames)
 (field,) = fields(loaded)
 score = FieldScore(field, loaded, lambda: {g.key: accuracy(g, {}) for g in loaded}, lambda *_: {}, Path())

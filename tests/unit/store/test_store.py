@@ -11,11 +11,12 @@ import duckdb
 import fabricated
 import pytest
 
-from harness.results import records, verification
+from harness.results import records
 from harness.results.store import Store, connection, ingest, reader, schema
 from harness.results.store import store as store_module
 from harness.system.errors import DataError
 from harness.system.locks import lock_file
+from plugins.upkeep import verification
 
 TABLES = [*schema.TABLES, *schema.VIEWS]
 
@@ -269,7 +270,7 @@ def test_memory_holds_one_batch_of_attempts(tmp_path, alive):
     for seed in range(24):
         fabricated.concluded(tmp_path, seed)
     store = Store(tmp_path)
-    for work in (store.refresh, lambda: verification.of_database(store, []), store.rebuild):
+    for work in (store.refresh, lambda: verification.of_database(store), store.rebuild):
         alive[0] = 0
         assert work() == []
         assert 4 <= alive[0] <= 6
