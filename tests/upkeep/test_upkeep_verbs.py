@@ -130,7 +130,7 @@ def data_root(tmp_path, monkeypatch):
     monkeypatch.setenv("BENCH_DATA", str(root))
     source = (
         "from dataclasses import dataclass\nfrom typing import ClassVar\n"
-        "from harness import DataFile, Info, Task, hook\n"
+        "from harness import Info, hook\nfrom harness.tasks import DataFile, Task\n"
         f"FILE = DataFile('small', 'small.txt', '{hashlib.sha256(b'12345').hexdigest()}', 5, ())\n"
         "@dataclass(frozen=True, kw_only=True)\nclass Small(Task):\n    datasets: ClassVar = (FILE,)\n"
         "@hook\ndef bench_tasks():\n    return [Info('small-task', 'small_plugin:Small')]\n"
