@@ -10,7 +10,8 @@ from typing import Any
 
 from harness import DataError, Registry, UsageError
 from harness.contracts import data
-from harness.results import ENGINE, KEY_VERSION, Attempt, RunSpec, Send, checksum
+from harness.results import Attempt, RunSpec, Send, checksum
+from harness.results import spec as specs
 from harness.runs import Job, call, task_facts, truths
 from harness.system import SEAL, read_json
 from harness.tasks import DataFile
@@ -114,7 +115,7 @@ def replay(asked: ReplayRequest, job: Job, listen: Send) -> Replay:
 
 
 def _changes(record: Mapping[str, Any], then: RunSpec, now: RunSpec, data: str) -> list[str]:
-    versions = (("key_version", KEY_VERSION), ("engine", ENGINE))
+    versions = (("key_version", specs.KEY_VERSION), ("engine", specs.ENGINE))
     found = [f"{name} was {record[name]}, is now {value}" for name, value in versions if record[name] != value]
     for kind in KINDS:
         old, new = getattr(then, kind), getattr(now, kind)
