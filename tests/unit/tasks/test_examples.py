@@ -17,7 +17,7 @@ from plugins.checking.suite import check_task
 from plugins.schedules.constant import Constant
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
-LINES = {"uci_classifier": 40, "mlp_csv": 45}
+LINES = {"uci_classifier": 41, "mlp_csv": 45}
 WINE = data_root() / "uci-regression" / "wine-quality-red" / "data.txt"
 
 
