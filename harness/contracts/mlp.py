@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from harness.contracts.module import Block, Layout
-from harness.contracts.network import STRETCH, NetworkProblem
+from harness.contracts.network import STRETCH, NetworkProblem, NetworkTask
 from harness.contracts.posterior import DataProblem
 from harness.contracts.task import Problem
+from harness.system.errors import PluginError
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
+
+    from harness.contracts.randomness import Streams
 
     Batch = dict[str, Tensor]
 
@@ -35,6 +38,19 @@ class MLP:
         )
         self.splits = [block.size for block in self.layout.blocks]
         self.dim = self.layout.dim
+
+    def problem(self, task: NetworkTask, streams: Sequence[Streams], device: str) -> MLPProblem:
+        """Return the problem of `len(streams)` chains; `PluginError` if the task has a loss or precision of its own."""
+        kept = ("mean_loss", "changes")
+        changed = [name for name in kept if getattr(type(task), name) is not getattr(NetworkTask, name)]
+        changed += ["precision"] if task.precision != "float32" else []
+        if changed:
+            raise PluginError(
+                f"{type(task).__name__}.{changed[0]} would have no effect: an MLP has cross-entropy, of rows as they "
+                "are, in theta's precision; return Network(make) from network(), of a function that makes a "
+                "torch module"
+            )
+        return MLPProblem(task, streams, device)
 
     def start(self, generator: Generator) -> Tensor:
         """Return starting weights (D,) float32, uniform on +-1/sqrt(inputs of the layer), as in torch's own layers."""

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from harness.contracts.chain_sequence import ChainSequence
 from harness.contracts.module import Layout, Network
@@ -20,13 +20,24 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from harness.contracts.mlp import MLP
     from harness.contracts.randomness import Streams
 
     Batch = dict[str, Tensor]
 
 STRETCH = 500
 """Number of rows in one forward pass when a whole set goes through the network."""
+
+
+class WithProblem(Protocol):
+    """A network that makes its problem itself, as `harness.tasks.MLP` does."""
+
+    layout: Layout
+
+    def start(self, generator: torch.Generator) -> Tensor:
+        """Return starting weights (D,) float32."""
+
+    def problem(self, task: NetworkTask, streams: Sequence[Streams], device: str) -> NetworkProblem:
+        """Return the problem of `len(streams)` chains; `PluginError` for a task that it cannot be that of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +69,7 @@ class NetworkTask(DataTask):
         """True: a network's metrics use the rows of "test"."""
         return True
 
-    def network(self) -> Network | MLP:
+    def network(self) -> Network | WithProblem:
         """Return `Network(make)`, where `make` makes a torch module, or `MLP(sizes)`, for all chains at once."""
         raise NotImplementedError(f"{type(self).__name__} has no network")
 
@@ -112,18 +123,12 @@ class NetworkTask(DataTask):
 
     def build(self, streams: Sequence[Streams], device: str) -> NetworkProblem:
         """Return the problem of `len(streams)` chains."""
-        from harness.contracts.mlp import MLP, MLPProblem
-
-        own = [name for name in ("mean_loss", "changes") if getattr(type(self), name) is not getattr(NetworkTask, name)]
-        if not isinstance(self.network(), MLP):
-            return NetworkProblem(self, streams, device)
-        own += ["precision"] if self.precision != "float32" else []
-        if own:
-            raise PluginError(
-                f"{type(self).__name__}.{own[0]} would have no effect: an MLP has cross-entropy, of rows as they are, "
-                "in theta's precision; return Network(make) from network(), of a function that makes a torch module"
-            )
-        return MLPProblem(self, streams, device)
+        network = self.network()
+        return (
+            NetworkProblem(self, streams, device)
+            if isinstance(network, Network)
+            else network.problem(self, streams, device)
+        )
 
 
 class NetworkProblem(DataProblem):
