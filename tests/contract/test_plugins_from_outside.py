@@ -7,12 +7,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from fuzz.running import ends_well
-
-from harness.contracts.registry import registry
+import support
 
 PACKAGE = Path(__file__).parent.parent / "packages" / "bench-leimkuhler"
 
@@ -68,18 +65,15 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def bench(site, tmp_path_factory):
-    """A command that ends with this code: what it says on stdout and stderr."""
     results = tmp_path_factory.mktemp("results")
 
     def call(*words, code=0):
-        _, out, err = ends_well(results, *words, codes={code})
-        return SimpleNamespace(stdout=out, stderr=err)
+        done = support.bench(words, PYTHONPATH=str(site), BENCH_RESULTS=str(results))
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(site)
-        registry.cache_clear()
-        yield call
-    registry.cache_clear()
+    return call
 
 
 def test_each_broken_plugin_is_a_row_with_its_reason(bench):
