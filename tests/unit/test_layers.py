@@ -131,6 +131,15 @@ def test_the_folders_offer_few_names_that_are_not_public_already():
 
 
 @pytest.mark.parametrize("folder", FACES)
+def test_no_module_of_a_folder_hides_what_the_folder_offers(folder):
+    """A module that was imported is an attribute of its package, whatever `__getattr__` would return by that name."""
+    modules = {path.stem for path in (HOME / folder).iterdir()}
+    stub = ast.parse((HOME / folder / "__init__.pyi").read_bytes())
+    offers = [(node.module, node.names[0].name) for node in stub.body]
+    assert not {name for module, name in offers if module != f"harness.{folder}"} & modules
+
+
+@pytest.mark.parametrize("folder", FACES)
 def test_what_a_folder_offers_is_documented_where_it_is_defined(folder):
     undocumented = set(FACES[folder].__all__)
     for node in ast.parse((HOME / folder / "__init__.pyi").read_bytes()).body:
