@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import tarfile
 import threading
+from pathlib import Path
 
 import pytest
 from specs import concluded
@@ -136,6 +138,16 @@ def test_an_agent_refuses_other_versions_by_name(ledger, tmp_path, monkeypatch):
     assert agent.run_agent(exchange, "5")
     here = agent.versions()[agent.SOURCE]
     assert f"planned this job: {agent.SOURCE} {there} there and {here} here; install" in failure(exchange)
+
+
+def test_other_code_of_agents_is_another_version(tmp_path, monkeypatch):
+    copied = tmp_path / "clusters"
+    shutil.copytree(Path(agent.__file__).parent, copied)
+    here = agent.versions()
+    monkeypatch.setattr(agent, "__file__", str(copied / "agent.py"))
+    assert agent.versions() == here
+    (copied / "parcel.py").write_text("# another way to pack\n")
+    assert agent.versions() != here
 
 
 def test_an_agent_whose_job_was_forgotten_ends_and_makes_no_exchange_anew(ledger, tmp_path, capsys, monkeypatch):
