@@ -95,6 +95,19 @@ def no_hang():
 
 
 @pytest.fixture
+def bench(results, capsys):
+    """`bench` on the folder of a test file's fixture `results`: exit code, stdout and stderr of its words."""
+    from harness.cli.app import run
+
+    def command(*words):
+        code = run(["--results", str(results), *words])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return command
+
+
+@pytest.fixture
 def bench_with(tmp_path, capsys):
     """`bench --json` with a plugin file of this module name and text: exit code, records and stderr of its words."""
     from harness.cli.app import run

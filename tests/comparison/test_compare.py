@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from scored import final_errors, low_error, moments, write_run
 
-from harness.cli.app import run
-
 SEEDS = range(10)
 
 
@@ -22,16 +20,6 @@ def results(tmp_path):
             curves |= final_errors(np.full((4, 2), cost / 1000 + 0.001 * seed))
             write_run(folder, method=method, seed=seed, metrics={"modes_covered": value + seed % 3}, curves=curves)
     return folder
-
-
-@pytest.fixture
-def bench(results, capsys):
-    def command(*words):
-        code = run(["--results", str(results), *words])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return command
 
 
 @pytest.fixture

@@ -24,16 +24,6 @@ def results(tmp_path):
 
 
 @pytest.fixture
-def bench(results, capsys):
-    def command(*words):
-        code = run(["--results", str(results), *words])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return command
-
-
-@pytest.fixture
 def answer(bench):
     def command(*words):
         code, out, err = bench(*words, "--json")
