@@ -300,7 +300,7 @@ def test_the_page_does_what_it_says(tmp_path, monkeypatch):
     assert known["sgld"].runs["method"].unique().to_list() == ["sgld"]
     assert len(known["points"]) > len(known["curves"])
     assert (tmp_path / "convergence.pdf").stat().st_size > 1000
-    assert known["found"].draws.ndim == 3
+    assert known["posterior"].draws.ndim == 3
     assert set(known["mine"].runs["method"]) == {"sgld", "heated-sgld"}
 
 
