@@ -79,9 +79,11 @@ class Bench(Application):
         """
         import polars as pl
 
-        devices, max_runs = asked.pop("devices", "auto"), asked.pop("max_runs", None)
-        planned, _ = self.prepared(self.requests(samplers, tasks, **asked), devices, None, max_runs)
-        return pl.DataFrame([*self.forecast(planned).records])
+        from harness.contracts.registry import load
+
+        options = {name: asked.pop(name) for name in ("devices", "max_runs") if name in asked}
+        verb = load(self.registry.target("verbs", "plan"))
+        return pl.DataFrame([*verb(self, self.requests(samplers, tasks, **asked), **options).records])
 
     def run(
         self,
@@ -222,12 +224,6 @@ class Bench(Application):
             return ""
 
         return lambda planned: next(filter(None, map(problem, planned.data)), "")
-
-    def forecast(self, planned: Sequence[Planned]) -> Result:
-        """Return which of the runs are done, why the others are not, and their cost."""
-        from harness.application.forecast import forecast
-
-        return forecast(self, planned)
 
     def execute(self, planned: Sequence[Planned], places: Sequence[Place], **how: Any) -> LaunchSummary:
         """Do the planned runs that are missing; see `harness.application.launch.execute`."""

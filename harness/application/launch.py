@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from harness.application.application import Application
 from harness.application.progress import Progress
@@ -14,7 +14,6 @@ from harness.contracts import user_files
 from harness.engine.stepping.execution_mode import LARGE
 from harness.results.environment import gpus
 from harness.results.ledger.heartbeats import ranges
-from harness.results.ledger.ledger import RunStatus
 from harness.results.records import Status
 from harness.results.spec import RunSpec, from_record
 from harness.runs import local, plugin_metadata, uncompiled
@@ -207,21 +206,6 @@ def _named_devices(text: str) -> tuple[str, list[str]]:
     return kinds.pop(), list(named)
 
 
-def reason_to_repeat(standing: RunStatus) -> str:
-    """Return a text about an attempt that failed or is damaged, and about what runs it again."""
-    if standing.failed:
-        return f"{standing.status} before ({standing.reason}); --retry runs it again"
-    return f"done before, but {standing.reason}; it is run again"
-
-
-def record_of(spec: RunSpec, standing: RunStatus) -> dict[str, Any]:
-    """Return the entries that the records of `bench plan` and `bench run` share."""
-    return {
-        "run_key": spec.key, "method": spec.method, "task": spec.task.name, "protocol": spec.protocol,
-        "seed": spec.seed, "chains": spec.chains, "steps": spec.steps, "budget": spec.budget, "status": standing.status,
-    }  # fmt: skip
-
-
 def ended(missing: Sequence[Planned], statuses: Mapping[str, str]) -> str:
     """Return a text that says how the runs of this command ended, including those that did not finish."""
     words = [f"{number} {status}" for status, number in sorted(Counter(statuses.values()).items())]
@@ -257,4 +241,4 @@ def _print_done_before(
             app.say(line)
     damaged = [p for p in planned if p.standing.status == Status.DAMAGED]
     for spec, standing in ((p.spec, p.standing) for p in [*damaged, *([] if retry else failed)]):
-        app.say(f"{spec.method} on {spec.task.name}, seed {spec.seed}: {reason_to_repeat(standing)}")
+        app.say(f"{spec.method} on {spec.task.name}, seed {spec.seed}: {standing.reason_to_repeat}")

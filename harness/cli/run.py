@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
 from harness.application.bench import Bench
-from harness.application.launch import record_of
 from harness.cli import options
 from harness.reporting.report import Records, Result
 from harness.results.ledger.ledger import Ledger
@@ -20,7 +20,7 @@ from harness.runs.plan import MAX_RUNS, Planned, RunRequest
 @options.with_request
 def run(
     bench: Bench,
-    asked: RunRequest,
+    asked: Sequence[RunRequest],
     workers: options.Workers = None,
     devices: options.AnyDevices = "auto",
     draws: Annotated[
@@ -43,7 +43,7 @@ def run(
         bench run --sampler sgld --task mixture5 --sweep schedule.step_size=0.01,0.1
     """
     limit = options.duration(timeout, "--timeout")
-    planned, places = bench.prepared([asked], devices, workers, max_runs)
+    planned, places = bench.prepared(asked, devices, workers, max_runs)
     try:
         outcome = bench.execute(planned, places, retry=retry, long_is_fine=yes, timeout=limit, draws=draws)
     except PreemptedError:
@@ -61,8 +61,9 @@ def run(
 
 
 def _rows(planned: Sequence[Planned], ledger: Ledger) -> list[dict[str, Any]]:
-    standings = [(item.spec, ledger.standing(item.spec.key)) for item in planned]
+    ended = [replace(item, standing=ledger.standing(item.spec.key)) for item in planned]
     return [
-        record_of(spec, now) | {"reason": now.reason or None, "attempt": now.attempt.id if now.attempt else None}
-        for spec, now in standings
+        item.record()
+        | {"reason": item.standing.reason or None, "attempt": item.standing.attempt and item.standing.attempt.id}
+        for item in ended
     ]

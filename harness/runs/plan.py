@@ -58,6 +58,14 @@ class Planned:
     data: tuple[DataFile, ...] = ()
     missing: str | None = None
 
+    def record(self) -> dict[str, Any]:
+        """Return the entries that the records of `bench plan` and `bench run` share."""
+        spec, status = self.spec, self.standing.status
+        return {
+            "run_key": spec.key, "method": spec.method, "task": spec.task.name, "protocol": spec.protocol,
+            "seed": spec.seed, "chains": spec.chains, "steps": spec.steps, "budget": spec.budget, "status": status,
+        }  # fmt: skip
+
 
 def size(registry: Registry, requests: Iterable[RunRequest], most: int = MAX_RUNS) -> int:
     """Count the runs that the requests name, from the lengths of their lists. `UsageError` if it exceeds `most`."""

@@ -2,7 +2,7 @@
 
     python tests/benchmarks/planned.py
 
-None of these cases was used to make the model of harness/cli/plan.py.
+None of these cases was used to make the model of plugins/planning/forecast.py.
 """
 
 from __future__ import annotations

@@ -62,6 +62,13 @@ class RunStatus:
         return self.status in FAILED
 
     @property
+    def reason_to_repeat(self) -> str:
+        """A text about an attempt that failed or is damaged, and about what runs it again."""
+        if self.failed:
+            return f"{self.status} before ({self.reason}); --retry runs it again"
+        return f"done before, but {self.reason}; it is run again"
+
+    @property
     def unfinished(self) -> Attempt | None:
         """The attempt that a worker can resume, if any."""
         return self.attempt if self.status in (*CONTINUABLE, Status.RUNNING) else None

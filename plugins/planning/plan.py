@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from harness.application.bench import Bench
-from harness.cli import options
-from harness.reporting.report import Result
-from harness.runs.plan import MAX_RUNS, RunRequest
+from collections.abc import Sequence
+
+from harness import Bench, Result, options
+from harness.runs import MAX_RUNS, RunRequest
+from plugins.planning.forecast import forecast
 
 
 @options.with_request
 def plan(
-    bench: Bench, asked: RunRequest, devices: options.AnyDevices = "auto", max_runs: options.MaxRuns = MAX_RUNS
+    bench: Bench,
+    asked: Sequence[RunRequest],
+    devices: options.AnyDevices = "auto",
+    max_runs: options.MaxRuns = MAX_RUNS,
 ) -> Result:
     """Show what `bench run` with the same options would do and what it would cost. Runs nothing.
 
@@ -18,5 +22,5 @@ def plan(
         bench plan --sampler sgld,csgld --task mixture25 --seeds 0-9 --chains 4
         bench plan --sampler hmc --task blr-heart --budget quick --json
     """
-    planned, _ = bench.prepared([asked], devices, None, max_runs)
-    return bench.forecast(planned)
+    planned, _ = bench.prepared(asked, devices, None, max_runs)
+    return forecast(bench, planned)

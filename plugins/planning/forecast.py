@@ -11,19 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.application.application import Application
-from harness.application.launch import reason_to_repeat, record_of
-from harness.contracts.registry import Registry
-from harness.reporting.report import Result
-from harness.reporting.tables import table
-from harness.results.ledger.ledger import Ledger
-from harness.results.records import FINAL, Status
-from harness.results.spec import RunSpec
-from harness.runs.plan import Planned
-from harness.runs.plugin_metadata import task_facts
-from harness.system.errors import BenchError
-from harness.system.files import read_json
-from harness.system.text import count
+from harness import Bench, BenchError, Registry, Result
+from harness.reporting import table
+from harness.results import FINAL, Ledger, RunSpec, Status
+from harness.runs import Planned, task_facts
+from harness.system import count, read_json
 
 OVERHEAD = {"plain": 2e4, "compiled": 500.0, "opaque": 1e6, "draw": 50.0, "opaque draw": 1e4}
 """The overhead of a step by its mode, in parameters times terms of a gradient, and of an observed draw, in parameters.
@@ -40,12 +32,12 @@ takes 3 to 6.
 """
 
 
-def forecast(app: Application, planned: Sequence[Planned]) -> Result:
+def forecast(bench: Bench, planned: Sequence[Planned]) -> Result:
     """Return which of the planned runs are done, why the others are not, and their cost; a row for each group."""
-    ended = functools.cache(lambda: _ended(app.results))  # read when it is first needed, and once
+    ended = functools.cache(lambda: _ended(bench.results))  # read when it is first needed, and once
     rest = Counter(item.spec.group for item in planned if not item.standing.cached)
     first = {item.spec.group: item for item in reversed(planned)}
-    estimates = {group: _estimate(app.registry, ended, item, rest[group]) for group, item in first.items()}
+    estimates = {group: _estimate(bench.registry, ended, item, rest[group]) for group, item in first.items()}
     rows = [_row(ended, item, estimates[item.spec.group][0]) for item in planned]
     groups: dict[str, list[dict[str, Any]]] = {}
     for item, row in zip(planned, rows, strict=True):
@@ -63,7 +55,7 @@ def forecast(app: Application, planned: Sequence[Planned]) -> Result:
 
 def _row(ended: Ended, item: Planned, seconds: float | None) -> dict[str, Any]:
     standing = item.standing
-    return record_of(item.spec, standing) | {
+    return item.record() | {
         "to_do": not standing.cached and not standing.failed, "why": _why(ended, item), "passes": item.passes,
         "seconds": None if seconds is None or standing.cached else round(seconds, 3),
     }  # fmt: skip
@@ -76,7 +68,7 @@ def _why(ended: Ended, item: Planned) -> str:
     if status == Status.NEW:
         return _difference(ended, item.spec)
     if item.standing.failed or status == Status.DAMAGED:
-        return reason_to_repeat(item.standing)
+        return item.standing.reason_to_repeat
     resumable = item.standing.attempt is not None and any(True for _ in item.standing.attempt.checkpoints())
     return f"{status}: resumes from its checkpoint" if resumable else f"{status} without a checkpoint: starts again"
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from harness.application import forecast
 from harness.contracts.registry import registry
 from harness.results.ledger.ledger import Ledger
 from harness.runs.plan import RunRequest
 from harness.runs.plan import plan as make_plan
+from plugins.planning import forecast
 
 
 @pytest.fixture
