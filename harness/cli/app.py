@@ -32,7 +32,6 @@ LONGEST = 2000
 """Most characters of a message, which may quote user input. The middle of a longer message is cut out."""
 VERBS = {
     "run": "Run samplers on tasks.",
-    "report": "Make a report; `bench ls reports` lists them.",
 }
 """Each core verb and its line in `bench --help`. The verb is the function of that name in the module
 `harness.cli.<verb>`. Its own help is that function's docstring. Plugins add verbs by the hook `bench_verbs`."""

@@ -10,18 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.application.bench import Bench
-from harness.cli.options import BUDGETS, OnlyMethods, OnlyTasks, completes
-from harness.contracts.plugin_errors import plugin_code
-from harness.reporting import rendering
+from harness import Bench, DataError, Result, UsageError, options
+from harness.contracts import plugin_code
+from harness.reporting import build, find_report, request_for, why_empty
 from harness.reporting.rendering import SUFFIXES, figures
-from harness.reporting.report import Result
-from harness.reporting.requests import build, find_report, request_for, why_empty
-from harness.reporting.tables import Figure, Table
-from harness.system.errors import DataError, UsageError
-from harness.system.files import write_set
-from harness.system.streams import say
-from harness.system.text import count, words
+from harness.reports import Figure, Table, render, write_set
+from harness.system import count, words
 
 WIDEST = 40
 """Largest width or height of a figure in inches: 6,400 pixels at the 160 dots per inch of a PNG file. A square of this
@@ -32,13 +26,14 @@ size takes 160 MB in memory.
 def report(
     bench: Bench,
     name: Annotated[
-        str, typer.Argument(help="The report; `bench ls reports` lists them.", autocompletion=completes("reports"))
+        str,
+        typer.Argument(help="The report; `bench ls reports` lists them.", autocompletion=options.completes("reports")),
     ],
-    task: OnlyTasks = None,
-    method: OnlyMethods = None,
+    task: options.OnlyTasks = None,
+    method: options.OnlyMethods = None,
     protocol: Annotated[list[str] | None, typer.Option(help="Only these protocols, a,b,c.")] = None,
     budget: Annotated[
-        list[str] | None, typer.Option(help="Only runs with these budgets, a,b,c.", autocompletion=BUDGETS)
+        list[str] | None, typer.Option(help="Only runs with these budgets, a,b,c.", autocompletion=options.BUDGETS)
     ] = None,
     chains: Annotated[
         list[str] | None, typer.Option(metavar="N,N", help="Only runs with these numbers of chains, 4,8.")
@@ -66,11 +61,11 @@ def report(
     changes: dict[str, Any] = {"size": _inches(size)} if size else {}
     changes |= {"title": title} if title is not None else {}
     registry = bench.registry
-    made = find_report(registry, name)
+    builder = find_report(registry, name)
     store = bench.store()
     given = {"task": task, "method": method, "protocol": protocol, "budget": budget, "chains": chains}
     request = request_for(store, registry, {name: words(values) for name, values in given.items()}, metric)
-    result = build(made, name, store, request)
+    result = build(builder, name, store, request)
     result = _with_columns(result, columns, form)
     notes = [f"note: {note}" for note in result.notes]
     notes += why_empty(result, name, store, request)
@@ -83,15 +78,22 @@ def report(
     for note in notes:
         bench.say(note)
     if kind:
-        file, files = _place(out, name, ""), {}
-        files[file.name] = figures.drawn(_only(drawn, name, out), kind)[0]
+        file = _file(out, name, "")
+        files = {file.name: figures.drawn(_only(drawn, name, out), kind)[0]}
     else:
         captions = [f"Figure {figure.name}: {figure.caption}" for figure in drawn if figure.caption]
         with plugin_code(f"report {name} cannot be shown as {form}"):
-            text = rendering.render(replace(result, tables=[*result.tables, *captions]), form)
-        file = _place(out, name, SUFFIXES[form])
+            text = render(replace(result, tables=[*result.tables, *captions]), form)
+        file = _file(out, name, SUFFIXES[form])
         files = {file.name: text.encode(), **({} if form in {"csv", "json"} else _drawn(drawn))}
-    _write(file.parent, files)
+    try:
+        write_set(file.parent, files)
+    except OSError as error:
+        raise DataError(
+            f"cannot write {error.filename or file.parent}: {error.strerror}; choose another --out"
+        ) from error
+    for written in files:
+        bench.say(f"wrote {file.parent / written}")
     return None
 
 
@@ -141,9 +143,10 @@ def _with_columns(result: Result, asked: Sequence[str] | None, form: str) -> Res
         return replace(result, records=[{key: record.get(key) for key in names} for record in result.records])
     tables = [table for table in result.tables if isinstance(table, Table)]
     names = _column_names(asked, {n: c.key for table in tables for c in table.columns for n in (c.key, c.header)})
-    own = [[column for key in names for column in table.columns if column.key == key] for table in tables]
+    chosen = [[column for key in names for column in table.columns if column.key == key] for table in tables]
     return replace(
-        result, tables=[replace(t, columns=columns, keys=1) for t, columns in zip(tables, own, strict=True) if columns]
+        result,
+        tables=[replace(t, columns=columns, keys=1) for t, columns in zip(tables, chosen, strict=True) if columns],
     )
 
 
@@ -156,7 +159,7 @@ def _column_names(asked: Sequence[str], known: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(known[name] for name in named if name in known))
 
 
-def _place(out: Path, name: str, suffix: str) -> Path:
+def _file(out: Path, name: str, suffix: str) -> Path:
     """Return the file to write: `out` itself, or a file with this suffix in the folder `out`. Links are followed."""
     file = out if out.suffix and not out.is_dir() else out / f"{name}{suffix}"
     if file.exists():
@@ -173,12 +176,3 @@ def _drawn(drawn: Iterable[Figure]) -> dict[str, bytes]:
         names.append(figures.unused(figure.name, names))
         files |= figures.files(figure, names[-1])
     return files
-
-
-def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    try:
-        write_set(folder, files)
-    except OSError as error:
-        raise DataError(f"cannot write {error.filename or folder}: {error.strerror}; choose another --out") from error
-    for name in files:
-        say(f"wrote {folder / name}")

@@ -73,12 +73,12 @@ def test_figures_are_drawn_where_a_place_for_them_is_named(tmp_path, monkeypatch
 
     made = Result(records=[{"a": 1}], figures=[Figure("f", refuse)])
     monkeypatch.setattr(
-        "harness.cli.report.find_report", lambda *_: type("Fails", (Drawn,), {"build": lambda *_: made})()
+        "plugins.reporting.report.find_report", lambda *_: type("Fails", (Drawn,), {"build": lambda *_: made})()
     )
     report("density")
     assert "1 figure not drawn; --out FOLDER writes them" in capsys.readouterr().err
     report("density", out=tmp_path / "a.csv")
-    monkeypatch.setattr("harness.cli.report.find_report", lambda *_: Drawn())
+    monkeypatch.setattr("plugins.reporting.report.find_report", lambda *_: Drawn())
     report("density", out=tmp_path / "here")
     assert {path.name for path in (tmp_path / "here").iterdir()} == {"density.txt", "f.svg", "f.png"}
     assert "Figure f: Bars: draws." in (tmp_path / "here" / "density.txt").read_text()
@@ -92,7 +92,7 @@ def pictures(monkeypatch):
         drawn = [Figure(name, lambda canvas: canvas.subplots().plot([1, 2]), (2.0, 1.5)) for name in names]
         made = Result(records=[{"a": 1}], figures=drawn)
         kind = type("Some", (Drawn,), {"build": lambda *_: made})
-        monkeypatch.setattr("harness.cli.report.find_report", lambda *_: kind())
+        monkeypatch.setattr("plugins.reporting.report.find_report", lambda *_: kind())
 
     return install
 
