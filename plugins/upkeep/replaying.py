@@ -20,7 +20,7 @@ from plugins.upkeep.bitwise import FILES, Difference, differing_arrays, differin
 from plugins.upkeep.stored_spec import code, installed, offer, recorded_spec
 
 KINDS = ("sampler", "schedule", "task")
-RERUN = "harness.runs.rerun:rerun"
+RERUN = "harness.runs.worker:rerun"
 
 
 @dataclass(frozen=True)
