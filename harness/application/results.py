@@ -16,7 +16,6 @@ from harness.contracts.registry import load as load_target
 from harness.reporting.rendering import figures
 from harness.reporting.report import Result
 from harness.reporting.requests import FILTERS, build, find_report, request_for, why_empty
-from harness.results.store import Store, store_of
 from harness.system.errors import DataError, UsageError
 from harness.system.text import count, words
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from harness.application.draws import Draws
     from harness.reporting.report import Request
     from harness.reporting.tables import Figure
+    from harness.results.store import Store
 
 Filter = str | int | Iterable[str | int] | None
 """Names as in "a,b", or a list of names. None selects all."""
@@ -52,7 +52,7 @@ def selected(app: Application, filters: Mapping[str, Filter]) -> Results:
         raise DataError(
             f"there is no results folder {app.results}; `bench run` makes one, in ./bench-results by default"
         )
-    store = store_of(app.results)
+    store = app.unread_store()
     for note in store.refresh(replace=False):
         warnings.warn(note, stacklevel=3)
     return Results(app, store, request_for(store, app.registry, _words(filters)))

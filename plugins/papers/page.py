@@ -7,10 +7,11 @@ from pathlib import Path
 from textwrap import fill
 
 from harness import Result
-from harness.reports import Published, Request, Table, render, write_set
+from harness.reports import Request, Table, render, write_set
 from plugins.papers.ledger import HELD, NOT_RUN, REVERSED, reproduction
 from plugins.papers.report import CELL_VERDICTS, FINDINGS, ReproductionLedger, kind
 from plugins.papers.reported import UNREPRODUCIBLE
+from plugins.sharing.published import Published
 
 FOLDER = Path(__file__).parents[2] / "reports" / "published"
 """The published results, as Parquet from `bench reproduce --export`."""

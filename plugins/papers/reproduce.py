@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from harness import Bench, DataError, PluginError, Result, UsageError, options
-from harness.reports import Published, Request, Store, lacking
+from harness.reports import Request, Store, lacking
 from harness.results import FINAL
 from harness.runs import Planned, RunRequest, find_pair, local, parse_seeds, plan
 from harness.system import alone, count
@@ -18,6 +18,7 @@ from plugins.papers.claims import Setup
 from plugins.papers.files import paths, read, sweeps
 from plugins.papers.ledger import chosen, reproduction, sides
 from plugins.papers.report import ReproductionLedger
+from plugins.sharing.published import Published
 
 BUDGETS = ("paper", "quick", "smoke")
 

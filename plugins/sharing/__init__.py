@@ -6,6 +6,12 @@ from harness import Info, hook
 
 
 @hook
+def bench_facts() -> list[Info]:
+    """Return the function that opens exported folders."""
+    return [Info("store", "plugins.sharing.published:of_folder")]
+
+
+@hook
 def bench_verbs() -> list[Info]:
     """Return the verbs of this feature."""
     return [

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING
 
 from harness import BenchError, DataError
 from harness.reports import Level, Store
-from harness.results import ELSEWHERE, Verification, connection, published, rescored
+from harness.results import ELSEWHERE, Verification, connection, rescored
 from harness.runs import content_hash, source_hash
 from harness.runs.source import made_of
 from harness.system import FILES, alone, parse_json, read_bytes, read_record, sealed, write_json, write_whole
+from plugins.sharing import published
 from plugins.sharing.shards import OWN, Documents, Shards, shard_of, states_of
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _export(store: Store, folder: Path, verified: Mapping[str, Verification] | N
     if not old.digests and foreign:
         raise DataError(f"{folder} has other files ({foreign[0]!r:.60}); choose a new or an exported folder by --out")
     before, had = old.contents()
-    source = Shards.opened(store.results) if _is_exported(store) else None
+    source = Shards.opened(store.results) if published.is_exported(store.results) else None
     with store.reading() as other:
         now = states_of(other)
         if verified is not None:
@@ -145,10 +146,6 @@ def _put_levels(db: DuckDBPyConnection, levels: list[Verification]) -> None:
                 )
             },
         )
-
-
-def _is_exported(store: Store) -> bool:
-    return (store.results / published.MANIFEST).exists() and not (store.results / "runs").exists()
 
 
 def _shard_files(db: DuckDBPyConnection, attempts: list[str], documents: Documents) -> dict[str, bytes]:

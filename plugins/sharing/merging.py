@@ -33,12 +33,12 @@ from harness.results import (
     Ledger,
     checksum,
     commit,
-    published,
     reader,
     rescored,
 )
 from harness.system import columns, harmless, locks, read_json, write_folder, write_whole
 from harness.system.files import regular
+from plugins.sharing import published
 from plugins.upkeep import verification
 
 BLOCK = 2**20
@@ -106,7 +106,7 @@ def _opened(source: Path, here: Ledger) -> Ledger:
     there.check_version()
     if not source.is_dir():
         raise DataError("there is no such folder")
-    if (source / published.MANIFEST).exists() and not there.runs.is_dir():
+    if published.is_exported(source):
         raise DataError(
             "it is an exported folder, which has rows but not the files of attempts; to have the rows of both in "
             "one folder, export both to it: `bench export --out DIR` adds to what DIR has"

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness import DataError
 from harness.reports import Level
-from harness.results import Verification, columns_of, connection, published
+from harness.results import Verification, columns_of, connection
 from harness.system import listed_digests, read_json, read_set
+from plugins.sharing import published
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from harness import DataError
-from harness.reports import Level, Published, Store
+from harness.reports import Level, Store
 from harness.results import (
     KEY,
     KEY_VERSION,
@@ -27,11 +27,11 @@ from harness.results import (
     columns_of,
     connection,
     ingest,
-    published,
     reader,
 )
 from harness.runs.source import hash_of, numbers_of
 from harness.system import SEAL, columns, parse_json, read_json, read_set, seal_holds, write_folder, write_whole
+from plugins.sharing import published
 from plugins.sharing.exporting import DOCUMENTS, export
 from plugins.sharing.shards import documents_of
 from plugins.upkeep import verification
@@ -80,7 +80,7 @@ def opened(folder: Path) -> Iterator[SubmittedRuns]:
             exported, refused, notes = _exported(folder, Path(aside) / "exported")
         else:
             exported, refused, notes = folder, {}, []
-        store = Published(exported)
+        store = published.Published(exported)
         store.refresh()
         files = read_set(exported, published.MANIFEST) or {}
         found = SubmittedRuns(store, documents_of(files), refused=refused, notes=notes)
@@ -221,7 +221,7 @@ def refuse_known(found: SubmittedRuns, board: Path, levels: Mapping[str, Level] 
         {attempt: text for (attempt, file), text in documents.items() if file == "result.json"}
         for documents in (documents_of(files), found.documents)
     )
-    store = Published(board)
+    store = published.Published(board)
     query = "select run_key, attempt, level from attempt join verification using (attempt) order by attempt desc"
     runs = {row["run_key"]: (row["attempt"], Level(row["level"])) for row in store.rows(query)}
     order = [*Level]

@@ -28,10 +28,11 @@ from harness.contracts import plugin_process
 from harness.reporting.commands import asked
 from harness.reports import Level
 from harness.results import ELSEWHERE, FINAL, Attempt, RunSpec, Status, Verification, environment, reader, rescored
-from harness.runs import EndedError, Job, RunRequest, call, expand, studies
+from harness.runs import EndedError, Job, RunRequest, call, expand
 from harness.system import read_json
 from plugins.sharing.submission import TARGET
 from plugins.sharing.submitted import SubmittedRuns
+from plugins.tuning import studies
 from plugins.upkeep import replaying as replay
 from plugins.upkeep.bitwise import differing_results
 from plugins.upkeep.rescoring import Asked

@@ -11,7 +11,6 @@ import pytest
 from scored import write_run
 
 from harness.contracts.registry import registry
-from harness.results.store.published import Published
 from harness.runs.settings import find_pair, resolve
 from harness.runs.stated import settle
 from harness.tasks import StatedSettings, StatedValue
@@ -20,6 +19,7 @@ from plugins.papers import bench_papers, files
 from plugins.papers.page import FOLDER
 from plugins.samplers import bench_samplers
 from plugins.schedules import bench_schedules
+from plugins.sharing.published import Published
 from reports import bench_reports
 from tasks import bench_tasks
 

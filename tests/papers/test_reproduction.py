@@ -14,7 +14,6 @@ from harness.reporting.rendering import render
 from harness.reporting.report import Request
 from harness.reporting.scores import load_groups
 from harness.results.store import Store
-from harness.results.store.published import MANIFEST, Published
 from harness.runs.settings import source_of_budget
 from harness.system.errors import DataError, UsageError
 from harness.system.files import read_set
@@ -24,6 +23,7 @@ from plugins.papers.ledger import label, reproduction
 from plugins.papers.page import FOLDER, counts, pages, with_counts
 from plugins.papers.report import ReproductionLedger
 from plugins.papers.reported import load_cells
+from plugins.sharing.published import MANIFEST, Published
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE_4 = {("sgld", 1): [1] * 10, ("csgld", 1): [17, 18, 19], ("sgld", 4): [3, 4, 4], ("csgld", 4): [25, 25, 24]}

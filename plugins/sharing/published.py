@@ -13,13 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results.records import Level
-from harness.results.store import connection
-from harness.results.store.reader import check_origins
-from harness.results.store.store import Store
-from harness.system.columns import Malformed
-from harness.system.errors import DataError
-from harness.system.files import parse_json, read_set, write_set
+from harness import DataError
+from harness.reports import Level, Store, write_set
+from harness.results import connection, reader
+from harness.system import columns, parse_json, read_set
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,6 +76,16 @@ delete from attempt where attempt in (
 """Of each run, only the attempts that are verified furthest are kept."""
 
 
+def of_folder(folder: Path) -> Store | None:
+    """Return the store of an exported folder, or None for any other."""
+    return Published(folder) if is_exported(folder) else None
+
+
+def is_exported(folder: Path) -> bool:
+    """Return whether a folder is an exported one, without attempts."""
+    return (folder / MANIFEST).is_file() and not (folder / "runs").exists()
+
+
 class Published(Store):
     """The Parquet files of a folder as a store; `more` is a store whose runs are added.
 
@@ -121,10 +128,9 @@ class Published(Store):
 
         The caller holds `files.alone(folder)`.
         """
-        keys = sorted(set(run_keys))
         with self.reading() as db:
-            found = rows_of(db, _deciding_attempts(db, keys), _TABLES)
-        contents = {f"{table}.parquet": parquet(rows) for table, rows in found.items()}
+            tables = rows_of(db, _deciding_attempts(db, sorted(set(run_keys))), _TABLES)
+        contents = {f"{table}.parquet": parquet(rows) for table, rows in tables.items()}
         try:
             write_set(folder, contents, MANIFEST)
         except OSError as error:
@@ -138,15 +144,15 @@ class Published(Store):
     def _files(self) -> dict[str, list[bytes]]:
         """Return the contents of each table's files; {} if the folder has no set."""
         try:
-            found = read_set(self.results, MANIFEST)
+            files = read_set(self.results, MANIFEST)
         except (OSError, ValueError) as error:
             raise _broken(self.results, str(error)) from error
-        if found is None and any((self.results / f"{table}.parquet").exists() for table in _TABLES):
+        if files is None and any((self.results / f"{table}.parquet").exists() for table in _TABLES):
             raise _broken(self.results, f"{MANIFEST} is missing")
-        if not found and self.more is None:
+        if not files and self.more is None:
             raise DataError(f"{self.results} contains no exported results; `bench export` writes them")
-        tables = by_table(found or {})
-        if found and (missing := sorted(_TABLES.keys() - tables.keys())):
+        tables = by_table(files or {})
+        if files and (missing := sorted(_TABLES.keys() - tables.keys())):
             raise _broken(self.results, f"{', '.join(f'{table}.parquet' for table in missing)} is missing")
         return tables
 
@@ -230,20 +236,20 @@ def load(db: DuckDBPyConnection, table: str, contents: Iterable[bytes], folder: 
     latest = "recorded_by desc" if table == "run" else key
     once = f"qualify row_number() over (partition by {key} order by {latest}) = 1" if key else ""
     try:
-        found = [read_rows(content) for content in contents]
+        parts = [read_rows(content) for content in contents]
         for name in _OBJECTS.get(table, ()):
             for text in {
-                text for rows in found if name in rows.column_names for text in rows[name].unique().to_pylist()
+                text for rows in parts if name in rows.column_names for text in rows[name].unique().to_pylist()
             }:
                 record = parse_json((text or "{}").encode())
                 if name == "origins":
-                    check_origins(record, name)
-        incoming = pa.concat_tables(found, promote_options="default")
+                    reader.check_origins(record, name)
+        incoming = pa.concat_tables(parts, promote_options="default")
         db.register("incoming", incoming)
         db.execute(f"insert into {table} by name select * from incoming {once}")  # noqa: S608 - one of the tables above
         if table == "environment":  # earlier versions had the code in it; attempts are read before environments
             db.execute(_CODE_OF_ENVIRONMENT)
-    except (OSError, ValueError, MemoryError, Malformed, pa.ArrowException, duckdb.Error) as error:
+    except (OSError, ValueError, MemoryError, columns.Malformed, pa.ArrowException, duckdb.Error) as error:
         raise _broken(folder, f"a file of {table} cannot be read: {str(error).partition(chr(10))[0]}") from error
     db.unregister("incoming")
 
@@ -255,9 +261,9 @@ def _add(db: DuckDBPyConnection, more: Store) -> None:
         put(db, rows_of(other, _deciding_attempts(other, keys), _TABLES))
 
 
-def put(db: DuckDBPyConnection, found: dict[str, Any]) -> None:
+def put(db: DuckDBPyConnection, tables: dict[str, Any]) -> None:
     """Insert the rows of attempts into an open database, in place of those that it has of them."""
-    for table, rows in found.items():
+    for table, rows in tables.items():
         db.register("incoming", rows)
         key = _KEYS.get(table, "attempt")
         db.execute(f"delete from {table} where ({key}) in (select ({key}) from incoming)")  # noqa: S608 - named above
