@@ -16,8 +16,8 @@ from harness.contracts.registry import Offer, Registry
 from harness.engine.stepping.execution_mode import Work, choose, slowed
 from harness.results.ledger.ledger import Ledger, RunStatus
 from harness.results.spec import MAX_STEPS, Component, Execution, RunSpec
-from harness.runs import plugin_metadata, studies, uncompiled
-from harness.runs.settings import Settings, find_pair, resolve
+from harness.runs import plugin_metadata, uncompiled
+from harness.runs.settings import Settings, Study, find_pair, resolve
 from harness.runs.source import source_hash
 from harness.system.errors import UsageError
 
@@ -86,9 +86,7 @@ def size(registry: Registry, requests: Iterable[RunRequest], most: int = MAX_RUN
     return total
 
 
-def expand(
-    registry: Registry, request: RunRequest, study: studies.Study | None = None
-) -> list[tuple[Settings, list[RunSpec]]]:
+def expand(registry: Registry, request: RunRequest, study: Study | None = None) -> list[tuple[Settings, list[RunSpec]]]:
     """Return all runs that a request names, in its order: for each resolved settings the runs of its seeds.
 
     The settings include the tuned ones of `study` if one is given.
@@ -115,7 +113,7 @@ def plan(registry: Registry, request: RunRequest, ledger: Ledger) -> list[Planne
     step size.
     """
     planned: dict[str, Planned] = {}
-    study = studies.load(registry, ledger.root, request.study) if request.study else None
+    study = registry.facts("study")[0](registry, ledger.root, request.study) if request.study else None
     for settings, specs in expand(registry, request, study):
         standings = {spec.key: ledger.standing(spec.key) for spec in specs}
         if not all(standing.cached for standing in standings.values()):

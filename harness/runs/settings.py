@@ -10,6 +10,7 @@ the author's.
 from __future__ import annotations
 
 import math
+import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,6 @@ from harness.results.spec import FIELDS, GIVEN, Origin
 from harness.runs import plugin_metadata, warm_start
 from harness.runs.plugin_metadata import SamplerFacts, TaskFacts
 from harness.runs.stated import stated_settings
-from harness.runs.studies import Study
 from harness.system.errors import UsageError
 
 START, WARM = "run.warm_start", "run.warm_"
@@ -41,6 +41,13 @@ def _run_field(
 
 
 RUN_FIELDS = {f.name: _run_field(f.name, *f.metadata["setting"]) for f in FIELDS if "setting" in f.metadata}
+
+
+class Study(typing.Protocol):
+    """Tuned settings: all that is known here of what the fact `study` returns."""
+
+    def layer(self, registry: Registry, pair: tuple[Offer, Offer, Offer], protocol: str) -> Mapping[str, Origin]:
+        """Return the tuned settings of (method, sampler, task) under a protocol. `UsageError` if there are none."""
 
 
 @dataclass(frozen=True)

@@ -165,6 +165,12 @@ def is_local(top: str) -> bool:
     return bool(places) and all(_INSTALLED.isdisjoint(Path(place).parts) for place in places)
 
 
+def is_installed(module: str) -> bool:
+    """Return whether every worker can import a module, because it is installed."""
+    top = module.partition(".")[0]
+    return top != "__main__" and (top in {"harness", *plugin_packages()} or not is_local(top))
+
+
 def _runs_code(package: str) -> bool:
     """Return whether the `__init__.py` of a package runs code, and is not just the module of an entry point."""
     path = _file(package) if package not in _entry_point_modules() else None

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from harness import BenchError, Registry, UsageError
 from harness import registry as installed
-from harness.runs import find_pair, plugin_metadata, studies, task_facts
+from harness.runs import find_pair, plugin_metadata, task_facts
 from harness.runs.settings import unmet
 from plugins.nights.suite import Suite, about
+from plugins.tuning import studies
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.results import ENGINE, PARTS, RunSpec, Status
-from harness.runs import studies
 from harness.system import alone, write_whole
+from plugins.tuning import studies
 from plugins.tuning.objective import Objective
 from plugins.tuning.search import Search
 
@@ -49,7 +49,7 @@ def sources(spec: RunSpec) -> dict[str, str]:
     return {part: getattr(spec, part).source for part in PARTS}
 
 
-def add(file: Path, found: Mapping[studies.Place, Mapping[str, Any]]) -> None:
+def add(file: Path, found: Mapping[studies.PairNames, Mapping[str, Any]]) -> None:
     """Add records to a study's file, in place of earlier records of the same pairs."""
     file.parent.mkdir(exist_ok=True)
     with alone(file.parent):

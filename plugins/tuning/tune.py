@@ -13,9 +13,10 @@ import typer
 from harness import Bench, Result, UsageError, options
 from harness.reports import Column, Table, number
 from harness.results import MAX_CHAINS, Status
-from harness.runs import Planned, RunRequest, find_pair, parse_settings, plan, studies, task_facts
+from harness.runs import Planned, RunRequest, find_pair, parse_settings, plan, task_facts
 from harness.system import count
 from harness.tasks import TUNING_SEED
+from plugins.tuning import studies
 from plugins.tuning.objective import objective
 from plugins.tuning.record import add, record, sources
 from plugins.tuning.search import TOGETHER, Search, check_installed
@@ -44,7 +45,7 @@ class _PairTuning:
         self.asked, self.bench = asked, bench
         self.spec, self.together = first.spec, first.max_block
         self.objective = objective(pair.task.name, task_facts(pair.task, first.spec.task.params).metrics, metric)
-        self.place: studies.Place = (pair.method.name, pair.task.name, pair.protocol.name)
+        self.place: studies.PairNames = (pair.method.name, pair.task.name, pair.protocol.name)
         self.search = Search(" ".join(self.place), limits, trials)
         self.problems: list[str] = []
 
@@ -150,7 +151,7 @@ def tune(
     jobs = [job for group in groups for job in group]
     _print_changed_code(bench, file, jobs)
     bench.ledger.prepare()
-    found: dict[studies.Place, dict[str, Any]] = {}
+    found: dict[studies.PairNames, dict[str, Any]] = {}
     for group in groups:
         size = group[0].together  # of seeds that advance together: stopping between them would save nothing
         stages = [numbers[k : k + size] for k in range(0, seeds, size)]

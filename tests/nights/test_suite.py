@@ -11,10 +11,10 @@ from harness import UsageError
 from harness.analysis.diagnostics.crossing import MINIMUM_CHAINS
 from harness.analysis.statistics.ranks import MINIMUM_SEEDS
 from harness.contracts.registry import load, registry
-from harness.runs import studies
 from harness.runs.settings import find_pair
 from plugins.nights.suite import about, find, read
 from plugins.nights.suite_pairs import able, complete
+from plugins.tuning import studies
 
 KINDS = ("samplers", "methods", "tasks")
 ALL = '[[run]]\nsamplers = "all"\ntasks = TASKS\nstudy = "mini"\n'

@@ -17,9 +17,10 @@ from harness import UsageError, param, registry
 from harness.contracts.parameters import schema
 from harness.contracts.registry import load
 from harness.reports import load_plugin
-from harness.runs import local, studies
+from harness.runs import local
 from harness.runs.settings import find_pair, resolve
 from harness.tasks import TUNING_SEED, DataTask, Protocol, Streams
+from plugins.tuning import studies
 
 pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
 
