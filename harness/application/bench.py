@@ -258,15 +258,13 @@ class Bench(Application):
 
     def _offered(self, kind: str, cls: type) -> str:
         """Return the name of the offer of a class; one that no plugin offers becomes a plugin file."""
-        from harness.application import definitions
-
         if not issubclass(cls, _bases()[kind]):
             raise UsageError(f"{cls.__name__} is not a harness.{'tasks.' * (kind == 'tasks')}{_bases()[kind].__name__}")
         target = f"{cls.__module__}:{cls.__qualname__}"
         for offer in self.registry.offers(kind):
             if offer.target == target:
                 return f"{offer.distribution}:{offer.name}"
-        path, name = definitions.keep(cls, kind, self.results)
+        path, name = self.registry.facts("definition")[0](cls, kind, self.results)
         if str(path) not in self.plugins:
             self.plugins = (*self.plugins, str(path))
         return name

@@ -1,8 +1,14 @@
-"""Packages of plugins, written from templates; docs/tutorial.md."""
+"""Packages of plugins, written from templates, and files of classes of a script; docs/tutorial.md, docs/python.md."""
 
 from __future__ import annotations
 
 from harness import Info, hook
+
+
+@hook
+def bench_facts() -> list[Info]:
+    """Return the function that writes a class of a script or a notebook to a plugin file."""
+    return [Info("definition", "plugins.scaffold.definitions:keep")]
 
 
 @hook

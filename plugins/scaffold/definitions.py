@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import harness
-from harness.runs.source import is_local, plugin_packages
-from harness.system.errors import UsageError
-from harness.system.files import write_whole
+from harness import UsageError
+from harness.runs import is_installed
+from harness.system import write_whole
 from harness.system.text import plain
 
 FOLDER = "definitions"
@@ -98,7 +98,7 @@ class _Parts:
             self._constant(name, value)
 
     def _import_module(self, name: str, module: types.ModuleType) -> None:
-        if not _workers_have(module.__name__):
+        if not is_installed(module.__name__):
             raise UsageError(f"{name} is the module {module.__name__}, which no worker has; {_write(name)}")
         self.imports.add(
             f"import {module.__name__}" if name == module.__name__ else f"import {module.__name__} as {name}"
@@ -135,7 +135,7 @@ def _installed(name: str, value: Any) -> str | None:
     """Return the import of a class, a function or another object of an installed module; None if it has none."""
     module = getattr(value, "__module__", None)
     qualified = getattr(value, "__qualname__", getattr(value, "__name__", ""))
-    if not isinstance(module, str) or not isinstance(qualified, str) or not _workers_have(module):
+    if not isinstance(module, str) or not isinstance(qualified, str) or not is_installed(module):
         return None
     for public in (harness, harness.tasks, harness.reports):
         if qualified in dir(public) and getattr(public, qualified) is value:
@@ -143,12 +143,6 @@ def _installed(name: str, value: Any) -> str | None:
     if not qualified or "." in qualified or getattr(sys.modules.get(module), qualified, None) is not value:
         return None
     return f"from {module} import {qualified}" + (f" as {name}" if name != qualified else "")
-
-
-def _workers_have(module: str) -> bool:
-    """Return whether a module is installed, so that every worker can import it."""
-    top = module.partition(".")[0]
-    return top != "__main__" and (top in {"harness", *plugin_packages()} or not is_local(top))
 
 
 def _functions(value: Any) -> Iterator[types.FunctionType]:
@@ -171,10 +165,10 @@ def _source(value: Any) -> tuple[str, types.FunctionType]:
     except SyntaxError:  # a cell with commands of the notebook itself
         tree = ast.Module([], [])
     kind = ast.FunctionDef if isinstance(value, types.FunctionType) else ast.ClassDef
-    found = [node for node in tree.body if isinstance(node, kind) and node.name == value.__name__]
-    if not found:
+    nodes = [node for node in tree.body if isinstance(node, kind) and node.name == value.__name__]
+    if not nodes:
         raise UsageError(f"the source of {value.__name__} cannot be found; {_write(value.__name__)}")
-    node = found[-1]
+    node = nodes[-1]
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     return "".join(lines[first - 1 : node.end_lineno]).rstrip(), function
 

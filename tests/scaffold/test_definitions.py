@@ -8,7 +8,7 @@ import types
 import pytest
 
 from harness import UsageError
-from harness.application import definitions
+from plugins.scaffold import definitions
 
 CLASS = """
 @dataclass(frozen=True, kw_only=True)
