@@ -150,7 +150,7 @@ class Results:
 
         Raises `UsageError` if several runs or none are selected, `DataError` if the run kept no draws.
         """
-        return draws.read(self.path, draws.only_run(self._chosen(run, seed, filters)), self._registry)
+        return draws.read(self.path, self._registry, draws.only_run(self._chosen(run, seed, filters)))
 
     def to_arviz(self, run: str = "", *, seed: int | None = None, rows: int = 50, **filters: Filter) -> Any:
         """Return the draws of a group of runs as an xarray DataTree for ArviZ, with the chains of all seeds.
@@ -161,7 +161,9 @@ class Results:
         The runs of a group differ only in their seed. Weighted draws are resampled, and the attributes say so. Needs
         arviz-base: `pip install sgmcmc-bench[arviz]`. Raises the same errors as `draws`.
         """
-        return draws.to_arviz(self._store, draws.only_group(self._chosen(run, seed, filters)), self._registry, rows)
+        group = draws.only_group(self._chosen(run, seed, filters))
+        read = functools.partial(draws.read, self.path, self._registry)
+        return self._registry.facts("arviz")[0](self._store, group, self._registry, rows, read)
 
     def _verb(self, name: str, *given: Any, **options: Any) -> Result:
         result: Result = load_target(self._registry.target("verbs", name))(self._app, *given, **options)

@@ -14,8 +14,9 @@ from harness import PluginError, Registry, UsageError
 from harness.contracts import name_problem
 from harness.reports import suggestions
 from harness.runs import RunRequest, parse_seeds
-from harness.system import toml, user_path
+from harness.system import user_path
 from harness.tasks import TUNING_SEED
+from plugins import toml_files
 
 KEYS = ("summary", "reports", "run")
 RUN_KEYS = ("samplers", "tasks", "seeds", "chains", "budget", "schedule", "settings", "study", "sweep")
@@ -67,7 +68,7 @@ def read(path: Path) -> Suite:
     if problem := name_problem(path.stem):
         raise UsageError(f"{path}: the file name of a suite, {problem}")
     try:
-        document = toml.read_toml(path)
+        document = toml_files.read_toml(path)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; `bench ls suites` lists those that are installed") from error
     except (ValueError, RecursionError) as error:

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from harness import PluginError, Registry, UsageError
-from harness.system import cache, toml
+from harness.system import cache
 from harness.tasks import StatedSettings, StatedValue
+from plugins import toml_files
 
 PROVENANCES = ("paper", "code", "inferred", "ours")
 ALONE = "each alone"
@@ -245,7 +246,7 @@ def _text(value: Any) -> str:
 
 def _document(path: Path) -> Mapping[str, Any]:
     """Return a file whose [paper] and [[settings]] are checked. Raises `Malformed`, which names table and key."""
-    return _parsed(toml.read_text(path))
+    return _parsed(toml_files.read_text(path))
 
 
 @functools.lru_cache(maxsize=64)
@@ -264,7 +265,7 @@ def _cached_document(text: str) -> Mapping[str, Any]:
     """Return the document in a text, from the cache if it was parsed before: TOML takes ten times as long as JSON."""
     found = cache.read("papers", text)
     if found is None:
-        document = toml.parse(text)
+        document = toml_files.parse(text)
         with suppress(TypeError):  # a date is not JSON
             cache.keep("papers", text, json.dumps(document))
         return document

@@ -7,8 +7,8 @@ from harness import Info, hook
 
 @hook
 def bench_facts() -> list[Info]:
-    """Return the function that opens exported folders."""
-    return [Info("store", "plugins.sharing.published:of_folder")]
+    """Return the function that opens exported folders, and the one that gives draws to ArviZ."""
+    return [Info("store", "plugins.sharing.published:of_folder"), Info("arviz", "plugins.sharing.arviz:to_arviz")]
 
 
 @hook

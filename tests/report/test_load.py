@@ -169,7 +169,7 @@ def test_the_command_of_a_tuned_run_names_its_study(results):
     for source, words in (("study mine: 30 trials, 2e+05 data passes", "--settings mine"), ("Table 3", "")):
         row["origins"] = json.dumps({"schedule.step_size": {"value": 0.1, "provenance": "tuned", "source": source}})
         with pytest.raises(harness.DataError, match="were deleted") as error:
-            read(results.path / "elsewhere", row, results._registry)
+            read(results.path / "elsewhere", results._registry, row)
         assert words in str(error.value)
         assert words or "--settings" not in str(error.value)
 
@@ -180,14 +180,14 @@ def test_weights_that_an_earlier_version_did_not_keep_are_missed(results, monkey
     del arrays["log_weights"]
     monkeypatch.setattr("safetensors.numpy.load_file", lambda _: arrays)
     with pytest.raises(harness.DataError, match="its draws have weights, which an earlier version did not keep"):
-        read(results.path, row, results._registry)
+        read(results.path, results._registry, row)
     sgld = {**row, "sampler": "sgld"}
-    assert not read(results.path, sgld, results._registry).weighted
+    assert not read(results.path, results._registry, sgld).weighted
     with pytest.raises(harness.DataError, match="its draws were deleted; repeat it in another folder: bench run"):
-        read(results.path / "elsewhere", row, results._registry)
+        read(results.path / "elsewhere", results._registry, row)
     decay = {**sgld, "schedule_params": '{"weights":"step-size"}'}
     with pytest.raises(harness.DataError, match="its draws have weights"):
-        read(results.path, decay, results._registry)
+        read(results.path, results._registry, decay)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_draws_that_do_not_fit_together_are_refused(results, monkeypatch, change
     arrays = load_file(results.path / row["path"] / "draws.safetensors") if change else {}
     monkeypatch.setattr("safetensors.numpy.load_file", lambda _: arrays | change)
     with pytest.raises(harness.DataError, match=r"draws.safetensors cannot be read: .*`bench ingest --verify`"):
-        read(results.path, row, results._registry)
+        read(results.path, results._registry, row)
 
 
 def contents(folder):

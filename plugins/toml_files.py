@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from harness.system.files import read_bytes
+from harness.system import read_bytes
 
 MAX_BYTES = 2**20
 """The largest file that is read; the longest of the papers' files has 43 kB."""
