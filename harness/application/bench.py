@@ -167,14 +167,14 @@ class Bench(Application):
 
         numbers = parse_seeds(seeds) if isinstance(seeds, str) else None if seeds is None else list(seeds)
         scheduled = {} if schedule is None else self._named("schedules", schedule)[1]
-        found = []
+        requests = []
         for sampler, of_sampler in map(functools.partial(self._named, "samplers"), _several(samplers)):
             for task, of_task in map(functools.partial(self._named, "tasks"), _several(tasks)):
                 given = {**scheduled, **of_sampler, **of_task, **(settings or {})}
-                found.append(RunRequest([sampler], [task], numbers, chains, budget, given, sweep or {}, study=study))
-        if not found:
+                requests.append(RunRequest([sampler], [task], numbers, chains, budget, given, sweep or {}, study=study))
+        if not requests:
             raise UsageError("no sampler or no task is given")
-        return found
+        return requests
 
     def places(self, devices: str, workers: int | None, tasks: Sequence[str] = ()) -> tuple[str, list[Place]]:
         """Return the kind of device, which is part of run keys, and where workers run: on each device, or on the CPU.
@@ -208,8 +208,8 @@ class Bench(Application):
 
         self.ledger.check_version()
         self.check_size(requests, most)
-        found = [item for asked in requests for item in plan(self.registry, asked, self.ledger)]
-        return list({item.spec.key: item for item in found}.values())
+        runs = [item for asked in requests for item in plan(self.registry, asked, self.ledger)]
+        return list({item.spec.key: item for item in runs}.values())
 
     def absent_data(self) -> Callable[[Planned], str]:
         """Return a function that says why the data of a planned run cannot be used, or ""; it checks a file once."""

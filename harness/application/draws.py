@@ -57,8 +57,8 @@ class Draws:
         ends = np.cumsum(self.weights, axis=1)
         offsets = np.random.default_rng(RESAMPLING_SEED).random((chains, 1))
         places = (np.arange(n) + offsets) / n * ends[:, -1:]
-        index = [np.searchsorted(own, wanted, side="right") for own, wanted in zip(ends, places, strict=True)]
-        return np.stack([own[np.minimum(i, n - 1)] for own, i in zip(self.draws, index, strict=True)])
+        index = [np.searchsorted(sums, wanted, side="right") for sums, wanted in zip(ends, places, strict=True)]
+        return np.stack([chain[np.minimum(i, n - 1)] for chain, i in zip(self.draws, index, strict=True)])
 
 
 def only_run(rows: Sequence[Row]) -> Row:

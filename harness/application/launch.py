@@ -119,29 +119,29 @@ def _plain(
 
     `elsewhere` says that the workers were on other machines, whose compilers are not the one of this machine.
     """
-    found = {}
+    plain = {}
     for item in missing:
         if said := outcome.uncompiled.get(item.spec.key):
             lasting = said["scope"] == "step" or (said["scope"] == "compiler" and not elsewhere)
             uncompiled.keep(item.spec, said["reason"], lasting=lasting)
             spec = uncompiled.in_mode(item.spec, "plain")
-            found[item.spec.key] = replace(
+            plain[item.spec.key] = replace(
                 item, spec=spec, standing=app.ledger.standing(spec.key), missing=said["reason"]
             )
-    return found
+    return plain
 
 
 def _done_as_plain(app: Application, planned: Sequence[Planned], draws: str) -> dict[str, Planned]:
     """Return the plain runs that were done for runs that other machines could not compile, by the keys of these."""
-    found = {}
+    plain = {}
     for item in planned:
         if not item.standing.cached and item.spec.execution.compile != "plain":
             spec = uncompiled.in_mode(item.spec, "plain")
             standing = app.ledger.standing(spec.key)
             stored = standing.done(draws) and standing.attempt and read_json(standing.attempt.path / "spec.json")
             if stored and uncompiled.asked_mode(from_record(stored)) is None:
-                found[item.spec.key] = replace(item, spec=spec, standing=standing)
-    return found
+                plain[item.spec.key] = replace(item, spec=spec, standing=standing)
+    return plain
 
 
 def _print_unfinished(app: Application, missing: Sequence[Planned]) -> None:
@@ -181,25 +181,25 @@ def devices_for(app: Application, text: str, tasks: Sequence[str] = ()) -> tuple
         return kind, list(launcher.devices)
     if text != "auto":
         return _named_devices(text)
-    found = gpus()
-    offers = [app.registry.find("tasks", name.partition("@")[0]) for name in tasks] if found else []
+    devices = gpus()
+    offers = [app.registry.find("tasks", name.partition("@")[0]) for name in tasks] if devices else []
     large = bool(offers) and all(
         plugin_metadata.task_facts(o, plugin_metadata.resolve(o, {})).dim >= LARGE for o in offers
     )
-    return ("cuda", found) if large else ("cpu", ["cpu"])
+    return ("cuda", devices) if large else ("cpu", ["cpu"])
 
 
 def _named_devices(text: str) -> tuple[str, list[str]]:
-    found = [word.strip() for word in text.split(",") if word.strip()]
-    for word in found:
+    devices = [word.strip() for word in text.split(",") if word.strip()]
+    for word in devices:
         if not re.fullmatch("cpu|cuda(:[0-9]{0,4})?", word):
             raise UsageError(f"--devices {text!r}: {word!r} is neither cpu nor cuda:N")
-    if not found:
+    if not devices:
         raise UsageError("--devices is empty")
-    kinds = {word.partition(":")[0] for word in found}
+    kinds = {word.partition(":")[0] for word in devices}
     if len(kinds) > 1:
         raise UsageError(f"--devices {text!r}: CPU and GPU give different random numbers; choose one kind")
-    named = Counter(word if word == "cpu" else f"cuda:{int(word[5:] or 0)}" for word in found)
+    named = Counter(word if word == "cpu" else f"cuda:{int(word[5:] or 0)}" for word in devices)
     if twice := next((device for device, times in named.items() if times > 1), None):
         of_cpu = "; --workers sets the number of its processes" if twice == "cpu" else ""
         raise UsageError(f"--devices {text!r:.80}: name {twice} once{of_cpu}")

@@ -116,8 +116,8 @@ class Results:
 
     def figures(self, report: str, *, metric: str | None = None, **filters: Filter) -> dict[str, Any]:
         """Return the figures of a report as matplotlib Figures, by name."""
-        found = self.report(report, metric=metric, **filters).figures
-        return {figure.name: _shown(figure) for figure in found}
+        figures_of_report = self.report(report, metric=metric, **filters).figures
+        return {figure.name: _shown(figure) for figure in figures_of_report}
 
     def figure(
         self,
@@ -186,9 +186,9 @@ class Results:
     def _narrowed(self, filters: Mapping[str, Filter], metric: str | None = None) -> Request:
         """Return the request of this object, with the given filters in place of its own."""
         request = self._request
-        own = {"task": request.tasks, "method": request.methods, "protocol": request.protocols}
-        own |= {"budget": request.budgets, "chains": tuple(map(str, request.chains))}
-        wanted = {name: [*values] for name, values in own.items()} | _words(filters)
+        selected_by = {"task": request.tasks, "method": request.methods, "protocol": request.protocols}
+        selected_by |= {"budget": request.budgets, "chains": tuple(map(str, request.chains))}
+        wanted = {name: [*values] for name, values in selected_by.items()} | _words(filters)
         return request_for(self._store, self._registry, wanted, metric)
 
     def _frame(self, query: str, order: str = "") -> pl.DataFrame:
@@ -221,8 +221,8 @@ def _words(filters: Mapping[str, Filter]) -> dict[str, list[str]]:
     unknown = [name for name in filters if name not in FILTERS]
     if unknown:
         raise UsageError(f"there is no filter {unknown[0]!r}; the filters are {', '.join(FILTERS)}")
-    found = {}
+    named = {}
     for name, value in filters.items():
         values = [value] if isinstance(value, str | int) else value or []
-        found[name] = words(map(str, values))
-    return found
+        named[name] = words(map(str, values))
+    return named

@@ -127,8 +127,8 @@ def _as_command(verb: Callable[..., Any]) -> Callable[..., Any]:
 
     signature = inspect.signature(verb, eval_str=True)
     wants_bench = "bench" in signature.parameters
-    own = [parameter for name, parameter in signature.parameters.items() if name != "bench"]
-    asked = [parameter.name for parameter in own if parameter.annotation is typer.Context]
+    parameters = [parameter for name, parameter in signature.parameters.items() if name != "bench"]
+    asked = [parameter.name for parameter in parameters if parameter.annotation is typer.Context]
 
     @functools.wraps(verb)
     def called(**given: Any) -> Any:
@@ -137,9 +137,9 @@ def _as_command(verb: Callable[..., Any]) -> Callable[..., Any]:
         return verb(**given, bench=context.obj.bench) if wants_bench else verb(**given)
 
     if not asked:
-        own.append(inspect.Parameter(CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
-    called.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
-    called.__annotations__ = {parameter.name: parameter.annotation for parameter in own}
+        parameters.append(inspect.Parameter(CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
+    called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called
 
 
@@ -242,8 +242,8 @@ def options(
     ] = False,
 ) -> None:
     """Set the options that all verbs share."""
-    if found := memory_limit(GIB_TO_READ):
-        raise RunError(f"too little memory for `bench {ctx.invoked_subcommand}`; {found}")
+    if limit := memory_limit(GIB_TO_READ):
+        raise RunError(f"too little memory for `bench {ctx.invoked_subcommand}`; {limit}")
     shown = debug or bool(os.environ.get("BENCH_DEBUG"))
     asked = {"--json": "json"} if as_json else {}
     asked |= {"--csv": "csv"} if as_csv else {}
@@ -298,15 +298,15 @@ def front(arguments: list[str]) -> list[str]:
 
 def repeat(arguments: list[str]) -> list[str]:
     """Let --set and --sweep take several words: `--set a=1 b=2` becomes `--set a=1 --set b=2`."""
-    found: list[str] = []
+    expanded: list[str] = []
     option = ""
     for word in arguments:
-        if option and found[-1] != option and "=" in word and not word.startswith("-"):
-            found.append(option)
-        elif word.startswith("-") or (option and found[-1] != option):
+        if option and expanded[-1] != option and "=" in word and not word.startswith("-"):
+            expanded.append(option)
+        elif word.startswith("-") or (option and expanded[-1] != option):
             option = word if word in ("--set", "--sweep") else ""
-        found.append(word)
-    return found
+        expanded.append(word)
+    return expanded
 
 
 def run(arguments: list[str]) -> int:
@@ -347,8 +347,8 @@ def _message(error: BaseException) -> tuple[str, int]:
 
 
 def _help_hint(error: BaseException) -> str:
-    place = getattr(getattr(error, "ctx", None), "command_path", "")
-    return f" See `{place} --help`." if place else ""
+    command = getattr(getattr(error, "ctx", None), "command_path", "")
+    return f" See `{command} --help`." if command else ""
 
 
 def _fail(message: str, code: int, *, debug: bool) -> int:

@@ -172,7 +172,7 @@ def duration(text: str | None, option: str) -> float | None:
 
 def some(values: list[str], option: str) -> list[str]:
     """Return the names in an option that may be repeated and may list several. `UsageError` if there is none."""
-    found = words(values)
-    if not found:
+    names = words(values)
+    if not names:
         raise UsageError(f"{option} is empty")
-    return found
+    return names

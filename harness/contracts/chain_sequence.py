@@ -79,8 +79,8 @@ class ChainSequence:
         """Return the generators' states before the current stretch, (C, bytes), and the place in the stretch, (C,)."""
         import torch
 
-        place = torch.full((len(self.generators),), self._place, dtype=torch.int64)
-        return {"generators": self._start, "place": place}
+        position = torch.full((len(self.generators),), self._place, dtype=torch.int64)
+        return {"generators": self._start, "place": position}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continue from `state`."""
@@ -126,10 +126,10 @@ class _Epochs(ChainSequence):
         import torch
 
         rest = self._stretch[self._place :].transpose(0, 1)
-        found = torch.empty((len(rest), rest.shape[1] + epochs * self.batches, self.width), dtype=torch.int64)
-        found[:, : rest.shape[1]] = rest
-        self._start = self._drawn(found[:, rest.shape[1] :], epochs)
-        self._stretch, self._place = found.transpose(0, 1), 0
+        stretch = torch.empty((len(rest), rest.shape[1] + epochs * self.batches, self.width), dtype=torch.int64)
+        stretch[:, : rest.shape[1]] = rest
+        self._start = self._drawn(stretch[:, rest.shape[1] :], epochs)
+        self._stretch, self._place = stretch.transpose(0, 1), 0
 
     def _drawn(self, out: Tensor, epochs: int) -> Tensor:
         """Draw epochs into `out` (C, batches of all, width); return the generators' states before the last epoch."""
@@ -174,5 +174,5 @@ class _Epochs(ChainSequence):
         """Return the generators' states before the current epoch, which may just have ended, and the place in it."""
         import torch
 
-        place = self._place - (len(self._stretch) - self.batches)
-        return {"generators": self._start, "place": torch.full((len(self.generators),), place, dtype=torch.int64)}
+        position = self._place - (len(self._stretch) - self.batches)
+        return {"generators": self._start, "place": torch.full((len(self.generators),), position, dtype=torch.int64)}

@@ -118,8 +118,8 @@ class NetworkTask(DataTask):
         """Return the same code in float64, with few rows and the settings `in_laws`."""
         small = type(f"Small{type(self).__name__}", (type(self),), {"dtype": "float64", "few": 60})
         settings = {field.name: getattr(self, field.name) for field in fields(self)}
-        made: Self = small(**{**settings, **self.in_laws})
-        return made
+        task: Self = small(**{**settings, **self.in_laws})
+        return task
 
     def build(self, streams: Sequence[Streams], device: str) -> NetworkProblem:
         """Return the problem of `len(streams)` chains."""
@@ -270,9 +270,9 @@ class NetworkProblem(DataProblem):
         """Return the likelihood's part of U (C,), and grad U (C, D)."""
         import torch
 
-        found = [self._differentiate_chain(c, x.detach(), batch) for c, x in enumerate(theta)]
-        losses = torch.stack([loss for loss, _ in found])
-        return losses, found[0][1][None] if len(found) == 1 else torch.stack([slope for _, slope in found])
+        by_chain = [self._differentiate_chain(c, x.detach(), batch) for c, x in enumerate(theta)]
+        losses = torch.stack([loss for loss, _ in by_chain])
+        return losses, by_chain[0][1][None] if len(by_chain) == 1 else torch.stack([slope for _, slope in by_chain])
 
     def _differentiate_chain(self, c: int, x: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
         import torch

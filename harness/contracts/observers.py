@@ -127,8 +127,8 @@ class MomentObserver(Observer):
 
     A task adds metrics that are functions of weighted sums over the draws by passing two functions or by subclassing.
 
-    sums  draws (B, C, D), weights (B, C) -> an array, which is added up over the blocks
-    own   that array -> metrics by name
+    sums        draws (B, C, D), weights (B, C) -> an array, which is added up over the blocks
+    metrics_of  that array -> metrics by name
     """
 
     def __init__(
@@ -137,10 +137,10 @@ class MomentObserver(Observer):
         trajectory: Trajectory,
         cost: Cost,
         sums: Callable[[Array, Array], Array] | None = None,
-        own: Callable[[Array], Mapping[str, float | None]] | None = None,
+        metrics_of: Callable[[Array], Mapping[str, float | None]] | None = None,
     ) -> None:
         self.errors = MomentErrors(truth, trajectory, cost)
-        self.sums, self.own = sums, own
+        self.sums, self.metrics_of = sums, metrics_of
         self.total = np.zeros(())
         self.seen = 0
 
@@ -161,8 +161,8 @@ class MomentObserver(Observer):
         if not self.seen:
             return Outcome({})
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            own = self.own(self.total) if self.own else {}
-        return Outcome({n: finite_or_none(v) for n, v in own.items()} | self.errors.metrics(), self.errors.curves())
+            values = self.metrics_of(self.total) if self.metrics_of else {}
+        return Outcome({n: finite_or_none(v) for n, v in values.items()} | self.errors.metrics(), self.errors.curves())
 
     def state(self) -> dict[str, Tensor]:
         """Return everything that `load` needs."""
@@ -171,8 +171,8 @@ class MomentObserver(Observer):
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continue from `state`."""
         self.errors.load(state)
-        own = from_tensors(state, "moments")
-        self.seen, self.total = int(own["seen"]), own["total"]
+        moments = from_tensors(state, "moments")
+        self.seen, self.total = int(moments["seen"]), moments["total"]
 
 
 SERIES_METRICS = (
@@ -262,14 +262,14 @@ class SeriesObserver(MomentObserver):
 
     def state(self) -> dict[str, Tensor]:
         """Return everything that `load` needs."""
-        own = {"draws": self.draws[: self.seen], "weights": self.weights[: self.seen]}
-        return super().state() | to_tensors({"own": own})
+        series = {"draws": self.draws[: self.seen], "weights": self.weights[: self.seen]}
+        return super().state() | to_tensors({"own": series})
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continue from `state`."""
         super().load(state)
-        own = from_tensors(state, "own")
-        self.draws[: self.seen], self.weights[: self.seen] = own["draws"], own["weights"]
+        series = from_tensors(state, "own")
+        self.draws[: self.seen], self.weights[: self.seen] = series["draws"], series["weights"]
 
 
 def steps_of_draws(trajectory: Trajectory, counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -290,8 +290,8 @@ def finite_or_none(value: float | None) -> float | None:
 def pick(draws: Array, weights: Array, n: int) -> Array:
     """Return n of the draws (N, D), evenly spaced in cumulative weight (N,): in time, if all weights are equal."""
     total = np.cumsum(weights)
-    place = np.searchsorted(total, total[-1] * (np.arange(n) + 0.5) / n)
-    return np.asarray(draws[place.clip(max=len(draws) - 1)])
+    index = np.searchsorted(total, total[-1] * (np.arange(n) + 0.5) / n)
+    return np.asarray(draws[index.clip(max=len(draws) - 1)])
 
 
 def to_tensors(states: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, Tensor]:

@@ -195,17 +195,17 @@ def from_record(record: Mapping[str, Any]) -> RunSpec:
     try:
         if len(dump(record)) > MAX_CHARACTERS:
             raise ValueError(f"has more than {MAX_CHARACTERS:,} characters")
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for f in FIELDS:
             *above, name = _place(f)
             part = record[above[0]] if above else record
             if name in part or "when" not in f.metadata:
-                found[f.name] = part[name]
+                values[f.name] = part[name]
         for name in PARTS:
-            found[name] = Component(**{f.name: record[name][f.name] for f in fields(Component)})
-        found["origins"] = {name: Origin(**origin) for name, origin in record["origins"].items()}
-        found["execution"] = Execution(**{f.name: found.pop(f.name) for f in fields(Execution) if f.name in found})
-        spec = RunSpec(**found)
+            values[name] = Component(**{f.name: record[name][f.name] for f in fields(Component)})
+        values["origins"] = {name: Origin(**origin) for name, origin in record["origins"].items()}
+        values["execution"] = Execution(**{f.name: values.pop(f.name) for f in fields(Execution) if f.name in values})
+        spec = RunSpec(**values)
         for part in (spec, spec.sampler, spec.schedule, spec.task, spec.execution):
             check(part)
     except (KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -195,14 +195,14 @@ def parse_seeds(text: str) -> list[int]:
 
 def parse_settings(words: Sequence[str], option: str) -> dict[str, str]:
     """Return words of the form "key=value" as a dict. `UsageError` for any other word, and if a key has two values."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for word in words:
         name, equals, value = (part.strip() for part in word.partition("="))
         if not equals or not name or not value:
             raise UsageError(f"{option} {word!r:.80} is not KEY=VALUE, as in sampler.a=5")
-        if found.setdefault(name, value) != value:
-            raise UsageError(f"{option} gives {name} twice, {found[name]!r:.80} and {value!r:.80}; keep one")
-    return found
+        if settings.setdefault(name, value) != value:
+            raise UsageError(f"{option} gives {name} twice, {settings[name]!r:.80} and {value!r:.80}; keep one")
+    return settings
 
 
 def _points(sweep: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -267,8 +267,8 @@ def _label(budget: str, steps: int, settings: Settings) -> str:
 
     A budget with settings of its own must be asked for by name, because other runs of its length lack these settings.
     """
-    own = settings.pair.protocol.budget_settings.keys() - {budget}
-    names = [name for name, length in _named_steps(settings).items() if length == steps and name not in own]
+    with_settings = settings.pair.protocol.budget_settings.keys() - {budget}
+    names = [name for name, length in _named_steps(settings).items() if length == steps and name not in with_settings]
     if names:
         return names[0]
     return f"passes={settings.passes.after(steps):.10g}" if budget.startswith("steps=") else budget

@@ -53,7 +53,7 @@ def forget() -> None:
         del _read[path]
 
 
-def found(targets: Iterable[str], data: Iterable[DataFile] = (), files: Iterable[str] = ()) -> list[str]:
+def uncovered(targets: Iterable[str], data: Iterable[DataFile] = (), files: Iterable[str] = ()) -> list[str]:
     """Return the recorded files that are not covered by the run key of a run of these plugins.
 
     `data` are the declared data files, `files` the identified ones of settings. The readers are modules of `targets`.
@@ -113,4 +113,4 @@ def _libraries() -> tuple[str, ...]:
     """Return the folders of Python and of installed packages."""
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     places = {sysconfig.get_paths()[name] for name in names} | {path for path in sys.path if "-packages" in path}
-    return tuple(sorted(os.path.realpath(place) + os.sep for place in places))
+    return tuple(sorted(os.path.realpath(folder) + os.sep for folder in places))

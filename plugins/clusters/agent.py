@@ -81,7 +81,7 @@ def make_parcel(jobs: list[Job], launcher: Launcher, bench: Bench) -> bytes:
             if attempt := standing.unfinished or standing.resumable:
                 content = parcel.pack(parcel.attempt_files(attempt))
                 files[parcel.attempt_name(spec.key, attempt)] = content
-        truth = truths.place(bench.results, job.specs[0])
+        truth = truths.file_of(bench.results, job.specs[0])
         if truth.exists():
             files[f"truths/{truth.name}"] = truth.read_bytes()
         for one in job.specs[0].files():

@@ -142,7 +142,7 @@ def _plugins(bench: Bench) -> Iterator[Answer]:
 
 
 def _compiler() -> Iterator[Answer]:
-    why = execution_mode.lack()
+    why = execution_mode.obstacle()
     remedy = f"install one of {', '.join(COMPILERS)}, or set CXX" if why else ""
     found = f"long runs are not compiled: {why}" if why else str(identity()["version"])
     yield "C++ compiler", "warning" if why else "ok", found, remedy

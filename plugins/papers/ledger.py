@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from harness import UsageError, registry
-from harness.reports import Group, Request, lacking, load_groups, metric_estimate, suggestions
+from harness.reports import Group, Request, load_groups, metric_estimate, not_offered, suggestions
 from plugins.papers.claims import Claim, Judged, Ours, Setup, by_table, judge_family, load_claims
 from plugins.papers.files import PaperFile, paths, read
 from plugins.papers.reported import (
@@ -267,7 +267,7 @@ def _why_not(
         return _unmeasured(ours)
     lacks = ""
     if registry is not None and side is not None:
-        lacks = lacking(registry, side.method, side.task, side.protocol, metric)
+        lacks = not_offered(registry, side.method, side.task, side.protocol, metric)
     return lacks or (f"needs {needs}" if needs else "")
 
 

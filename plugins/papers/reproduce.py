@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from harness import Bench, DataError, PluginError, Result, UsageError, options
-from harness.reports import Request, Store, lacking
+from harness.reports import Request, Store, not_offered
 from harness.results import FINAL
 from harness.runs import Planned, RunRequest, find_pair, local, parse_seeds, plan
 from harness.system import alone, count
@@ -105,7 +105,7 @@ def _fields(
     fields: dict[str, PlannedCells] = {}
     for side, needs in needed.items():
         found = fields.setdefault(_name(side), PlannedCells())
-        why = lacking(registry, side.method, side.task, side.protocol)
+        why = not_offered(registry, side.method, side.task, side.protocol)
         if not why and needs and kind == "cpu" and budget == "paper" and not yes:
             why = f"it needs {needs}; --devices cuda:0, or --yes to run it here anyway"
         if not why:

@@ -59,7 +59,7 @@ def truth(
         raise UsageError(f"{spec.task.name} has {facts.dim:,} coordinates; a truth is computed of {LARGEST} at most")
     ledger = bench.ledger
     ledger.check_version()
-    path, record = truths.place(bench.results, spec), truths.read(bench.results, spec)
+    path, record = truths.file_of(bench.results, spec), truths.read(bench.results, spec)
     note = f"stored before in {path}; delete it to compute it again"
     if record is None:
         ledger.prepare()

@@ -25,7 +25,7 @@ from tasks.regression.blr import Heart
 from tasks.synthetic.mixture import MixtureProblem
 from tasks.synthetic.mixture5 import Mixture5
 
-compiled = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
+compiled = pytest.mark.skipif(execution_mode.obstacle() is not None, reason=f"compiled: {execution_mode.obstacle()}")
 made = maker(globals())
 STAGES = Cyclical(step_size=0.02, cycles=2, beta=0.5, explore_with_noise=False)
 """Blocks of all kinds: without noise and with it, in the burn-in and after it."""

@@ -28,7 +28,7 @@ def end(mode, steps=6, **settings):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(execution_mode.lack() is not None, reason=str(execution_mode.lack()))
+@pytest.mark.skipif(execution_mode.obstacle() is not None, reason=str(execution_mode.obstacle()))
 def test_it_ends_where_the_network_as_it_is_ends_and_moves_its_statistics():
     ours, plain = end("network"), end("plain")
     torch.testing.assert_close(ours.theta, plain.theta, rtol=1e-4, atol=1e-5)

@@ -12,7 +12,7 @@ from harness.engine.stepping.lanes import Unsupported
 from harness.engine.stepping.native import Native
 from harness.system.cpp import built
 
-pytestmark = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
+pytestmark = pytest.mark.skipif(execution_mode.obstacle() is not None, reason=f"compiled: {execution_mode.obstacle()}")
 ODD = (0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-300, -1e300, 0.5, 710.0, -709.0)
 CHAINS = 11
 TABLE = torch.arange(12.0, dtype=torch.float64).reshape(4, 3)

@@ -23,7 +23,7 @@ from plugins.schedules.cyclical import Cyclical
 from tasks.regression.blr import Heart
 from tasks.synthetic.mixture5 import Mixture5
 
-pytestmark = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
+pytestmark = pytest.mark.skipif(execution_mode.obstacle() is not None, reason=f"compiled: {execution_mode.obstacle()}")
 STAGES = Cyclical(step_size=0.02, cycles=2, beta=0.5)
 
 

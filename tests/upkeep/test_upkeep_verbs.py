@@ -6,7 +6,7 @@ import pytest
 
 from harness.cli.app import run
 from harness.contracts.registry import Registry, registry
-from harness.engine.stepping.execution_mode import lack
+from harness.engine.stepping.execution_mode import obstacle
 from plugins.inspection import doctor, plugins
 
 GOOD = "from harness import Info, Sampler, hook, param\nfrom dataclasses import dataclass\n"
@@ -101,7 +101,7 @@ def test_doctor_names_a_version_that_is_too_old():
 
 
 def test_doctor_says_which_compiler_is_used_or_that_none_is(tmp_path, monkeypatch):
-    if lack() is None:
+    if obstacle() is None:
         what, state, found, remedy = next(doctor._compiler())
         assert (what, state, "version" in found, remedy) == ("C++ compiler", "ok", True, "")
     compiler = tmp_path / "my-c++"

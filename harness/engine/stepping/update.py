@@ -70,9 +70,9 @@ class Update(Stepper):
         batch = {name: leaf.to(theta.device) for name, leaf in (split(block.batches, 1)[0] or {}).items()}
         self.potential.bind(batch or None)
         with making(self.sampler):
-            made = self._made[kind_of(block)] = _compile(_update(self.sampler, self.potential, block), self.backend)
+            update = self._made[kind_of(block)] = _compile(_update(self.sampler, self.potential, block), self.backend)
             try:
-                made(theta.clone(), copies, block.h[0], block.T[0], noise)
+                update(theta.clone(), copies, block.h[0], block.T[0], noise)
             except torch._dynamo.exc.BackendCompilerFailed as error:  # noqa: SLF001 - it has no public name
                 raise _of_compiler(error.inner_exception) from error
         self.potential.take_counts()

@@ -109,7 +109,7 @@ def test_a_run_that_was_compiled_is_not_resumed_without_its_compiler(bench, tmp_
 
 
 def test_only_long_runs_that_may_be_compiled_say_that_a_compiler_is_missing(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("harness.engine.stepping.execution_mode.lack", lambda *_: "no C++ compiler")
+    monkeypatch.setattr("harness.engine.stepping.execution_mode.obstacle", lambda *_: "no C++ compiler")
     monkeypatch.setattr("plugins.clusters.launching.CommandLauncher.launch", lambda *_: LaunchSummary(detached=True))
     plain = ["--budget", "steps=6001", "--set", "run.compile=plain"]
     for words, warned in ((["--budget", "steps=600"], False), (plain, False), (["--budget", "steps=6000"], True)):

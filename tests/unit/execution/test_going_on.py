@@ -115,7 +115,7 @@ def test_draws_compared_with_another_truth_are_drawn_again(ledger):
     block = session(ledger)
     block.advance()
     block.checkpoint()
-    path = truths.place(ledger.root, block.specs[0])
+    path = truths.file_of(ledger.root, block.specs[0])
     path.parent.mkdir()
     record = Path(tasks.__file__).parent / "regression" / "truth" / "heart.json"
     write_json(path, sealed(json.loads(record.read_text())))

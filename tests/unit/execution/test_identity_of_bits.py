@@ -11,7 +11,7 @@ from specs import made
 from support import make_loop, run_loop
 
 from harness.contracts import user_files
-from harness.engine.stepping.execution_mode import lack
+from harness.engine.stepping.execution_mode import obstacle
 from harness.results import environment, spec
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
@@ -25,7 +25,7 @@ from plugins.schedules.constant import Constant
 from plugins.upkeep import verification
 from tasks.synthetic.mixture5 import Mixture5
 
-compiled = pytest.mark.skipif(lack() is not None, reason=f"compiled: {lack()}")
+compiled = pytest.mark.skipif(obstacle() is not None, reason=f"compiled: {obstacle()}")
 
 
 def identity(one):

@@ -15,7 +15,7 @@ from harness.cli.app import run as bench
 from harness.contracts.randomness import Streams
 from harness.contracts.registry import registry
 from harness.engine.loop import Loop
-from harness.engine.stepping.execution_mode import lack
+from harness.engine.stepping.execution_mode import obstacle
 from harness.engine.stepping.making import UncompiledError
 from harness.results.ledger.ledger import Ledger
 from harness.runs import plugin_metadata
@@ -84,7 +84,7 @@ class Unwritten(Adam):
 
 def test_a_run_whose_warm_start_cannot_be_compiled_is_not_begun():
     assert loop(SGLD(), 10, (Unwritten(), 0.01, 40)).executed == "plain"
-    with pytest.raises(UncompiledError, match="fft" if lack() is None else "compiler"):
+    with pytest.raises(UncompiledError, match="fft" if obstacle() is None else "compiler"):
         loop(SGLD(), 10, (Unwritten(), 0.01, 40), mode="compiled")
 
 

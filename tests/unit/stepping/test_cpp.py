@@ -21,7 +21,7 @@ from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
 from tasks.synthetic.mixture5 import Mixture5
 
-pytestmark = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
+pytestmark = pytest.mark.skipif(execution_mode.obstacle() is not None, reason=f"compiled: {execution_mode.obstacle()}")
 SOURCE = 'extern "C" int answer() { return 42; }'
 ONLY_CODE = 'case "$*" in *-dM*) false;; esac'
 """Shell code that fails where the compiler is asked for its identity."""
@@ -186,7 +186,7 @@ def test_without_a_compiler_that_works_no_step_is_executed(monkeypatch, named, r
     with pytest.raises(UncompiledError, match=re.escape(reason)) as error:
         make_loop(Mixture5(), SGLD(), Constant(step_size=0.05), 2_500, mode="compiled")
     assert error.value.scope == scope
-    assert reason in execution_mode.lack()
+    assert reason in execution_mode.obstacle()
 
 
 def test_a_lack_of_space_is_not_the_compilers_fault(compiler):

@@ -13,7 +13,7 @@ from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
 from tasks.synthetic.mixture5 import Mixture5
 
-compiled = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
+compiled = pytest.mark.skipif(execution_mode.obstacle() is not None, reason=f"compiled: {execution_mode.obstacle()}")
 CALLS = []
 
 
