@@ -119,7 +119,8 @@ class Registry:
                     if offer.kind == kind:
                         seen.setdefault(offer.name, []).append(plugin)
             for name, owners in seen.items():
-                for owner in owners if len(owners) > 1 else []:
+                ours = kind == "verbs" and any(owner.distribution == HARNESS for owner in owners)  # it is used
+                for owner in owners if len(owners) > 1 and not ours else []:
                     others = ", ".join(
                         sorted({p.distribution for p in owners if p is not owner}) or [owner.distribution]
                     )

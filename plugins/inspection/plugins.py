@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness import Bench, PluginError, Registry, Result, UsageError
-from harness.contracts import KINDS, Plugin
+from harness.contracts import HARNESS, KINDS, Plugin
 from harness.reporting import table
 from plugins.inspection import classes
 
@@ -86,11 +86,10 @@ def _broken_files(plugin: Plugin, registry: Registry) -> list[str]:
 
 def _unknown_parts(plugin: Plugin, registry: Registry) -> list[str]:
     """Return the problems of methods whose sampler or schedule does not exist, and of verbs named like a core verb."""
-    from harness.cli.app import VERBS
-
+    ours = {offer.name for offer in registry.offers("verbs") if offer.distribution == HARNESS}
     wrong = []
     for offer in plugin.offers:
-        if offer.kind == "verbs" and offer.name in VERBS:
+        if offer.kind == "verbs" and offer.name in ours and plugin.distribution != HARNESS:
             wrong.append(f"verb {offer.name!r} has the name of a core verb, which is used instead; rename it")
         for kind in ("samplers", "schedules") if offer.kind == "methods" else ():
             part = getattr(offer.info, kind[:-1])

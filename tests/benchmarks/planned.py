@@ -2,7 +2,7 @@
 
     python tests/benchmarks/planned.py
 
-None of these cases was used to make the model of plugins/planning/forecast.py.
+None of these cases was used to make the model of plugins/running/forecast.py.
 """
 
 from __future__ import annotations

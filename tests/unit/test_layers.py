@@ -192,7 +192,6 @@ def test_the_core_names_no_plugin():
 
 
 EXCEPTIONS = {
-    "cli.app.VERBS": "`bench plugins` lists the verbs of the core too",
     "contracts.parameters.LONGEST_VALUE": "`bench score` refuses what a record could not hold",
     "contracts.predictions.averaged_scores": "predictions of other software are scored as the kit scores its own",
     "contracts.predictions.reference_of": "as `averaged_scores`",

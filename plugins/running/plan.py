@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from harness import Bench, Result, options
 from harness.runs import MAX_RUNS, RunRequest
-from plugins.planning.forecast import forecast
+from plugins.running.forecast import forecast
 
 
 @options.with_request

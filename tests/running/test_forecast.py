@@ -6,7 +6,7 @@ from harness.contracts.registry import registry
 from harness.results.ledger.ledger import Ledger
 from harness.runs.plan import RunRequest
 from harness.runs.plan import plan as make_plan
-from plugins.planning import forecast
+from plugins.running import forecast
 
 
 @pytest.fixture

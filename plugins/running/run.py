@@ -8,13 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.application.bench import Bench
-from harness.cli import options
-from harness.reporting.report import Records, Result
-from harness.results.ledger.ledger import Ledger
-from harness.results.records import Status
-from harness.runs.local import PreemptedError
-from harness.runs.plan import MAX_RUNS, Planned, RunRequest
+from harness import Bench, Result, options
+from harness.reports import Records
+from harness.results import Ledger, Status
+from harness.runs import MAX_RUNS, Planned, RunRequest, local
 
 
 @options.with_request
@@ -46,7 +43,7 @@ def run(
     planned, places = bench.prepared(asked, devices, workers, max_runs)
     try:
         outcome = bench.execute(planned, places, retry=retry, long_is_fine=yes, timeout=limit, draws=draws)
-    except PreemptedError:
+    except local.PreemptedError:
         if not preemptible:
             raise
         return Result(notes=["ended by SIGTERM; repeat the command to resume"])
