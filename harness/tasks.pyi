@@ -9,8 +9,6 @@ from harness.contracts.density import DensityProblem as DensityProblem
 from harness.contracts.density import DensityTask as DensityTask
 from harness.contracts.hookspecs import StatedSettings as StatedSettings
 from harness.contracts.hookspecs import StatedValue as StatedValue
-from harness.contracts.mlp import MLP as MLP
-from harness.contracts.mlp import MLPProblem as MLPProblem
 from harness.contracts.module import Block as Block
 from harness.contracts.module import Layout as Layout
 from harness.contracts.module import Network as Network

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from harness import param
-from harness.tasks import MLP, NetworkTask, constant
+from harness.tasks import NetworkTask, constant
+from tasks.mlp import MLP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness import param
-from harness.tasks import Layout, Metric, MLPProblem, Protocol
+from harness.tasks import Layout, Metric, Protocol
 from tasks.datasets import idx
+from tasks.mlp import MLPProblem
 from tasks.vision.dense import DenseTask
 from tasks.vision.metrics import classifier_metrics
 from tasks.vision.notmnist import EPOCH, digits, moments

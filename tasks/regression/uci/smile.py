@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness.tasks import MLP, DataFile, Protocol, Rows
+from harness.tasks import DataFile, Protocol, Rows
 from tasks.datasets import uci_regression as files
+from tasks.mlp import MLP
 
 if TYPE_CHECKING:
     import torch

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from harness import UsageError, param
-from harness.tasks import MLP, TUNING_SEED, Block, DataFile, DataProblem, DataTask, Layout, Reference, Rows
+from harness.tasks import TUNING_SEED, Block, DataFile, DataProblem, DataTask, Layout, Reference, Rows
 from tasks.datasets import uci_regression as files
+from tasks.mlp import MLP
 from tasks.regression.uci.bde import Bde
 from tasks.regression.uci.observer import FUNCTION_METRICS, REGRESSION_METRICS, RegressionObserver
 from tasks.regression.uci.smile import BATCH, Smile, log_normal, protocol

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from harness.tasks import MLP
+from tasks.mlp import MLP
 
 SIZES = (7, 5, 6, 3)
 

@@ -8,16 +8,13 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from harness.contracts.module import Block, Layout
-from harness.contracts.network import STRETCH, NetworkProblem, NetworkTask
-from harness.contracts.posterior import DataProblem
-from harness.contracts.task import Problem
-from harness.system.errors import PluginError
+from harness import PluginError
+from harness.tasks import Block, DataProblem, Layout, NetworkProblem, NetworkTask, Problem
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-    from harness.contracts.randomness import Streams
+    from harness.tasks import Streams
 
     Batch = dict[str, Tensor]
 
@@ -180,7 +177,7 @@ class MLPProblem(NetworkProblem):
             rows = index.clamp(max=self.terms - 1)
             yield x[rows], label[rows], self.batches * (index < self.terms).to(self.dtype)
             return
-        for some in (slice(start, start + STRETCH) for start in range(0, self.terms, STRETCH)):
+        for some in (slice(start, start + self.stretch) for start in range(0, self.terms, self.stretch)):
             yield x[some][None], label[None, some], x.new_ones((1, 1), dtype=self.dtype)
 
     def outputs(self, theta: Tensor, chains: slice, x: Tensor) -> Tensor:
