@@ -12,6 +12,7 @@ import ctypes
 import functools
 import hashlib
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -234,7 +235,4 @@ class Slot:
     @property
     def numbers(self) -> int:
         """How many numbers a chain draws for it."""
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return math.prod(self.shape)

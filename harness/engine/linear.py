@@ -222,10 +222,6 @@ class Probe:
             self.free = [name for name in self.free if name not in running]
             self._set_layout()
 
-    def _set_layout(self) -> None:
-        self.entries = self._layout()
-        self.size = max(columns.stop for columns in self.entries.values())
-
     def _runs_by_itself(self, name: str) -> bool:
         """Return whether an entry changes, but not with theta, the other entries, noise and gradient: a step count."""
         rows, columns = 3, self.entries[entry(name)]
@@ -238,12 +234,11 @@ class Probe:
             after = self.answer(z, xi, slope, torch.ones(self.dim, dtype=torch.float64))[:, columns]
         return bool((after == after[0]).all()) and not bool((after == z[:, columns]).all())
 
-    def _layout(self) -> dict[str, slice]:
-        entries, start = {"theta": slice(0, self.dim)}, self.dim
+    def _set_layout(self) -> None:
+        self.entries, self.size = {"theta": slice(0, self.dim)}, self.dim
         for name in self.free:
-            entries[entry(name)] = slice(start, start + self.start[name].numel())
-            start = entries[entry(name)].stop
-        return entries
+            start, self.size = self.size, self.size + self.start[name].numel()
+            self.entries[entry(name)] = slice(start, self.size)
 
     def state(self, z: Tensor) -> State:
         """Return the state for the rows of z (R, n), including the entries that are held."""

@@ -45,6 +45,32 @@ def run(job: Job, send: Send, stop: Stop) -> None:
 def _run(job: Job, stack: ExitStack, stop: Stop, send: Send) -> None:
     ledger = Ledger(job.results)
     stack.enter_context(device_held(job.device))
+    specs, locks = _hold(job, ledger, stack, send)
+    if not specs:
+        return
+    notice = stack.enter_context(Notice(ledger.locks / f"{specs[0].key}.notice"))
+    notice.update(_labels(specs, job.device))
+    prepare(job)
+    from harness.runs.session import Session  # imports torch
+
+    try:
+        for session in Session.open_all(ledger, specs, job, send):
+            attempt = str(session.attempts[0].path.relative_to(ledger.root))
+            notice.update({**_labels(session.specs, job.device), "attempt": attempt})
+            session.locks = [locks.pop(spec.key) for spec in session.specs]
+            _advance(session, stop, notice.hearing(send), job.timeout)
+            if stop.reason:
+                return
+    except UncompiledError as error:
+        if asked_mode(specs[0]) is not None:
+            raise
+        for spec in specs:
+            if spec.key in locks:  # those of other runs were given to their sessions
+                send("uncompiled", {"key": spec.key, "reason": error.reason, "scope": error.scope})
+
+
+def _hold(job: Job, ledger: Ledger, stack: ExitStack, send: Send) -> tuple[list[RunSpec], dict[str, tuple[Lock, Lock]]]:
+    """Hold the runs of a job that are not finished yet, and return them by seed, and their locks."""
     specs: list[RunSpec] = []
     locks: dict[str, tuple[Lock, Lock]] = {}
     deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
@@ -62,42 +88,7 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Send) -> None:
             send("finished", {"key": spec.key, "status": standing.status, "reason": standing.reason})
         else:
             specs.append(spec)
-    specs.sort(key=lambda spec: spec.seed)
-    if not specs:
-        return
-
-    notice = stack.enter_context(Notice(ledger.locks / f"{specs[0].key}.notice"))
-    notice.update(_labels(specs, job.device))
-
-    prepare(job)
-    try:
-        _advance_all(ledger, specs, job, stop, send, notice, locks)
-    except UncompiledError as error:
-        if asked_mode(specs[0]) is not None:
-            raise
-        for spec in specs:
-            if spec.key in locks:  # those of other runs were given to their sessions
-                send("uncompiled", {"key": spec.key, "reason": error.reason, "scope": error.scope})
-
-
-def _advance_all(
-    ledger: Ledger,
-    specs: Sequence[RunSpec],
-    job: Job,
-    stop: Stop,
-    send: Send,
-    notice: Notice,
-    locks: dict[str, tuple[Lock, Lock]],
-) -> None:
-    from harness.runs.session import Session
-
-    for session in Session.open_all(ledger, specs, job, send):
-        attempt = str(session.attempts[0].path.relative_to(ledger.root))
-        notice.update({**_labels(session.specs, job.device), "attempt": attempt})
-        session.locks = [locks.pop(spec.key) for spec in session.specs]
-        _advance(session, stop, notice.hearing(send), job.timeout)
-        if stop.reason:
-            return
+    return sorted(specs, key=lambda spec: spec.seed), locks
 
 
 def checkpoint_seconds() -> float:
