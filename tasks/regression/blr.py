@@ -14,16 +14,14 @@ from numpy.typing import NDArray
 
 from harness import param
 from harness.tasks import (
-    SERIES_METRICS,
-    TEMPERATURE_METRICS,
     DataFile,
     DataTask,
     Observer,
     Protocol,
-    SeriesObserver,
     Truth,
 )
 from tasks.datasets import uci
+from tasks.regression.series import SERIES_METRICS, TEMPERATURE_METRICS, SeriesObserver
 
 if TYPE_CHECKING:
     from torch import Tensor

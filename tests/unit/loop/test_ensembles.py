@@ -8,11 +8,11 @@ import torch
 from safetensors.numpy import load_file
 
 from harness import Trajectory
-from harness.contracts.observers import SeriesObserver
 from harness.contracts.task import Cost
 from harness.engine.run_state import RunState
 from harness.results.ledger.ledger import Ledger
 from harness.tasks import Truth
+from tasks.regression.series import SeriesObserver
 
 PLUGIN = """
 from __future__ import annotations
