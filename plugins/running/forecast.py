@@ -77,10 +77,10 @@ def _difference(ended: Ended, spec: RunSpec) -> str:
     """Return a text about how a run differs from the nearest finished run of the same method, task and seed."""
     like = (spec.method, spec.task.name, spec.seed)
     before = [run.spec for run in ended() if run.who == like and run.status in FINAL]
-    found: list[list[str]] = [_differing(spec.canonical(), record) for record in before]
-    if not found:
+    differences: list[list[str]] = [_differing(spec.canonical(), record) for record in before]
+    if not differences:
         return "never run"
-    nearest = min(found, key=len)
+    nearest = min(differences, key=len)
     return "differs from a finished run in " + ", ".join(nearest)
 
 
@@ -145,7 +145,7 @@ def _ended(results: Path) -> list[_Ended]:
 
     Unreadable attempts are skipped, because the result only serves to explain why a run is new and how long it takes.
     """
-    found = []
+    ended = []
     ledger = Ledger(results)
     for attempt in (attempt for key in ledger.all_keys() for attempt in ledger.attempts(key)):
         spec, result = read_json(attempt.path / "spec.json"), read_json(attempt.path / "result.json")
@@ -158,8 +158,8 @@ def _ended(results: Path) -> list[_Ended]:
         except (KeyError, TypeError):
             continue
         whole = chains > 0 and all(isinstance(part, dict) for part in params)
-        found.append(_Ended(who, spec, result.get("status"), _Pace.of(result) if whole else None))
-    return found
+        ended.append(_Ended(who, spec, result.get("status"), _Pace.of(result) if whole else None))
+    return ended
 
 
 def _estimate(registry: Registry, ended: Ended, item: Planned, runs: int) -> tuple[float | None, str]:
@@ -172,7 +172,7 @@ def _estimate(registry: Registry, ended: Ended, item: Planned, runs: int) -> tup
     """
     spec, name = item.spec, item.spec.task.name
     ours, block = spec.canonical(), max(1, min(runs, item.max_block))
-    found: dict[tuple[float, ...], list[tuple[dict[str, Any], _Pace]]] = {}
+    by_distance: dict[tuple[float, ...], list[tuple[dict[str, Any], _Pace]]] = {}
     for _, record, _, pace in ended():
         alike = (record["method"], record["task"]["name"]) == (spec.method, name)
         modes = record.get("compile"), ours["compile"]
@@ -189,11 +189,11 @@ def _estimate(registry: Registry, ended: Ended, item: Planned, runs: int) -> tup
             *map(float, map(len, parts)),
             *(round(abs(math.log(length)), 3) for length in lengths),
         )
-        found.setdefault(distance, []).append((record, pace))
-    if not found:
+        by_distance.setdefault(distance, []).append((record, pace))
+    if not by_distance:
         return None, "not known"
-    nearest = min(found)
-    record, pace = found[nearest][0]
+    nearest = min(by_distance)
+    record, pace = by_distance[nearest][0]
     try:
         offer = registry.find("tasks", name)
         there, here = task_facts(offer, record["task"]["params"]), task_facts(offer, spec.task.params)
@@ -204,16 +204,16 @@ def _estimate(registry: Registry, ended: Ended, item: Planned, runs: int) -> tup
     sizes = block * spec.chains * here.dim, pace.block * record["chains"] * there.dim
     terms = item.passes / spec.steps * here.terms + UPDATE, pace.passes * there.terms + UPDATE
     kept = pace.draws * _kept_at_most(ours) / max(_kept_at_most(record), 1.0)
-    seconds = statistics.median(p.setup for _, p in found[nearest]) / block
+    seconds = statistics.median(p.setup for _, p in by_distance[nearest]) / block
     for part, times, kind, (work, before) in (
         ("sampling", spec.steps, mode, (sizes[0] * terms[0], sizes[1] * terms[1])),
         ("observing", kept, draw, sizes),
     ):
-        each, overhead = statistics.median(getattr(p, part) for _, p in found[nearest]), faster * OVERHEAD[kind]
+        each, overhead = statistics.median(getattr(p, part) for _, p in by_distance[nearest]), faster * OVERHEAD[kind]
         seconds += times * each * (overhead + work) / (overhead + before) / block
     if nearest[0]:
         return seconds, "at most, from steps done one by one"
-    same = f"from {count(len(found[nearest]), 'run')} of these settings"
+    same = f"from {count(len(by_distance[nearest]), 'run')} of these settings"
     return seconds, "scaled from other settings" if any(nearest) else same
 
 
