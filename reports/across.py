@@ -68,6 +68,16 @@ class Across:
     left_out: list[str]
 
     @property
+    def words(self) -> str:
+        """The metric, in words."""
+        return self.metric.replace("_", " ")
+
+    @property
+    def task_names(self) -> list[str]:
+        """The names of the tasks."""
+        return [field.task for field in self.tasks]
+
+    @property
     def run_keys(self) -> dict[str, list[str]]:
         """The run keys by method."""
         return {m: [run.key for task in self.tasks for run in task.rows[m].runs] for m in self.methods}
@@ -83,26 +93,27 @@ class Across:
         several = {name for task in self.tasks for name in task.several if name in self.methods}
         rule = "of several rows on a task the tuned one, else one that nobody changed, else the latest"
         chosen = f"{rule} stands for the method: {', '.join(sorted(several))}"
-        return [f"tasks: {self.listed}", *([chosen] if several else []), *(f"left out: {own}" for own in self.left_out)]
+        left_out = [f"left out: {reason}" for reason in self.left_out]
+        return [f"tasks: {self.listed}", *([chosen] if several else []), *left_out]
 
 
 def across(store: Store, request: Request) -> Across | None:
     """Return the comparison for a request, by its metric or the joint error; None if no two methods share a task."""
     metric = request.metric or JOINT
-    found = task_fields(store, request, metric)
-    most = max((len(field.rows) for field in found), default=0)
-    tasks = [field for field in found if request.tasks or 2 * len(field.rows) >= max(most, 4)]
-    names = sorted({method for field in found for method in (*field.rows, *field.missing)})
+    fields = task_fields(store, request, metric)
+    most = max((len(field.rows) for field in fields), default=0)
+    tasks = [field for field in fields if request.tasks or 2 * len(field.rows) >= max(most, 4)]
+    names = sorted({method for field in fields for method in (*field.rows, *field.missing)})
     methods = [name for name in names if tasks and all(name in field.rows for field in tasks)]
     if len(methods) < 2:
         return None
     left_out = [f"{name}: {_lacks(name, tasks)}" for name in names if name not in methods]
-    few = [f"task {f.task}: {len(f.rows)} of {most} methods have a value" for f in found if f not in tasks]
+    few = [f"task {f.task}: {len(f.rows)} of {most} methods have a value" for f in fields if f not in tasks]
     values = np.array([[_value(field, name, metric) for field in tasks] for name in methods])
     replicates = np.array([[_replicates(field, name, metric) for field in tasks] for name in methods])
     seeds = min(len(field.rows[name].runs) for field in tasks for name in methods)
     sign = _sign(tasks, metric)
-    values, replicates = (np.where(np.isinf(own), np.inf, sign * own) for own in (values, replicates))
+    values, replicates = (np.where(np.isinf(errors), np.inf, sign * errors) for errors in (values, replicates))
     return Across(metric, tasks, methods, values, replicates, seeds, [*left_out, *few])
 
 
@@ -111,7 +122,7 @@ def task_fields(store: Store, request: Request, metric: str = "") -> list[TaskFi
 
     If no metric is given, it is the one that ranks the field. Raise `UsageError` if the request's metric is unknown.
     """
-    found: dict[str, TaskField] = {}
+    by_task: dict[str, TaskField] = {}
     known: set[str] = set()
     scores = score_fields(store, request)
     for score in scores:
@@ -120,12 +131,12 @@ def task_fields(store: Store, request: Request, metric: str = "") -> list[TaskFi
         if by not in score.metrics:
             continue
         field = _field(score, by)
-        best = found.get(field.task)
+        best = by_task.get(field.task)
         if best is None or (len(field.rows), field.passes) > (len(best.rows), best.passes):
-            found[field.task] = field
+            by_task[field.task] = field
     if scores and request.metric and metric not in known:
         raise UsageError(f"no field has the metric {metric!r}; known: {', '.join(sorted(known))}")
-    return [field for field in found.values() if len(field.rows) >= 2]
+    return [field for field in by_task.values() if len(field.rows) >= 2]
 
 
 def _field(score: FieldScore, metric: str) -> TaskField:
@@ -179,4 +190,4 @@ def _replicates(field: TaskField, method: str, metric: str) -> Array:
 
 def _sign(tasks: Sequence[TaskField], metric: str) -> float:
     estimates = (field.score.estimate(group, metric) for field in tasks for group in field.rows.values())
-    return -1.0 if any(found is not None and found.direction == "max" for found in estimates) else 1.0
+    return -1.0 if any(estimate is not None and estimate.direction == "max" for estimate in estimates) else 1.0

@@ -100,7 +100,7 @@ def _draw(canvas: Any, task: Any, panels: Sequence[Panel], ends: Sequence[tuple[
 
     fine = plane.edges(ends, plane.CELLS[0])
     exact = -task.log_density(plane.centres(fine)).reshape(plane.CELLS[0], plane.CELLS[0]) - lowest
-    ticks = [(own[:-1] + own[1:]) / 2 for own in fine]
+    ticks = plane.middles(fine)
     columns = min(len(panels) + 1, 4)
     axes = list(grid(canvas, len(panels) + 1, columns, r"$\theta_1$", r"$\theta_2$"))
     style = {

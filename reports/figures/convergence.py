@@ -101,12 +101,12 @@ class Line:
 
 
 def _line(score: FieldScore, group: Group, *, banded: bool) -> Line | None:
-    found = [score.curve(group, name) for name in CURVES]
-    if found[0] is None or found[1] is None:
+    means, squares = (score.curve(group, name) for name in CURVES)
+    if means is None or squares is None:
         return None
-    seeds, (x, first) = found[0]
+    seeds, (x, first) = means
     pick = np.unique(np.linspace(0, max(len(x) - 2, 0), POINTS).round().astype(int))  # the last one includes the shape
-    curves = [first[:, pick], found[1][1][1][:, pick]]
+    curves = [first[:, pick], squares[1][1][:, pick]]
     values, low, high = typical_chain(curves, seeds, len(pick) if banded else 1)
     kept = typical(group.done.numbers.draws_kept)
     counts = None if not kept else draw_grid(SimpleNamespace(keep=np.ones(int(kept), dtype=bool)))  # type: ignore[arg-type]
@@ -125,28 +125,28 @@ def typical_chain(
     The interval is by bootstrap over the seeds (R,) of the rows. Its ends are NaN before the `last` points, and if
     there is only one seed.
     """
-    rows = [np.where(np.isnan(own), np.inf, own) for own in curves]
-    values = np.max([np.median(own, axis=0) for own in rows], axis=0)
+    rows = [np.where(np.isnan(curve), np.inf, curve) for curve in curves]
+    values = np.max([np.median(curve, axis=0) for curve in rows], axis=0)
     low, high = np.full((2, len(values)), np.nan)
-    distinct, place = np.unique(seeds, return_inverse=True)
+    distinct, index = np.unique(seeds, return_inverse=True)
     if len(distinct) > 1:
         start = len(values) - (last or len(values))
-        times = diagnostics.seed_counts(len(distinct))[:, place]
-        replicates = np.max([resampled_medians(own[:, start:], times) for own in rows], axis=0)
-        for p, own in enumerate(replicates.T, start):
-            low[p], high[p] = statistics.bootstrap_interval(float(values[p]), own, len(distinct))
+        times = diagnostics.seed_counts(len(distinct))[:, index]
+        replicates = np.max([resampled_medians(curve[:, start:], times) for curve in rows], axis=0)
+        for p, curve in enumerate(replicates.T, start):
+            low[p], high[p] = statistics.bootstrap_interval(float(values[p]), curve, len(distinct))
     return values, low, high
 
 
 def resampled_medians(rows: Array, times: Array) -> Array:
     """Return the medians (B, n) of rows (R, n) in which row r occurs times[b, r] times."""
-    found = np.empty((len(times), rows.shape[1]))
+    medians = np.empty((len(times), rows.shape[1]))
     for p, order in enumerate(rows.argsort(axis=0).T):
         below = times[:, order].cumsum(axis=1)
         half = below[:, -1:] / 2
         ends = (below >= half).argmax(axis=1), (below > half).argmax(axis=1)
-        found[:, p] = (rows[order[ends[0]], p] + rows[order[ends[1]], p]) / 2
-    return found
+        medians[:, p] = (rows[order[ends[0]], p] + rows[order[ends[1]], p]) / 2
+    return medians
 
 
 def _seconds_a_pass(group: Group) -> float | None:
@@ -262,12 +262,12 @@ HUGE = 1e9
 
 def _end(ax: Any, x: float, line: Line) -> None:
     """Draw the joint error with its interval."""
-    joint, own = line.joint, look(line.group.method)
+    joint, style = line.joint, look(line.group.method)
     if joint is None or joint.mean is None or not np.isfinite(joint.mean):
         return
     low, high = (joint.mean if end is None else end for end in (joint.low, joint.high))
-    ax.plot([x, x], [low, min(high, HUGE)], color=own["color"], linewidth=1.2, zorder=4)
-    ax.plot([x], [joint.mean], markersize=4.5, zorder=5, **own)
+    ax.plot([x, x], [low, min(high, HUGE)], color=style["color"], linewidth=1.2, zorder=4)
+    ax.plot([x], [joint.mean], markersize=4.5, zorder=5, **style)
 
 
 def _most_draws(lines: Sequence[Line]) -> tuple[Array, Array] | None:

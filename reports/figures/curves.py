@@ -59,9 +59,9 @@ def _lines(score: FieldScore) -> tuple[list[Line], list[str]]:
     lines: list[Line] = []
     for group in score.groups:
         for name in SHOWN:
-            found = score.curve(group, name)
-            if found is not None:
-                seeds, (x, rows) = found
+            curve = score.curve(group, name)
+            if curve is not None:
+                seeds, (x, rows) = curve
                 each = [rows[seeds == seed].mean(axis=0) for seed in sorted(group.done.numbers.seed)]
                 lines.append((score.labels[group.key], group, name, x, np.stack(each)))
     drawn = {line[0] for line in lines}

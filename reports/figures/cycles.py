@@ -55,7 +55,7 @@ Lines = Mapping[str, tuple[Group, dict[str, Array]]]
 
 
 def _lines(score: FieldScore) -> tuple[Lines, list[str]]:
-    found: dict[str, tuple[Group, dict[str, Array]]] = {}
+    lines: dict[str, tuple[Group, dict[str, Array]]] = {}
     missing = []
     for group in score.groups:
         label = score.labels[group.key]
@@ -63,10 +63,10 @@ def _lines(score: FieldScore) -> tuple[Lines, list[str]]:
         if len(seeds) < len(group.done) or not seeds or len({ends["test_error"].shape for ends in seeds}) > 1:
             missing.append(f"{label}: not all runs have cycles and curves of their errors")
         elif seeds[0]["test_error"].size > 1:  # one cycle gives no line
-            found[label] = group, {name: np.stack([ends[name] for ends in seeds]) for name in SHOWN}
-    if not found and not missing:
+            lines[label] = group, {name: np.stack([ends[name] for ends in seeds]) for name in SHOWN}
+    if not lines and not missing:
         missing.append(f"{score.groups[0].task}: no method with several cycles was run")
-    return found, missing
+    return lines, missing
 
 
 def _ends(score: FieldScore, run: Run) -> dict[str, Array] | None:
@@ -81,26 +81,26 @@ def _ends(score: FieldScore, run: Run) -> dict[str, Array] | None:
 
 
 def _records(figure: str, label: str, group: Group, line: Mapping[str, Array]) -> list[dict[str, Any]]:
-    found = []
+    records = []
     for m in range(next(iter(line.values())).shape[1]):
         for metric, values in line.items():
             if np.isfinite(values[:, m]).all():
                 over = statistics.mean_interval(values[:, m])
-                found.append(
+                records.append(
                     record(
                         figure, group, label=label, cycles=group.settings.get("schedule.cycles"), cycles_used=m + 1,
                         metric=metric, mean=over.mean, low=over.low, high=over.high, interval=over.kind,
                         seeds=len(values), run_keys=[run.key for run in group.done],
                     )
                 )  # fmt: skip
-    return found
+    return records
 
 
 def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
     rows: dict[tuple[str, int], dict[str, Any]] = {}
-    for own in records:
-        row = rows.setdefault((own["label"], own["cycles_used"]), {"label": own["label"]})
-        row |= {"cycles_used": own["cycles_used"], "seeds": own["seeds"], own["metric"]: own["mean"]}
+    for r in records:
+        row = rows.setdefault((r["label"], r["cycles_used"]), {})
+        row |= {"label": r["label"], "cycles_used": r["cycles_used"], "seeds": r["seeds"], r["metric"]: r["mean"]}
     columns = [Column("label", "method"), Column("cycles_used", "cycles used", "right")]
     columns += [Column(metric, header, "right", ".4g") for metric, header in SHOWN.items()]
     note = "errors of the mean prediction over the draws of the first cycles of a run, means over seeds"

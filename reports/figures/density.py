@@ -43,10 +43,10 @@ class Density(FieldReport):
     shown = shown("figure", "method", seed="", draws=",")
 
     def build(self, store: Store, request: Request) -> Result:
-        made = super().build(store, request)
-        if request.tasks and made.notes and not made.figures:
-            raise UsageError("; ".join(made.notes))
-        return made
+        report = super().build(store, request)
+        if request.tasks and report.notes and not report.figures:
+            raise UsageError("; ".join(report.notes))
+        return report
 
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         task = task_of(score.groups[0], request)
@@ -90,7 +90,7 @@ def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int) -> None
     for panel, ax in zip(panels, axes[1:], strict=True):
         cells = plane.resolution(panel.flat, ends)
         if cells is None:
-            _points(ax, panel, [(own[:-1] + own[1:]) / 2 for own in fine], target)
+            _points(ax, panel, plane.middles(fine), target)
         else:
             bounds = plane.edges(ends, cells)
             ax.imshow(_histogram(panel.flat, bounds, panel.shares), **style)

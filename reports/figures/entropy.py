@@ -74,8 +74,8 @@ def _table(score: FieldScore, name: str, by: str) -> Table:
         f"probability (max p); FPR at 95 %: share of {name} accepted where 95 % of the test images are; certain: share "
         f"of {name} below 0.5 nats"
     )
-    made = wide.build(score, by, columns, [note])
-    return replace(made, title=f"{name}: {made.title}")
+    table = wide.build(score, by, columns, [note])
+    return replace(table, title=f"{name}: {table.title}")
 
 
 def _panels(score: FieldScore) -> tuple[Panels, list[str]]:
@@ -83,8 +83,8 @@ def _panels(score: FieldScore) -> tuple[Panels, list[str]]:
     panels: Panels = {}
     for group in score.groups:
         for name in (SEEN, *unseen_sets(score)):
-            found = [score.arrays(run, PREFIX + name) for run in group.done]
-            values = [arrays[PREFIX + name] for arrays in found if arrays is not None]
+            stored = [score.arrays(run, PREFIX + name) for run in group.done]
+            values = [arrays[PREFIX + name] for arrays in stored if arrays is not None]
             if values:
                 panels.setdefault(name, {})[score.labels[group.key]] = values
     drawn = {label for lines in panels.values() for label in lines}

@@ -119,14 +119,14 @@ def ends_of_cycles(score: FieldScore, run: Run, most: int) -> list[End]:
         return []
     buffers = (score.arrays(run, "buffers") or {}).get("buffers", np.zeros((len(seen["steps"]), 0), np.float32))
     row = {int(seen["steps"][i]): i for i in np.flatnonzero(seen["chain"] == 0)}
-    place = {int(step): k for k, step in enumerate(stored["steps"]) if int(step) in row}
+    index = {int(step): k for k, step in enumerate(stored["steps"]) if int(step) in row}
     by_cycle: dict[int, list[int]] = {}
-    for step in place:
+    for step in index:
         by_cycle.setdefault(int(seen["cycle"][row[step]]), []).append(step)
     chosen = [steps[-1] for steps in by_cycle.values()]
     if len(by_cycle) == 1:
         chosen = sorted({*(only := next(iter(by_cycle.values())))[:1], only[-1]})
-    draws = score.arrays(run, "draws", file="draws", rows=[place[step] for step in chosen[:most]]) or {}
+    draws = score.arrays(run, "draws", file="draws", rows=[index[step] for step in chosen[:most]]) or {}
     return [
         End(step, draw[0], buffers[row[step]]) for step, draw in zip(chosen[:most], draws.get("draws", []), strict=True)
     ]
@@ -162,10 +162,10 @@ Lines = list[tuple[tuple[int, int], dict[str, Array]]]
 def _errors(score: FieldScore, group: Group, run: Run, task: Any, ends: Sequence[End], request: Request) -> Lines:
     """Return the errors on each line, kept ones if they exist."""
     about = {"attempt": run.attempt, "code": _code(task), "pairs": len(ends) - 1}
-    found = score.kept(run, Interpolation.name, about)
-    if found is None:
-        found = score.keep(run, Interpolation.name, about, lambda: _computed(group, run, task, ends, request.say))
-    return [((first, last), {kind: np.array(y) for kind, y in errors.items()}) for first, last, errors in found]
+    lines = score.kept(run, Interpolation.name, about)
+    if lines is None:
+        lines = score.keep(run, Interpolation.name, about, lambda: _computed(group, run, task, ends, request.say))
+    return [((first, last), {kind: np.array(y) for kind, y in errors.items()}) for first, last, errors in lines]
 
 
 def _computed(group: Group, run: Run, task: Any, ends: Sequence[End], say: Callable[[str], None]) -> list[Any]:
@@ -174,15 +174,15 @@ def _computed(group: Group, run: Run, task: Any, ends: Sequence[End], say: Calla
     what = f"{networks} networks on {IMAGES:,} test images; the errors are kept for the next time"
     say(f"interpolation, {group.method} on {group.task}: {what}")
     problem = task.build([Streams(run.seed, 0, (group.task,))], "cpu")
-    start, found = time.perf_counter(), []
+    start, lines = time.perf_counter(), []
     for k, (a, b) in enumerate(pairs, 1):
         thetas, statistics = _pair(a.theta, b.theta), _pair(a.statistics, b.statistics)
         errors = errors_on_line(problem, thetas, statistics, PLACES)
-        found.append([a.step, b.step, {kind: y.tolist() for kind, y in errors.items()}])
+        lines.append([a.step, b.step, {kind: y.tolist() for kind, y in errors.items()}])
         spent = time.perf_counter() - start
         left = f", about {spent / k * (len(pairs) - k):,.0f} s left" if k < len(pairs) else ""
         say(f"interpolation, {group.method} on {group.task}: line {k} of {len(pairs)} after {spent:,.0f} s{left}")
-    return found
+    return lines
 
 
 def _code(task: Any) -> str:

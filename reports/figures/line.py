@@ -44,16 +44,16 @@ def errors_on_line(
     ends, statistics = ends.to(problem.initial()), statistics.to(problem.buffers)
     normalised = statistics.shape[1] > 0
     batches = problem.draw_batches(BATCHES) if normalised else {}
-    found: dict[str, list[float]] = {name: [] for name in (("as they are", "recomputed")[: 1 + normalised])}
+    errors: dict[str, list[float]] = {name: [] for name in (("as they are", "recomputed")[: 1 + normalised])}
     for t in positions:
         theta = torch.lerp(ends[0], ends[1], t)
         problem.buffers[0] = torch.lerp(statistics[0], statistics[1], t)
-        found["as they are"].append(_error(problem, theta))
+        errors["as they are"].append(_error(problem, theta))
         if normalised:
             each = [{name: leaf[k] for name, leaf in batches.items()} for k in range(BATCHES)]
             problem.buffers[0] = torch.stack([problem.statistics_of(theta, batch) for batch in each]).mean(0)
-            found["recomputed"].append(_error(problem, theta))
-    return {name: np.array(errors) for name, errors in found.items()}
+            errors["recomputed"].append(_error(problem, theta))
+    return {name: np.array(along) for name, along in errors.items()}
 
 
 def _error(problem: NetworkProblem, theta: Tensor) -> float:

@@ -90,12 +90,12 @@ def _panels(score: FieldScore) -> tuple[list[ScaledRun], list[str]]:
     panels, missing = [], []
     for group in score.groups:
         label, run = score.labels[group.key], first_done(group)
-        found = score.arrays(run, "sketch", "cycle", "chain") if run else None
-        if run is None or found is None or len(found["sketch"]) < 3:
+        arrays = score.arrays(run, "sketch", "cycle", "chain") if run else None
+        if run is None or arrays is None or len(arrays["sketch"]) < 3:
             missing.append(f"{label}: no finished run with sketches of three draws")
             continue
-        cycle, chain = found["cycle"], found["chain"]
-        apart = distances(found["sketch"].astype(np.float64))
+        cycle, chain = arrays["cycle"], arrays["chain"]
+        apart = distances(arrays["sketch"].astype(np.float64))
         shown = np.unique(np.linspace(0, len(apart) - 1, SHOWN).round().astype(int))
         places, stress = scaled(apart[np.ix_(shown, shown)])
         numbers = {**mean_distances(apart, cycle, chain), "stress": stress}
@@ -126,11 +126,11 @@ def _draw(canvas: Any, panels: Sequence[ScaledRun], columns: int) -> None:
     handles: dict[str, Any] = {}
     for panel, ax in zip(panels, axes, strict=True):
         for chain in np.unique(panel.chain).tolist():
-            own = panel.chain == chain
+            chosen = panel.chain == chain
             marker = MARKERS[chain % len(MARKERS)]
-            number = (panel.cycle if cyclic else panel.chain)[own] + 1
+            number = (panel.cycle if cyclic else panel.chain)[chosen] + 1
             style = {"cmap": "viridis", "vmin": 1, "vmax": max(last, 2), "s": 22, "alpha": 0.8, "linewidths": 0}
-            drawn = ax.scatter(*panel.places[own].T, c=number, marker=marker, **style)
+            drawn = ax.scatter(*panel.places[chosen].T, c=number, marker=marker, **style)
             if len(chains) <= len(MARKERS):
                 handles.setdefault(f"chain {chain + 1}", Line2D([], [], color="0.4", marker=marker, linestyle="none"))
         ratio = panel.numbers["ratio"]
@@ -180,6 +180,6 @@ def mean_distances(apart: Array, cycle: NDArray[Any], chain: NDArray[Any]) -> di
         "between_cycles": upper & same_chain & ~same_cycle,
         "between_chains": upper & ~same_chain,
     }
-    found = {name: float(apart[chosen].mean()) if chosen.any() else None for name, chosen in pairs.items()}
-    between = found["between_cycles"] or found["between_chains"]
-    return {**found, "ratio": between / found["within"] if between and found["within"] else None}
+    means = {name: float(apart[chosen].mean()) if chosen.any() else None for name, chosen in pairs.items()}
+    between = means["between_cycles"] or means["between_chains"]
+    return {**means, "ratio": between / means["within"] if between and means["within"] else None}

@@ -55,15 +55,15 @@ class FieldReport(Report):
         scores = score_fields(store, request)
         if request.metric:
             check_metric(scores, request.metric)
-        found: list[Result] = []
+        fields: list[Result] = []
         taken: set[str] = set()
         for score in scores:
             first = score.groups[0]
             result = self.of_field(score, request, _figure_name(self.name, first, taken))
-            found.append(replace(result, figures=[replace(figure, task=first.task) for figure in result.figures]))
+            fields.append(replace(result, figures=[replace(figure, task=first.task) for figure in result.figures]))
             taken |= {figure.name for figure in result.figures}
         tables, records, figures, notes = (
-            list(itertools.chain.from_iterable(getattr(one, part) for one in found))
+            list(itertools.chain.from_iterable(getattr(one, part) for one in fields))
             for part in ("tables", "records", "figures", "notes")
         )
         if self.shown and records:
@@ -145,10 +145,10 @@ class Panel:
         return record(figure, self.group, method=self.label, seed=self.run.seed, **more, run_keys=[self.run.key])
 
     def _read(self, name: str, rows: Sequence[int] | None = None) -> NDArray[Any]:
-        found = self.score.arrays(self.run, name, file="draws", rows=rows)
-        if found is None:
+        arrays = self.score.arrays(self.run, name, file="draws", rows=rows)
+        if arrays is None:
             raise DataError(f"the draws of run {self.run.key[:12]} are gone")
-        return found[name]
+        return arrays[name]
 
 
 KEEPS = "`bench run` with the same options and `--draws all` repeats finished runs and keeps them"
@@ -159,13 +159,13 @@ def kept_draws(score: FieldScore) -> tuple[list[Panel], list[str]]:
     panels, missing = [], []
     for group in score.groups:
         label, run = score.labels[group.key], first_done(group)
-        found = score.arrays(run, "steps", file="draws") if run else None
+        arrays = score.arrays(run, "steps", file="draws") if run else None
         if run is None:
             missing.append(f"{label}: no finished run")
-        elif found is None or not len(found["steps"]):
+        elif arrays is None or not len(arrays["steps"]):
             missing.append(f"{label}: no draws of a finished run are on disk; {KEEPS}")
         else:
-            panels.append(Panel(label, group, run, found["steps"], score))
+            panels.append(Panel(label, group, run, arrays["steps"], score))
     return panels, missing
 
 
@@ -207,12 +207,12 @@ def families(groups: Iterable[Group], *free: str) -> dict[str, list[Group]]:
     A family has at least two members. If two families of one method exist, the label names the settings in which they
     differ.
     """
-    found: dict[str, list[Group]] = {}
+    by_settings: dict[str, list[Group]] = {}
     for group in groups:
         if all(name in group.settings for name in free):
             alike = json.dumps([group.method, _without(group.settings, free)], sort_keys=True)
-            found.setdefault(alike, []).append(group)
-    kin = [members for members in found.values() if len(members) > 1]
+            by_settings.setdefault(alike, []).append(group)
+    kin = [members for members in by_settings.values() if len(members) > 1]
     names = labels([replace(members[0], settings=_without(members[0].settings, free)) for members in kin])
     return {names[members[0].key]: members for members in kin}
 

@@ -96,6 +96,6 @@ def outline(values: Array) -> tuple[Array, Array]:
         return np.arange(1.0, len(values) + 1), values
     edges = np.linspace(0, len(values), PIXELS + 1).round().astype(int)
     parts = [(start, values[start:stop]) for start, stop in itertools.pairwise(edges.tolist())]
-    at = np.array([sorted((start + own.argmin(), start + own.argmax())) for start, own in parts]).ravel()
+    at = np.array([sorted((start + part.argmin(), start + part.argmax())) for start, part in parts]).ravel()
     at[0], at[-1] = 0, len(values) - 1
     return at + 1.0, values[at]

@@ -34,7 +34,7 @@ class Tempering(FieldReport):
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         wanted = (request.metric,) if request.metric else SHOWN
         metrics = [metric for metric in wanted if metric in score.metrics]
-        kin = {label: sorted(own, key=_temperature) for label, own in families(score.groups, TEMPERATURE).items()}
+        kin = {label: sorted(groups, key=_temperature) for label, groups in families(score.groups, TEMPERATURE).items()}
         if not metrics or not kin:
             note = (
                 f"{score.title}: no {' or '.join(wanted)} of groups that differ in {TEMPERATURE} alone; "
@@ -43,9 +43,9 @@ class Tempering(FieldReport):
             return Result(notes=[note] if request.tasks else [])
         records = [
             {"figure": name, "family": label, "temperature": _temperature(group), **record}
-            for label, own in kin.items()
+            for label, groups in kin.items()
             for metric in metrics
-            for group in own
+            for group in groups
             if (record := score.record(group, metric)) is not None
         ]
         return Result([_table(score, kin, metrics)], records, [_figure(name, score, kin, metrics)])
@@ -66,8 +66,8 @@ def _table(score: FieldScore, kin: Kin, metrics: Sequence[str]) -> Table:
             "method": label, "T": _temperature(group), "seeds": len(group.runs),
             **{metric: with_interval(score.estimate(group, metric)) for metric in metrics},
         }
-        for label, own in kin.items()
-        for group in own
+        for label, groups in kin.items()
+        for group in groups
     ]  # fmt: skip
     return Table(f"{score.title}; {score.multipliers()}", columns, rows, score.failures(), keys=2)
 
@@ -85,15 +85,15 @@ def _draw(canvas: Any, score: FieldScore, kin: Kin, metrics: Sequence[str]) -> N
     axes = canvas.subplots(1, len(metrics), squeeze=False)[0]
     styles = looks(list(kin))
     handles = {}
-    hot = [t for own in kin.values() for t in map(_temperature, own) if t > 0]
-    cold = any(_temperature(group) == 0 for own in kin.values() for group in own)
+    hot = [t for groups in kin.values() for t in map(_temperature, groups) if t > 0]
+    cold = any(_temperature(group) == 0 for groups in kin.values() for group in groups)
     for ax, metric in zip(axes, metrics, strict=True):
-        units = [e.unit for own in kin.values() for group in own if (e := score.estimate(group, metric))]
-        for label, own in kin.items():
-            found = [(_temperature(group), point) for group in own if (point := _point(score.estimate(group, metric)))]
-            ends = [(mean - low, high - mean) for _, (mean, low, high) in found]
+        units = [e.unit for groups in kin.values() for group in groups if (e := score.estimate(group, metric))]
+        for label, groups in kin.items():
+            points = [(_temperature(g), *point) for g in groups if (point := _point(score.estimate(g, metric)))]
+            ends = [(mean - low, high - mean) for _, mean, low, high in points]
             handles[label] = ax.errorbar(
-                [t for t, _ in found], [mean for _, (mean, _, _) in found],
+                [t for t, *_ in points], [mean for _, mean, *_ in points],
                 yerr=list(zip(*ends, strict=True)) or None, markersize=4, capsize=2, **{"marker": "o", **styles[label]},
             )  # fmt: skip
         if hot:

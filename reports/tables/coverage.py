@@ -52,8 +52,8 @@ def _table(score: FieldScore, by: str) -> Table:
 
 def _header(score: FieldScore, metric: str) -> str:
     """Return the header of a metric, with the score of exact draws if it is known."""
-    found = [e for group in score.groups if (e := score.estimate(group, metric))]
-    exact = found[0].target if found else None
+    estimates = [e for group in score.groups if (e := score.estimate(group, metric))]
+    exact = estimates[0].target if estimates else None
     if metric == "wasserstein2":
         base = [e.mean for group in score.groups if (e := score.estimate(group, BASELINE)) and e.mean is not None]
         exact = base[0] if base else None

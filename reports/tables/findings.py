@@ -111,25 +111,25 @@ def _cost(field: TaskField, method: str) -> float | None:
 
 def _samplers(fields: Sequence[TaskField]) -> list[dict[str, Any]]:
     """A record for each method, those that lead most often first."""
-    found = []
-    leading = {field.task: own for field in fields if (own := _leaders(field))}
+    records = []
+    leading = {field.task: leaders for field in fields if (leaders := _leaders(field))}
     for method in sorted({name for field in fields for name in field.rows}):
-        own = [field for field in fields if method in field.rows]
-        compared = {f.task: _apart(f, _value(f, f.rows[method])) for f in own if f.metric == JOINT}
+        with_row = [field for field in fields if method in field.rows]
+        compared = {f.task: _apart(f, _value(f, f.rows[method])) for f in with_row if f.metric == JOINT}
         factors = {task: factor for task, factor in compared.items() if factor is not None}
         worst = max(factors, key=lambda task: (factors[task], task), default=None)
-        decided = [field for field in own if field.task in leading]
+        decided = [field for field in with_row if field.task in leading]
         leads = [field.task for field in decided if field.rows[method] in leading[field.task]]
-        tried = [field for field in own if field.score.tier == "truth"]
-        found.append({
-            "finding": "sampler", "method": method, "tasks": len(own), "decided": len(decided),
+        tried = [field for field in with_row if field.score.tier == "truth"]
+        records.append({
+            "finding": "sampler", "method": method, "tasks": len(with_row), "decided": len(decided),
             "leads": len(leads), "leads_on": leads, "share": len(leads) / len(decided) if decided else 0.0,
             "worst": factors[worst] if worst else None, "worst_task": worst,
             "truths": len(tried), "low_error": sum(_cost(field, method) is not None for field in tried),
-            "diverged_on": [field.task for field in own if field.rows[method].diverged],
+            "diverged_on": [field.task for field in with_row if field.rows[method].diverged],
             "command": f"bench report leaderboard --method {method}",
         })  # fmt: skip
-    return sorted(found, key=lambda r: (-r["share"], r["worst"] if r["worst"] is not None else math.inf, r["method"]))
+    return sorted(records, key=lambda r: (-r["share"], r["worst"] if r["worst"] is not None else math.inf, r["method"]))
 
 
 def _leaders(field: TaskField) -> list[Group]:
@@ -151,7 +151,7 @@ def _ranked(field: TaskField) -> list[tuple[Group, int, int]]:
 
 def _unranked(field: TaskField) -> list[dict[str, Any]]:
     """Rows without a rank, except baselines."""
-    found = [
+    records = [
         {
             "finding": "unranked", "task": field.task, "label": field.score.labels[group.key],
             "status": field.score.standing(group, field.metric).status, "command": command("leaderboard", field),
@@ -159,20 +159,20 @@ def _unranked(field: TaskField) -> list[dict[str, Any]]:
         for group in field.score.groups
         if not group.baseline and field.score.standing(group, field.metric).rank is None
     ]  # fmt: skip
-    return sorted(found, key=lambda record: record["label"])
+    return sorted(records, key=lambda record: record["label"])
 
 
 def _baselines(field: TaskField) -> list[dict[str, Any]]:
-    found = []
+    records = []
     for group in field.score.groups:
         estimate = field.score.estimate(group, field.metric) if group.baseline and not group.diverged else None
         if estimate is not None and estimate.mean is not None:
-            found.append({
+            records.append({
                 "finding": "baseline", "task": field.task, "label": field.score.labels[group.key],
                 "metric": field.metric, "mean": estimate.mean, "low": estimate.low, "high": estimate.high,
                 "against_best": _apart(field, _value(field, group)), "command": command("leaderboard", field),
             })  # fmt: skip
-    return sorted(found, key=lambda record: record["label"])
+    return sorted(records, key=lambda record: record["label"])
 
 
 def _ordering(one: JudgedOrdering, fields: Sequence[TaskField]) -> dict[str, Any]:
