@@ -90,7 +90,7 @@ class ChainReport(FieldReport):
             task = _task(panels[0], request)
             self.draw(canvas, panels, coordinates(panels, None if task is None else task.truth()), task)
 
-        return Result(records=records, figures=[field_figure(name, title, draw, size, self.note)], notes=notes)
+        return Result(records=records, figures=[field_figure(name, score, draw, size, self.note, title)], notes=notes)
 
     def row(self, panel: Panel) -> float:
         """Return the inches of a method's row."""

@@ -22,9 +22,11 @@ from reports.figures.parts import (
     legend_height,
     logarithmic,
     record,
+    seconds_a_pass,
     sparse,
 )
 from reports.figures.styles import FAINT, look, looks
+from reports.tables import wide
 
 JOINT, COST = "joint_error", "passes_to_low_error"
 CURVES = ("joint_b2_z_max", "joint_b2_z2_max")
@@ -75,7 +77,7 @@ class Convergence(FieldReport):
             exact = None
         records = [_record(name, line, exact) for line in lines]
         size = (WIDTH, 3.6 + legend_height(_named(lines), WIDTH))
-        figure = field_figure(name, score.title, lambda canvas: _draw(canvas, lines, exact), size, CAPTION)
+        figure = field_figure(name, score, lambda canvas: _draw(canvas, lines, exact), size, CAPTION, score.title)
         return Result([_table(score.title, records)], records, [figure], notes if request.tasks else [])
 
 
@@ -113,7 +115,7 @@ def _line(score: FieldScore, group: Group, *, banded: bool) -> Line | None:
     return Line(
         score.labels[group.key], group, x[pick], values, low, high,
         counts[pick] if counts is not None and len(counts) == len(x) else None,
-        score.estimate(group, JOINT), score.estimate(group, COST), _seconds_a_pass(group),
+        score.estimate(group, JOINT), score.estimate(group, COST), seconds_a_pass(group),
     )  # fmt: skip
 
 
@@ -149,13 +151,6 @@ def resampled_medians(rows: Array, times: Array) -> Array:
     return medians
 
 
-def _seconds_a_pass(group: Group) -> float | None:
-    numbers = group.done.numbers
-    return typical(
-        [s / p if s is not None and p else None for s, p in zip(numbers.seconds_sampling, numbers.passes, strict=True)]
-    )
-
-
 def _record(figure: str, line: Line, exact: ExactDraws | None) -> dict[str, Any]:
     joint, cost, group = line.joint, line.cost, line.group
     kept = typical(group.done.numbers.draws_kept)
@@ -178,16 +173,12 @@ def _known(value: float) -> float | None:
 
 
 def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
-    def interval(low: str, high: str) -> Any:
-        return lambda row: "-" if row[low] is None else f"[{row[low]:.3g}, {row[high]:.3g}]"
+    def ends(low: float | None, high: float | None) -> str:
+        return "-" if low is None else f"[{low:.3g}, {high:.3g}]"
 
     rows = [
-        {
-            **row,
-            "joint_ends": interval("low", "high")(row),
-            "typical_ends": interval("typical_low", "typical_high")(row),
-        }
-        for row in records
+        {**r, "joint_ends": ends(r["low"], r["high"]), "typical_ends": ends(r["typical_low"], r["typical_high"])}
+        for r in records
     ]
     columns = [
         Column("label", "method"), Column("seeds", "seeds", "right"),
@@ -262,12 +253,12 @@ HUGE = 1e9
 
 def _end(ax: Any, x: float, line: Line) -> None:
     """Draw the joint error with its interval."""
-    joint, style = line.joint, look(line.group.method)
-    if joint is None or joint.mean is None or not np.isfinite(joint.mean):
+    ends, style = wide.with_ends(line.joint), look(line.group.method)
+    if ends is None or not np.isfinite(ends[0]):
         return
-    low, high = (joint.mean if end is None else end for end in (joint.low, joint.high))
+    mean, low, high = ends
     ax.plot([x, x], [low, min(high, HUGE)], color=style["color"], linewidth=1.2, zorder=4)
-    ax.plot([x], [joint.mean], markersize=4.5, zorder=5, **style)
+    ax.plot([x], [mean], markersize=4.5, zorder=5, **style)
 
 
 def _most_draws(lines: Sequence[Line]) -> tuple[Array, Array] | None:

@@ -7,17 +7,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness import Result, statistics
-from harness.reports import Column, FieldScore, Figure, Group, Request, Run, Table
+from harness import Result
+from harness.reports import Column, FieldScore, Group, Request, Run, Table
 from reports.figures.parts import (
     BAND,
     Array,
     FieldReport,
     band,
-    heading,
+    field_figure,
     legend_below,
     legend_height,
-    name_figure,
+    over_seeds,
     record,
 )
 from reports.figures.styles import looks
@@ -47,7 +47,9 @@ class Cycles(FieldReport):
         if not lines:
             return Result(notes=notes)
         records = [record for label, (group, line) in lines.items() for record in _records(name, label, group, line)]
-        return Result([_table(score.title, records)], records, [_figure(name, heading(score), lines)], notes)
+        size = (8.4, 3.0 + legend_height(lines, 8.4))
+        figure = field_figure(name, score, lambda canvas: _draw(canvas, lines), size, f"{BAND}.")
+        return Result([_table(score.title, records)], records, [figure], notes)
 
 
 Lines = Mapping[str, tuple[Group, dict[str, Array]]]
@@ -81,19 +83,15 @@ def _ends(score: FieldScore, run: Run) -> dict[str, Array] | None:
 
 
 def _records(figure: str, label: str, group: Group, line: Mapping[str, Array]) -> list[dict[str, Any]]:
-    records = []
-    for m in range(next(iter(line.values())).shape[1]):
-        for metric, values in line.items():
-            if np.isfinite(values[:, m]).all():
-                over = statistics.mean_interval(values[:, m])
-                records.append(
-                    record(
-                        figure, group, label=label, cycles=group.settings.get("schedule.cycles"), cycles_used=m + 1,
-                        metric=metric, mean=over.mean, low=over.low, high=over.high, interval=over.kind,
-                        seeds=len(values), run_keys=[run.key for run in group.done],
-                    )
-                )  # fmt: skip
-    return records
+    return [
+        record(
+            figure, group, label=label, cycles=group.settings.get("schedule.cycles"), cycles_used=m + 1,
+            metric=metric, **over_seeds(values[:, m]), seeds=len(values), run_keys=[run.key for run in group.done],
+        )
+        for m in range(next(iter(line.values())).shape[1])
+        for metric, values in line.items()
+        if np.isfinite(values[:, m]).all()
+    ]  # fmt: skip
 
 
 def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
@@ -107,12 +105,7 @@ def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
     return Table(heading, [*columns, Column("seeds", "seeds", "right")], list(rows.values()), [note], keys=2)
 
 
-def _figure(name: str, title: str, lines: Lines) -> Figure:
-    size = (8.4, 3.0 + legend_height(lines, 8.4))
-    return Figure(name, lambda canvas: _draw(canvas, lines, title), size, f"{title}. {BAND}.")
-
-
-def _draw(canvas: Any, lines: Lines, title: str) -> None:
+def _draw(canvas: Any, lines: Lines) -> None:
     axes = canvas.subplots(1, len(SHOWN))
     styles = looks(list(lines))
     handles = {}
@@ -124,4 +117,3 @@ def _draw(canvas: Any, lines: Lines, title: str) -> None:
         ax.set(xlabel="cycles used", ylabel=words)
         ax.xaxis.get_major_locator().set_params(integer=True)
     legend_below(canvas, dict(sorted(handles.items())), BAND)
-    name_figure(canvas, title)

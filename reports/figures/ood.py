@@ -16,7 +16,6 @@ from reports.figures.parts import (
     FieldReport,
     band,
     field_figure,
-    heading,
     legend_below,
     legend_height,
     record,
@@ -67,7 +66,7 @@ class OutOfDistribution(FieldReport):
             f"entropy on the test images and on the unseen set. {BAND}."
         )
         size = (9.6, 2.5 * len(sets) + 0.7 + legend_height(entropies, 9.6))
-        figure = field_figure(name, heading(score), lambda canvas: _draw(canvas, entropies, sets), size, caption)
+        figure = field_figure(name, score, lambda canvas: _draw(canvas, entropies, sets), size, caption)
         return Result(records=records, figures=[figure], notes=notes)
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from harness import Result, UsageError
-from harness.reports import Column, Estimate, FieldScore, Figure, Group, Report, Request, Table
+from harness.reports import Column, FieldScore, Figure, Group, Report, Request, Table
 from reports.across import JOINT, task_fields
 from reports.figures.parts import grid, legend_below, legend_height, logarithmic, name_figure, record
 from reports.figures.styles import FAINT, look, looks
+from reports.tables import wide
 
 if TYPE_CHECKING:
     from harness.reports import Store
@@ -83,23 +84,17 @@ def _points(score: FieldScore, cost: str) -> list[CostPoint]:
     for group in score.ordered(JOINT):
         error, price = score.estimate(group, JOINT), _cost(score, group, cost)
         if score.standing(group, JOINT).rank is not None and error is not None and price is not None:
-            rows.append((group, price, _ends(error)))
+            rows.append((group, price, wide.with_ends(error) or (np.inf, np.inf, np.inf)))
     front = pareto_front([(price[0], error[0]) for _, price, error in rows])
     return [
         CostPoint(score.labels[g.key], g, price, error, on) for (g, price, error), on in zip(rows, front, strict=True)
     ]
 
 
-def _ends(estimate: Estimate) -> tuple[float, float, float]:
-    mean = np.inf if estimate.mean is None else estimate.mean
-    low, high = (mean if end is None else end for end in (estimate.low, estimate.high))
-    return mean, low, high
-
-
 def _cost(score: FieldScore, group: Group, cost: str) -> tuple[float, float, float] | None:
     if cost == COST:
-        estimate = score.estimate(group, COST)
-        return None if estimate is None or estimate.mean is None or not np.isfinite(estimate.mean) else _ends(estimate)
+        ends = wide.with_ends(score.estimate(group, COST))
+        return ends if ends is not None and np.isfinite(ends[0]) else None
     known = [seconds for seconds in group.done.numbers.seconds_sampling if seconds]
     return (float(np.median(known)), min(known), max(known)) if known else None
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import DataError, Result
+from harness import DataError, Result, statistics
 from harness.reports import (
     Column,
     FieldScore,
@@ -28,6 +28,7 @@ from harness.reports import (
     check_metric,
     labels,
     score_fields,
+    typical,
 )
 
 if TYPE_CHECKING:
@@ -103,6 +104,11 @@ class Panel:
     def draws(self) -> Array:
         """The draws (n, C, D)."""
         return self._read("draws").astype(np.float64)
+
+    @property
+    def title(self) -> str:
+        """The title of a panel."""
+        return f"{self.label}, seed {self.run.seed}"
 
     @property
     def flat(self) -> Array:
@@ -230,6 +236,22 @@ def record(figure: str, group: Group, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def seconds_a_pass(group: Group) -> float | None:
+    """Return the seconds of sampling of a data pass, at the median speed of the seeds."""
+    numbers = group.done.numbers
+    return typical(
+        [s / p if s is not None and p else None for s, p in zip(numbers.seconds_sampling, numbers.passes, strict=True)]
+    )
+
+
+def over_seeds(values: Array) -> dict[str, Any]:
+    """Return the entries of a record for a mean over seeds and its interval; None if a value is not finite."""
+    if not np.isfinite(values).all():
+        return {"mean": None, "low": None, "high": None, "interval": "none"}
+    over = statistics.mean_interval(values)
+    return {"mean": over.mean, "low": over.low, "high": over.high, "interval": over.kind}
+
+
 BAND = "Lines: means over seeds; bands: from the lowest seed to the highest"
 """The explanation of what `band` draws."""
 
@@ -282,14 +304,47 @@ def logarithmic(ax: Any, words: str) -> None:
         ax.xaxis.set_major_formatter(plain)
 
 
-def field_figure(name: str, title: str, draw: Callable[[Any], None], size: tuple[float, float], caption: str) -> Figure:
-    """Return a figure with this title, which also begins its caption."""
+def field_figure(
+    name: str, score: FieldScore, draw: Callable[[Any], None], size: tuple[float, float], caption: str, title: str = ""
+) -> Figure:
+    """Return a figure with a title, by default the field's heading, which also begins its caption."""
+    title = title or heading(score)
 
     def titled(canvas: Any) -> None:
         draw(canvas)
         name_figure(canvas, title)
 
     return Figure(name, titled, size, f"{title}. {caption}")
+
+
+def panel_figure(
+    name: str,
+    score: FieldScore,
+    count: int,
+    draw: Callable[[Any, list[Any]], None],
+    caption: str,
+    *,
+    panel: tuple[float, float],
+    margin: tuple[float, float],
+    labels: tuple[str, str] = (r"$\theta_1$", r"$\theta_2$"),
+    least: float = 7.2,
+    most: int = 4,
+    shared: Sequence[str] = ("sharex", "sharey"),
+) -> Figure:
+    """Return a figure with a grid of `count` panels, at most `most` in a row, which `draw(canvas, axes)` fills.
+
+    panel   width and height of a panel, in inches
+    margin  what the figure is wider and higher than its panels
+    least   the least width of the figure
+    labels  of the x and the y axis
+    """
+    columns = min(count, most)
+    size = max(panel[0] * columns + margin[0], least), panel[1] * -(-count // columns) + margin[1]
+
+    def filled(canvas: Any) -> None:
+        draw(canvas, list(grid(canvas, count, columns, *labels, shared)))
+
+    return field_figure(name, score, filled, size, caption)
 
 
 def name_figure(canvas: Any, heading: str) -> None:

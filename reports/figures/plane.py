@@ -50,6 +50,12 @@ def area(bounds: Sequence[Array]) -> float:
     return float(np.prod([edge[1] - edge[0] for edge in bounds]))
 
 
+def show(ax: Any, ends: Sequence[tuple[float, float]], cells: Array, **style: Any) -> Any:
+    """Draw a value of each cell, (y, x), as a colour."""
+    extent = (*ends[0], *ends[1])
+    return ax.imshow(cells, origin="lower", extent=extent, interpolation="nearest", **style)
+
+
 def histogram(draws: Array, bounds: Sequence[Array], shares: Array | None = None) -> Array:
     """Return the number of draws (n, 2) in each cell, (y, x), or the sum of their shares."""
     counts, _, _ = np.histogram2d(draws[:, 1], draws[:, 0], bins=[bounds[1], bounds[0]], weights=shares)

@@ -15,7 +15,6 @@ from reports.figures.parts import (
     FieldReport,
     band,
     field_figure,
-    heading,
     legend_below,
     legend_height,
     record,
@@ -57,7 +56,7 @@ class Rejection(FieldReport):
             f"posterior mean are rejected. {BAND}."
         )
         size = (6.4, 4.2 + legend_height(lines, 6.4))
-        figure = field_figure(name, heading(score), lambda canvas: _draw(canvas, lines), size, caption)
+        figure = field_figure(name, score, lambda canvas: _draw(canvas, lines), size, caption)
         return Result(records=records, figures=[figure], notes=missing)
 
 

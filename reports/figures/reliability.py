@@ -8,7 +8,7 @@ import numpy as np
 
 from harness import Result
 from harness.reports import FieldScore, Request
-from reports.figures.parts import Array, FieldReport, field_figure, heading, legend_below, name_panel, record, shown
+from reports.figures.parts import Array, FieldReport, field_figure, legend_below, name_panel, record, shown
 from reports.figures.predictions import Predictions, is_classifier, predictions
 from reports.figures.styles import look, method_of
 
@@ -51,7 +51,7 @@ class Reliability(FieldReport):
             "width, at the mean probability of each bin, with 95 % Wilson intervals. Diagonal: calibrated. Below: the "
             "images of each bin. ECE: the mean distance from the diagonal."
         )
-        figure = field_figure(name, heading(score), lambda canvas: _draw(canvas, panels, columns), size, caption)
+        figure = field_figure(name, score, lambda canvas: _draw(canvas, panels, columns), size, caption)
         return Result(records=records, figures=[figure], notes=missing)
 
 

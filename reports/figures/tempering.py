@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from harness import Result
-from harness.reports import Column, Estimate, FieldScore, Figure, Group, Request, Table, with_interval
-from reports.figures.parts import FieldReport, families, heading, legend_below, legend_height, name_figure
+from harness.reports import Column, FieldScore, Group, Request, Table, with_interval
+from reports.figures.parts import FieldReport, families, field_figure, legend_below, legend_height
 from reports.figures.styles import looks
+from reports.tables import wide
 
 TEMPERATURE = "schedule.temperature"
 SHOWN = ("nll", "test_error")
@@ -48,7 +49,10 @@ class Tempering(FieldReport):
             for group in groups
             if (record := score.record(group, metric)) is not None
         ]
-        return Result([_table(score, kin, metrics)], records, [_figure(name, score, kin, metrics)])
+        width = max(4.2 * len(metrics), 6.4)
+        size = width, 3.0 + legend_height(kin, width)
+        figure = field_figure(name, score, lambda canvas: _draw(canvas, score, kin, metrics), size, f"{BARS}.")
+        return Result([_table(score, kin, metrics)], records, [figure])
 
 
 Kin = Mapping[str, Sequence[Group]]
@@ -72,15 +76,6 @@ def _table(score: FieldScore, kin: Kin, metrics: Sequence[str]) -> Table:
     return Table(f"{score.title}; {score.multipliers()}", columns, rows, score.failures(), keys=2)
 
 
-def _figure(name: str, score: FieldScore, kin: Kin, metrics: Sequence[str]) -> Figure:
-    return Figure(
-        name,
-        lambda canvas: _draw(canvas, score, kin, metrics),
-        (width := max(4.2 * len(metrics), 6.4), 3.0 + legend_height(kin, width)),
-        f"{heading(score)}. {BARS}.",
-    )
-
-
 def _draw(canvas: Any, score: FieldScore, kin: Kin, metrics: Sequence[str]) -> None:
     axes = canvas.subplots(1, len(metrics), squeeze=False)[0]
     styles = looks(list(kin))
@@ -90,7 +85,8 @@ def _draw(canvas: Any, score: FieldScore, kin: Kin, metrics: Sequence[str]) -> N
     for ax, metric in zip(axes, metrics, strict=True):
         units = [e.unit for groups in kin.values() for group in groups if (e := score.estimate(group, metric))]
         for label, groups in kin.items():
-            points = [(_temperature(g), *point) for g in groups if (point := _point(score.estimate(g, metric)))]
+            estimates = [(_temperature(group), wide.with_ends(score.estimate(group, metric))) for group in groups]
+            points = [(t, *ends) for t, ends in estimates if ends and math.isfinite(ends[0])]
             ends = [(mean - low, high - mean) for _, mean, low, high in points]
             handles[label] = ax.errorbar(
                 [t for t, *_ in points], [mean for _, mean, *_ in points],
@@ -100,12 +96,3 @@ def _draw(canvas: Any, score: FieldScore, kin: Kin, metrics: Sequence[str]) -> N
             ax.set_xscale(*(["symlog"] if cold else ["log"]), **({"linthresh": min(hot)} if cold else {}))
         ax.set(xlabel="temperature T", ylabel=f"{metric.replace('_', ' ')} ({units[0]})")
     legend_below(canvas, dict(sorted(handles.items())), BARS)
-    name_figure(canvas, heading(score))
-
-
-def _point(estimate: Estimate | None) -> tuple[float, float, float] | None:
-    """Return the mean and the ends of its interval, the mean if they are missing; None if the mean is not finite."""
-    if estimate is None or estimate.mean is None or not math.isfinite(estimate.mean):
-        return None
-    low, high = (estimate.mean if end is None else end for end in (estimate.low, estimate.high))
-    return estimate.mean, low, high

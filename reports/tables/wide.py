@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from harness.reports import (
     UNGATED,
     Column,
+    Estimate,
     FieldScore,
     Group,
     Level,
@@ -104,13 +105,22 @@ def rank_cell(score: FieldScore, metric: str) -> Cell:
     return cell
 
 
+def with_ends(estimate: Estimate | None) -> tuple[float, float, float] | None:
+    """Return an estimate's mean and the ends of its interval, the mean if they are missing; None without a mean."""
+    if estimate is None or estimate.mean is None:
+        return None
+    low, high = (estimate.mean if end is None else end for end in (estimate.low, estimate.high))
+    return estimate.mean, low, high
+
+
 def spread(score: FieldScore, group: Group) -> str:
     """Return a warning ("too wide x4.7") if the interval of the spread within a mode is outside the limits, or ""."""
     estimate = score.estimate(group, SPREAD)
-    if estimate is None or estimate.mean is None or not estimate.target:
+    ends = with_ends(estimate)
+    if estimate is None or ends is None or not estimate.target:
         return ""
-    low, high = (estimate.mean if end is None else end for end in (estimate.low, estimate.high))
-    factor = number(estimate.mean / estimate.target)
+    mean, low, high = ends
+    factor = number(mean / estimate.target)
     if low > WIDE * estimate.target:
         return f"too wide x{factor}"
     return f"too narrow x{factor}" if high < NARROW * estimate.target else ""
