@@ -40,9 +40,8 @@ class Coverage(Report):
 
 
 def _table(score: FieldScore, by: str) -> Table:
-    columns: dict[str, wide.Cell] = {}
-    for metric in [m for m in dict.fromkeys([by, *METRICS]) if m in score.metrics and m != BASELINE]:
-        columns[_header(score, metric)] = wide.metric_cell(score, metric)
+    shown = [metric for metric in dict.fromkeys([by, *METRICS]) if metric in score.metrics and metric != BASELINE]
+    columns = {_header(score, metric): wide.metric_cell(score, metric) for metric in shown}
     note = (
         f"too wide, too narrow: the interval of the within-mode covariance ratio is wholly outside "
         f"[{wide.NARROW}, {wide.WIDE}] of the truth's; (all): all seeds have the same value"

@@ -110,12 +110,11 @@ def _table(score: FieldScore, by: str) -> Table:
         }
     notes.append(f"tier of the truth: {score.tier} ({TIERS[score.tier]})")
     ranking = dict.fromkeys([by, score.primary])
-    for metric in [m for m in ranking if m and m not in (JOINT, COST)]:
-        columns[wide.header(metric)] = wide.metric_cell(score, metric)
+    columns |= wide.metric_columns(score, [m for m in ranking if m and m not in (JOINT, COST)])
     companions = [metric for metric in COMPANIONS if metric in score.metrics and metric not in ranking]
     if score.tier != "reference":
         companions = [metric for metric in companions if metric not in IN_FUNCTION_SPACE]
-    columns |= {wide.header(metric): wide.metric_cell(score, metric) for metric in companions}
+    columns |= wide.metric_columns(score, companions)
     columns |= wide.cost_columns(score, score.primary)
     return wide.build(score, by, columns, notes)
 

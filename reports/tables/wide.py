@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from harness.reports import (
     UNGATED,
@@ -90,6 +90,11 @@ def metric_cell(score: FieldScore, metric: str) -> Cell:
         return f"{with_interval(score.estimate(group, metric))} {warning}".rstrip()
 
     return cell
+
+
+def metric_columns(score: FieldScore, metrics: Iterable[str]) -> dict[str, Cell]:
+    """Return the cells of metrics, by their headers."""
+    return {header(metric): metric_cell(score, metric) for metric in metrics}
 
 
 def rank_cell(score: FieldScore, metric: str) -> Cell:
