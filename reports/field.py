@@ -97,8 +97,8 @@ def _why_not(method: str, task: str) -> str:
     """Return what the task lacks, or else whether the study has settings."""
     sampler = load_plugin("samplers", registry().method(method).info.sampler)
     target = load_plugin("tasks", task)
-    if lacks := sorted(sampler.needs - target.provides):
-        return f"needs {', '.join(lacks)}"
+    if missing := sorted(sampler.needs - target.provides):
+        return f"needs {', '.join(missing)}"
     if target().dim() < sampler.least_dimension:
         return f"needs {sampler.least_dimension} dimensions"
     tuned = json.loads(STUDY.read_text(encoding="utf-8"))["tuned"]
@@ -130,12 +130,11 @@ def _runs(numbers: Mapping[str, Any]) -> Table:
     names = {"status": "status", "runs": "runs", "first": "first started", "last": "last finished", "hours": "hours"}
     columns = [Column(key, header, "left" if key == "status" else "right") for key, header in names.items()]
     rows = [{**row, "hours": number(row["hours"]) if row["hours"] is not None else None} for row in numbers["runs"]]
-    about = [f"seeds {row['low']} to {row['high']}; {_listed(row['chains'])} chains a run" for row in numbers["seeds"]]
+    about = [
+        f"seeds {row['low']} to {row['high']}; {' or '.join(map(str, row['chains']))} chains a run"
+        for row in numbers["seeds"]
+    ]
     return Table("Runs", columns, rows, [*about, "hours: of sampling, summed over runs"])
-
-
-def _listed(values: Sequence[int]) -> str:
-    return " or ".join(map(str, values))
 
 
 def _machines(numbers: Mapping[str, Any]) -> Table:
@@ -179,20 +178,14 @@ def _board(records: Sequence[Mapping[str, Any]]) -> Table:
         Column("status", "status"),
     ]  # fmt: skip
     rows = [
-        {**record, "rank": _rank(record), "value": _value(record), "cost": _value(cost.get(record["label"])),
+        {**record, "rank": wide.rank_text(record["rank"], record["rank_low"], record["rank_high"]),
+         "value": _value(record), "cost": _value(cost.get(record["label"])),
          "status": record["status"].partition(":")[0]}
         for record in ranked
     ]  # fmt: skip
     title = f"{first['task']}@{first['protocol']}, {first['budget']} budget, {first['chains']} chains"
     shown = f"bench report leaderboard --task {first['task']}@{first['protocol']}"
     return Table(title, columns, rows, [shown])
-
-
-def _rank(record: Mapping[str, Any]) -> str:
-    if record["rank"] is None:
-        return "-"
-    span = record["rank_low"], record["rank_high"]
-    return f"{record['rank']} ({span[0]} to {span[1]})" if span[0] != span[1] else f"{record['rank']}"
 
 
 def _value(record: Mapping[str, Any] | None) -> str:
@@ -205,17 +198,16 @@ def _value(record: Mapping[str, Any] | None) -> str:
 
 def _written(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return records for JSON, which has no infinity: the text "inf" stands for it."""
-    return [{name: _finite(value) for name, value in record.items()} for record in records]
+    return [
+        {name: str(v) if isinstance(v, float) and math.isinf(v) else v for name, v in record.items()}
+        for record in records
+    ]
 
 
 def _lines(numbers: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """Return JSON with one record per line."""
     lists = {name: ",\n".join(json.dumps(r, allow_nan=False) for r in records) for name, records in numbers.items()}
     return "{\n" + ",\n".join(f'"{name}": [\n{text}\n]' for name, text in lists.items()) + "\n}\n"
-
-
-def _finite(value: Any) -> Any:
-    return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
 def _read(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -39,19 +39,19 @@ class CycleBeta(FieldReport):
             {"family": label, "cycles": cycles, "beta": beta, **record}
             for label, groups in kin.items()
             for metric in metrics
-            for (cycles, beta), group in sorted((_cell_of(group), group) for group in groups)
+            for (cycles, beta), group in sorted((_cycles_and_beta(group), group) for group in groups)
             if (record := score.record(group, metric)) is not None
         ]
         tables = [_table(score, label, groups, metric) for label, groups in kin.items() for metric in metrics]
         return Result(tables, records, notes=[note] if request.tasks and not kin else [])
 
 
-def _cell_of(group: Group) -> tuple[int, float]:
+def _cycles_and_beta(group: Group) -> tuple[int, float]:
     return int(group.settings[CYCLES]), float(group.settings[BETA])
 
 
 def _table(score: FieldScore, label: str, groups: Sequence[Group], metric: str) -> Table:
-    places = {_cell_of(group): group for group in groups}
+    places = {_cycles_and_beta(group): group for group in groups}
     betas = sorted({beta for _, beta in places})
     columns = [Column("M", "M", "right"), *(Column(f"{beta:g}", f"beta = {beta:g}", "right") for beta in betas)]
     rows = [

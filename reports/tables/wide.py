@@ -102,12 +102,14 @@ def rank_cell(score: FieldScore, metric: str) -> Cell:
 
     def cell(group: Group) -> str:
         rank = score.standing(group, metric).rank
-        if rank is None:
-            return "-"
-        span = f" ({rank.low} to {rank.high})" if rank.low != rank.high else ""
-        return f"{rank.rank}{span}"
+        return rank_text(rank.rank, rank.low, rank.high) if rank else "-"
 
     return cell
+
+
+def rank_text(rank: int | None, low: int | None, high: int | None) -> str:
+    """Return a rank with its ends as text: "2 (1 to 3)", "2" if they are alike, or "-"."""
+    return "-" if rank is None else f"{rank}" if low == high else f"{rank} ({low} to {high})"
 
 
 def with_ends(estimate: Estimate | None) -> tuple[float, float, float] | None:
