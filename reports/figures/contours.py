@@ -70,9 +70,8 @@ class Contours(FieldReport):
 
 def energies(draws: Array, bounds: Sequence[Array], shares: Array | None = None) -> Array:
     """Return -log of the density of the draws (n, 2) in each cell, (y, x); NaN in a cell without draws."""
-    weights = np.full(len(draws), 1 / len(draws)) if shares is None else shares
-    share = plane.histogram(draws, bounds, weights)
-    return -np.log(np.where(share > 0, share / plane.area(bounds), np.nan))
+    density = plane.density(draws, bounds, shares)
+    return -np.log(np.where(density > 0, density, np.nan))
 
 
 def visible(count: int, bounds: Sequence[Array]) -> float:

@@ -78,7 +78,7 @@ def _draw(canvas: Any, axes: Sequence[Any], task: Any, panels: Sequence[Panel]) 
             _points(ax, panel, plane.middles(fine), target)
         else:
             bounds = plane.edges(ends, cells)
-            plane.show(ax, ends, _histogram(panel.flat, bounds, panel.shares), **style)
+            plane.show(ax, ends, plane.density(panel.flat, bounds, panel.shares), **style)
         ax.set(xlim=ends[0], ylim=ends[1], aspect="equal")
         points = ", as points" if cells is None else ""
         name_panel(ax, panel.title, f"{panel.count:,} draws{points}")
@@ -115,9 +115,3 @@ def _target(task: Any, bounds: Sequence[Array]) -> Array:
     x, y = np.meshgrid(*inner)
     density = np.exp(task.log_density(np.column_stack([x.ravel(), y.ravel()]))).reshape(x.shape)
     return np.asarray(density.reshape(len(bounds[1]) - 1, 3, len(bounds[0]) - 1, 3).mean(axis=(1, 3)))
-
-
-def _histogram(draws: Array, bounds: Sequence[Array], shares: Array | None = None) -> Array:
-    """Return the density of the draws in each cell, (y, x); draws outside the cells count in the total."""
-    weights = np.full(len(draws), 1 / len(draws)) if shares is None else shares
-    return plane.histogram(draws, bounds, weights) / plane.area(bounds)

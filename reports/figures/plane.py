@@ -62,6 +62,12 @@ def histogram(draws: Array, bounds: Sequence[Array], shares: Array | None = None
     return np.asarray(counts)
 
 
+def density(draws: Array, bounds: Sequence[Array], shares: Array | None = None) -> Array:
+    """Return the density of the draws in each cell, (y, x); draws outside the cells count in the total."""
+    weights = np.full(len(draws), 1 / len(draws)) if shares is None else shares
+    return histogram(draws, bounds, weights) / area(bounds)
+
+
 def resolution(draws: Array, ends: Sequence[tuple[float, float]]) -> int | None:
     """Return the finest of `CELLS` with `ENOUGH` draws in the cell of a typical draw; None if there is none."""
     for cells in CELLS:
