@@ -118,8 +118,8 @@ class MnistSparse(DenseTask):
 
         narrow, wide = 1 / self.spike, 1 / self.slab
         gradient = torch.empty_like(theta)
-        for found, part in zip(gradient.split(STRETCH, 1), theta.split(STRETCH, 1), strict=True):
-            odds = torch.square(part, out=found).mul_((narrow - wide) / 2).sub_(self.log_odds).sigmoid_()
+        for slope, part in zip(gradient.split(STRETCH, 1), theta.split(STRETCH, 1), strict=True):
+            odds = torch.square(part, out=slope).mul_((narrow - wide) / 2).sub_(self.log_odds).sigmoid_()
             odds.mul_(wide - narrow).add_(narrow).mul_(part)
         layout = self.layout()
         for bias, at in zip(layout.split(gradient).values(), layout.split(theta).values(), strict=True):

@@ -8,7 +8,7 @@ import torch
 from generated import SMALL, Exact
 
 from harness.contracts.randomness import Streams
-from reports.figures import line
+from reports.figures import interpolation
 from tasks.networks.resnet import ResNet18
 
 
@@ -29,11 +29,11 @@ def ends(own):
 
 
 def test_statistics_are_the_plain_average_over_batches_of_torch(monkeypatch):
-    monkeypatch.setattr(line, "BATCHES", 3)
+    monkeypatch.setattr(interpolation, "BATCHES", 3)
     made, own = problem("batch")
     both = ends(own)
     old = torch.stack([own.buffers[0] + 0.5, own.buffers[0] + 1.5])
-    found = line.errors_on_line(own, both, old, [0.25])
+    found = interpolation.errors_on_line(own, both, old, [0.25])
     assert set(found) == {"as they are", "recomputed"}
 
     plain = module(made, torch.lerp(both[0], both[1], 0.25))
@@ -60,7 +60,7 @@ def test_statistics_are_the_plain_average_over_batches_of_torch(monkeypatch):
 def test_without_running_statistics_there_is_one_line_and_its_ends_are_the_draws():
     made, own = problem("group")
     both = ends(own)
-    found = line.errors_on_line(own, both, own.buffers[:1].expand(2, -1), [0.0, 0.5, 1.0])
+    found = interpolation.errors_on_line(own, both, own.buffers[:1].expand(2, -1), [0.0, 0.5, 1.0])
     assert list(found) == ["as they are"]
     images, labels = map(torch.from_numpy, made.images("test"))
     for place, theta in ((0, both[0]), (2, both[1])):

@@ -16,7 +16,7 @@ from harness.contracts.schedule import Trajectory
 from harness.contracts.task import Cost
 from harness.tasks import TUNING_SEED, Reference, Rows
 from plugins.checking.task_laws import law_prior_counted_once
-from tasks.datasets import uci_regression as files
+from tasks.datasets import uci
 from tasks.regression.uci.bde import Bde
 from tasks.regression.uci.observer import FUNCTION_METRICS, REGRESSION_METRICS, RegressionObserver
 from tasks.regression.uci.smile import cuts, standardised
@@ -25,7 +25,7 @@ from tasks.regression.uci.task import Airfoil, Bikesharing, Concrete, Energy, Po
 pytestmark = pytest.mark.numbers
 
 SETS = (Airfoil, Bikesharing, Concrete, Energy, PowerPlant, Protein, Wine, Yacht)
-absent = [cls.file.path for cls in SETS if missing(cls.file) is not None]
+absent = [cls.datasets[0].path for cls in SETS if missing(cls.datasets[0]) is not None]
 needs_data = pytest.mark.skipif(bool(absent), reason=f"not under BENCH_DATA: {', '.join(absent)}")
 STREAMS = [Streams(0, c) for c in range(2)]
 
@@ -54,10 +54,10 @@ def test_parts_are_cut_from_permuted_rows_that_are_scaled_together(task, sizes, 
     table = np.concatenate([np.column_stack([part["x"], part["y"]]) for part in parts])
     assert np.abs(table.mean(axis=0)).max() < 1e-12
     assert table.std(axis=0) == pytest.approx(np.ones(table.shape[1]))
-    raw = files.load(task.file)
+    raw = uci.table(task.datasets[0])
     order = np.random.RandomState(1).permutation(len(raw))
     assert table[:, -1] == pytest.approx((raw[order, -1] - raw[:, -1].mean()) / raw[:, -1].std())
-    other = standardised(task.file, 2)
+    other = standardised(task.datasets[0], 2)
     assert (table != other).any()
     assert np.sort(table[:, -1]) == pytest.approx(np.sort(other[:, -1]))
 
@@ -75,7 +75,7 @@ def test_smile_starts_from_200_passes_of_adam_or_half_a_short_budget(task, passe
 
 @needs_data
 def test_bikesharing_has_eleven_features_without_the_parts_of_the_target():
-    table = files.load(files.BIKESHARING)
+    table = uci.table(uci.BIKESHARING)
     assert table[0].tolist() == [0, 1, 0, 0, 6, 0, 1, 0.24, 0.2879, 0.81, 0, 16]
     assert table[:, -1].sum() == 3_292_679
 
@@ -92,9 +92,9 @@ def test_a_file_of_something_else_is_refused(tmp_path, monkeypatch):
     content = "1 2 x\n"
     (tmp_path / "odd").write_text(content)
     digest = hashlib.sha256(content.encode()).hexdigest()
-    odd = dataclasses.replace(files.AIRFOIL, path="odd", size=len(content), sha256=digest)
+    odd = dataclasses.replace(uci.AIRFOIL, path="odd", size=len(content), sha256=digest)
     with pytest.raises(DataError, match="airfoil"):
-        files.load(odd)
+        uci.table(odd)
 
 
 def test_the_likelihood_is_normal_with_a_sampled_sigma():
@@ -311,7 +311,7 @@ def test_bde_scales_by_its_training_rows_and_draws_the_tests_first(cls, rows, di
         assert columns.std(axis=0) == pytest.approx(np.ones(columns.shape[1]))
     assert np.abs(test["x"].mean(axis=0)).max() > 1e-3
     order = np.random.RandomState(0).permutation(task.shape[0])  # sklearn.model_selection.train_test_split
-    raw = files.load(cls.file, cls.columns)[:, -1]
+    raw = uci.table(cls.datasets[0], cls.columns)[:, -1]
     kept = raw[order[rows[1] :]]
     assert test["y"] == pytest.approx((raw[order[: rows[1]]] - kept.mean()) / kept.std())
 
