@@ -16,7 +16,7 @@ from harness.results import TABLES, environment, provenance
 from harness.runs import content_hash
 from plugins.nights.site import folder, gather, reports
 from plugins.nights.site.contents import contents
-from plugins.nights.site.model import Series, Site, SuitePage
+from plugins.nights.site.model import Site, SuitePage
 from plugins.nights.site.nights import Timeline
 from plugins.nights.suite import find
 
@@ -37,8 +37,7 @@ def publish(
     made = reports.sections(chosen, registry, store)
     board = next((s for s in made if s.name == reports.LEADERBOARD), None)
     board = board or reports.section(reports.LEADERBOARD, registry, store)
-    history: dict[str, Sequence[Series]] = {key: series for line in lines for key, series in line.series.items()}
-    fields = gather.fields(store, registry, board.result, history)
+    fields = gather.fields(store, registry, board.result)
     whole = replace(
         site,
         sections=made,

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from plugins.nights.site.model import Series, SiteRow
-
-WIDTH, HEIGHT, EDGE = 320.0, 96.0, 8.0
-"""Size of the chart of a metric's history, in units of its view box; EDGE is free on every side."""
+from plugins.nights.site.model import SiteRow
 
 
 class Bar(NamedTuple):
@@ -19,17 +15,6 @@ class Bar(NamedTuple):
     low: float
     point: float
     high: float
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A night in a chart."""
-
-    x: float
-    y: float
-    low: float
-    high: float
-    changed: bool
 
 
 def bars(rows: Sequence[SiteRow]) -> dict[str, Bar]:
@@ -55,24 +40,3 @@ def _ends(row: SiteRow) -> tuple[float, float, float]:
         for end in (row.low, row.high)
     )
     return low, row.mean, high
-
-
-def marks(series: Series) -> list[Mark]:
-    """Return the nights of a series within the view box, from left to right."""
-    points = series.points
-    low, high = limits(series)
-    span = high - low or 1.0
-
-    def y(value: float) -> float:
-        return round(HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * (value - low) / span, 2)
-
-    step = (WIDTH - 2 * EDGE) / max(len(points) - 1, 1)
-    return [
-        Mark(round(EDGE + i * step, 2), y(point.mean), y(point.low), y(point.high), point.changed)
-        for i, point in enumerate(points)
-    ]
-
-
-def limits(series: Series) -> tuple[float, float]:
-    """Return the lowest and the highest end of an interval."""
-    return min(point.low for point in series.points), max(point.high for point in series.points)
