@@ -42,25 +42,25 @@ def snapshots(
     Raise `Broken` if a chain diverges.
     """
     running = loop(sampler, target.task, trajectory(np.full(steps, h), target.T), chains, seed)
-    found = []
+    blocks = []
     while not running.finished:
         running.advance_block()
-        found.append(Snapshot(running.position, running.theta, running.state))
+        blocks.append(Snapshot(running.position, running.theta, running.state))
     lost = running.runs[0].divergence
     if lost is not None:
         raise Broken(f"a chain goes to infinity at step {lost.step}, h = {h:g} ({target})")
-    return found
+    return blocks
 
 
 def mean_is_one(
-    name: str, found: list[Snapshot], quantity: Callable[[Snapshot], Tensor], burn_in: float = 0.2, *, among: int = 1
+    name: str, history: list[Snapshot], quantity: Callable[[Snapshot], Tensor], burn_in: float = 0.2, *, among: int = 1
 ) -> None:
     """Test that the mean of a quantity (C, ...) over chains and snapshots is 1, by a t test over the chains.
 
     The first `burn_in` share of the snapshots is left out. `among` is the number of p-values of the whole law. Raise
     `Broken` if the mean differs.
     """
-    kept = found[round(burn_in * len(found)) :]
+    kept = history[round(burn_in * len(history)) :]
     each: NDArray[np.float64] = np.stack(
         [quantity(one).double().reshape(len(one.theta), -1).mean(1).numpy() for one in kept]
     )

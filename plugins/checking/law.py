@@ -61,8 +61,8 @@ class Law:
 
 def worst(p_values: Mapping[str, float]) -> tuple[str, float]:
     """Return the name and the value of the smallest p-value; a NaN counts as 0."""
-    found = {name: 0.0 if math.isnan(p) else p for name, p in p_values.items()}
-    return min(found.items(), key=lambda item: item[1])
+    values = {name: 0.0 if math.isnan(p) else p for name, p in p_values.items()}
+    return min(values.items(), key=lambda item: item[1])
 
 
 def two_sided(off: float, error: float, freedom: int) -> float:

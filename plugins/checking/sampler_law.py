@@ -36,8 +36,7 @@ class SamplerLaw:
         If it differs from `limit_bias`, for which adaptive entries are held fixed, the slow limit of `step` is derived
         and must have this variance, and the simulations at `settings` must have that slow limit.
         """
-        made: Sampler = sampler
-        return made.limit_bias()
+        return sampler.limit_bias()
 
     def check(self, sampler: Any) -> None:
         """Test a law of its own; raise AssertionError with what is wrong and by how much."""

@@ -118,9 +118,9 @@ def _judge(sampler: Sampler, law: Law, i: int, resumption: Resumption | None) ->
         if law is whole.LAW and nothing_is_shown(sampler):
             return LawResult(law.name, "failed", NOTHING_SHOWN + _lines_of(sampler), 0.0)
         return LawResult(law.name, "exempt", exempt[law.name], 0.0)
-    lacking = sorted(sampler.needs - GaussianTask.provides)
-    if lacking:
-        reason = f"needs {', '.join(lacking)}, which no potential offers; a sampler may need "
+    unmet = sorted(sampler.needs - GaussianTask.provides)
+    if unmet:
+        reason = f"needs {', '.join(unmet)}, which no potential offers; a sampler may need "
         return LawResult(law.name, "failed", reason + ", ".join(sorted(GaussianTask.provides)), 0.0)
 
     def check() -> None:

@@ -204,8 +204,7 @@ class TargetTask(GaussianTask):
     @property
     def target(self) -> Target:
         """The target."""
-        found: Target = self.__dict__["_target"]
-        return found
+        return self.__dict__["_target"]
 
     def build(self, streams: Sequence[Streams], device: str) -> TargetProblem:
         """Return the problem of `len(streams)` chains, on CPU."""

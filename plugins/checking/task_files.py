@@ -32,9 +32,9 @@ def law_bytes_are_in_the_key(task: Task) -> None:
     kind = type(task)
     files = {f: str(getattr(task, f.name)) for f in schema(kind) if f.type == "file" and getattr(task, f.name)}
     identified = [check(field, path, kind.__name__) for field, path in files.items()]
-    found = undeclared.found([f"{kind.__module__}:{kind.__qualname__}"], task.datasets, identified)
-    assert not found, (
-        f"it reads {found[0]}, and a change of that file changes no run key; usual causes: a path that is text and not "
+    read = undeclared.found([f"{kind.__module__}:{kind.__qualname__}"], task.datasets, identified)
+    assert not read, (
+        f"it reads {read[0]}, and a change of that file changes no run key; usual causes: a path that is text and not "
         "param(kind='file'), a file that is neither in `datasets` nor in `__files__`"
     )
     for field, path in files.items():

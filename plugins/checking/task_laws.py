@@ -152,8 +152,7 @@ def _of_precision(task: Task, precision: float) -> Task:
     if "prior_precision" in {field.name for field in dataclasses.fields(task)}:
         return dataclasses.replace(task, prior_precision=precision)  # type: ignore[call-arg]
     kind = type(type(task).__name__, (type(task),), {"prior_precision": precision})
-    made: Task = kind(**{field.name: getattr(task, field.name) for field in dataclasses.fields(task) if field.init})
-    return made
+    return kind(**{field.name: getattr(task, field.name) for field in dataclasses.fields(task) if field.init})
 
 
 def law_batch_sizes_agree(task: Task) -> None:
@@ -184,21 +183,21 @@ def law_truth_by_another_route(task: Task) -> None:
     truth = task.truth()
     if truth is None:
         raise Skip("the task states no truth")
-    found: RouteEstimate = quadrature(task, truth) if task.dim() <= 2 else importance_sampling(task, truth)
+    route: RouteEstimate = quadrature(task, truth) if task.dim() <= 2 else importance_sampling(task, truth)
     along = truth.directions
     sd = np.sqrt((along @ truth.covariance * along).sum(axis=1))
     # Bounds of the truth's own errors, which the truth states for the coordinates only.
-    own = np.abs(along) @ truth.mean_mcse, sd * (truth.sd_mcse / truth.sd).max()
+    truth_errors = np.abs(along) @ truth.mean_mcse, sd * (truth.sd_mcse / truth.sd).max()
     errors = {
-        "mean": (found.mean - along @ truth.mean, np.hypot(found.mean_error, own[0])),
-        "sd": (found.sd - sd, np.hypot(found.sd_error, own[1])),
+        "mean": (route.mean - along @ truth.mean, np.hypot(route.mean_error, truth_errors[0])),
+        "sd": (route.sd - sd, np.hypot(route.sd_error, truth_errors[1])),
     }
     for name, (error, spread) in errors.items():
         excess = np.abs(error) / (LEVEL * spread + 1e-6 * sd)
         worst = int(excess.argmax())
         assert excess[worst] <= 1, (
             f"the stated {name} along {np.array2string(along[worst], precision=2, threshold=6)} is off by "
-            f"{abs(error[worst]) / sd[worst]:.3g} sd from {found.how}, {excess[worst]:.3g} times what chance allows; "
+            f"{abs(error[worst]) / sd[worst]:.3g} sd from {route.how}, {excess[worst]:.3g} times what chance allows; "
             "usual causes: a covariance without its correlations, another prior, other standardisation, a truth made "
             "for an older version of the task"
         )
@@ -216,8 +215,8 @@ def law_state_restores_the_batches(task: Task) -> None:
     assert not wrong, f"state entries {wrong} do not have the chains as their leading axis"
     expected = first.draw_batches(40)
     second.load(saved)
-    found = second.draw_batches(40)
-    same = {name: torch.equal(leaf, found[name]) for name, leaf in expected.items()}
+    resumed = second.draw_batches(40)
+    same = {name: torch.equal(leaf, resumed[name]) for name, leaf in expected.items()}
     assert all(same.values()), f"after load, {same} (name: equal); usual causes: a generator or the place left out"
 
 

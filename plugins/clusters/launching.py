@@ -48,10 +48,10 @@ class CommandLauncher:
     def launch(self, blocks: Sequence[Job], progress: Progress) -> LaunchSummary:
         """Submit the runs that are not under way, and wait for all of them unless the command has --detach."""
         bench, how = self.bench, self.bench.launching
-        found = submit(bench, self.name, self.launcher, blocks)
-        if found:  # otherwise another command has finished the runs
-            names = ", ".join([job.name for job in found[:MOST_NAMES]] + ["..."] * (len(found) > MOST_NAMES))
-            bench.say(f"{count(len(found), f'{self.name} job')}: {names}")
+        jobs = submit(bench, self.name, self.launcher, blocks)
+        if jobs:  # otherwise another command has finished the runs
+            names = ", ".join([job.name for job in jobs[:MOST_NAMES]] + ["..."] * (len(jobs) > MOST_NAMES))
+            bench.say(f"{count(len(jobs), f'{self.name} job')}: {names}")
         leave = (
             "the same command waits for the jobs, `bench status` shows them, "
             f"`bench cancel` ends them ({bench.results})"
@@ -62,7 +62,7 @@ class CommandLauncher:
         keys = {spec.key for block in blocks for spec in block.specs}
         try:
             with progress:
-                return follow(bench, found, progress.listen, keys, blocks[0].draws)
+                return follow(bench, jobs, progress.listen, keys, blocks[0].draws)
         except KeyboardInterrupt:
             bench.say(leave)
             raise
@@ -83,13 +83,13 @@ def of_command(bench: Bench) -> CommandLauncher:
 
 def _profile(path: Path) -> tuple[str, dict[str, Any]]:
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        profile = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"--launcher {path}: {error}") from error
-    name = found.pop("launcher", None)
-    if not isinstance(name, str) or any(isinstance(value, dict | list) for value in found.values()):
+    name = profile.pop("launcher", None)
+    if not isinstance(name, str) or any(isinstance(value, dict | list) for value in profile.values()):
         raise UsageError(f'--launcher {path}: it must hold launcher = "NAME" and settings of that launcher, one a line')
-    return name, found
+    return name, profile
 
 
 def submit(bench: Bench, name: str, launcher: Launcher, jobs: Sequence[Job]) -> list[Submitted]:
@@ -235,12 +235,12 @@ def follow(
 
 def _report_others(keys: Iterable[str], bench: Bench, outcome: LaunchSummary, report: Send, draws: str) -> int:
     """Report the runs that another command finished. Returns how many there are."""
-    found = 0
+    reported = 0
     for key in keys:
         if outcome.statuses.get(key) not in FINAL and (standing := bench.ledger.standing(key)).done(draws):
             report("finished", {"key": key, "status": standing.status, "reason": standing.reason})
-            found += 1
-    return found
+            reported += 1
+    return reported
 
 
 def _close(job: Submitted, why: str, outcome: LaunchSummary, report: Send, draws: str) -> None:

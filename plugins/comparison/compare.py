@@ -64,17 +64,17 @@ def compare(
         raise UsageError(f"A and B are both {a!r}; give a label or group key to compare rows of one method")
     scores, sides = _scores(bench, bench.store(), a, b, task)
     wanted = _metrics(scores, metric)
-    found = [
+    comparisons = [
         (score, left, right, compared)
         for score, pairs in _current(bench, [(score, _pairs(bench, score, sides)) for score in scores])
         for left, right in pairs
         for name in wanted or score.compared_by_default
         if (compared := score.compare(left, right, name)) is not None
     ]
-    if not found:
+    if not comparisons:
         raise UsageError(_nothing(scores, sides))
-    judged = judge([compared for *_, compared in found])
-    rows = [_record(*place[:3], one) for place, one in zip(found, judged, strict=True)]
+    judged = judge([compared for *_, compared in comparisons])
+    rows = [_record(*compared[:3], one) for compared, one in zip(comparisons, judged, strict=True)]
     return Result([_table(score, rows) for score in scores if _of(score, rows)], rows)
 
 
@@ -90,7 +90,7 @@ def _scores(
     for name in [word.partition("@")[0] for word in asked]:
         if name not in seen:
             raise UsageError(f"there is no finished run of task {name!r:.80} here{suggestions(name, seen)}")
-    methods = tuple(dict.fromkeys(found.method for found in sides))
+    methods = tuple(dict.fromkeys(selector.method for selector in sides))
     tasks = tuple({word.partition("@")[0] for word in asked})
     scores = score_fields(store, Request(tasks=tasks, methods=methods, registry=registry))
     fits = {(*word.partition("@")[::2],) for word in asked}
@@ -102,7 +102,7 @@ def _scores(
 
 def _pairs(bench: Bench, score: FieldScore, sides: tuple[Selector, Selector]) -> Pairs:
 
-    (left, older), (right, old) = (members(found, score.groups) for found in sides)
+    (left, older), (right, old) = (members(selector, score.groups) for selector in sides)
     if not left or not right:
         return []
     for group in [*older, *old]:
@@ -111,11 +111,11 @@ def _pairs(bench: Bench, score: FieldScore, sides: tuple[Selector, Selector]) ->
     return sorted(pairs, key=lambda pair: [score.labels[group.key] for group in pair])
 
 
-def _current(bench: Bench, found: Sequence[tuple[FieldScore, Pairs]]) -> list[tuple[FieldScore, Pairs]]:
+def _current(bench: Bench, fields: Sequence[tuple[FieldScore, Pairs]]) -> list[tuple[FieldScore, Pairs]]:
     """The fields and their pairs. If a pair ran on a task's current code, pairs on older code are left out."""
     kept = []
-    current = [pair for _, pairs in found for pair in pairs if pair[0].task_code and pair[0].task_code.current]
-    for score, pairs in found:
+    current = [pair for _, pairs in fields for pair in pairs if pair[0].task_code and pair[0].task_code.current]
+    for score, pairs in fields:
         older = bool(pairs) and any(pairs[0][0].differs_in_code(other) for other, _ in current)
         if older:
             bench.say(f"note: {score.title}: runs on older code of the task are left out")
@@ -133,11 +133,13 @@ def _metrics(scores: Sequence[FieldScore], asked: Sequence[str] | None) -> list[
 
 def _nothing(scores: Sequence[FieldScore], sides: tuple[Selector, Selector]) -> str:
     """Why no pair was found: where each side was run."""
-    groups = [[group for s in scores for group in members(found, s.groups)[0]] for found in sides]
+    groups = [[group for s in scores for group in members(selector, s.groups)[0]] for selector in sides]
     for a, b in itertools.product(*groups):
         if a.differs_in_code(b):
             code = [
-                f"{found.word} on {g.task_code.text}" for found, g in zip(sides, (a, b), strict=True) if g.task_code
+                f"{selector.word} on {g.task_code.text}"
+                for selector, g in zip(sides, (a, b), strict=True)
+                if g.task_code
             ]
             return (
                 f"{a.task}@{a.protocol} had other code or data in the runs of {sides[0].word} than in those of "
@@ -145,30 +147,30 @@ def _nothing(scores: Sequence[FieldScore], sides: tuple[Selector, Selector]) -> 
                 "with the current code"
             )
     places = []
-    for found in sides:
-        own = [score.title for score in scores if members(found, score.groups)[0]]
-        if not own and found.label:
-            known = sorted({s.labels[g.key] for s in scores for g in s.groups if g.method == found.method})
-            return f"there is no row {found.label!r}; of {found.method} there are: {'; '.join(known)}"
-        places.append(f"{found.word} was run on: {'; '.join(own) or 'nothing'}")
+    for selector in sides:
+        titles = [score.title for score in scores if members(selector, score.groups)[0]]
+        if not titles and selector.label:
+            known = sorted({s.labels[g.key] for s in scores for g in s.groups if g.method == selector.method})
+            return f"there is no row {selector.label!r}; of {selector.method} there are: {'; '.join(known)}"
+        places.append(f"{selector.word} was run on: {'; '.join(titles) or 'nothing'}")
     return (
         f"nothing to compare: there is no task, version, protocol, budget, number of chains and task setting on which "
         f"both were run. {'. '.join(places)}"
     )
 
 
-def _record(score: FieldScore, a: Group, b: Group, found: Comparison) -> Row:
+def _record(score: FieldScore, a: Group, b: Group, test: Comparison) -> Row:
     gates = {name: score.gates[group.key] for name, group in (("a", a), ("b", b))}
     labels = {"a": score.labels[a.key], "b": score.labels[b.key]}
     return {
         "task": a.task, "task_version": a.task_version, "protocol": a.protocol, "budget": a.budget,
         "chains": a.chains, "a": labels["a"], "b": labels["b"], "a_group": a.key, "b_group": b.key,
-        "metric": found.metric, "metric_version": found.version, "unit": found.unit, "direction": found.direction,
-        "target": found.target, "pairs": len(found.pairs), "seeds": found.pairs, "a_mean": found.a, "b_mean": found.b,
-        "scale": found.scale, "effect": found.effect, "low": found.low, "high": found.high,
-        "interval": found.interval, "p": found.p, "p_holm": found.adjusted, "test": found.test or None,
-        "better": labels.get(found.better), "withheld": found.withheld or None,
-        "unpaired": [f"seed {seed}: {why}" for seed, why in found.unpaired.items()],
+        "metric": test.metric, "metric_version": test.version, "unit": test.unit, "direction": test.direction,
+        "target": test.target, "pairs": len(test.pairs), "seeds": test.pairs, "a_mean": test.a, "b_mean": test.b,
+        "scale": test.scale, "effect": test.effect, "low": test.low, "high": test.high,
+        "interval": test.interval, "p": test.p, "p_holm": test.adjusted, "test": test.test or None,
+        "better": labels.get(test.better), "withheld": test.withheld or None,
+        "unpaired": [f"seed {seed}: {why}" for seed, why in test.unpaired.items()],
         **{f"{name}_gate": gate.verdict if gate else None for name, gate in gates.items()},
         **{f"{name}_gate_reason": gate.reason if gate else None for name, gate in gates.items()},
         "a_diverged": len(a.diverged), "b_diverged": len(b.diverged), "a_failed": len(a.failed),
@@ -177,20 +179,20 @@ def _record(score: FieldScore, a: Group, b: Group, found: Comparison) -> Row:
 
 
 def _of(score: FieldScore, rows: Sequence[Row]) -> list[Row]:
-    own = {group.key for group in score.groups}
-    return [row for row in rows if row["a_group"] in own]
+    keys = {group.key for group in score.groups}
+    return [row for row in rows if row["a_group"] in keys]
 
 
 def _table(score: FieldScore, rows: Sequence[Row]) -> Table:
-    own = _of(score, rows)
+    of_field = _of(score, rows)
     columns = [
         Column("a", "A"), Column("b", "B"), Column("metric", "metric"), Column("verdict", "better"),
         Column("shown", "A - B, or A / B", "right"), Column("a_mean", "of A", "right", number),
         Column("b_mean", "of B", "right", number), Column("p_holm", "Holm", "right", _p),
         Column("p", "p", "right", _p), Column("pairs", "pairs", "right"),
     ]  # fmt: skip
-    shown = [{**row, "shown": _effect(row), "verdict": _verdict(row)} for row in own]
-    return Table(score.title, columns, shown, _notes(own), keys=3)
+    shown = [{**row, "shown": _effect(row), "verdict": _verdict(row)} for row in of_field]
+    return Table(score.title, columns, shown, _notes(of_field), keys=3)
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:

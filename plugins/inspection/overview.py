@@ -67,7 +67,7 @@ def overview(ledger: Ledger, settled: dict[str, str]) -> list[Row]:
 
 def _workers(folder: Path) -> list[_Worker]:
     """Return the workers of a results folder, from the locks in `folder` that are held now; the oldest first."""
-    found: dict[tuple[Any, ...], _Worker] = {}
+    workers: dict[tuple[Any, ...], _Worker] = {}
     for path in sorted(folder.glob("*.lock")):
         if not KEY.fullmatch(path.stem) or not locks.held(path):
             continue
@@ -76,11 +76,13 @@ def _workers(folder: Path) -> list[_Worker]:
         host, pid, since = holder.get("host"), holder.get("pid"), holder.get("since")
         known = isinstance(host, str) and isinstance(pid, int) and isinstance(since, str)
         # If the lock has no text, as on a full disk, each run counts as a worker of its own.
-        worker = found.setdefault((host, pid) if known else (path,), _Worker(host, pid, since) if known else _Worker())
+        worker = workers.setdefault(
+            (host, pid) if known else (path,), _Worker(host, pid, since) if known else _Worker()
+        )
         worker.keys.append(path.stem)
         if known and (notice.get("host"), notice.get("pid")) == (host, pid):
             worker.notice.update(notice)
-    return sorted(found.values(), key=lambda worker: worker.since or "")
+    return sorted(workers.values(), key=lambda worker: worker.since or "")
 
 
 def _worker_row(ledger: Ledger, worker: _Worker) -> Row:

@@ -29,7 +29,7 @@ def listing(registry: Registry) -> list[dict[str, Any]]:
 
 
 def _row(plugin: Plugin, registry: Registry) -> dict[str, Any]:
-    found = [*plugin.problems, *_problems(plugin, registry)]
+    faults = [*plugin.problems, *_problems(plugin, registry)]
     offered = {kind: ", ".join(o.name for o in plugin.offers if o.kind == kind) for kind in KINDS}
     offered["papers"] = ", ".join(path.stem for path in plugin.papers)
     offered["studies"] = ", ".join(path.stem for path in plugin.studies)
@@ -40,10 +40,10 @@ def _row(plugin: Plugin, registry: Registry) -> dict[str, Any]:
         "version": plugin.version,
         "origin": plugin.origin,
         "packaged": plugin.packaged,
-        "status": "problem" if found else "ok",
+        "status": "problem" if faults else "ok",
         "offers": ", ".join(names for names in offered.values() if names),
         **offered,
-        "problems": "; ".join(found),
+        "problems": "; ".join(faults),
     }
 
 
@@ -68,8 +68,8 @@ def _problems(plugin: Plugin, registry: Registry) -> list[str]:
 def problems(plugin: Plugin, registry: Registry, _: object) -> list[str]:
     """Return the problems of a plugin's classes, methods, verbs, papers and suites. This executes the plugin's code."""
     faults = ((offer, classes.fault(offer)) for offer in plugin.offers)
-    found = [f"{offer.kind[:-1]} {offer.name!r}: {wrong}" for offer, wrong in faults if wrong]
-    return [*found, *_unknown_parts(plugin, registry), *_broken_files(plugin, registry)]
+    named = [f"{offer.kind[:-1]} {offer.name!r}: {wrong}" for offer, wrong in faults if wrong]
+    return [*named, *_unknown_parts(plugin, registry), *_broken_files(plugin, registry)]
 
 
 def _broken_files(plugin: Plugin, registry: Registry) -> list[str]:

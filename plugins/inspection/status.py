@@ -76,7 +76,7 @@ def _result(bench: Bench, settled: dict[str, str]) -> Result:
 
 
 def _shown(row: Row) -> dict[str, Any]:
-    place = None if row["pid"] is None else f"{row['pid']} on {row['host']}"
+    worker = None if row["pid"] is None else f"{row['pid']} on {row['host']}"
     return {
         **{name: row[name] for name in ("status", "method", "chains", "seeds", "device")},
         "task": f"{row['task']}@{row['protocol']}" if row["task"] else None,
@@ -84,7 +84,7 @@ def _shown(row: Row) -> dict[str, Any]:
         "steps/s": None if row["rate"] is None else f"{row['rate']:,.0f}",
         "left": span(row["seconds_left"]),
         "checkpoint": None if row["checkpoint_age"] is None else f"{span(row['checkpoint_age'])} ago",
-        "worker": place,
+        "worker": worker,
     }
 
 

@@ -233,10 +233,10 @@ def _entries(document: Mapping[str, Any], key: str, members: str) -> Iterator[Ma
 
 
 def _tables(document: Mapping[str, Any], key: str, problem: str) -> list[Mapping[str, Any]]:
-    found = document.get(key, [])
-    if not isinstance(found, list) or not all(isinstance(table, dict) for table in found):
+    tables = document.get(key, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise Malformed(problem)
-    return found
+    return tables
 
 
 def _text(value: Any) -> str:
@@ -262,13 +262,13 @@ def _parsed(text: str) -> Mapping[str, Any]:
 
 def _cached_document(text: str) -> Mapping[str, Any]:
     """Return the document in a text, from the cache if it was parsed before: TOML takes ten times as long as JSON."""
-    found = cache.read("papers", text)
-    if found is None:
+    cached = cache.read("papers", text)
+    if cached is None:
         document = toml.parse(text)
         with suppress(TypeError):  # a date is not JSON
             cache.keep("papers", text, json.dumps(document))
         return document
-    known: Mapping[str, Any] = json.loads(found)
+    known: Mapping[str, Any] = json.loads(cached)
     return known
 
 

@@ -69,7 +69,7 @@ class Reported:
 
 def load_cells(files: Sequence[PaperFile]) -> list[Reported]:
     """Return all printed values, in the order of the papers' files."""
-    own = own_choices(files)
+    choices_of = own_choices(files)
     cells = []
     for file in files:
         printed = [cell for cell in file.cells if cell["value"] is not None]
@@ -80,7 +80,7 @@ def load_cells(files: Sequence[PaperFile]) -> list[Reported]:
                 paper=file.paper,
                 smallest_gap=gaps[_column(cell)],
                 execution=file.execution | {COMPILE},
-                ours=own(file.paper, cell["method"], cell["task"], cell["protocol"]),
+                ours=choices_of(file.paper, cell["method"], cell["task"], cell["protocol"]),
             )
             for cell in printed
         ]
@@ -96,10 +96,10 @@ def own_choices(files: Sequence[PaperFile]) -> Callable[[str, str | None, str | 
             texts.setdefault((paper, choice.task, choice.protocol, choice.method), []).append(text)
 
     def of(paper: str, method: str | None, task: str | None, protocol: str | None) -> tuple[str, ...]:
-        place = (paper, task, protocol)
-        own, common = texts.get((*place, method), []), texts.get((*place, None), [])
-        known = {setting_name(text) for text in own}
-        return (*own, *(text for text in common if setting_name(text) not in known))
+        setup = (paper, task, protocol)
+        of_method, common = texts.get((*setup, method), []), texts.get((*setup, None), [])
+        known = {setting_name(text) for text in of_method}
+        return (*of_method, *(text for text in common if setting_name(text) not in known))
 
     return of
 
@@ -146,11 +146,11 @@ def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
     kind: Any = cell.error_kind if cell.error_kind in {"sd", "se"} else "unknown"
     runs = max(cell.n or 1, 1)
     error = cell.error if runs > 1 and cell.error is not None and cell.error >= 0 else None
-    found = match_cell(list(estimate.by_seed.values()), cell.value, error, kind, runs, cell.smallest_gap)
-    if own := own_settings(group, cell.ours, cell.execution):
-        numbers_only = "" if found.verdict == "inconclusive" else f"; judged by the numbers only: {found.verdict}"
-        return Match("inconclusive", f"the paper does not give {', '.join(own)}{numbers_only}", difference)
-    return found
+    match = match_cell(list(estimate.by_seed.values()), cell.value, error, kind, runs, cell.smallest_gap)
+    if unstated := own_settings(group, cell.ours, cell.execution):
+        numbers_only = "" if match.verdict == "inconclusive" else f"; judged by the numbers only: {match.verdict}"
+        return Match("inconclusive", f"the paper does not give {', '.join(unstated)}{numbers_only}", difference)
+    return match
 
 
 def as_published(group: Group, execution: Collection[str]) -> bool:

@@ -39,22 +39,22 @@ def comparisons(claim: Claim, better: Sequence[Ours], worse: Sequence[Ours]) -> 
     if claim.kind not in MESSAGES or not (left | right):
         return None
     sign = -1.0 if claim.direction == "min" else 1.0
-    shared, own = sorted(left & right), sorted(right - left)
+    shared, alone = sorted(left & right), sorted(right - left)
     ours, theirs = _points(better, sorted(left | right)), _points(worse, sorted(left | right))
-    found: dict[tuple[Any, ...], list[bool]] = {}
+    outcomes: dict[tuple[Any, ...], list[bool]] = {}
     for values, mean in theirs:
         partners = [sign * m for v, m in ours if all(v[name] == values[name] for name in shared)]
         if partners:
-            apart = tuple(values[name] for name in own)
-            found.setdefault(apart, []).append(max(partners) < sign * mean)
-    each = [reversed_ for several in found.values() for reversed_ in several]
+            apart = tuple(values[name] for name in alone)
+            outcomes.setdefault(apart, []).append(max(partners) < sign * mean)
+    each = [reversed_ for several in outcomes.values() for reversed_ in several]
     if len(each) < 2 and len(ours) < 2:  # only the published points
         return None
     parts = [
-        f"{', '.join(f'{n}={setting_text(v)}' for n, v in zip(own, apart, strict=True))}: {sum(all_)} of {len(all_)}"
-        for apart, all_ in sorted(found.items(), key=lambda item: [(str(type(v)), v) for v in item[0]])
+        f"{', '.join(f'{n}={setting_text(v)}' for n, v in zip(alone, apart, strict=True))}: {sum(all_)} of {len(all_)}"
+        for apart, all_ in sorted(outcomes.items(), key=lambda item: [(str(type(v)), v) for v in item[0]])
     ]
-    by = f" ({'; '.join(parts)})" if own else ""
+    by = f" ({'; '.join(parts)})" if alone else ""
     text = f"{MESSAGES[claim.kind]} in {sum(each)} of {len(each)} comparisons{by}"
     return Comparisons(len(each), sum(each), text)
 

@@ -54,8 +54,8 @@ class Package:
         words = {"kind": self.kind, "name": self.name, "module": self.module, "cls": self.cls}
         words |= {"summary": KINDS[self.kind], "bench": importlib.metadata.version("sgmcmc-bench")}
         return {
-            place: Template((TEMPLATES / f"{template}.template").read_text(encoding="utf-8")).substitute(words)
-            for place, template in places.items()
+            path: Template((TEMPLATES / f"{template}.template").read_text(encoding="utf-8")).substitute(words)
+            for path, template in places.items()
         }
 
 
@@ -67,17 +67,17 @@ def write(package: Package, into: Path) -> Path:
     Raise `UsageError` if the folder exists otherwise or cannot be written; then nothing is left behind.
     """
     folder = into / package.name
-    files = {place: text.encode() for place, text in package.files().items()}
-    made: list[Path] = []
+    files = {path: text.encode() for path, text in package.files().items()}
+    created: list[Path] = []
     try:
         for missing in _missing(into):
             missing.mkdir()
-            made.append(missing)
+            created.append(missing)
         write_folder(folder, files)
     except BaseException as error:
-        for place in reversed(made):
+        for parent in reversed(created):
             with suppress(OSError):
-                place.rmdir()
+                parent.rmdir()
         if isinstance(error, OSError) and error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
             if _holds(folder, files):
                 return folder
@@ -98,4 +98,4 @@ def _holds(folder: Path, files: Mapping[str, bytes]) -> bool:
 
 def _missing(folder: Path) -> list[Path]:
     """Return the folder and its parents that do not exist, from the top."""
-    return [*reversed([place for place in (folder, *folder.parents) if not place.exists()])]
+    return [*reversed([parent for parent in (folder, *folder.parents) if not parent.exists()])]

@@ -157,8 +157,8 @@ def _shard_files(db: DuckDBPyConnection, attempts: list[str], documents: Documen
     contents = {table: published.parquet(rows) for table, rows in published.rows_of(db, attempts).items()}
     levels = f"from {published.VERIFICATION} where attempt in (select unnest(?::varchar[])) order by attempt"
     contents[published.VERIFICATION] = published.parquet(db.sql(levels, params=[attempts]).to_arrow_table())
-    own = set(attempts)
-    kept = sorted((attempt, file, text) for (attempt, file), text in documents.items() if attempt in own)
+    chosen = set(attempts)
+    kept = sorted((attempt, file, text) for (attempt, file), text in documents.items() if attempt in chosen)
     names = ("attempt", "file", "content")
     columns = {name: pa.array([row[i] for row in kept], pa.string()) for i, name in enumerate(names)}
     contents["document"] = published.parquet(pa.table(columns))
@@ -173,12 +173,12 @@ def _documents(
     if source is not None:
         return {key: text for key, text in source.documents(attempts).items() if key[1] in DOCUMENTS}
     query = "select attempt, path from attempt where attempt in (select unnest(?::varchar[]))"
-    found: dict[tuple[str, str], str] = {}
+    texts: dict[tuple[str, str], str] = {}
     for attempt, path in db.execute(query, [sorted(attempts)]).fetchall():
         for name in DOCUMENTS:
             with suppress(OSError, UnicodeDecodeError):
-                found[attempt, name] = read_record(store.results / path / name).decode()
-    return found
+                texts[attempt, name] = read_record(store.results / path / name).decode()
+    return texts
 
 
 def _code(documents: Documents) -> dict[str, str]:
@@ -198,7 +198,7 @@ def _sources(wanted: Mapping[str, str]) -> dict[str, bytes]:
 
     `sha256` in a file is the hash of the code itself. It differs from the name if a package declares both to be equal.
     """
-    found = {}
+    sources = {}
     for digest, target in sorted(wanted.items()):
         with suppress(BenchError, OSError, UnicodeDecodeError, ValueError, ImportError):
             if re.fullmatch("[0-9a-f]{64}", digest) and source_hash(target) == digest:
@@ -209,5 +209,5 @@ def _sources(wanted: Mapping[str, str]) -> dict[str, bytes]:
                     "files": {n: p.read_text() for n, p in files.items()},
                 }
                 text = json.dumps({**record, "versions": [*versions]}, indent=1, sort_keys=True)
-                found[f"source-{digest}.json"] = text.encode()
-    return found
+                sources[f"source-{digest}.json"] = text.encode()
+    return sources

@@ -76,8 +76,7 @@ def on_all_data(task: Task, start: Tensor | None = None) -> Task:
     def build(self: Any, streams: Sequence[Streams], device: str) -> Problem:
         return OnAllData(cls.build(self, streams, device), fast.build(streams, device), start)
 
-    made: Task = type(cls.__name__, (cls,), {"dtype": "float64", "build": build})(**given)
-    return made
+    return type(cls.__name__, (cls,), {"dtype": "float64", "build": build})(**given)
 
 
 def compute_functions(spec: RunSpec, task: Task, draws: int, send: Send) -> dict[str, Any]:
@@ -92,12 +91,12 @@ def compute_functions(spec: RunSpec, task: Task, draws: int, send: Send) -> dict
     hmc = instance(spec.sampler.target, SAMPLER)
     theta = hmc_draws(started, hmc, FIRST_STEP, chains=CHAINS, burn_in=burn_in, draws=draws)
     with torch.no_grad():
-        found = np.stack([task.functions(torch.from_numpy(each)).double().numpy() for each in theta])
-    if not np.isfinite(found).all():
+        functions = np.stack([task.functions(torch.from_numpy(each)).double().numpy() for each in theta])
+    if not np.isfinite(functions).all():
         raise RunError(f"{name}: its functions are not finite at some draws; nothing was stored")
     accepted = (theta[1:] != theta[:-1]).any(axis=2).mean(axis=0)
     return {
-        truths.FUNCTIONS: found.shape[2],
+        truths.FUNCTIONS: functions.shape[2],
         "command": f"bench truth {name} --draws {draws}",
         "sampler": {"name": "hmc", **SAMPLER, "warm_start": {"name": "adam", **WARM}},
         "engine": ENGINE,
@@ -108,22 +107,22 @@ def compute_functions(spec: RunSpec, task: Task, draws: int, send: Send) -> dict
         "acceptance": float(accepted.mean()),
         "acceptance_worst_chain": float(accepted.min()),
         "seconds": time.process_time() - begun,
-        **function_moments(found),
+        **function_moments(functions),
     }
 
 
-def function_moments(found: Array) -> dict[str, Any]:
+def function_moments(functions: Array) -> dict[str, Any]:
     """Return moments, quantiles, standard errors and R-hat of functions (n, C, K), rounded to six digits."""
-    pooled = found.reshape(-1, found.shape[2])
+    pooled = functions.reshape(-1, functions.shape[2])
     mean, sd = pooled.mean(axis=0), pooled.std(axis=0)
-    z = (found - mean) / sd
+    z = (functions - mean) / sd
     between = {
-        f"{part}_error": values.std(axis=0, ddof=1) / np.sqrt(found.shape[1])
-        for part, values in (("mean", found.mean(axis=0)), ("sd", sd * (z**2).mean(axis=0) / 2))
+        f"{part}_error": values.std(axis=0, ddof=1) / np.sqrt(functions.shape[1])
+        for part, values in (("mean", functions.mean(axis=0)), ("sd", sd * (z**2).mean(axis=0) / 2))
     }
     moments = {
         "mean": mean, "sd": sd, "z4": (z**4).mean(axis=(0, 1)), "quantiles": np.quantile(pooled, LEVELS, axis=0).T,
-        "rhat": diagnostics.rank_normalised_split_rhat(found), **between,
+        "rhat": diagnostics.rank_normalised_split_rhat(functions), **between,
     }  # fmt: skip
     return {"levels": list(LEVELS), **{name: _rounded(values) for name, values in moments.items()}}
 

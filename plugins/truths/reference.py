@@ -56,7 +56,7 @@ def truth_record(draws: Array, name: str, sampler: Mapping[str, Any], burn_in: i
     if not (rhat < RHAT_LIMIT and min(ess.min(), ess2.min()) > ESS_LIMIT):
         raise RunError(f"{name}: R-hat {rhat:.4f}, least ESS {ess.min():.0f} (z), {ess2.min():.0f} (z^2): run longer")
     accepted = (draws[1:] != draws[:-1]).any(axis=2).mean(axis=0)
-    own = slice(draws.shape[2])
+    coordinates = slice(draws.shape[2])
     return {
         "sampler": {"name": "hmc", **sampler},
         "engine": ENGINE,
@@ -74,8 +74,8 @@ def truth_record(draws: Array, name: str, sampler: Mapping[str, Any], burn_in: i
         "covariance": [row[: i + 1].tolist() for i, row in enumerate(truth.covariance)],
         "z3": truth.z3.tolist(),
         "z4": truth.z4.tolist(),
-        "mean_mcse": (truth.sd / np.sqrt(ess[own])).tolist(),
-        "sd_mcse": (truth.sd / 2 * np.sqrt((truth.z4[own] - 1) / ess2[own])).tolist(),
+        "mean_mcse": (truth.sd / np.sqrt(ess[coordinates])).tolist(),
+        "sd_mcse": (truth.sd / 2 * np.sqrt((truth.z4[coordinates] - 1) / ess2[coordinates])).tolist(),
     }
 
 

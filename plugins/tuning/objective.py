@@ -26,7 +26,7 @@ class Objective:
 
     def loss(self, metrics: list[dict[str, Any]]) -> float:
         """Return the number to minimise from the metrics of a finished run; infinite if the metric has no value."""
-        value = next((found["value"] for found in metrics if found["name"] == self.metric), None)
+        value = next((metric["value"] for metric in metrics if metric["name"] == self.metric), None)
         if value is None or not math.isfinite(value):
             return math.inf
         if self.direction == "target":

@@ -49,10 +49,10 @@ def sources(spec: RunSpec) -> dict[str, str]:
     return {part: getattr(spec, part).source for part in PARTS}
 
 
-def add(file: Path, found: Mapping[studies.Place, Mapping[str, Any]]) -> None:
+def add(file: Path, tuned: Mapping[studies.Place, Mapping[str, Any]]) -> None:
     """Add records to a study's file, in place of earlier records of the same pairs."""
     file.parent.mkdir(exist_ok=True)
     with alone(file.parent):
-        records = {**(studies.read(file) if file.is_file() else {}), **found}
-        lines = ",\n".join(json.dumps(records[place], allow_nan=False) for place in sorted(records))
+        records = {**(studies.read(file) if file.is_file() else {}), **tuned}
+        lines = ",\n".join(json.dumps(records[pair], allow_nan=False) for pair in sorted(records))
         write_whole(file, f'{{"format": {studies.FORMAT}, "tuned": [\n{lines}\n]}}\n'.encode())

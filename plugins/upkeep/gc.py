@@ -34,17 +34,17 @@ def gc(
     """
     ledger = bench.ledger
     ledger.check_version()
-    found = garbage.find(ledger, failed=failed)
+    items = garbage.find(ledger, failed=failed)
     notes: list[str] = []
-    if delete and found:
+    if delete and items:
         if ledger.locks.is_symlink():
             raise DataError(f"{ledger.locks} is a link, and nothing is deleted through a link; replace it by a folder")
         ledger.locks.mkdir(exist_ok=True)
         with locks.lock_file(ledger.lock("gc"), garbage.LOCK_TIMEOUT_SECONDS):
-            found, notes = garbage.remove(ledger, found, failed=failed)
+            items, notes = garbage.remove(ledger, items, failed=failed)
             notes += _forget(ledger)
-    rows = [{"path": str(item.path.relative_to(ledger.root)), "bytes": item.bytes, "why": item.why} for item in found]
-    total = f"{count(len(found), 'thing')}, {sum(item.bytes for item in found) / 1e6:,.1f} MB"
+    rows = [{"path": str(item.path.relative_to(ledger.root)), "bytes": item.bytes, "why": item.why} for item in items]
+    total = f"{count(len(items), 'thing')}, {sum(item.bytes for item in items) / 1e6:,.1f} MB"
     total += " deleted" if delete else "; nothing was deleted, `bench gc --delete` does that"
     tables = [table(rows, ["path", "why", "bytes"])] if rows else []
     return Result(tables, rows, notes=[*(f"note: {note}" for note in notes), total], changed=delete)

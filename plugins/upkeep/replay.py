@@ -47,38 +47,40 @@ def replay(
             if kind == "progress":
                 progress.listen(kind, content)
 
-        found = replays.replay(asked, job, listen)
-    return Result(_answer(found), [_record(found)], exit_code=int(not found.same))
+        replayed = replays.replay(asked, job, listen)
+    return Result(_answer(replayed), [_record(replayed)], exit_code=int(not replayed.same))
 
 
-def _answer(found: Replay) -> list[Table | str]:
-    spec, attempt = found.asked.spec, found.asked.attempt
-    run = f"run {attempt.path.parent.name[:12]}: {spec.method} on {spec.task.name}, seed {spec.seed}; {_ending(found)}"
-    lines = [run, found.trace.rstrip()] if found.trace else [run]
-    if found.compared and not found.differences:
-        lines.append(f"same bits: {', '.join(found.compared)}")
-    rest = [f"not compared: {lack}" for lack in found.missing]
-    if found.same and found.environment:
-        rest.append(f"although {found.why()[-1]}")
-    if not found.differences:
+def _answer(replayed: Replay) -> list[Table | str]:
+    spec, attempt = replayed.asked.spec, replayed.asked.attempt
+    run = (
+        f"run {attempt.path.parent.name[:12]}: {spec.method} on {spec.task.name}, seed {spec.seed}; {_ending(replayed)}"
+    )
+    lines = [run, replayed.trace.rstrip()] if replayed.trace else [run]
+    if replayed.compared and not replayed.differences:
+        lines.append(f"same bits: {', '.join(replayed.compared)}")
+    rest = [f"not compared: {reason}" for reason in replayed.missing]
+    if replayed.same and replayed.environment:
+        rest.append(f"although {replayed.why()[-1]}")
+    if not replayed.differences:
         return ["\n".join([*lines, *rest])]
     lines.append("not the same bits:")
     columns = ["file", "entry", "first at", "kept", "replayed", "differing", "largest difference"]
-    rows = [dict(zip(columns, _cells(one), strict=True)) for one in found.differences]
-    return ["\n".join(lines), table(rows), "\n".join([*(f"why: {fact}" for fact in found.why()), *rest])]
+    rows = [dict(zip(columns, _cells(one), strict=True)) for one in replayed.differences]
+    return ["\n".join(lines), table(rows), "\n".join([*(f"why: {fact}" for fact in replayed.why()), *rest])]
 
 
-def _ending(found: Replay) -> str:
+def _ending(replayed: Replay) -> str:
     """Return how the replay ended: "done", "diverged at step 120, chain 2, a step before at [1.2e+308, 0.1]"."""
-    status = str(found.again["status"])
+    status = str(replayed.again["status"])
     if status != Status.DIVERGED:
-        return f"{status}: {found.again['reason']}" if found.again.get("reason") else status
-    text = f"diverged at step {found.again['step']:,}, chain {found.again['chain']}"
-    if found.last_finite is None:
+        return f"{status}: {replayed.again['reason']}" if replayed.again.get("reason") else status
+    text = f"diverged at step {replayed.again['step']:,}, chain {replayed.again['chain']}"
+    if replayed.last_finite is None:
         return text
-    more = ", ..." if len(found.last_finite) > COORDINATES else ""
-    place = ", ".join(f"{x:.6g}" for x in found.last_finite[:COORDINATES])
-    return f"{text}, a step before at [{place}{more}]"
+    more = ", ..." if len(replayed.last_finite) > COORDINATES else ""
+    position = ", ".join(f"{x:.6g}" for x in replayed.last_finite[:COORDINATES])
+    return f"{text}, a step before at [{position}{more}]"
 
 
 def _cells(one: Difference) -> list[str]:
@@ -87,16 +89,16 @@ def _cells(one: Difference) -> list[str]:
     return [one.file, one.entry, one.where, one.stored, one.again, share, largest]
 
 
-def _record(found: Replay) -> dict[str, Any]:
-    first = found.differences[0] if found.differences else None
+def _record(replayed: Replay) -> dict[str, Any]:
+    first = replayed.differences[0] if replayed.differences else None
     names = ("file", "entry", "where", "stored", "again", "count", "total", "largest")
     return {
-        "run_key": found.asked.attempt.path.parent.name, "attempt": found.asked.attempt.id, "same": found.same,
-        "status": found.again.get("status"), "compared": list(found.compared),
-        "missing": list(found.missing), "differences": len(found.differences),
+        "run_key": replayed.asked.attempt.path.parent.name, "attempt": replayed.asked.attempt.id, "same": replayed.same,
+        "status": replayed.again.get("status"), "compared": list(replayed.compared),
+        "missing": list(replayed.missing), "differences": len(replayed.differences),
         **{f"first_{name}": getattr(first, name) if first else None for name in names},
-        "why": [] if found.same else found.why(), "changes": list(found.asked.changes),
-        "environment": [f"{n}: {then} -> {now}" for n, (then, now) in found.environment.items()],
-        "damaged": list(found.damaged), "step": found.again.get("step"), "chain": found.again.get("chain"),
-        "last_finite": found.last_finite, "traceback": found.trace,
+        "why": [] if replayed.same else replayed.why(), "changes": list(replayed.asked.changes),
+        "environment": [f"{n}: {then} -> {now}" for n, (then, now) in replayed.environment.items()],
+        "damaged": list(replayed.damaged), "step": replayed.again.get("step"), "chain": replayed.again.get("chain"),
+        "last_finite": replayed.last_finite, "traceback": replayed.trace,
     }  # fmt: skip

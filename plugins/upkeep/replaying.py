@@ -64,14 +64,14 @@ class Replay:
 
     def why(self) -> list[str]:
         """Return the facts that may explain the differences, or a statement that there are none."""
-        found = [*self.asked.changes]
+        facts = [*self.asked.changes]
         for file, made_again in self.damaged.items():
             how = "; the replay made it as it was written" if made_again else ""
-            found.append(f"{file} of the attempt is damaged: its checksum does not match result.json{how}")
+            facts.append(f"{file} of the attempt is damaged: its checksum does not match result.json{how}")
         if self.environment:
             changed = ", ".join(f"{name} {then} -> {now}" for name, (then, now) in self.environment.items())
-            found.append(f"the environment is not the same: {changed}")
-        return found or [
+            facts.append(f"the environment is not the same: {changed}")
+        return facts or [
             "code, engine, data and environment are the same and the kept files are whole: it is not deterministic"
         ]
 
@@ -116,20 +116,20 @@ def replay(asked: ReplayRequest, job: Job, listen: Send) -> Replay:
 
 def _changes(record: Mapping[str, Any], then: RunSpec, now: RunSpec, data: str) -> list[str]:
     versions = (("key_version", specs.KEY_VERSION), ("engine", specs.ENGINE))
-    found = [f"{name} was {record[name]}, is now {value}" for name, value in versions if record[name] != value]
+    changes = [f"{name} was {record[name]}, is now {value}" for name, value in versions if record[name] != value]
     for kind in KINDS:
         old, new = getattr(then, kind), getattr(now, kind)
         if new.source != old.source:
-            found.append(f"the code of {kind} {old.name} changed: source {old.source[:12]}, now {new.source[:12]}")
+            changes.append(f"the code of {kind} {old.name} changed: source {old.source[:12]}, now {new.source[:12]}")
     if data != then.data:
-        found.append(f"task {then.task.name} reads other data: checksum {then.data[:12]}, now {data[:12]}")
-    return found
+        changes.append(f"task {then.task.name} reads other data: checksum {then.data[:12]}, now {data[:12]}")
+    return changes
 
 
 def _compared(asked: ReplayRequest, done: Mapping[str, Any]) -> Replay:
     stored, new = asked.attempt.path, Path(done["attempt"])
     again = Attempt(new).result() or {}
-    found, missing, compared = [], [], []
+    differences, missing, compared = [], [], []
     kept: Mapping[str, str] = asked.stored.get("files") or {}
     for file in FILES:
         if file in kept and not (stored / file).exists():
@@ -139,14 +139,16 @@ def _compared(asked: ReplayRequest, done: Mapping[str, Any]) -> Replay:
             continue
         try:
             compared.append(file)
-            found += differing_arrays(stored, new, file)
+            differences += differing_arrays(stored, new, file)
         except (ValueError, OSError) as error:
-            found.append(Difference(file, "", "", str(error), "reads"))
+            differences.append(Difference(file, "", "", str(error), "reads"))
     compared.append("result.json")
-    found += differing_results(asked.stored, again)
+    differences += differing_results(asked.stored, again)
     damaged = _damaged(stored, new, kept)
     environment = _environment(stored, new)
-    return Replay(asked, again, found, compared, missing, environment, damaged, done["last_finite"], done["trace"])
+    return Replay(
+        asked, again, differences, compared, missing, environment, damaged, done["last_finite"], done["trace"]
+    )
 
 
 def _damaged(stored: Path, new: Path, kept: Mapping[str, str]) -> dict[str, bool]:
@@ -163,7 +165,7 @@ def _environment(stored: Path, new: Path) -> dict[str, tuple[Any, Any]]:
 
 
 def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, value in record.items():
-        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
-    return found
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return flat

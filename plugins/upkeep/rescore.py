@@ -43,16 +43,16 @@ def rescore(
     store = bench.store()
     if store.obstacle:
         raise DataError(f"{store.obstacle}; its metrics could not be updated, so nothing was computed")
-    found = outdated(
+    stale = outdated(
         store, bench.registry, _words(store, "task", task), _words(store, "method", sampler), split(metric)
     )
     rows: list[Row] = []
-    if found.runs:
+    if stale.runs:
         Ledger(store.results).prepare()
-        bench.say(f"computing metrics of {count(len(found.runs), 'run')}")
-        _measure(bench, found, rows)
+        bench.say(f"computing metrics of {count(len(stale.runs), 'run')}")
+        _measure(bench, stale, rows)
         store.refresh()
-    refused = [{**_about(row), "metric": None, "refused": reason} for row, reason in found.refused]
+    refused = [{**_about(row), "metric": None, "refused": reason} for row, reason in stale.refused]
     shown = [
         {**row, "run": row["run_key"][:12], "version": _version(row), "before": _value(row["before"]),
          "after": _value(row["after"])}
@@ -61,38 +61,38 @@ def rescore(
     return Result(
         [table(shown, COLUMNS)] if shown else [],
         [*rows, *refused],
-        notes=_notes(rows, found),
+        notes=_notes(rows, stale),
         exit_code=int(bool(refused)),
         changed=True,
     )
 
 
-def _measure(bench: Bench, found: Found, rows: list[Row]) -> None:
+def _measure(bench: Bench, stale: Found, rows: list[Row]) -> None:
     """Compute metrics in a worker; its messages extend `rows` and `found.refused`."""
     from plugins.upkeep.rescoring import Asked
 
-    job = bench.job([run.spec for run in found.runs])
-    by_path: dict[Path, Row] = {run.attempt.path: run.row for run in found.runs}
+    job = bench.job([run.spec for run in stale.runs])
+    by_path: dict[Path, Row] = {run.attempt.path: run.row for run in stale.runs}
 
     def listen(kind: str, content: dict[str, Any]) -> None:
         row = by_path[content["path"]]
         if kind == "refused":
-            found.refused.append((row, content["reason"]))
+            stale.refused.append((row, content["reason"]))
             return
         rows.extend({**_about(row), **change, "refused": None} for change in content["changes"])
 
-    asked = [Asked(run.attempt.path, run.spec, run.metrics) for run in found.runs]
+    asked = [Asked(run.attempt.path, run.spec, run.metrics) for run in stale.runs]
     call("plugins.upkeep.rescoring:rescore", job, asked, listen=listen)
 
 
-def _notes(rows: Sequence[Row], found: Found) -> list[str]:
+def _notes(rows: Sequence[Row], stale: Found) -> list[str]:
     notes = []
     if rows:
         notes = ["note: draws are kept as float32; metrics computed during the run used the unrounded draws"]
-    elif not found.refused:
+    elif not stale.refused:
         notes = ["nothing changed: all metrics are current"]
     reasons: dict[str, list[Row]] = {}
-    for row, reason in found.refused:
+    for row, reason in stale.refused:
         reasons.setdefault(reason, []).append(row)
     for reason, refused in reasons.items():
         named = ", ".join(

@@ -55,7 +55,7 @@ def rescore(job: Job, asked: Sequence[Asked], send: Send) -> None:
     for item in asked:
         plugin_process.limit(job.timeout or 0)
         try:
-            found = _one(item, here["code"], job.results)
+            measured = _one(item, here["code"], job.results)
         except DiskError:
             raise
         except BenchError as error:
@@ -63,7 +63,7 @@ def rescore(job: Job, asked: Sequence[Asked], send: Send) -> None:
         except Exception as error:  # noqa: BLE001 - a plugin's own failure must not stop the others
             send("refused", {"path": item.path, "reason": f"{type(error).__name__}: {error}"})
         else:
-            send("rescored", {"path": item.path, **found})
+            send("rescored", {"path": item.path, **measured})
 
 
 def _one(item: Asked, code: Mapping[str, Any], results: Path) -> dict[str, Any]:
@@ -151,8 +151,8 @@ def _measure(spec: RunSpec, task: Task, result: Mapping[str, Any], kept: Mapping
     dtype: torch.dtype = getattr(torch, task.dtype)
     sizes = seen.step_size[seen.keep]
     by_schedule = sizes / sizes[:1] if schedule.weights == "step-size" else np.ones(len(draws))
-    found = np.exp(kept["log_weights"].astype(np.float64)) if "log_weights" in kept else by_schedule[:, None]
-    weights = torch.from_numpy(found).to(dtype)
+    by_draw = np.exp(kept["log_weights"].astype(np.float64)) if "log_weights" in kept else by_schedule[:, None]
+    weights = torch.from_numpy(by_draw).to(dtype)
     for start in range(0, len(draws), BLOCK):
         block = torch.from_numpy(draws[start : start + BLOCK].copy()).to(dtype)
         each = weights[start : start + BLOCK].expand(block.shape[:2])

@@ -54,7 +54,7 @@ def outdated(
 
     Raise `UsageError` for a metric that none of their tasks has.
     """
-    found = Found()
+    stale = Found()
     names: set[str] = set()
     for row in store.rows(_DONE, [tasks, methods]):
         attempt = Attempt(store.results / row["path"])
@@ -66,23 +66,23 @@ def outdated(
             truth = (truths.read(store.results, spec) or {}).get(SEAL)
             before = truth_of(attempt) if truth else None
         except BenchError as error:
-            found.refused.append((row, str(error)))
+            stale.refused.append((row, str(error)))
             continue
         known = {metric.name: f"{metric.name} {metric.version}" for metric in current}
         names |= known.keys()
-        lacking = [name for name, version in known.items() if version not in (row["metrics"] or [])]
+        missing = [name for name, version in known.items() if version not in (row["metrics"] or [])]
         if before != truth:  # the truth was computed later, or again
-            lacking += [name for name in known if before or name in (row["without_value"] or [])]
-        wanted = tuple(name for name in known if name in metrics) if metrics else tuple(lacking)
+            missing += [name for name in known if before or name in (row["without_value"] or [])]
+        wanted = tuple(name for name in known if name in metrics) if metrics else tuple(missing)
         if not wanted:
             continue
         parts = {kind: installed(offers[kind], getattr(spec, kind)) for kind in ("sampler", "schedule")}
         spec = replace(spec, sampler=parts["sampler"], schedule=parts["schedule"])
-        found.runs.append(Outdated(row, attempt, spec, wanted))
+        stale.runs.append(Outdated(row, attempt, spec, wanted))
     for name in metrics:
         if names and name not in names:
             raise UsageError(f"unknown metric {name!r}{suggestions(name, names)}")
-    return found
+    return stale
 
 
 def truth_of(attempt: Attempt) -> str | None:

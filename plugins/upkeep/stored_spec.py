@@ -30,14 +30,14 @@ def offer(registry: Registry, kind: str, part: Component, attempt: Attempt) -> O
 
     Raise `PluginError` if there is none.
     """
-    found = [o for o in registry.offers(f"{kind}s") if o.name == part.name and isinstance(o.info, Info)]
-    if not found:
+    offers = [o for o in registry.offers(f"{kind}s") if o.name == part.name and isinstance(o.info, Info)]
+    if not offers:
         raise PluginError(
             f"{kind} {part.name} ({part.target}) is not provided by any installed plugin. The run used "
             f"{code(attempt)}: install that again, or give the file of a one-off plugin by `bench --plugin FILE ...`"
         )
-    same = [o for o in found if installed(o, part).source == part.source]
-    return next(iter([*same, *(o for o in found if installed(o, part).target == part.target), *found]))
+    same = [o for o in offers if installed(o, part).source == part.source]
+    return next(iter([*same, *(o for o in offers if installed(o, part).target == part.target), *offers]))
 
 
 def installed(offer: Offer, part: Component) -> Component:

@@ -58,18 +58,18 @@ def of_attempt(key: str, attempt: Attempt) -> Iterator[Damage]:
         remedy = "give the run's command again, which repeats the run; then `bench gc --delete` deletes this attempt"
         yield Damage(attempt.path / "result.json", damage.removeprefix("result.json "), remedy)
         return
-    found = [*_of_records(attempt, key, spec)]
+    problems = [*_of_records(attempt, key, spec)]
     remedy = "give the run's command again, which starts a new attempt"
     if result is not None:
         remedy = "delete its folder, give the run's command again, then `bench ingest --rebuild`"
         if result.get("executed") not in (None, spec.get("compile")):
-            found.append(("result.json", f"was executed {result['executed']}, and its run is {spec.get('compile')}"))
+            problems.append(("result.json", f"was executed {result['executed']}, and its run is {spec.get('compile')}"))
         if result.get("key") != key:
-            found.append(("result.json", f"belongs to run {str(result.get('key'))[:12]}, not to the folder's"))
-        found += [*_altered_files(attempt, result.get("files")), *_of_events(attempt)]
-        found += [] if found else _of_draws(attempt, spec, result)
+            problems.append(("result.json", f"belongs to run {str(result.get('key'))[:12]}, not to the folder's"))
+        problems += [*_altered_files(attempt, result.get("files")), *_of_events(attempt)]
+        problems += [] if problems else _of_draws(attempt, spec, result)
     reported: set[str] = set()
-    for name, what in found:
+    for name, what in problems:
         if name not in reported:  # one line per file: the first problem found
             reported.add(name)
             yield Damage(attempt.path / name, what, remedy)
@@ -180,17 +180,17 @@ def of_database(store: Store) -> list[Damage]:
         return [Damage(store.path, str(state), REBUILD)]
     except (connection.Busy, connection.Refused) as obstacle:
         return [Damage(store.path, f"was not compared: {obstacle}", "end that, then verify again")]
-    found = changes.news(store.results, changes.Known())
-    wrong = [_different_rows(store.path, table, keys) for table, keys in _different(there, have, found).items() if keys]
-    return [*map(_damage_of_note, found.notes), *wrong]
+    news = changes.news(store.results, changes.Known())
+    wrong = [_different_rows(store.path, table, keys) for table, keys in _different(there, have, news).items() if keys]
+    return [*map(_damage_of_note, news.notes), *wrong]
 
 
-def _different(there: Prints, have: changes.Known, found: changes.News) -> dict[str, set[Key]]:
+def _different(there: Prints, have: changes.Known, news: changes.News) -> dict[str, set[Key]]:
     """Return, by table, the keys whose rows differ from those of a rebuild."""
     rebuilt: Prints = {table: {} for table in _KEYS}
     pending: dict[str, set[Key]] = {table: set() for table in _KEYS}
     # In the order of a run's attempts, as the latest record of the run counts.
-    for batch in ingest.batches(found.records):
+    for batch in ingest.batches(news.records):
         for table, prints in _rebuilt(changes.News(batch)).items():
             rebuilt[table] |= prints
         for record in changes.missing(batch, have):
@@ -208,21 +208,21 @@ def _different(there: Prints, have: changes.Known, found: changes.News) -> dict[
     }
 
 
-def _rebuilt(found: changes.News) -> Prints:
+def _rebuilt(news: changes.News) -> Prints:
     with connection.in_memory() as db:
-        ingest.ingest(db, found)
+        ingest.ingest(db, news)
         return prints(db)
 
 
 def prints(db: DuckDBPyConnection) -> Prints:
     """Return the `Prints` of an open database."""
-    found: Prints = {}
+    tables: Prints = {}
     for table, names in _KEYS.items():
         key, row = ", ".join(names), ", ".join(columns_of(table))
         query = f"select {key}, count(*), sum(hash({row})) from {table} group by {key}"  # noqa: S608 - own names
         rows = db.execute(query).fetchall()
-        found[table] = {tuple(values[: len(names)]): tuple(values[len(names) :]) for values in rows}
-    return found
+        tables[table] = {tuple(values[: len(names)]): tuple(values[len(names) :]) for values in rows}
+    return tables
 
 
 def _different_rows(path: Path, table: str, keys: set[Key]) -> Damage:

@@ -159,8 +159,7 @@ def _ratio(
     along = P[: len(curvature), : len(curvature)]
     if axes is not None:
         along = axes.numpy().T @ along @ axes.numpy()
-    found: NDArray[np.float64] = root[:, None] * along * root / T
-    return found
+    return root[:, None] * along * root / T
 
 
 def _require(step: linear.LinearStep) -> None:

@@ -68,8 +68,8 @@ class Setting:
         h = safe_x(sampler, self.share) / max(self.curvatures)
         if not self.cyclical:
             return trajectory(np.full(self.steps, h), self.T)
-        place = np.arange(self.steps) % 8
-        return trajectory(h / 2 * (np.cos(np.pi * place / 8) + 1), np.where(self.cold & (place < 3), 0.0, self.T))
+        position = np.arange(self.steps) % 8
+        return trajectory(h / 2 * (np.cos(np.pi * position / 8) + 1), np.where(self.cold & (position < 3), 0.0, self.T))
 
     def __str__(self) -> str:
         cycles = f", in cycles{' with T = 0 stages' * self.cold}" if self.cyclical else ""
@@ -94,19 +94,19 @@ def experiments(sampler: Sampler) -> list[Experiment] | None:
     A sampler without noise of its own is tested with gradient noise.
     """
     least = 0.0 if sampler.limit_bias() else 1.0
-    found: list[Experiment] = []
+    family: list[Experiment] = []
     cold = goes_cold(sampler)
     for setting in SETTINGS:
         variance = heat(sampler, max(setting.variance, least))
-        own = replace(setting, T=heat(sampler, setting.T), variance=variance, cold=cold)
-        first = float(own.path(sampler).step_size[0])
-        if linear.derive(sampler, first, own.T, own.curvatures, own.axes).linear:
-            found.append(LinearPath(sampler, own))
-        elif is_metropolis(sampler, first, own.T):
-            found.append(RankTest(sampler, own))
+        scaled = replace(setting, T=heat(sampler, setting.T), variance=variance, cold=cold)
+        first = float(scaled.path(sampler).step_size[0])
+        if linear.derive(sampler, first, scaled.T, scaled.curvatures, scaled.axes).linear:
+            family.append(LinearPath(sampler, scaled))
+        elif is_metropolis(sampler, first, scaled.T):
+            family.append(RankTest(sampler, scaled))
         else:
             return None
-    return found
+    return family
 
 
 def goes_cold(sampler: Sampler) -> bool:
@@ -217,16 +217,16 @@ def innovations(steps: list[linear.LinearStep], P: Array, variance: float, D: in
     Steps without any noise, which are known once theta and state are, bring no information and have no root.
     """
     least = 1e-10 * np.trace(P[:D, :D])
-    found = []
+    per_step = []
     for step in steps:
         P = step.A @ P @ step.A.T + step.injected(variance)
         if np.trace(P[:D, :D]) < least:
-            found.append(Innovation(step.A, np.zeros((len(P), D)), None))
+            per_step.append(Innovation(step.A, np.zeros((len(P), D)), None))
             continue
         gain = np.linalg.solve(P[:D, :D], P[:D]).T
-        found.append(Innovation(step.A, gain, np.linalg.cholesky(P[:D, :D])))
+        per_step.append(Innovation(step.A, gain, np.linalg.cholesky(P[:D, :D])))
         P = P - gain @ P[:D]
-    return found
+    return per_step
 
 
 def whitened(path: Array, steps: list[Innovation]) -> Array:

@@ -58,8 +58,8 @@ def check(sampler: Sampler) -> None:
         before = [g.get_state() for g in generators]
         moved = []
         for slope in (slopes[k], *(slopes[k] + error for error in ERRORS)):
-            for generator, place in zip(generators, before, strict=True):
-                generator.set_state(place)
+            for generator, saved in zip(generators, before, strict=True):
+                generator.set_state(saved)
             potential = WatchedPotential(running.problem, 1, {"slope": slope})
             noise = DirectNoise(generators, torch.float64)
             with torch.no_grad():

@@ -89,10 +89,10 @@ class Resumption:
             raise Broken(f"the fresh process fails: {(self._path / f'{i}.error').read_text()}")
         if not (self._path / f"{i}.end.safetensors").exists():
             raise Broken(f"the fresh process ends with code {self.process.returncode}: {errors.strip()[-500:]}")
-        found = safetensors.torch.load_file(self._path / f"{i}.end.safetensors")
+        ended = safetensors.torch.load_file(self._path / f"{i}.end.safetensors")
         for name, leaf in self.expected[i].items():
-            if not same(found[name], leaf):
-                gap = (found[name].double() - leaf.double()).abs().max().item()
+            if not same(ended[name], leaf):
+                gap = (ended[name].double() - leaf.double()).abs().max().item()
                 raise Broken(
                     f"in a fresh process, with few environment variables, ten steps after the restore {name} "
                     f"differs by {gap:.2g} from the uninterrupted run"

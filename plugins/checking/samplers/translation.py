@@ -33,38 +33,38 @@ STEPS = 12
 class MovedProblem(GaussianProblem):
     """The problem of U(theta - a), whose chains start around a."""
 
-    place = 0.0
+    centre = 0.0
 
     def initial(self) -> Tensor:
         """Return starts (C, D) from N(a, spread / lambda)."""
-        return super().initial() + self.place
+        return super().initial() + self.centre
 
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """Return U (C,)."""
-        return super().energy(theta - self.place, batch)
+        return super().energy(theta - self.centre, batch)
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """Return grad U (C, D)."""
-        return super().gradient(theta - self.place, batch)
+        return super().gradient(theta - self.centre, batch)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MovedTask(GaussianTask):
-    """The Gaussian with its mean at `place` in every coordinate."""
+    """The Gaussian with its mean at `centre` in every coordinate."""
 
-    place: float = param(0.0, meaning="a, the mean of every coordinate")
+    centre: float = param(0.0, meaning="a, the mean of every coordinate")
 
     def build(self, streams: Sequence[Streams], device: str) -> MovedProblem:
         """Return the problem of `len(streams)` chains, on CPU."""
         curvature = torch.tensor(self.curvatures, dtype=torch.float64)
-        made = MovedProblem(curvature, variance=self.variance, spread=self.spread, streams=streams)
-        made.place = self.place
-        return made
+        problem = MovedProblem(curvature, variance=self.variance, spread=self.spread, streams=streams)
+        problem.centre = self.centre
+        return problem
 
 
 def check(sampler: Sampler) -> None:
     """Check that the path moves with the target, under varying step sizes and stochastic gradients."""
-    here, there = (MovedTask(variance=0.5, place=place) for place in (0.0, PLACE))
+    here, there = (MovedTask(variance=0.5, centre=centre) for centre in (0.0, PLACE))
     path = trajectory(varying(sampler, here, STEPS), 1.0)
     expected = path_of(sampler, here, path, CHAINS)
     gap = distance(path_of(sampler, there, path, CHAINS) - PLACE, expected)

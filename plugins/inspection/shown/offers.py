@@ -51,9 +51,9 @@ def sampler(offer: Offer, registry: Registry) -> dict[str, Any]:
     cls = loaded(offer)
     record = {**head(offer), "description": text(offer), "hyperparameters": hyperparameters(offer)}
     record["methods"] = [
-        {"method": found.name, "schedule": found.info.schedule, "summary": found.info.summary}
-        for found in registry.offers("methods")
-        if isinstance(found.info, Method) and found.info.sampler.rpartition(":")[2] == offer.name
+        {"method": known.name, "schedule": known.info.schedule, "summary": known.info.summary}
+        for known in registry.offers("methods")
+        if isinstance(known.info, Method) and known.info.sampler.rpartition(":")[2] == offer.name
     ]
     for facts in registry.facts("sampler"):
         record |= facts(offer, cls)

@@ -19,16 +19,16 @@ def suites(results: Path) -> list[str]:
 
 def read(folder: Path, most: int, notes: list[str]) -> list[tuple[Path, Night]]:
     """Return the last nights in a folder, the latest first; add the files that could not be used to `notes`."""
-    found: list[tuple[Path, Night]] = []
+    nights: list[tuple[Path, Night]] = []
     for path in sorted(folder.glob("*.json"), reverse=True):
         night = from_json(read_json(path)) if path.stem.isdigit() else None
         if night is None:
             notes.append(f"{path} is not a complete record of a night; it is left out")
         else:
-            found.append((path, night))
-        if len(found) == most:
+            nights.append((path, night))
+        if len(nights) == most:
             break
-    return found
+    return nights
 
 
 class History:

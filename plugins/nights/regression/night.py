@@ -64,8 +64,8 @@ class Night:
     @functools.cached_property
     def digest(self) -> str:
         """The SHA-256 of the commands and the results, without times."""
-        found = {name: {**_plain(row), "seconds": None} for name, row in self.rows.items()}
-        return _digest([FORMAT, self.suite, found])
+        rows = {name: {**_plain(row), "seconds": None} for name, row in self.rows.items()}
+        return _digest([FORMAT, self.suite, rows])
 
     def compared_with(self) -> dict[str, NightRow]:
         """Return the rows that the next night is compared with."""

@@ -34,13 +34,13 @@ def publish(
 
     Return the problems of reports by name; if there are any, `digest` is not kept.
     """
-    made = reports.sections(chosen, registry, store)
-    board = next((s for s in made if s.name == reports.LEADERBOARD), None)
+    sections = reports.sections(chosen, registry, store)
+    board = next((s for s in sections if s.name == reports.LEADERBOARD), None)
     board = board or reports.section(reports.LEADERBOARD, registry, store)
     fields = gather.fields(store, registry, board.result)
     whole = replace(
         site,
-        sections=made,
+        sections=sections,
         fields=fields,
         tasks=gather.tasks(fields, registry),
         methods=gather.methods(fields, registry),
@@ -61,8 +61,12 @@ def _summary(registry: Registry, suite: str) -> str:
 
 def made_from(site: Site, chosen: Sequence[str], lines: Sequence[Timeline], store: Store, registry: Registry) -> str:
     """Return the SHA-256 of all that the pages depend on: the nights, the store, the reports, code and versions."""
-    own = site.changes.result if site.changes else None
-    changes = [own.notes, *([t.title, t.cells(), t.notes] for t in own.tables if isinstance(t, Table))] if own else []
+    tonight = site.changes.result if site.changes else None
+    changes = (
+        [tonight.notes, *([t.title, t.cells(), t.notes] for t in tonight.tables if isinstance(t, Table))]
+        if tonight
+        else []
+    )
     night = [
         site.name,
         site.verdict,
@@ -70,7 +74,7 @@ def made_from(site: Site, chosen: Sequence[str], lines: Sequence[Timeline], stor
         site.lead,
         site.facts,
         changes,
-        [*map(dict, own.records)] if own else [],
+        [*map(dict, tonight.records)] if tonight else [],
     ]
     offers = [offer for kind in KINDS for offer in registry.offers(kind)]
     distributions = sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged} | {HARNESS})
@@ -105,20 +109,22 @@ def about(store: Store) -> list[tuple[str, str]]:
     """Return (label, text) about the runs, only from the store, so that equal results give equal pages."""
     statuses = store.rows("select status, count(*) as runs from result group by all order by all")
     (times,) = store.rows("select strftime(max(finished), '%Y-%m-%d %H:%M') as latest from result")
-    found = [
+    facts = [
         ("runs", ", ".join(f"{row['runs']:,} {row['status'].replace('_', ' ')}" for row in statuses) or "none"),
         ("latest run finished", f"{times['latest']} UTC" if times["latest"] else ""),
     ]
     machines = store.rows(
         "select distinct bench, python, torch, platform, cpu, cores, gpu from environment order by all"
     )
-    found += [(label, _all([[row[label.lower()]] for row in machines])) for label in ("bench", "Python", "torch")]
+    facts += [(label, _all([[row[label.lower()]] for row in machines])) for label in ("bench", "Python", "torch")]
     machine = [[row["cpu"], f"{row['cores']} cores", row["gpu"], row["platform"]] for row in machines]
-    found.append(("machine", _all(machine)))
+    facts.append(("machine", _all(machine)))
     code = store.rows("select distinct distribution, version, git_commit, dirty from plugin order by all")
-    own = [[c["distribution"], c["version"], (c["git_commit"] or "")[:10] or None, _dirty(c["dirty"])] for c in code]
-    found.append(("code", _all(own)))
-    return [(label, text) for label, text in found if text]
+    distributions = [
+        [c["distribution"], c["version"], (c["git_commit"] or "")[:10] or None, _dirty(c["dirty"])] for c in code
+    ]
+    facts.append(("code", _all(distributions)))
+    return [(label, text) for label, text in facts if text]
 
 
 def _all(rows: Sequence[Sequence[object]]) -> str:

@@ -29,19 +29,19 @@ def names(registry: Registry, chosen: Sequence[str] | None = None) -> list[str]:
 
 def sections(chosen: Sequence[str], registry: Registry, store: Store) -> list[Section]:
     """Return a section for each report on the store; for a report that fails, a section with the problem."""
-    found = []
+    shown = []
     for i, name in enumerate(chosen, 1):
         progress(f"report {i} of {len(chosen)}: {name}")
-        found.append(section(name, registry, store))
-    return found
+        shown.append(section(name, registry, store))
+    return shown
 
 
 def section(name: str, registry: Registry, store: Store) -> Section:
     """Return the section of one report on the store."""
-    own = name.rpartition(":")[2]
-    made = Section(f"{own}-report" if own in RESERVED else own, "")
+    bare = name.rpartition(":")[2]
+    shown = Section(f"{bare}-report" if bare in RESERVED else bare, "")
     try:
-        made = replace(made, summary=registry.find("reports", name).info.summary)
-        return replace(made, result=find_report(registry, name).build(store, Request(registry=registry)))
+        shown = replace(shown, summary=registry.find("reports", name).info.summary)
+        return replace(shown, result=find_report(registry, name).build(store, Request(registry=registry)))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's report may fail in any way
-        return replace(made, problem=described(error))
+        return replace(shown, problem=described(error))
