@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 
 from harness import UsageError, registry
 from harness.reports import Group, Request, lacking, load_groups, metric_estimate, suggestions
-from plugins.papers.claims import Claim, Judged, Ours, Setup, by_table, judge_family, load_claims
+from plugins.papers.claims import (
+    Claim,
+    Comparisons,
+    Judged,
+    Ours,
+    Setup,
+    by_table,
+    comparisons,
+    judge_family,
+    load_claims,
+)
 from plugins.papers.files import PaperFile, paths, read
 from plugins.papers.reported import (
     UNREPRODUCIBLE,
@@ -22,7 +32,6 @@ from plugins.papers.reported import (
     setting_name,
     verdict,
 )
-from plugins.papers.sweeps import Comparisons, comparisons
 
 if TYPE_CHECKING:
     from harness import Registry

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from harness import BenchError, DataError
 from harness.reports import Level, Store
-from harness.results import ELSEWHERE, Verification, connection, published, rescored
+from harness.results import ELSEWHERE, PARTS, Verification, connection, published, rescored
 from harness.runs import content_hash, source_hash
 from harness.runs.source import made_of
 from harness.system import FILES, alone, parse_json, read_bytes, read_record, sealed, write_json, write_whole
@@ -186,7 +186,7 @@ def _code(documents: Documents) -> dict[str, str]:
     wanted = {}
     for (_, file), text in documents.items():
         spec = parse_json(text.encode()) if file == "spec.json" else {}
-        for part in ("sampler", "schedule", "task"):
+        for part in PARTS:
             component = spec.get(part)
             if isinstance(component, dict):
                 wanted[str(component.get("source"))] = str(component.get("target"))

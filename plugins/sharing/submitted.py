@@ -35,7 +35,7 @@ from harness.system import SEAL, columns, parse_json, read_json, read_set, seal_
 from plugins.sharing.exporting import DOCUMENTS, export
 from plugins.sharing.shards import documents_of
 from plugins.upkeep import verification
-from plugins.upkeep.stale_metrics import truth_of
+from plugins.upkeep.stored_spec import truth_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -27,16 +27,26 @@ from harness import BenchError, Registry, RunError, statistics
 from harness.contracts import plugin_process
 from harness.reporting.commands import asked
 from harness.reports import Level
-from harness.results import ELSEWHERE, FINAL, Attempt, RunSpec, Status, Verification, environment, reader, rescored
+from harness.results import (
+    ELSEWHERE,
+    FINAL,
+    PARTS,
+    Attempt,
+    RunSpec,
+    Status,
+    Verification,
+    environment,
+    reader,
+    rescored,
+)
 from harness.runs import EndedError, Job, RunRequest, call, expand, studies
 from harness.system import read_json
 from plugins.sharing.submission import TARGET
 from plugins.sharing.submitted import SubmittedRuns
-from plugins.upkeep import replaying as replay
+from plugins.upkeep import replay
 from plugins.upkeep.bitwise import differing_results
 from plugins.upkeep.rescoring import Asked
-from plugins.upkeep.stale_metrics import truth_of
-from plugins.upkeep.stored_spec import installed, offer, other_code, recorded_spec
+from plugins.upkeep.stored_spec import installed, offer, other_code, recorded_spec, truth_of
 
 LEVEL = 0.01
 """Level of the test on another machine: the share of honest rows that it refuses, by Holm over the row's numbers."""
@@ -324,7 +334,7 @@ class Verifier:
         spec = recorded_spec(attempt)
         sampler, schedule, task = (
             part if part.target == TARGET else installed(offer(self.plugins, kind, part, attempt), part)
-            for kind in replay.KINDS
+            for kind in PARTS
             for part in (getattr(spec, kind),)
         )
         return replace(spec, sampler=sampler, schedule=schedule, task=task)

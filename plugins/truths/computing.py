@@ -19,8 +19,7 @@ from harness.contracts import plugin_code
 from harness.runs import Job, instance, prepare, truths
 from harness.tasks import DataTask, DensityTask, Problem, Reference, Streams, Task, Truth, quantile_levels
 from plugins.truths import tempering
-from plugins.truths.function_reference import compute_functions
-from plugins.truths.reference import hmc_draws, truth_record
+from plugins.truths.reference import compute_functions, hmc_draws, truth_record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

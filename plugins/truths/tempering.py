@@ -25,8 +25,7 @@ import torch
 
 from harness import RunError
 from harness.tasks import DataTask, Problem, Streams
-from plugins.truths.function_reference import function_moments, on_all_data
-from plugins.truths.reference import SEED
+from plugins.truths.reference import SEED, function_moments, on_all_data
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Files in a results folder that no command needs any more, and their deletion while workers may be running.
+"""`bench gc`: files in a results folder that no command needs any more, and their deletion while workers may run.
 
 Results, attempts that a worker could resume, and all files of a run whose lock is held are kept. So is everything that
 this program did not write, judged by name and kind: a folder counts as an attempt if it has the name of one and
@@ -21,15 +21,68 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from harness import RunError
+import typer
+
+from harness import Bench, DataError, Result, RunError
 from harness.contracts import user_files
+from harness.reporting import table
 from harness.reporting.scoring.cache import FOLDER as FIGURES
+from harness.reports import Store
 from harness.results import FILE_NAMES, FINAL, KEY, NAME, PARTS, RESUMABLE, WORK, Ledger, Status, commit, rescored
 from harness.results.ledger.ledger import TRASH
-from harness.system import locks, read_json
+from harness.system import count, locks, read_json
 from harness.system.files import ENDING, is_abandoned
 from plugins.upkeep.temporary import TEMPORARY
+
+
+def gc(
+    bench: Bench,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete what is listed.")] = False,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Also failed attempts of runs that a later attempt finished.")
+    ] = False,
+) -> Result:
+    """List what can be deleted from the results folder, and why; with --delete, delete it.
+
+    It keeps results, attempts that can be resumed, runs with a running worker, and all files and folders that do not
+    have the names and structure that bench writes. Links are not followed. If it is interrupted, repeat the command.
+
+    Examples:
+        bench gc
+        bench gc --delete
+    """
+    ledger = bench.ledger
+    ledger.check_version()
+    items = find(ledger, failed=failed)
+    notes: list[str] = []
+    if delete and items:
+        if ledger.locks.is_symlink():
+            raise DataError(f"{ledger.locks} is a link, and nothing is deleted through a link; replace it by a folder")
+        ledger.locks.mkdir(exist_ok=True)
+        with locks.lock_file(ledger.lock("gc"), LOCK_TIMEOUT_SECONDS):
+            items, notes = remove(ledger, items, failed=failed)
+            notes += _forget(ledger)
+    rows = [{"path": str(item.path.relative_to(ledger.root)), "bytes": item.bytes, "why": item.why} for item in items]
+    total = f"{count(len(items), 'thing')}, {sum(item.bytes for item in items) / 1e6:,.1f} MB"
+    total += " deleted" if delete else "; nothing was deleted, `bench gc --delete` does that"
+    tables = [table(rows, ["path", "why", "bytes"])] if rows else []
+    return Result(tables, rows, notes=[*(f"note: {note}" for note in notes), total], changed=delete)
+
+
+def _forget(ledger: Ledger) -> list[str]:
+    """Remove the deleted attempts from the database, then delete the trash folder; return notes."""
+    notes: list[str] = []
+    trash = ledger.root / TRASH
+    store = Store(ledger.root)
+    if store.path.exists() and trash.exists():
+        notes = store.refresh()
+    if not store.aside:
+        with suppress(OSError):
+            trash.rmdir()
+    return notes
+
 
 LOCK_TIMEOUT_SECONDS = 1.0
 _IN_ATTEMPT = re.compile(rf"{FILE_NAMES}|\.({FILE_NAMES})\.{ENDING}")

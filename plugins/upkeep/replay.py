@@ -1,20 +1,180 @@
-"""`bench replay`: repeat a run and compare the bits; if they differ, show where first, and why."""
+"""`bench replay`: repeat a run from its spec.json and compare the bits; if they differ, show where first, and why."""
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from harness import Bench, Result
+from harness import Bench, DataError, Registry, Result, UsageError
 from harness.application import Progress
+from harness.contracts import data
 from harness.reporting import table
 from harness.reports import Table
-from harness.results import Status
-from plugins.upkeep import replaying as replays
-from plugins.upkeep.bitwise import Difference
+from harness.results import PARTS, Attempt, RunSpec, Send, Status, checksum
+from harness.results import spec as specs
+from harness.runs import Job, call, task_facts, truths
+from harness.system import SEAL, read_json
+from harness.tasks import DataFile
+from plugins.sharing.submission import TARGET
+from plugins.upkeep.bitwise import FILES, Difference, differing_arrays, differing_results
 from plugins.upkeep.lookup import concluded_attempt
-from plugins.upkeep.replaying import Replay
+from plugins.upkeep.stored_spec import code, installed, offer, recorded_spec
+
+RERUN = "harness.runs.rerun:rerun"
+
+
+@dataclass(frozen=True)
+class ReplayRequest:
+    """A concluded attempt, its recorded run with the current code, and what changed since."""
+
+    attempt: Attempt
+    stored: Mapping[str, Any]
+    spec: RunSpec
+    data: Sequence[DataFile]
+    device: str
+    changes: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The result of a replay.
+
+    differences   the first difference in each array and field; if empty, all that was compared has the same bits
+    compared      what was compared; `missing` is what could not be compared, with the reason
+    environment   entry -> (then, now), for entries that differ
+    damaged       kept files whose checksum is not the one in result.json; True if the replay reproduced the original
+    last_finite   for a diverged run: the position of the chain one step before
+    trace         for a failed run: the traceback
+    """
+
+    asked: ReplayRequest
+    again: Mapping[str, Any]
+    differences: Sequence[Difference]
+    compared: Sequence[str]
+    missing: Sequence[str]
+    environment: Mapping[str, tuple[Any, Any]]
+    damaged: Mapping[str, bool]
+    last_finite: Sequence[float] | None = None
+    trace: str | None = None
+
+    @property
+    def same(self) -> bool:
+        """Whether something was compared, nothing was missing, and nothing differs."""
+        return not self.differences and not self.missing and bool(self.compared)
+
+    def why(self) -> list[str]:
+        """Return the facts that may explain the differences, or a statement that there are none."""
+        facts = [*self.asked.changes]
+        for file, made_again in self.damaged.items():
+            how = "; the replay made it as it was written" if made_again else ""
+            facts.append(f"{file} of the attempt is damaged: its checksum does not match result.json{how}")
+        if self.environment:
+            changed = ", ".join(f"{name} {then} -> {now}" for name, (then, now) in self.environment.items())
+            facts.append(f"the environment is not the same: {changed}")
+        return facts or [
+            "code, engine, data and environment are the same and the kept files are whole: it is not deterministic"
+        ]
+
+
+def request(attempt: Attempt, registry: Registry, *, anyway: bool) -> ReplayRequest:
+    """Return the replay request for an attempt.
+
+    Raise `UsageError` if code, engine or data are not those of the attempt, unless `anyway`; `PluginError` if the code
+    is missing; `DataError` if the records cannot be read.
+    """
+    stored, damage = attempt.read_result()
+    if stored is None:
+        raise DataError(f"{attempt.path}: {damage or 'there is no result.json'}; the run's command repeats it")
+    spec, record = recorded_spec(attempt), read_json(attempt.path / "spec.json") or {}
+    if spec.sampler.target == TARGET:
+        raise UsageError(f"run {spec.key[:12]} was made by other software and scored here: it cannot be repeated")
+    offers = {kind: offer(registry, kind, getattr(spec, kind), attempt) for kind in PARTS}
+    sampler, schedule, task = (installed(offers[kind], getattr(spec, kind)) for kind in PARTS)
+    now = replace(spec, sampler=sampler, schedule=schedule, task=task)
+    files = task_facts(offers["task"], task.params).datasets
+    changes = _changes(record, spec, now, data.checksum(files))
+    truth = truths.read(attempt.path.parents[3], now) if stored.get("truth") else None
+    if truth is not None and truth[SEAL] != stored["truth"]:
+        changes.append(f"the truth of task {task.name} was computed again")
+    if changes and not anyway:
+        raise UsageError(
+            f"{'; '.join(changes)}. The run used {code(attempt)}; install that again, "
+            "or repeat it with the current code by --anyway"
+        )
+    device = str((read_json(attempt.path / "environment.json") or {}).get("device") or spec.execution.device)
+    return ReplayRequest(attempt, stored, now, files, device.partition(" ")[0], changes)
+
+
+def repeat(asked: ReplayRequest, job: Job, listen: Send) -> Replay:
+    """Repeat the run in a worker, in a temporary folder, and compare it with the attempt."""
+    with tempfile.TemporaryDirectory(prefix="bench-replay-") as folder:
+        if not asked.stored.get("truth"):  # its metrics were computed without one
+            job = replace(job, results=Path(folder))
+        done = call(RERUN, job, Path(folder), listen=listen)
+        return _compared(asked, done)
+
+
+def _changes(record: Mapping[str, Any], then: RunSpec, now: RunSpec, data: str) -> list[str]:
+    versions = (("key_version", specs.KEY_VERSION), ("engine", specs.ENGINE))
+    changes = [f"{name} was {record[name]}, is now {value}" for name, value in versions if record[name] != value]
+    for kind in PARTS:
+        old, new = getattr(then, kind), getattr(now, kind)
+        if new.source != old.source:
+            changes.append(f"the code of {kind} {old.name} changed: source {old.source[:12]}, now {new.source[:12]}")
+    if data != then.data:
+        changes.append(f"task {then.task.name} reads other data: checksum {then.data[:12]}, now {data[:12]}")
+    return changes
+
+
+def _compared(asked: ReplayRequest, done: Mapping[str, Any]) -> Replay:
+    stored, new = asked.attempt.path, Path(done["attempt"])
+    again = Attempt(new).result() or {}
+    differences, missing, compared = [], [], []
+    kept: Mapping[str, str] = asked.stored.get("files") or {}
+    for file in FILES:
+        if file in kept and not (stored / file).exists():
+            missing.append(f"{file} is gone from the attempt")
+            continue
+        if file not in kept and not (new / file).exists():
+            continue
+        try:
+            compared.append(file)
+            differences += differing_arrays(stored, new, file)
+        except (ValueError, OSError) as error:
+            differences.append(Difference(file, "", "", str(error), "reads"))
+    compared.append("result.json")
+    differences += differing_results(asked.stored, again)
+    damaged = _damaged(stored, new, kept)
+    environment = _environment(stored, new)
+    return Replay(
+        asked, again, differences, compared, missing, environment, damaged, done["last_finite"], done["trace"]
+    )
+
+
+def _damaged(stored: Path, new: Path, kept: Mapping[str, str]) -> dict[str, bool]:
+    """Return the damaged files of the attempt, and whether the replay reproduced their original content."""
+    wrong = [f for f, digest in kept.items() if (stored / f).exists() and checksum(stored / f) != digest]
+    return {file: (new / file).exists() and checksum(new / file) == kept[file] for file in wrong}
+
+
+def _environment(stored: Path, new: Path) -> dict[str, tuple[Any, Any]]:
+    """Return the entries in which two environments differ, flat: "packages.torch", "code.sgmcmc-bench.commit"."""
+    then, now = (_flat(read_json(folder / "environment.json") or {}) for folder in (stored, new))
+    names = [name for name in dict.fromkeys([*then, *now]) if name != "id"]
+    return {name: (then.get(name), now.get(name)) for name in names if then.get(name) != now.get(name)}
+
+
+def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in record.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return flat
+
 
 COORDINATES = 8
 """Coordinates of a position that are shown."""
@@ -36,7 +196,7 @@ def replay(
     ledger = bench.ledger
     ledger.check_version()
     registry = bench.registry
-    asked = replays.request(concluded_attempt(ledger, run), registry, anyway=anyway)
+    asked = request(concluded_attempt(ledger, run), registry, anyway=anyway)
     for change in asked.changes:
         bench.say(f"note: {change}")
     job = bench.job([asked.spec], asked.data, asked.device)
@@ -47,7 +207,7 @@ def replay(
             if kind == "progress":
                 progress.listen(kind, content)
 
-        replayed = replays.replay(asked, job, listen)
+        replayed = repeat(asked, job, listen)
     return Result(_answer(replayed), [_record(replayed)], exit_code=int(not replayed.same))
 
 

@@ -23,7 +23,7 @@ from harness.runs.failure import DiskError
 from harness.runs.plugin_metadata import parts
 from harness.system import columns, read_bytes
 from harness.tasks import Cost, Outcome, Streams, Task, locate
-from plugins.upkeep.stale_metrics import truth_of
+from plugins.upkeep.stored_spec import truth_of
 
 DRAWS = "draws.safetensors"
 BLOCK = 1024

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness import DataError, Info, PluginError, Registry
 from harness.contracts import HARNESS, Offer
-from harness.results import Attempt, Component, RunSpec, provenance
+from harness.results import Attempt, Component, RunSpec, provenance, rescored
 from harness.results import spec as specs
 from harness.runs import source_hash
 from harness.system import read_json
@@ -43,6 +43,13 @@ def offer(registry: Registry, kind: str, part: Component, attempt: Attempt) -> O
 def installed(offer: Offer, part: Component) -> Component:
     """Return the part with the code that an offer has now."""
     return replace(part, target=offer.target, source=source_hash(offer.target))
+
+
+def truth_of(attempt: Attempt) -> str | None:
+    """Return the checksum of the stored truth with which the metrics of a run were computed, if any."""
+    newer, _ = rescored.read(attempt.path)
+    record = (newer or {}).get("code") or attempt.result()
+    return record.get("truth") if isinstance(record, dict) else None
 
 
 def code(attempt: Attempt) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from harness import BenchError, Registry, UsageError
 from harness.contracts import plugin_code
 from harness.reports import Store
+from harness.results import PARTS
 from plugins.inspection.classes import loaded
 from plugins.inspection.shown.task import truth
 
@@ -66,11 +67,7 @@ def run(store: Store, run_key: str, registry: Registry) -> dict[str, Any]:
 
 def _settings(row: dict[str, Any]) -> list[dict[str, Any]]:
     origins = json.loads(row["origins"])
-    values = {
-        f"{part}.{name}": value
-        for part in ("sampler", "schedule", "task")
-        for name, value in json.loads(row[f"{part}_params"]).items()
-    }
+    values = {f"{part}.{name}": value for part in PARTS for name, value in json.loads(row[f"{part}_params"]).items()}
     rows = []
     for name in sorted({*values, *origins}):
         origin = origins.get(name, {})

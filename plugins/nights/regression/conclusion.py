@@ -17,8 +17,8 @@ from plugins.nights.regression.history import History
 from plugins.nights.regression.night import Night
 from plugins.nights.regression.observe import SuiteCommand, observe, skipped_rows
 from plugins.nights.regression.selection import Selection
-from plugins.nights.site import folder, reports
-from plugins.nights.site.build import about, made_from, publish
+from plugins.nights.site import folder
+from plugins.nights.site.build import about, made_from, names, publish
 from plugins.nights.site.model import Section, Site
 from plugins.nights.site.nights import timeline
 from plugins.nights.suite import Suite
@@ -60,7 +60,7 @@ def conclude(
     section = Section("night", "what changed since the last night, and the runs", night_result)
     compared = [("compared with the night of", _minute(last.recorded))] if last else []
     site = Site(suite.name, words, tone, lead, [*about(store), *compared], section)
-    registry, chosen = bench.registry, reports.names(bench.registry, suite.reports)
+    registry, chosen = bench.registry, names(bench.registry, suite.reports)
     lines = [timeline(bench.results, suite.name, bench.store(), tonight)]
     digest = made_from(site, chosen, lines, store, registry)
     problems: dict[str, str] = {}

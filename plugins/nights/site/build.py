@@ -1,4 +1,4 @@
-"""A site from a store: its reports, its pages, and the digest of everything from which they are made."""
+"""`bench site`: a site from a store: its reports, its pages, and the digest of everything from which they are made."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ import platform
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
-from harness import BenchError, Info, PluginError, Registry
+import typer
+
+from harness import Bench, BenchError, Info, PluginError, Registry, Result
 from harness.contracts import HARNESS, KINDS, Offer
-from harness.reports import Store, Table
+from harness.reporting import find_report
+from harness.reports import Request, Store, Table
 from harness.results import TABLES, environment, provenance
 from harness.runs import content_hash
-from plugins.nights.site import folder, gather, reports
-from plugins.nights.site.contents import contents
-from plugins.nights.site.model import Site, SuitePage
-from plugins.nights.site.nights import Timeline
+from harness.system import words
+from plugins.nights.regression import history
+from plugins.nights.site import folder, gather
+from plugins.nights.site.contents import contents, described, progress
+from plugins.nights.site.model import Section, Site, SuitePage
+from plugins.nights.site.nights import Timeline, timeline
 from plugins.nights.suite import find
 
 
@@ -34,9 +40,9 @@ def publish(
 
     Return the problems of reports by name; if there are any, `digest` is not kept.
     """
-    sections = reports.sections(chosen, registry, store)
-    board = next((s for s in sections if s.name == reports.LEADERBOARD), None)
-    board = board or reports.section(reports.LEADERBOARD, registry, store)
+    sections = sections_of(chosen, registry, store)
+    board = next((s for s in sections if s.name == LEADERBOARD), None)
+    board = board or section(LEADERBOARD, registry, store)
     fields = gather.fields(store, registry, board.result)
     whole = replace(
         site,
@@ -135,3 +141,71 @@ def _all(rows: Sequence[Sequence[object]]) -> str:
 
 def _dirty(dirty: bool | None) -> str | None:
     return "with uncommitted changes" if dirty else None
+
+
+LEADERBOARD = "leaderboard"
+FIRST = (LEADERBOARD, "convergence", "profile", "ranks", "pareto", "coverage", "ess")
+"""Reports that are shown before the others, which follow by name."""
+LEFT_OUT = ("interpolation", "mds", "reproduction", "theorem1", "theorem3")
+"""Reports that are shown only if a suite names them: they take minutes, or are about papers and not about the runs."""
+RESERVED = ("index", "night", "rows", "site", "style")
+
+
+def names(registry: Registry, chosen: Sequence[str] | None = None) -> list[str]:
+    """Return the names of the reports to show, in order."""
+    if chosen is not None:
+        return list(chosen)
+    offered = list(dict.fromkeys(offer.name for offer in registry.offers("reports") if offer.name not in LEFT_OUT))
+    return sorted(offered, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
+
+
+def sections_of(chosen: Sequence[str], registry: Registry, store: Store) -> list[Section]:
+    """Return a section for each report on the store; for a report that fails, a section with the problem."""
+    shown = []
+    for i, name in enumerate(chosen, 1):
+        progress(f"report {i} of {len(chosen)}: {name}")
+        shown.append(section(name, registry, store))
+    return shown
+
+
+def section(name: str, registry: Registry, store: Store) -> Section:
+    """Return the section of one report on the store."""
+    bare = name.rpartition(":")[2]
+    shown = Section(f"{bare}-report" if bare in RESERVED else bare, "")
+    try:
+        shown = replace(shown, summary=registry.find("reports", name).info.summary)
+        return replace(shown, result=find_report(registry, name).build(store, Request(registry=registry)))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's report may fail in any way
+        return replace(shown, problem=described(error))
+
+
+def site(
+    bench: Bench,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the pages.")],
+    report: Annotated[
+        list[str] | None, typer.Option(help="Only these reports, a,b,c; default: all but those that take minutes.")
+    ] = None,
+) -> Result:
+    """Write pages of all results: leaders, tasks, methods, rows with their runs, reports, and the history of suites.
+
+    The pages open from disk. Exit code 3 if a report could not be made; the others are written.
+
+    Examples:
+        bench site --out pages
+        bench site --out pages --report leaderboard,coverage
+    """
+    registry, results = bench.registry, bench.results
+    chosen = names(registry, words(report) if report else None)
+    for name in chosen:
+        registry.find("reports", name)
+    folder.check_folder(out, results.name)
+    store = bench.store()
+    lines = [timeline(results, name, store) for name in history.suites(results)]
+    planned = Site(results.name, facts=about(store))
+    digest = made_from(planned, chosen, lines, store, registry)
+    if folder.is_current(out, digest):
+        return Result(notes=[f"the pages are as before: {out / folder.INDEX}"])
+    problems = publish(planned, chosen, lines, store, registry, out, digest)
+    return Result(
+        notes=[f"pages in {out / folder.INDEX}"], exit_code=PluginError.exit_code if problems else 0, changed=True
+    )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import math
 import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import escape
 
@@ -20,7 +21,6 @@ from harness.reporting.rendering import FORMATS, SUFFIXES, figures, web
 from harness.reports import Column, Figure, Table, number, render
 from harness.system import count, harmless
 from harness.system.streams import say
-from plugins.nights.site import charts
 from plugins.nights.site.folder import INDEX
 from plugins.nights.site.model import Section, Site, SiteField, SiteRow
 
@@ -99,7 +99,7 @@ def contents(site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
     night = site.changes.name if site.changes else ""
     common = {
         "site": site, "links": links, "reports": [part for part in shown if part.name != night],
-        "pictures": pictures, "number": number, "chart": charts, "paragraphs": paragraphs,
+        "pictures": pictures, "number": number, "bars": bars, "paragraphs": paragraphs,
     }  # fmt: skip
     pages = _reports(shown, files) | _subjects(site, links, pictures) | _overviews(site, pictures)
     for path, (template, content) in pages.items():
@@ -318,3 +318,36 @@ def _methods_table(site: Site) -> Table:
     return Table(
         "Samplers and methods", columns, sorted(rows, key=lambda row: (-row["first"], -row["ranked"], row["method"]))
     )
+
+
+class Bar(NamedTuple):
+    """The positions of an interval and its point, in percent of the width."""
+
+    low: float
+    point: float
+    high: float
+
+
+def bars(rows: Sequence[SiteRow]) -> dict[str, Bar]:
+    """Return the intervals of rows on one scale, by group key; it is logarithmic if all values are positive."""
+    known = [row for row in rows if row.mean is not None and math.isfinite(row.mean)]
+    ends = {row.key: _ends(row) for row in known}
+    values = [value for three in ends.values() for value in three]
+    if not values:
+        return {}
+    scale = math.log if min(values) > 0 else float
+    low, high = scale(min(values)), scale(max(values))
+    span = high - low or 1.0
+    return {
+        key: Bar(*(round(3 + 94 * (scale(value) - low) / span, 2) for value in three)) for key, three in ends.items()
+    }
+
+
+def _ends(row: SiteRow) -> tuple[float, float, float]:
+    """Return the lower end, the value and the upper end; a missing or not positive end is replaced by the value."""
+    assert row.mean is not None
+    low, high = (
+        row.mean if end is None or not math.isfinite(end) or (row.mean > 0 >= end) else end
+        for end in (row.low, row.high)
+    )
+    return low, row.mean, high
