@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
 
-from plugins.checking.law import LEVEL, Broken, loop, trajectory, two_sided
+from harness import Sampler
+from plugins.checking.law import LEVEL, Broken, State, loop, trajectory, two_sided
 from plugins.checking.targets import Target
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness import Sampler
-    from plugins.checking.law import State
 
 SHARE = 0.5
 """The share of the level of whole-law that the sampler's own law may spend; its simulations have the rest."""

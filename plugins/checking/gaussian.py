@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from harness import linear, param
+from harness import Trajectory, linear, param
 from harness.contracts import load_states, states
-from harness.tasks import Block, Cost, Layout, Metric, Observer, Outcome, Problem, Protocol, Task
+from harness.tasks import Block, Cost, Layout, Metric, Observer, Outcome, Problem, Protocol, Streams, Task
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from harness import Trajectory
-    from harness.tasks import Streams
-
-    Batch = dict[str, Tensor]
+Batch = dict[str, Tensor]
 
 
 def axes_of(dim: int) -> Tensor:

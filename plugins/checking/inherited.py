@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -14,8 +14,7 @@ from plugins.checking.schedule_laws import SCHEDULE_LAWS
 from plugins.checking.suite import LAWS, LawResult, check_sampler, check_schedule, check_task
 from plugins.checking.task_laws import TASK_LAWS
 
-if TYPE_CHECKING:
-    Check = Callable[[Any, Collection[str]], list[LawResult]]
+Check = Callable[[Any, Collection[str]], list[LawResult]]
 
 
 class Laws:

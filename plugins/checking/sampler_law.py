@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from harness import PluginError, Registry, registry
+from harness import PluginError, Registry, Sampler, registry
 from harness.contracts import load
-
-if TYPE_CHECKING:
-    from harness import Sampler
 
 
 class SamplerLaw:

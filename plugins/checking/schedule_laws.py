@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from harness import Schedule, Trajectory
+from harness import Schedule, Trajectory
 
 LENGTHS = (40, 997, 20_000)
 EPOCH = 13

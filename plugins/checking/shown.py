@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from harness import Sampler as _Sampler
-from harness import linear
+from harness import Sampler, linear
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import frozen
 from plugins.checking.sampler_law import exemptions, law_of
 from plugins.checking.samplers import homogeneity, whole
 from plugins.checking.samplers.exact import SETTINGS
 from plugins.checking.samplers.exact import experiments as exact
-
-if TYPE_CHECKING:
-    from harness import Sampler
 
 EVERYWHERE = (
     "at the defaults and at other settings, exact and noisy gradients: N(0, 1) and the quartic at T = 0.5, 1, 3, "
@@ -94,7 +88,7 @@ def _whole(sampler: Sampler) -> str:
     where = EVERYWHERE
     if whole.goes_by_energy(sampler):
         where = where.replace("exact and noisy gradients", "exact gradients only (noise in the energy biases it)")
-    weighted = type(sampler).log_weight is not _Sampler.log_weight
+    weighted = type(sampler).log_weight is not Sampler.log_weight
     nonlinear = bool(sampler.adaptive) or not linear.derive(sampler, 0.1, 1.0).linear
     precision = PRECISION.replace("5 % off", "7 % off" if weighted else "6 % off" if nonlinear else "5 % off", 1)
     bias = "" if limit == 1 else f" The law is exp(-U / (b T)) with b = {limit:.4g}."

@@ -16,23 +16,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from harness import Trajectory, linear
+from harness import Sampler, Trajectory, linear
 from harness.engine import Loop
 from plugins.checking.gaussian import Recorder
-from plugins.checking.law import Broken, finish, streams, trajectory, two_sided, worst
+from plugins.checking.law import Array, Broken, finish, streams, trajectory, two_sided, worst
 from plugins.checking.targets import Target
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from harness import Sampler
-
-    Array = NDArray[np.float64]
 
 LOOKS = (4e-4, 3e-4, 3e-4)
 """The part of LEVEL that is spent at each look; the sum is LEVEL. A grey p-value draws GROWTH times as many chains."""

@@ -16,22 +16,14 @@ follow the noise as well.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from harness import linear
+from harness import Sampler, linear
+from plugins.checking.law import Array, State
 from plugins.checking.targets import GRID
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness import Sampler
-    from plugins.checking.law import State
-
-    Array = NDArray[np.float64]
 
 SLOPES = np.geomspace(1e-9, 3e4, 400)
 """Magnitudes of the gradient at which b and d are found. Between them, 8 % apart, b/g and log d are taken as linear in

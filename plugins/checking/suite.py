@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from harness import DataError, PluginError, linear
+from harness import DataError, PluginError, Sampler, Schedule, linear
+from harness.tasks import Task
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, Skip
 from plugins.checking.sampler_law import exemptions, law_of
@@ -35,10 +35,6 @@ from plugins.checking.samplers import (
     zero_temperature,
 )
 from plugins.checking.samplers.restore import Resumption
-
-if TYPE_CHECKING:
-    from harness import Sampler, Schedule
-    from harness.tasks import Task
 
 LAWS: tuple[Law, ...] = tuple(
     module.LAW

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
-from harness import Sampler
+from harness import Noise, Potential, Sampler
 from harness.engine import Loop
+from harness.tasks import Task
 from plugins.checking.law import distance, in_batches, in_both_modes, streams, trajectory
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from harness import Noise, Potential
-    from harness.tasks import Task
 
 CHAINS = 3
 STEPS = 5

@@ -5,15 +5,12 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.contracts import check, data, schema
 from harness.runs import undeclared
 from harness.system import write_whole
+from harness.tasks import Task
 from plugins.checking.law import built
-
-if TYPE_CHECKING:
-    from harness.tasks import Task
 
 
 def law_bytes_are_in_the_key(task: Task) -> None:

@@ -9,26 +9,18 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from harness.tasks import DataProblem, Streams
+from harness.tasks import DataProblem, Problem, Streams, Task
+from plugins.checking.gaussian import Batch
 from plugins.checking.law import CHAINS, Skip, built, in_batches
 from plugins.checking.routes import RouteEstimate, importance_sampling, quadrature
 from plugins.checking.task_compiled import law_compiled_is_plain
 from plugins.checking.task_files import law_bytes_are_in_the_key
 from plugins.checking.task_observers import law_blocks_do_not_matter, law_weights_count
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness.tasks import Problem, Task
-    from plugins.checking.gaussian import Batch
-
-    Array = NDArray[np.float64]
 
 NOISY_STEPS = 4000
 ROWS = (0, 1, 2, 3)

@@ -12,16 +12,13 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness import Bench, BenchError, DataError, RunError
-from harness.results import commit
+from harness.results import Send, commit
 from harness.system import locks, read_json
 from plugins.clusters import parcel
 from plugins.clusters.launcher import LOG, Exchange, JobState, Launcher, make
-
-if TYPE_CHECKING:
-    from harness.results import Send
 
 GONE = 3
 """Number of queries after which a job that the engine does not know is over if its agent sends nothing in between."""

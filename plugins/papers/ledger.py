@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from harness import UsageError, registry
-from harness.reports import Group, Request, lacking, load_groups, metric_estimate, suggestions
+from harness import Registry, UsageError, registry
+from harness.reports import Group, Request, Store, lacking, load_groups, metric_estimate, suggestions
 from plugins.papers.claims import (
     Claim,
     Comparisons,
@@ -32,10 +31,6 @@ from plugins.papers.reported import (
     setting_name,
     verdict,
 )
-
-if TYPE_CHECKING:
-    from harness import Registry
-    from harness.reports import Store
 
 NOT_RUN = "not run"
 AT_OURS = "at our settings"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from harness import Result
 from harness.reports import (
@@ -13,6 +13,7 @@ from harness.reports import (
     Records,
     Report,
     Request,
+    Store,
     Table,
     metric_estimate,
     number,
@@ -22,9 +23,6 @@ from harness.reports import (
 from harness.runs.settings import source_of_budget
 from plugins.papers.claims import Ours
 from plugins.papers.ledger import CellEntry, ClaimEntry, Reproduction, reproduction
-
-if TYPE_CHECKING:
-    from harness.reports import Store
 
 CELL_VERDICTS = ("match", "mismatch", "inconclusive", "not reproducible as published", "not run")
 MAX_NAMES = 3

@@ -5,25 +5,18 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from harness import DataError, RunError, Sampler, Trajectory, UsageError, param
 from harness.contracts.predictions import averaged_scores, reference_of
-from harness.results import Attempt, AttemptResult, Ledger, Status, checksum, commit, environment, now
+from harness.results import Attempt, AttemptResult, Ledger, RunSpec, Send, Status, checksum, commit, environment, now
 from harness.runs import Job, curve_arrays, metric_values, prepare, truths, writing
 from harness.tasks import Cost, DataTask, Outcome, Streams, Task
-from plugins.sharing.submission import Declared, Submission, read
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness.results import RunSpec, Send
-
-    Array = NDArray[np.float64]
+from plugins.sharing.submission import Array, Declared, Submission, read
 
 BLOCK = 1024
 """Draws passed to an observer at once."""

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harness import BenchError, Registry, RunError, statistics
 from harness.contracts import plugin_process
@@ -41,7 +40,7 @@ from harness.results import (
 )
 from harness.runs import EndedError, Job, RunRequest, call, expand, studies
 from harness.system import read_json
-from plugins.sharing.submission import TARGET
+from plugins.sharing.submission import TARGET, Array
 from plugins.sharing.submitted import SubmittedRuns
 from plugins.upkeep import replay
 from plugins.upkeep.bitwise import differing_results
@@ -71,7 +70,6 @@ UNLIKE = ("id", "code", "cores")
 """Entries in which two environments with equal bits may differ."""
 
 Row = dict[str, Any]
-Array = NDArray[np.float64]
 
 
 class Contradiction(Exception):  # noqa: N818 - a finding

@@ -8,27 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from scipy.stats import beta
+from torch import Tensor
 
 from harness import RunError, UsageError, diagnostics
 from harness.contracts import plugin_code
+from harness.results import Send
 from harness.runs import Job, instance, prepare, truths
-from harness.tasks import DataTask, DensityTask, Problem, Reference, Streams, Task, Truth, quantile_levels
+from harness.tasks import DataTask, DensityTask, Observer, Problem, Reference, Streams, Task, Truth, quantile_levels
 from plugins.truths import tempering
-from plugins.truths.reference import compute_functions, hmc_draws, truth_record
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness.results import Send
-    from harness.tasks import Observer
-
-    Array = NDArray[np.float64]
+from plugins.truths.reference import Array, compute_functions, hmc_draws, truth_record
 
 CHAINS, BURN_IN = 16, 500
 PILOTS, PILOT_STEPS = 3, 400

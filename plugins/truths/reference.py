@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from harness import RunError, diagnostics
-from harness.results import ENGINE
+from harness import RunError, Sampler, diagnostics
+from harness.results import ENGINE, RunSpec, Send
 from harness.runs import instance, truths
-from harness.tasks import Problem, Streams, Truth
+from harness.tasks import Observer, Problem, Streams, Task, Truth
 from plugins.schedules.constant import Constant
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness import Sampler
-    from harness.results import RunSpec, Send
-    from harness.tasks import Observer, Task
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 SEED = 0
 RHAT_LIMIT = 1.01

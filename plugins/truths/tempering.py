@@ -18,23 +18,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from harness import RunError
-from harness.tasks import DataTask, Problem, Streams
+from harness.results import Send
+from harness.tasks import DataTask, Problem, Streams, Task
 from plugins.truths.reference import SEED, function_moments, on_all_data
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness.results import Send
-    from harness.tasks import Task
-
-    Array = NDArray[np.float64]
 
 LARGEST = 50
 """Most parameters of a task that is checked."""

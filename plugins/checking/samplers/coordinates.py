@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
-from harness import linear
+from harness import Sampler, linear
 from harness.tasks import Streams
-from plugins.checking.law import Broken, Law, distance, random_script, safe_x
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
-
-    from harness import Sampler
-    from plugins.checking.law import State
+from plugins.checking.law import Broken, Law, State, distance, random_script, safe_x
 
 DIMS = (24, 1009, 100_003)
 DIMS_OF_MATRICES = (24, 211)

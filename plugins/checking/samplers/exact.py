@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from harness import UsageError, linear
+from harness import Sampler, Trajectory, UsageError, linear
 from harness.engine import Loop
+from harness.tasks import Streams
 from plugins.checking.gaussian import GaussianTask, axes_of
-from plugins.checking.law import Broken, draws, finish, heat, safe_x, trajectory
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from harness import Sampler, Trajectory
-    from harness.tasks import Streams
-
-    Array = NDArray[np.float64]
+from plugins.checking.law import Array, Broken, draws, finish, heat, safe_x, trajectory
 
 CURVATURES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
 STEPS = 16

@@ -17,20 +17,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from harness import Sampler as _Sampler
-from harness import linear
+from harness import Sampler, linear
 from harness.engine import Loop, named
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import (
     LEVEL,
+    Array,
     Broken,
     Law,
     Skip,
+    State,
     distance,
     draws,
     finish,
@@ -46,15 +47,6 @@ from plugins.checking.sampler_law import law_of
 from plugins.checking.samplers.whole import FEW, goes_by_energy
 from plugins.checking.simulation import DIM
 from plugins.checking.slow import PATIENCE
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness import Sampler
-    from plugins.checking.law import State
-
-    Array = NDArray[np.float64]
 
 STEPS = 160_000
 WINDOWS = 32
@@ -182,7 +174,7 @@ def long_run(sampler: Sampler, seed: int) -> None:
 def _burn_in(sampler: Sampler) -> int:
     """Return the steps that are left out of the windows: adaptive entries settle in them after a gradient doubles."""
     longest = round(ADAPTING * STEPS)
-    if type(sampler).log_weight is not _Sampler.log_weight:
+    if type(sampler).log_weight is not Sampler.log_weight:
         return longest
     if law_of(sampler).clocks:  # running means: the latest value has a share of 1 / t
         return 10 * FORGETTING

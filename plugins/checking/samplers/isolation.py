@@ -13,22 +13,17 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FrameType
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from harness import Noise, Potential, linear
+from harness import Noise, Potential, Sampler, Trajectory, linear
 from harness.tasks import Problem, Task
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, fingerprint, path_of, same, streams, trajectory, varying
-
-if TYPE_CHECKING:
-    from types import CodeType, FrameType
-
-    from torch import Tensor
-
-    from harness import Sampler, Trajectory
 
 CHAINS = 2
 STEPS = 6

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
-from harness import linear
+from harness import Sampler, linear
 from harness.engine import CountingPotential, named
 from harness.tasks import Streams
 from plugins.checking.gaussian import GaussianProblem
-from plugins.checking.law import Broken, Law, distance, random_script, safe_x, same
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
-
-    from harness import Sampler
-    from plugins.checking.law import State
+from plugins.checking.law import Broken, Law, State, distance, random_script, safe_x, same
 
 CURVATURES = (0.5, 1.0, 2.0)
 CURVATURE = torch.tensor(CURVATURES, dtype=torch.float64)

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from harness import Sampler
 from plugins.checking.law import LEVEL, Broken, Law, Skip, frozen, streams, worst
 from plugins.checking.samplers import exact
 from plugins.checking.samplers.exact import Experiment, PValues
-
-if TYPE_CHECKING:
-    from harness import Sampler
 
 GREY = 0.05
 """A p-value below GREY / (number of p-values) that does not fail is tested again with GROWTH times the chains."""

@@ -9,19 +9,16 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import safetensors.torch
+from torch import Tensor
 
+from harness import Sampler
 from harness.system.arithmetic import decides
 from harness.system.import_path import import_path
 from plugins.checking import resume
 from plugins.checking.law import Broken, Law, same
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from harness import Sampler
 
 PATIENCE = 300.0
 """Seconds that the other process has; importing torch on a busy machine takes most of them."""

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
-from harness import param
-from plugins.checking.gaussian import GaussianProblem, GaussianTask
+from harness import Sampler, param
+from harness.tasks import Streams
+from plugins.checking.gaussian import Batch, GaussianProblem, GaussianTask
 from plugins.checking.law import Broken, Law, distance, path_of, trajectory, varying
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
-
-    from harness import Sampler
-    from harness.tasks import Streams
-    from plugins.checking.gaussian import Batch
 
 PLACE = 2.0**20
 """a, in every coordinate: beyond any box that a sampler might confine parameters to."""

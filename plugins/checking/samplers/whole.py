@@ -14,13 +14,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from harness import Sampler as _Sampler
-from harness import UsageError, linear
+from harness import Sampler, UsageError, linear
 from plugins.checking import forms
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, Skip, distance, path_of, safe_x, streams, trajectory
@@ -30,14 +29,6 @@ from plugins.checking.samplers.exact import is_metropolis
 from plugins.checking.simulation import CHAINS, COARSEST, DIM, Plan, Simulation, judged
 from plugins.checking.slow import Unsettled, slow_limit
 from plugins.checking.targets import GRID, Target
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness import Sampler
-
-    Array = NDArray[np.float64]
 
 FEW = 2
 """Dimensions for a sampler that weights its draws or makes choices by the energy. Among few coordinates the energy
@@ -148,7 +139,7 @@ def simulations(sampler: Sampler) -> list[Simulation]:
 
 def _size(sampler: Sampler, *, primary: bool, few: bool) -> tuple[Plan, int]:
     """Return the plan and the number of chains of a simulation; in FEW dimensions more chains are needed."""
-    if type(sampler).log_weight is not _Sampler.log_weight:
+    if type(sampler).log_weight is not Sampler.log_weight:
         return Plan(1.0, settling=SETTLING), CHAINS * DIM // FEW // (4 if primary else 16)
     if few:
         return (Plan(1.0), CHAINS * DIM // FEW) if primary else (Plan(1.0), CHAINS * DIM // FEW // 4)
@@ -157,7 +148,7 @@ def _size(sampler: Sampler, *, primary: bool, few: bool) -> tuple[Plan, int]:
 
 def _adapted(sampler: Sampler, plan: Plan, chains: int, *, primary: bool) -> tuple[Plan, int]:
     """Lengthen the burn-in for the primary simulation of a sampler that overrides `adapt`."""
-    if primary and type(sampler).adapt is not _Sampler.adapt:
+    if primary and type(sampler).adapt is not Sampler.adapt:
         return replace(plan, settling=ADAPTING), chains
     return plan, chains
 

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
-from harness import UsageError, linear
+from harness import Sampler, UsageError, linear
 from harness.engine import BoundPotential
-from plugins.checking.gaussian import GaussianTask
-from plugins.checking.law import Broken, Law, Skip, all_finite, distance, path_of, streams, trajectory, varying
+from plugins.checking.gaussian import Batch, GaussianProblem, GaussianTask
+from plugins.checking.law import Array, Broken, Law, Skip, all_finite, distance, path_of, streams, trajectory, varying
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness import Sampler
-    from plugins.checking.gaussian import Batch, GaussianProblem
-
-    Array = NDArray[np.float64]
-
-    Memory = dict[str, Tensor]
-    Rule = Callable[[Any, Tensor, Memory, Tensor, Tensor], tuple[Tensor, Memory]]
+Memory = dict[str, Tensor]
+Rule = Callable[[Any, Tensor, Memory, Tensor, Tensor], tuple[Tensor, Memory]]
 
 CHAINS = 4
 STEPS = 120
