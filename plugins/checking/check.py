@@ -20,7 +20,7 @@ from harness.runs import parse_settings, undeclared
 from harness.runs.children import without_main
 from harness.system import words as split
 from harness.system.import_path import passed_on, restore
-from plugins.inspection.classes import loaded
+from plugins.inspection.shown.offers import loaded
 
 KINDS = ("samplers", "schedules", "tasks", "methods")
 NAMES_PER_PROCESS = 4

@@ -7,8 +7,7 @@ from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import frozen
 from plugins.checking.sampler_law import exemptions, law_of
 from plugins.checking.samplers import homogeneity, whole
-from plugins.checking.samplers.exact import SETTINGS
-from plugins.checking.samplers.exact import experiments as exact
+from plugins.checking.samplers.exact import SETTINGS, experiments
 
 EVERYWHERE = (
     "at the defaults and at other settings, exact and noisy gradients: N(0, 1) and the quartic at T = 0.5, 1, 3, "
@@ -57,9 +56,8 @@ def _derived(sampler: Sampler) -> str:
 
 
 def _path(sampler: Sampler) -> str:
-    held = frozen(sampler)
-    known = exact(held)
-    if known is None:
+    known = experiments(frozen(sampler))
+    if not known:
         return "nothing: it is neither linear nor a Metropolis kernel"
     kernel = "from exact draws, new draws are exact" if sampler.full_gradients_per_step else "its paths have their law"
     held_words = f", {' and '.join(sampler.adaptive)} held" if sampler.adaptive else ""
@@ -71,7 +69,7 @@ def _path(sampler: Sampler) -> str:
 
 def _whole(sampler: Sampler) -> str:
     law, limit = law_of(sampler), sampler.limit_bias()
-    shipped = f"{law.shows or 'Its shipped law, SamplerLaw.check.'} " if law.ships else ""
+    shipped = f"{law.shows or 'Its own law, SamplerLaw.check.'} " if law.ships else ""
     if limit == 0:
         return f"{shipped}Its path at T = 1 is that of the optimiser that it declares, for {whole.OPTIMISED} steps"
     if limit is None:

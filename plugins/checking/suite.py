@@ -14,7 +14,7 @@ from pathlib import Path
 from harness import DataError, PluginError, Sampler, Schedule, linear
 from harness.tasks import Task
 from plugins.checking.gaussian import GaussianTask
-from plugins.checking.law import Broken, Law, Skip
+from plugins.checking.law import Broken, Law, Skip, frozen
 from plugins.checking.sampler_law import exemptions, law_of
 from plugins.checking.samplers import (
     compiled,
@@ -34,6 +34,7 @@ from plugins.checking.samplers import (
     whole,
     zero_temperature,
 )
+from plugins.checking.samplers.exact import experiments
 from plugins.checking.samplers.restore import Resumption
 
 LAWS: tuple[Law, ...] = tuple(
@@ -153,13 +154,7 @@ def _in_one_dimension_only(sampler: Sampler) -> bool:
 
 def nothing_is_shown(sampler: Sampler) -> bool:
     """Return whether the law real-loop does not apply to a sampler, and the sampler ships no law of its own."""
-    if law_of(sampler).ships:
-        return False
-    try:
-        real_loop.families(sampler)
-    except Skip:
-        return True
-    return False
+    return not law_of(sampler).ships and not experiments(frozen(sampler))
 
 
 def place_of(error: BaseException) -> str:

@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from harness import Noise, Potential, Sampler
+from harness.contracts import check, data, schema
+from harness.engine import Loop
+from harness.runs import undeclared
+from harness.system import write_whole
 from harness.tasks import DataProblem, Problem, Streams, Task
 from plugins.checking.gaussian import Batch
-from plugins.checking.law import CHAINS, Skip, built, in_batches
+from plugins.checking.law import CHAINS, Skip, built, distance, in_batches, in_both_modes, streams, trajectory
 from plugins.checking.routes import RouteEstimate, importance_sampling, quadrature
-from plugins.checking.task_compiled import law_compiled_is_plain
-from plugins.checking.task_files import law_bytes_are_in_the_key
 from plugins.checking.task_observers import law_blocks_do_not_matter, law_weights_count
 
 NOISY_STEPS = 4000
@@ -255,6 +262,77 @@ def _starts_and_batches(task: Task, chains: Sequence[int], seed: int) -> dict[st
     return {"start": problem.initial()} | {f"batch {name}": leaf.transpose(0, 1) for name, leaf in batches.items()}
 
 
+def _at(batches: Batch, k: int) -> Batch:
+    return {name: leaf[k] for name, leaf in batches.items()}
+
+
+STEPS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Probe(Sampler):
+    """A small step down the mean of the batch gradient and the full gradient; the state is U on the batch."""
+
+    full_gradients_per_step: ClassVar[int] = 1
+
+    def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
+        return {"energy": theta.new_zeros(len(theta))}
+
+    def step(
+        self, theta: Tensor, state: dict[str, Tensor], potential: Potential, h: Tensor, T: Tensor, noise: Noise
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        energy, gradient = potential.value_and_grad(theta)
+        return theta - h * (gradient + potential.full.grad(theta)) / 2, {"energy": energy}
+
+
+def law_compiled_is_plain(task: Task) -> None:
+    """A few steps end at the same position, with the same U, in both modes up to rounding."""
+    task = in_batches(task)
+    problem = task.build(streams(CHAINS), "cpu")
+    steepest = float(problem.gradient(problem.initial(), None).abs().max())
+    path = trajectory([0.01 / max(1.0, steepest)] * STEPS, 1.0)
+    plain, other = in_both_modes(lambda mode: Loop(task, _Probe(), path, streams(CHAINS), CHAINS, mode=mode))
+    gap = max(distance(other.theta, plain.theta), distance(other.state["energy"], plain.state["energy"]))
+    limit = 1000 * torch.finfo(plain.theta.dtype).eps
+    assert gap < limit, (
+        f"compiled, {STEPS} steps end {gap:.3g} of their size away from the plain ones (limit {limit:.1g}); usual "
+        "causes: a branch of `torch.compiler.is_compiling()` that computes something else, a buffer written in place"
+    )
+
+
+def law_bytes_are_in_the_key(task: Task) -> None:
+    """The run key depends on every file that the task reads: declared data, and files that settings name.
+
+    A file that it opens and does not declare is a failure. It is seen only if it is read after this process began to
+    look, so `bench check` begins before it loads plugins.
+    """
+    undeclared.watch()
+    undeclared.forget()
+    task = replace(task)  # it may read files when it is made
+    problem = built(task, 1)
+    batches = problem.draw_batches(1)
+    problem.gradient(problem.initial(), {name: leaf[0] for name, leaf in batches.items()} or None)
+    problem.energy(problem.initial(), None)
+    kind = type(task)
+    files = {f: str(getattr(task, f.name)) for f in schema(kind) if f.type == "file" and getattr(task, f.name)}
+    identified = [check(field, path, kind.__name__) for field, path in files.items()]
+    read = undeclared.found([f"{kind.__module__}:{kind.__qualname__}"], task.datasets, identified)
+    assert not read, (
+        f"it reads {read[0]}, and a change of that file changes no run key; usual causes: a path that is text and not "
+        "param(kind='file'), a file that is neither in `datasets` nor in `__files__`"
+    )
+    for field, path in files.items():
+        with tempfile.TemporaryDirectory() as folder:
+            other = Path(folder, "other")
+            write_whole(other, Path(path).read_bytes() + b"\n", sync=False)
+            same = check(field, str(other), kind.__name__) == check(field, path, kind.__name__)
+        assert not same, f"another content of the file of {field.name} leaves the run key as it is"
+    for file in task.datasets:
+        others = [replace(f, sha256=f.sha256[::-1]) if f is file else f for f in task.datasets]
+        same = data.checksum(others) == data.checksum(task.datasets)
+        assert not same, f"another content of {file.path} leaves the run key as it is"
+
+
 TASK_LAWS: list[tuple[str, Callable[[Task], None]]] = [
     ("mean of batches", law_mean_of_batches),
     ("gradient is that of the energy", law_gradient_is_that_of_the_energy),
@@ -269,7 +347,3 @@ TASK_LAWS: list[tuple[str, Callable[[Task], None]]] = [
     ("compiled is plain", law_compiled_is_plain),
     ("bytes are in the key", law_bytes_are_in_the_key),
 ]
-
-
-def _at(batches: Batch, k: int) -> Batch:
-    return {name: leaf[k] for name, leaf in batches.items()}

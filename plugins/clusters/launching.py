@@ -1,4 +1,7 @@
-"""The launcher that a command asks for: it submits runs as jobs, and follows the jobs until they are over."""
+"""The launcher that a command asks for: it submits runs as jobs, and follows the jobs until they are over.
+
+`bench cancel` ends submitted jobs, and takes in what they sent.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,20 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from harness import Bench, BenchError, RunError, UsageError
+import typer
+
+from harness import Bench, BenchError, Result, RunError, UsageError
 from harness.application import Progress
+from harness.contracts import check_known
 from harness.results import FINAL, Send, now
 from harness.runs import Job, parse_settings
 from harness.runs.local import LaunchSummary
 from harness.system import count, locks, user_path, write_json
 from plugins.clusters.agent import make_parcel
-from plugins.clusters.launcher import LOG, PARCEL, Exchange, JobState, Launcher, make
-from plugins.clusters.submitted import FOLDER, Submitted, ask, record_of, submitted
+from plugins.clusters.launcher import LOG, PARCEL, STOP, Exchange, JobState, Launcher, make
+from plugins.clusters.submitted import FOLDER, Submitted, ask, by_launcher, record_of, submitted
 
 LOOK_SECONDS = 2.0
 """Time between two checks of the exchanges."""
@@ -254,3 +260,29 @@ def _close(job: Submitted, why: str, outcome: LaunchSummary, report: Send, draws
         text = f"{job.label} is over ({why}); {done} of its {len(job.keys)} runs ended; repeat the command to resume"
         report("failed", {"message": text, "exit_code": 1, "held": False})
     job.forget()
+
+
+def cancel(
+    bench: Bench,
+    job: Annotated[list[str] | None, typer.Argument(help="Jobs, as `bench status` names them; default: all.")] = None,
+) -> Result:
+    """End jobs that were submitted by a launcher. Their workers write checkpoints; the same command resumes the runs.
+
+    Examples:
+        bench cancel
+        bench cancel 1234_5
+    """
+    from plugins.clusters.launching import follow
+
+    bench.ledger.check_version()
+    jobs = submitted(bench)
+    check_known("job", job or [], {one.name for one in jobs})
+    ended = [one for one in jobs if not job or one.name in job]
+    for one in ended:
+        with suppress(OSError):
+            one.exchange.put(STOP, b"")
+    for group in by_launcher(ended):
+        with suppress(BenchError):
+            group[0].launcher.cancel([one.name for one in group])
+    follow(bench, ended, lambda _kind, _payload: None, cancelled=True)
+    return Result(notes=[f"{count(len(ended), 'job')} ended"], changed=True)

@@ -290,7 +290,7 @@ def members(selector: Selector, field: Sequence[Group]) -> tuple[list[Group], li
         return [group for group in field if named[group.key] == selector.label], []
     newest: dict[str, Group] = {}
     groups = [group for group in field if group.method == selector.method]
-    for group in sorted(groups, key=_latest):
+    for group in sorted(groups, key=lambda group: max(run.attempt for run in group.runs)):
         newest[_settings(group)] = group
     chosen = [group for group in groups if group in newest.values()]
     return chosen, [group for group in groups if group not in chosen]
@@ -313,7 +313,3 @@ def _by_key(store: Store, prefix: str) -> Selector:
 def _settings(group: Group) -> str:
     """Return the settings of a group, without the versions of code, as JSON."""
     return json.dumps({name: value for name, value in group.settings.items() if not is_hash(name)}, sort_keys=True)
-
-
-def _latest(group: Group) -> str:
-    return max(run.attempt for run in group.runs)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from harness import Bench, PluginError, Registry, Result, UsageError
-from harness.contracts import KINDS, Plugin
+from harness import Bench, BenchError, Info, PluginError, Registry, Result, UsageError
+from harness.contracts import KINDS, Offer, Plugin, check, format_error, load, plugin_code, schema
 from harness.reporting import table
-from plugins.inspection import classes
+from plugins.inspection.shown.offers import loaded
 
 
 def plugins(bench: Bench) -> Result:
@@ -67,7 +67,7 @@ def _problems(plugin: Plugin, registry: Registry) -> list[str]:
 
 def problems(plugin: Plugin, registry: Registry, _: object) -> list[str]:
     """Return the problems of a plugin's classes, methods, verbs, papers and suites. This executes the plugin's code."""
-    faults = ((offer, classes.fault(offer)) for offer in plugin.offers)
+    faults = ((offer, fault(offer)) for offer in plugin.offers)
     named = [f"{offer.kind[:-1]} {offer.name!r}: {wrong}" for offer, wrong in faults if wrong]
     return [*named, *_unknown_parts(plugin, registry), *_broken_files(plugin, registry)]
 
@@ -97,3 +97,45 @@ def _unknown_parts(plugin: Plugin, registry: Registry) -> list[str]:
             if part and part.rpartition(":")[2] not in {known.name for known in registry.offers(kind)}:
                 wrong.append(f"method {offer.name!r}: there is no {kind[:-1]} {part!r}")
     return wrong
+
+
+BASES = {
+    "samplers": "harness:Sampler", "schedules": "harness:Schedule", "tasks": "harness.tasks:Task",
+    "reports": "harness.reports:Report", "launchers": "plugins.clusters:Launcher",
+}  # fmt: skip
+"""The base class of each kind."""
+
+
+def fault(offer: Offer) -> str | None:
+    """Return the problem of an offer's class, or None if there is none.
+
+    The class may fail to load, have the wrong base class, or refuse its own defaults.
+    """
+    if not isinstance(offer.info, Info):
+        return None
+    try:
+        cls = loaded(offer)
+        with plugin_code("its defaults are refused"):
+            if offer.kind in {"verbs", "facts", "settings"}:
+                return None if callable(cls) else f"{offer.target} is not a function"
+            base = BASES[offer.kind]
+            if not (isinstance(cls, type) and issubclass(cls, load(base))):
+                return f"{offer.target} is not a subclass of {base.replace(':', '.')}"
+            if offer.kind != "reports":
+                _make_from_defaults(cls)
+    except PluginError as error:
+        return str(error)
+    except BenchError as error:
+        return f"its defaults are refused: {format_error(error)}"
+    return None
+
+
+def _make_from_defaults(cls: type) -> None:
+    """Create an object if every field has a default, else check each default on its own."""
+    fields = schema(cls)
+    if not any(field.required for field in fields):
+        cls()
+        return
+    for field in fields:
+        if not field.required:
+            check(field, field.default, where=cls.__name__)

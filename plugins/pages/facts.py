@@ -8,11 +8,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from harness import UsageError
+from harness import UsageError, linear
 from harness.contracts import Offer, schema
 from harness.runs import plugin_metadata
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.sampler_law import exemptions, law_of
 from plugins.checking.samplers.scale import rescaled
+from plugins.checking.shown import shown
+from plugins.checking.suite import LAWS, check_sampler
+from plugins.pages import stationary
 from plugins.pages.conventions import CONVENTIONS, Step, formulas, settings_text
 
 TERMS = 50_000
@@ -79,8 +83,9 @@ def facts(offer: Offer, cls: type) -> dict[str, Any]:
         record |= declared(sampler) | (ask(lambda: _costs(offer)) or {})
         limit = None if record["stability_limit"] == UNLIMITED else record["stability_limit"]
         answers = {
-            "limit_bias": lambda: _limit_bias(sampler, limit), "variance": lambda: _variance(sampler),
-            "state": lambda: state(sampler), "shown": lambda: _shown(sampler), "laws": lambda: laws(sampler),
+            "limit_bias": lambda: stationary.limit_bias(sampler, limit),
+            "variance": lambda: _rounded(law_of(sampler).variance(sampler)),
+            "state": lambda: state(sampler), "shown": lambda: shown(sampler), "laws": lambda: laws(sampler),
             "stationary_variance": lambda: _variances(sampler, limit), "scaling": lambda: scaling(sampler),
         }  # fmt: skip
         record |= {name: ask(question) for name, question in answers.items()}
@@ -105,8 +110,6 @@ def declared(thing: Any) -> dict[str, Any]:
 
 def state(sampler: Any) -> list[dict[str, Any]]:
     """Return a row for each entry of the state, with its shape in terms of C chains and D dimensions."""
-    from harness import linear
-
     few, many = (linear.Probe(sampler, h=0.01, T=1.0, curvature=(1.0,) * dim).start for dim in DIMS)
     return [
         {
@@ -130,16 +133,8 @@ def _axis(few: int, many: int) -> str:
     return " + ".join(part for part in (scaled, str(rest) if rest or not slope else "") if part)
 
 
-def _shown(sampler: Any) -> list[dict[str, str]]:
-    from plugins.checking.shown import shown
-
-    return shown(sampler)
-
-
 def laws(sampler: Any) -> list[dict[str, str]]:
     """Return the exemptions, and the quick laws that do not apply to the sampler, each with its reason."""
-    from plugins.checking.suite import LAWS, check_sampler
-
     asked = {*QUICK, *exemptions(sampler)}
     results = check_sampler(sampler, [law.name for law in LAWS if law.name in asked])
     return [{"law": r.law, "outcome": r.outcome, "reason": r.message} for r in results if r.outcome != "passed"]
@@ -208,23 +203,12 @@ def _costs(offer: Offer) -> dict[str, Any]:
     return {**kept, "stability_limit": UNLIMITED if unbounded else limit}
 
 
-def _limit_bias(sampler: Any, limit: float | None) -> float | None:
-    from plugins.pages import stationary
-
-    return stationary.limit_bias(sampler, limit)
-
-
-def _variance(sampler: Any) -> float | None:
-    variance = law_of(sampler).variance(sampler)
+def _rounded(variance: float | None) -> float | None:
     return float(f"{variance:.4g}") if variance else None
 
 
 def _variances(sampler: Any, limit: float | None) -> list[dict[str, str]]:
     """Return the small table; nothing if a step is not linear."""
-    from harness import linear
-    from plugins.checking.gaussian import GaussianTask
-    from plugins.pages import stationary
-
     if sampler.needs - GaussianTask.provides or not linear.derive(sampler, 1.0, 1.0).linear:
         return []
     return stationary.table(sampler, limit)

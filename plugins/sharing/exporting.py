@@ -65,7 +65,8 @@ def _export(store: Store, folder: Path, verified: Mapping[str, Verification] | N
     if not old.digests and foreign:
         raise DataError(f"{folder} has other files ({foreign[0]!r:.60}); choose a new or an exported folder by --out")
     before, had = old.contents()
-    source = Shards.opened(store.results) if _is_exported(store) else None
+    is_exported = (store.results / published.MANIFEST).exists() and not (store.results / "runs").exists()
+    source = Shards.opened(store.results) if is_exported else None
     with store.reading() as other:
         now = states_of(other)
         if verified is not None:
@@ -137,18 +138,8 @@ def _put_levels(db: DuckDBPyConnection, levels: list[Verification]) -> None:
     import pyarrow as pa
 
     if levels:
-        published.put(
-            db,
-            {
-                published.VERIFICATION: pa.Table.from_pylist(
-                    [{**asdict(one), "level": str(one.level)} for one in levels]
-                )
-            },
-        )
-
-
-def _is_exported(store: Store) -> bool:
-    return (store.results / published.MANIFEST).exists() and not (store.results / "runs").exists()
+        rows = [{**asdict(one), "level": str(one.level)} for one in levels]
+        published.put(db, {published.VERIFICATION: pa.Table.from_pylist(rows)})
 
 
 def _shard_files(db: DuckDBPyConnection, attempts: list[str], documents: Documents) -> dict[str, bytes]:

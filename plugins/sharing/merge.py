@@ -41,7 +41,9 @@ def merge(
                 raise
             merged.refused.append((harmless(str(folder))[:200], str(error)))
     rows = [{"run": row["run_key"][:12], **row} for row in merged.conflicts.values()]
-    shown = [{**row, "other": _older(row)} for row in rows]
+    shown = [
+        {**row, "other": f"{row['other']}{'' if row['same_environment'] else ' (another environment)'}"} for row in rows
+    ]
     return Result(
         [table(shown, COLUMNS, title="Runs whose finished attempts differ")] if rows else [],
         [{"kind": "differs", **row} for row in rows]
@@ -50,11 +52,6 @@ def merge(
         exit_code=4 if merged.refused else int(bool(rows)),
         changed=True,
     )
-
-
-def _older(row: dict[str, object]) -> str:
-    """Return the attempt that does not count, and whether it ran in another environment."""
-    return f"{row['other']}" if row["same_environment"] else f"{row['other']} (another environment)"
 
 
 def _notes(merged: Merged) -> list[str]:

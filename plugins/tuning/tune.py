@@ -21,8 +21,7 @@ from harness.results import ENGINE, MAX_CHAINS, PARTS, RunSpec, Status
 from harness.runs import Planned, RunRequest, find_pair, parse_settings, plan, studies, task_facts
 from harness.system import alone, count, write_whole
 from harness.tasks import TUNING_SEED
-from plugins.tuning.objective import Objective, objective
-from plugins.tuning.search import TOGETHER, Search, check_installed
+from plugins.tuning.search import TOGETHER, Objective, Search, check_installed, objective
 from plugins.tuning.space import space
 
 COLUMNS = (

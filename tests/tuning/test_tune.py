@@ -23,8 +23,7 @@ from harness.tasks import TUNING_SEED, DataTask, Protocol, Streams
 
 pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
 
-from plugins.tuning.objective import objective
-from plugins.tuning.search import Search
+from plugins.tuning.search import Search, objective
 from plugins.tuning.space import Range, space
 
 TUNE = ("tune", "--sampler", "sgld,sghmc", "--task", "gaussian2d", "--budget", "steps=300", "--chains", "2")

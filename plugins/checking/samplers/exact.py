@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -26,16 +26,6 @@ LEAPFROG_LIMIT = 4.0
 
 PValues: TypeAlias = dict[str, float]
 """p-values by the name of the property that would be wrong."""
-
-
-class Experiment(Protocol):
-    """A sampler at one setting. Everything that does not depend on random numbers is computed once."""
-
-    chains: int
-    """The number of chains of one repeat."""
-
-    def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken]:
-        """Return the result of each repeat: `chains` streams in turn make one, independent of the others."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +72,8 @@ SETTINGS = (
 would be left of it. One path is long, and one has many chains and a dense precision matrix."""
 
 
-def experiments(sampler: Sampler) -> list[Experiment] | None:
-    """Return one experiment for each setting, in the units of this sampler, or None if a law is not known exactly.
+def experiments(sampler: Sampler) -> list[Experiment]:
+    """Return one experiment for each setting, in the units of this sampler; none if a law is not known exactly.
 
     A sampler without noise of its own is tested with gradient noise.
     """
@@ -99,7 +89,7 @@ def experiments(sampler: Sampler) -> list[Experiment] | None:
         elif is_metropolis(sampler, first, scaled.T):
             family.append(RankTest(sampler, scaled))
         else:
-            return None
+            return []
     return family
 
 
@@ -279,6 +269,11 @@ class RankTest:
             ),
             "variance of the new position": _chi_square(float(energy.sum()), white.size),
         }
+
+
+Experiment: TypeAlias = LinearPath | RankTest
+"""A sampler at one setting; what needs no random numbers is computed once. One repeat has `chains` chains, and
+`p_values` returns the result of each repeat: so many streams in turn make one, independent of the others."""
 
 
 def _whitened(z: Array, P: Array) -> tuple[float, int]:

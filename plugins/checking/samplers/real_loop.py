@@ -6,12 +6,10 @@ A sampler that is neither linear nor a Metropolis kernel is tested by whole-law.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 
 from harness import Sampler
 from plugins.checking.law import LEVEL, Broken, Law, Skip, frozen, streams, worst
-from plugins.checking.samplers import exact
-from plugins.checking.samplers.exact import Experiment, PValues
+from plugins.checking.samplers.exact import Experiment, PValues, experiments
 
 GREY = 0.05
 """A p-value below GREY / (number of p-values) that does not fail is tested again with GROWTH times the chains."""
@@ -21,23 +19,16 @@ GROWTH = 4
 
 def check(sampler: Sampler, seed: int = 1) -> None:
     """Check all p-values of all settings at LEVEL, half of it for each look; if they are grey, more chains decide."""
-    for family in families(sampler):
-        for experiment in family:
-            p_values = once(experiment, seed)
-            if grey(p_values, len(family)) and not fails(p_values, len(family)):
-                p_values = once(more(experiment), seed + 1)
-            if fails(p_values, len(family)):
-                name, p = worst(p_values)
-                raise Broken(f"{name} is wrong: p = {p:.2g} among {len(p_values) * len(family)} ({experiment})")
-
-
-def families(sampler: Sampler) -> list[Sequence[Experiment]]:
-    """Return the experiments of a sampler, grouped by shared LEVEL; raise `Skip` if there are none."""
-    sampler = frozen(sampler)
-    known = exact.experiments(sampler)
-    if known is None:
+    family = experiments(frozen(sampler))
+    if not family:
         raise Skip("not linear and not a Metropolis kernel: the law whole-law tests its loop")
-    return [known]
+    for experiment in family:
+        p_values = once(experiment, seed)
+        if grey(p_values, len(family)) and not fails(p_values, len(family)):
+            p_values = once(more(experiment), seed + 1)
+        if fails(p_values, len(family)):
+            name, p = worst(p_values)
+            raise Broken(f"{name} is wrong: p = {p:.2g} among {len(p_values) * len(family)} ({experiment})")
 
 
 def once(experiment: Experiment, seed: int) -> PValues:

@@ -9,7 +9,7 @@ from harness import BenchError, Registry, UsageError
 from harness.contracts import plugin_code
 from harness.reports import Store
 from harness.results import PARTS
-from plugins.inspection.classes import loaded
+from plugins.inspection.shown.offers import loaded
 from plugins.inspection.shown.task import truth
 
 HEAD = (

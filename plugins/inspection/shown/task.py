@@ -11,8 +11,7 @@ from harness import BenchError
 from harness.contracts import Offer
 from harness.contracts import data as files
 from harness.tasks import TIERS, Protocol, Task
-from plugins.inspection.classes import loaded
-from plugins.inspection.shown.offers import head, hyperparameters, text
+from plugins.inspection.shown.offers import head, hyperparameters, loaded, text
 
 
 def task(offer: Offer) -> dict[str, Any]:

@@ -13,8 +13,7 @@ from harness.results import Status
 from harness.system.text import plain
 from plugins.nights.regression import tables
 from plugins.nights.regression.changes import Change, changes, flat, settled
-from plugins.nights.regression.history import History
-from plugins.nights.regression.night import Night
+from plugins.nights.regression.night import History, Night
 from plugins.nights.regression.observe import SuiteCommand, observe, skipped_rows
 from plugins.nights.regression.selection import Selection
 from plugins.nights.site import folder
@@ -58,7 +57,7 @@ def conclude(
     night_result = tables.result(last, tonight, changed, _failures(entries, store), _left_out(entries, left_out))
     lead = [*([suite.summary] if suite.summary else []), *worse[:SHOWN]]
     section = Section("night", "what changed since the last night, and the runs", night_result)
-    compared = [("compared with the night of", _minute(last.recorded))] if last else []
+    compared = [("compared with the night of", f"{last.recorded[:16].replace('T', ' ')} UTC")] if last else []
     site = Site(suite.name, words, tone, lead, [*about(store), *compared], section)
     registry, chosen = bench.registry, names(bench.registry, suite.reports)
     lines = [timeline(bench.results, suite.name, bench.store(), tonight)]
@@ -120,7 +119,3 @@ def verdict(last: Night | None, changed: Sequence[Change], open_runs: int, *, ac
         return f"no regression{left}", "bad" if left else "good"
     count = f"{worse} regression{'' if worse == 1 else 's'}"
     return (f"{count}, accepted{left}", "plain") if accepted else (f"{count}{left}", "bad")
-
-
-def _minute(time: str) -> str:
-    return f"{time[:16].replace('T', ' ')} UTC"

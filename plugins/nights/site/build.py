@@ -19,7 +19,7 @@ from harness.reports import Request, Store, Table
 from harness.results import TABLES, environment, provenance
 from harness.runs import content_hash
 from harness.system import words
-from plugins.nights.regression import history
+from plugins.nights.regression.night import suites
 from plugins.nights.site import folder, gather
 from plugins.nights.site.contents import contents, described, progress
 from plugins.nights.site.model import Section, Site, SuitePage
@@ -127,8 +127,12 @@ def about(store: Store) -> list[tuple[str, str]]:
     facts.append(("machine", _all(machine)))
     code = store.rows("select distinct distribution, version, git_commit, dirty from plugin order by all")
     distributions = [
-        [c["distribution"], c["version"], (c["git_commit"] or "")[:10] or None, _dirty(c["dirty"])] for c in code
-    ]
+        [
+            row["distribution"], row["version"], (row["git_commit"] or "")[:10] or None,
+            "with uncommitted changes" if row["dirty"] else None,
+        ]
+        for row in code
+    ]  # fmt: skip
     facts.append(("code", _all(distributions)))
     return [(label, text) for label, text in facts if text]
 
@@ -137,10 +141,6 @@ def _all(rows: Sequence[Sequence[object]]) -> str:
     """Join the parts of each row, then the rows, without duplicates."""
     texts = [", ".join(str(part) for part in row if part is not None) for row in rows]
     return "; ".join(dict.fromkeys(text for text in texts if text))
-
-
-def _dirty(dirty: bool | None) -> str | None:
-    return "with uncommitted changes" if dirty else None
 
 
 LEADERBOARD = "leaderboard"
@@ -200,7 +200,7 @@ def site(
         registry.find("reports", name)
     folder.check_folder(out, results.name)
     store = bench.store()
-    lines = [timeline(results, name, store) for name in history.suites(results)]
+    lines = [timeline(results, name, store) for name in suites(results)]
     planned = Site(results.name, facts=about(store))
     digest = made_from(planned, chosen, lines, store, registry)
     if folder.is_current(out, digest):

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.reports import Column, Store, Table
-from plugins.nights.regression import history
 from plugins.nights.regression.changes import changes
-from plugins.nights.regression.night import Night, NightRow
+from plugins.nights.regression.night import FOLDER, Night, NightRow, read
 from plugins.nights.regression.tables import line
 
 MOST_NIGHTS = 100
@@ -52,9 +51,7 @@ class Timeline:
 
 def timeline(results: Path, suite: str, store: Store, tonight: Night | None = None) -> Timeline:
     """Return the nights of a suite in a results folder, and tonight if it is not recorded yet."""
-    nights = [
-        (int(path.stem), night) for path, night in history.read(results / history.FOLDER / suite, MOST_NIGHTS, [])
-    ]
+    nights = [(int(path.stem), night) for path, night in read(results / FOLDER / suite, MOST_NIGHTS, [])]
     nights.reverse()
     if tonight is not None and (not nights or nights[-1][1].digest != tonight.digest):
         nights.append((nights[-1][0] + 1 if nights else 1, tonight))
