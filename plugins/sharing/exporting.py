@@ -18,7 +18,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
 
 from harness import BenchError, DataError
 from harness.reports import Level, Store
@@ -27,9 +29,6 @@ from harness.runs import content_hash, source_hash
 from harness.runs.source import made_of
 from harness.system import FILES, alone, parse_json, read_bytes, read_record, sealed, write_json, write_whole
 from plugins.sharing.shards import OWN, Documents, Shards, shard_of, states_of
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 MOST = 500
 """Most attempts in a shard: with curves of 10,000 points each it has about 50 MB, half of GitHub's limit for a file."""
@@ -135,16 +134,12 @@ def _better(had: Mapping[str, Verification], verified: Mapping[str, Verification
 
 def _put_levels(db: DuckDBPyConnection, levels: list[Verification]) -> None:
     """Put verification levels into an open database."""
-    import pyarrow as pa
-
     if levels:
         rows = [{**asdict(one), "level": str(one.level)} for one in levels]
         published.put(db, {published.VERIFICATION: pa.Table.from_pylist(rows)})
 
 
 def _shard_files(db: DuckDBPyConnection, attempts: list[str], documents: Documents) -> dict[str, bytes]:
-    import pyarrow as pa
-
     contents = {table: published.parquet(rows) for table, rows in published.rows_of(db, attempts).items()}
     levels = f"from {published.VERIFICATION} where attempt in (select unnest(?::varchar[])) order by attempt"
     contents[published.VERIFICATION] = published.parquet(db.sql(levels, params=[attempts]).to_arrow_table())

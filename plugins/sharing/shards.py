@@ -6,15 +6,16 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+from pyarrow import compute
 
 from harness import DataError
 from harness.reports import Level
 from harness.results import Verification, columns_of, connection, published
 from harness.system import listed_digests, read_json, read_set
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 OWN = re.compile(rf"{published.FILE.pattern}|document-[0-9a-f]{{16}}\.parquet|source-[0-9a-f]{{64}}\.json")
 """Names of the files that an exported folder has beside its manifest."""
@@ -42,8 +43,6 @@ class Shards:
 
         Raise `DataError` if the folder is damaged.
         """
-        import pyarrow as pa
-
         try:
             digests = {}
             if read_set(folder, published.MANIFEST, ()) is not None:
@@ -83,9 +82,6 @@ class Shards:
 
     def rows(self, attempts: set[str]) -> dict[str, list[bytes]]:
         """Return the rows of some attempts, and those of no attempt, as the contents of Parquet files by table."""
-        import pyarrow as pa
-        from pyarrow import compute
-
         chosen = pa.array(sorted(attempts), pa.string())
         tables: dict[str, list[bytes]] = {}
         for shard in self._with(attempts):
@@ -127,8 +123,6 @@ def states_of(db: DuckDBPyConnection) -> dict[str, State]:
 
 def documents_of(files: Mapping[str, bytes]) -> dict[tuple[str, str], str]:
     """Return the records in exported files: (attempt, file) -> text."""
-    import pyarrow as pa
-
     texts: dict[tuple[str, str], str] = {}
     for name, content in files.items():
         if name.startswith("document-"):

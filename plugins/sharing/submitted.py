@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from duckdb import DuckDBPyConnection
 
 from harness import DataError
 from harness.reports import Level, Published, Store
@@ -36,9 +38,6 @@ from plugins.sharing.exporting import DOCUMENTS, export
 from plugins.sharing.shards import documents_of
 from plugins.upkeep import verification
 from plugins.upkeep.stored_spec import truth_of
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 COMPARED = ("run", "attempt", "metric", "environment", "task_version")
 """Tables that must agree with the records. Files and events are not stored, and curves are compared with a replay.

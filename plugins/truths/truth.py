@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from harness import Bench, Result, RunError, UsageError, options
+from harness.contracts import user_files
 from harness.reporting import table
-
-if TYPE_CHECKING:
-    from harness.tasks import Reference
+from harness.runs import RunRequest, call, expand, parse_settings, truths
+from harness.system import sealed, write_json
+from harness.tasks import Reference
 
 LARGEST = 1000
 """Most coordinates of a target: their draws take half a gigabyte, and the record 20 MB."""
@@ -44,11 +45,6 @@ def truth(
         bench truth my-task
         bench truth my-task --set task.scale=2 --draws 8000
     """
-    from harness.contracts import user_files
-    from harness.runs import RunRequest, call, expand, parse_settings, truths
-    from harness.system import sealed, write_json
-    from harness.tasks import Reference
-
     registry, given = bench.registry, parse_settings(settings or [], "--set")
     if other := [name for name in given if not name.startswith("task.")]:
         raise UsageError(f"{other[0]}: only settings of the task, task.NAME, matter for its truth")

@@ -6,9 +6,12 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from duckdb import DuckDBPyConnection
 
 from harness import DataError
+from harness.reports import Store
 from harness.results import (
     KEY_VERSION,
     Attempt,
@@ -22,11 +25,6 @@ from harness.results import (
 )
 from harness.results import spec as specs
 from harness.system import read_json
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
-    from harness.reports import Store
 
 DRAWS = "draws.safetensors"
 REBUILD = "`bench ingest --rebuild` rebuilds it"
