@@ -254,14 +254,12 @@ def of_sweep(group: Group, execution: Collection[str]) -> bool:
 
 
 def _changed(group: Group, execution: Collection[str]) -> set[str]:
-    return {
-        kind for name, kind in group.provenance.items() if kind in CHANGED and not _of_execution(group, name, execution)
-    }
+    """Return the provenances by which a group differs from the published settings, those of execution left out.
 
-
-def _of_execution(group: Group, name: str, execution: Collection[str]) -> bool:
-    """Return whether a setting concerns execution only; a numeric precision is a prior's, as tasks once called it."""
-    return name in execution and not isinstance(group.settings.get(name), float)
+    A numeric precision is that of a prior, as tasks once called it.
+    """
+    of_execution = {name for name in execution if not isinstance(group.settings.get(name), float)}
+    return {kind for name, kind in group.provenance.items() if kind in CHANGED and name not in of_execution}
 
 
 def own_settings(group: Group, stated: Sequence[str], execution: Collection[str]) -> list[str]:

@@ -8,18 +8,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from harness import DataError, RunError, Sampler, Trajectory, UsageError, param
 from harness.contracts.predictions import averaged_scores, reference_of
 from harness.results import Attempt, AttemptResult, Ledger, RunSpec, Send, Status, checksum, commit, environment, now
 from harness.runs import Job, curve_arrays, metric_values, prepare, truths, writing
 from harness.tasks import Cost, DataTask, Outcome, Streams, Task
-from plugins.sharing.submission import Array, Declared, Submission, read
-
-BLOCK = 1024
-"""Draws passed to an observer at once."""
+from plugins.sharing.submission import Declared, Submission, read
+from plugins.upkeep.rescoring import observe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,23 +98,14 @@ def _outcome(task: Task, spec: RunSpec, submission: Submission, declared: Declar
     trajectory = Trajectory(np.ones(steps), np.ones(steps), on, on, np.zeros(steps, dtype=np.int64), off)
     observer = problem.observer(slice(0, chains), trajectory, cost)
     logs = np.zeros((steps, chains)) if submission.log_weights is None else submission.log_weights
-    weights = _tensor(np.exp(logs - logs.max()), task)
-    for start in range(0, steps, BLOCK):
-        part = slice(start, start + BLOCK)
-        observer.observe(
-            _tensor(submission.draws[part], task), weights[part], np.arange(start + 1, min(start + BLOCK, steps) + 1)
-        )
-    return observer.outcome(), cost
+    weights = np.exp(logs - logs.max())
+    return observe(observer, task, submission.draws, weights, np.arange(1, steps + 1)), cost
 
 
 def _has_classes(task: Task, problem: Any) -> bool:
     if isinstance(task, DataTask):
         return task.tested and "label" in problem.part("test")
     return hasattr(problem, "labels")
-
-
-def _tensor(array: Array, task: Task) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array)).to(getattr(torch, task.dtype))
 
 
 def _scores(submission: Submission, problem: Any, task: Task, name: str, path: Path) -> Outcome:

@@ -189,8 +189,10 @@ def _different(there: Prints, have: changes.Known, news: changes.News) -> dict[s
     pending: dict[str, set[Key]] = {table: set() for table in _KEYS}
     # In the order of a run's attempts, as the latest record of the run counts.
     for batch in ingest.batches(news.records):
-        for table, prints in _rebuilt(changes.News(batch)).items():
-            rebuilt[table] |= prints
+        with connection.in_memory() as db:
+            ingest.ingest(db, changes.News(batch))
+            for table, of_batch in prints(db).items():
+                rebuilt[table] |= of_batch
         for record in changes.missing(batch, have):
             for table in (*ingest.OWN, *ingest.SHARED):
                 rows = record.rows.get(table, []) if table in ingest.SHARED else [{"attempt": record.attempt}]
@@ -204,12 +206,6 @@ def _different(there: Prints, have: changes.Known, news: changes.News) -> dict[s
         }
         for table in _KEYS
     }
-
-
-def _rebuilt(news: changes.News) -> Prints:
-    with connection.in_memory() as db:
-        ingest.ingest(db, news)
-        return prints(db)
 
 
 def prints(db: DuckDBPyConnection) -> Prints:

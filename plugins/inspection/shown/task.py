@@ -95,20 +95,17 @@ def _value_or_note(question: Callable[[], Any], notes: list[str]) -> Any:
 
 
 def _protocol(protocol: Protocol) -> dict[str, Any]:
+    of_budgets = [f"{budget}: {_listed(settings)}" for budget, settings in protocol.budget_settings.items()]
     return {
         "protocol": protocol.name,
         "budgets": ", ".join(f"{name} {steps}" for name, steps in protocol.budgets.items()),
         "chains": protocol.chains,
         "seeds": ", ".join(map(str, protocol.seeds)),
         "summary": protocol.summary,
-        "settings": "; ".join([_listed(protocol.settings), *_of_budgets(protocol)]),
+        "settings": "; ".join([_listed(protocol.settings), *of_budgets]),
         "burn_in": protocol.burn_in,
         "thin": protocol.thin,
     }
-
-
-def _of_budgets(protocol: Protocol) -> list[str]:
-    return [f"{budget}: {_listed(settings)}" for budget, settings in protocol.budget_settings.items()]
 
 
 def _listed(settings: Mapping[str, Any]) -> str:
