@@ -30,6 +30,7 @@ from plugins.checking.routes import RouteEstimate, importance_sampling, quadratu
 from plugins.checking.task_observers import law_blocks_do_not_matter, law_weights_count
 
 NOISY_STEPS = 4000
+STEPS = 5
 ROWS = (0, 1, 2, 3)
 ALONE = 2
 """The chain that is drawn alone, too."""
@@ -264,9 +265,6 @@ def _starts_and_batches(task: Task, chains: Sequence[int], seed: int) -> dict[st
 
 def _at(batches: Batch, k: int) -> Batch:
     return {name: leaf[k] for name, leaf in batches.items()}
-
-
-STEPS = 5
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,6 +34,8 @@ Pairs = list[tuple[Group, Group]]
 
 Row = dict[str, Any]
 
+KEY = re.compile(r"[0-9a-fA-F]{6,64}")
+
 
 def compare(
     bench: Bench,
@@ -245,9 +247,6 @@ def _verdict(row: Row) -> str:
 
 def _p(value: float) -> str:
     return "<1e-4" if value < 1e-4 else f"{value:.{2 if value >= 0.1 else 4 if value < 0.01 else 3}f}"
-
-
-KEY = re.compile(r"[0-9a-fA-F]{6,64}")
 
 
 @dataclass(frozen=True)

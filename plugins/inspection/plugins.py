@@ -10,6 +10,12 @@ from harness.contracts import KINDS, Offer, Plugin, check, format_error, load, p
 from harness.reporting import table
 from plugins.inspection.shown.offers import loaded
 
+BASES = {
+    "samplers": "harness:Sampler", "schedules": "harness:Schedule", "tasks": "harness.tasks:Task",
+    "reports": "harness.reports:Report", "launchers": "plugins.clusters:Launcher",
+}  # fmt: skip
+"""The base class of each kind."""
+
 
 def plugins(bench: Bench) -> Result:
     """List the plugins, what they offer, and their problems. Every class is loaded and created from its defaults.
@@ -97,13 +103,6 @@ def _unknown_parts(plugin: Plugin, registry: Registry) -> list[str]:
             if part and part.rpartition(":")[2] not in {known.name for known in registry.offers(kind)}:
                 wrong.append(f"method {offer.name!r}: there is no {kind[:-1]} {part!r}")
     return wrong
-
-
-BASES = {
-    "samplers": "harness:Sampler", "schedules": "harness:Schedule", "tasks": "harness.tasks:Task",
-    "reports": "harness.reports:Report", "launchers": "plugins.clusters:Launcher",
-}  # fmt: skip
-"""The base class of each kind."""
 
 
 def fault(offer: Offer) -> str | None:

@@ -30,6 +30,11 @@ in steps per second, and `heard_age` is the time since the worker's last message
 launcher, the reason why it waits, and the number of its runs that have ended. None: not known, or not applicable.
 """
 
+EVERY_SECONDS = 2.0
+SILENT_SECONDS = 30.0
+JOBS = ("job", "launcher", "status", "host", "why", "runs", "ended", "left", "heard", "since")
+TABLE = ("status", "method", "task", "step", "left", "seeds", "steps/s", "worker", "chains", "device", "checkpoint")
+
 
 @dataclass(frozen=True)
 class _Worker:
@@ -150,12 +155,6 @@ def _text(record: Mapping[str, Any], name: str) -> str | None:
 def _number(record: Mapping[str, Any], name: str) -> Any:
     value = record.get(name)
     return value if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e18 else None
-
-
-EVERY_SECONDS = 2.0
-SILENT_SECONDS = 30.0
-JOBS = ("job", "launcher", "status", "host", "why", "runs", "ended", "left", "heard", "since")
-TABLE = ("status", "method", "task", "step", "left", "seeds", "steps/s", "worker", "chains", "device", "checkpoint")
 
 
 def status(

@@ -20,6 +20,13 @@ FEWEST = 3
 NOBODY = "and the methods that should succeed fail as well"
 Finding = Literal["holds", "fails", "undecided", "vacuous"]
 
+MESSAGES = {
+    "ordering": "its declared sweep reverses it",
+    "equality": "in its declared sweep the second has the better value",
+}
+Point = tuple[dict[str, Any], float]
+"""The values of the settings that are swept, and our mean at them."""
+
 
 @dataclass(frozen=True)
 class Setup:
@@ -249,14 +256,6 @@ def by_table(claims: Sequence[Claim]) -> Mapping[tuple[str, str], list[Claim]]:
     for claim in claims:
         tables.setdefault((claim.paper, claim.table), []).append(claim)
     return tables
-
-
-MESSAGES = {
-    "ordering": "its declared sweep reverses it",
-    "equality": "in its declared sweep the second has the better value",
-}
-Point = tuple[dict[str, Any], float]
-"""The values of the settings that are swept, and our mean at them."""
 
 
 @dataclass(frozen=True)

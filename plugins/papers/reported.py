@@ -19,6 +19,13 @@ Verdict = Literal["match", "mismatch", "inconclusive", "not reproducible as publ
 ErrorKind = Literal["sd", "se", "unknown"]
 _ROUNDING = 1e-12
 
+SWEPT = "swept"
+CHANGED = ("user", "tuned", SWEPT)
+"""Provenances of settings that differ from the published ones."""
+UNREPRODUCIBLE: Final = "not reproducible as published"
+COMPILE: Final = "run.compile"
+"""The setting of the mode of execution."""
+
 
 @dataclass(frozen=True)
 class Match:
@@ -100,14 +107,6 @@ def _welch_df(se_a: float, n_a: int, se_b: float, n_b: int) -> float:
         return n_a + n_b - 2
     share = se_a**2 / (se_a**2 + se_b**2)
     return 1.0 / (share**2 / (n_a - 1) + (1 - share) ** 2 / (n_b - 1))
-
-
-SWEPT = "swept"
-CHANGED = ("user", "tuned", SWEPT)
-"""Provenances of settings that differ from the published ones."""
-UNREPRODUCIBLE: Final = "not reproducible as published"
-COMPILE: Final = "run.compile"
-"""The setting of the mode of execution."""
 
 
 @dataclass(frozen=True)

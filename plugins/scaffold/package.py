@@ -36,6 +36,17 @@ KINDS = {
 }
 """The kinds of packages, and what each one contains as generated."""
 
+NEXT = {
+    "sampler": ("bench check {name}", "bench run --sampler {name},sgld --task mixture5"),
+    "schedule": (
+        "python -m pytest {folder}",
+        "bench run --sampler sgld --schedule {name} --set schedule.step_size=0.05 --task mixture5",
+    ),
+    "task": ("bench check {name}", "bench run --sampler sgld --task {name}"),
+    "report": ("python -m pytest {folder}", "bench report {name}"),
+}
+"""For each kind, the commands that check it and use it once it is installed."""
+
 
 @dataclass(frozen=True)
 class Package:
@@ -111,18 +122,6 @@ def _holds(folder: Path, files: Mapping[str, bytes]) -> bool:
 def _missing(folder: Path) -> list[Path]:
     """Return the folder and its parents that do not exist, from the top."""
     return [*reversed([parent for parent in (folder, *folder.parents) if not parent.exists()])]
-
-
-NEXT = {
-    "sampler": ("bench check {name}", "bench run --sampler {name},sgld --task mixture5"),
-    "schedule": (
-        "python -m pytest {folder}",
-        "bench run --sampler sgld --schedule {name} --set schedule.step_size=0.05 --task mixture5",
-    ),
-    "task": ("bench check {name}", "bench run --sampler sgld --task {name}"),
-    "report": ("python -m pytest {folder}", "bench report {name}"),
-}
-"""For each kind, the commands that check it and use it once it is installed."""
 
 
 def new(

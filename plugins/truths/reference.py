@@ -25,6 +25,15 @@ RHAT_LIMIT = 1.01
 ESS_LIMIT = 10_000
 """Limits that a truth has to reach along every direction: its moments are then known to 1 % of a standard deviation."""
 
+CHAINS = 16
+LEVELS = (0.05, 0.5, 0.95)
+WARM = {"steps": 2000, "step_size": 5e-3}
+"""Adam on all the data, from each chain's own starting point."""
+SAMPLER = {"leapfrog": 100, "jitter": 0.5, "acceptance": 0.8}
+FIRST_STEP = 1e-7
+"""h of the first burn-in step; the length of a leapfrog step is its square root."""
+DIGITS = 6
+
 
 def hmc_draws(task: Task, sampler: Sampler, step_size: float, *, chains: int, burn_in: int, draws: int) -> Array:
     """Return draws (n, C, D) from a task by a sampler whose step adapts from `step_size` during the burn-in.
@@ -88,16 +97,6 @@ def _quality(centred: Array, along: Array) -> tuple[Array, Array, float]:
         parts.append((diagnostics.bulk_ess(z), diagnostics.bulk_ess(z**2), max(worst)))
     ess, ess2, rhat = zip(*parts, strict=True)
     return np.concatenate(ess), np.concatenate(ess2), float(max(rhat))
-
-
-CHAINS = 16
-LEVELS = (0.05, 0.5, 0.95)
-WARM = {"steps": 2000, "step_size": 5e-3}
-"""Adam on all the data, from each chain's own starting point."""
-SAMPLER = {"leapfrog": 100, "jitter": 0.5, "acceptance": 0.8}
-FIRST_STEP = 1e-7
-"""h of the first burn-in step; the length of a leapfrog step is its square root."""
-DIGITS = 6
 
 
 class OnAllData(Problem):

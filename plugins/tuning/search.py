@@ -22,6 +22,9 @@ from plugins.tuning.space import Range
 TOGETHER = 5
 """Trials that are requested at once."""
 
+DEFAULTS = ("nll", "joint_error")
+"""The negative log-likelihood of held-out training data; for a task without it, the error against the truth."""
+
 
 @dataclass
 class Trial:
@@ -125,10 +128,6 @@ def check_installed() -> None:
     """Raise `UsageError` if optuna is missing."""
     if importlib.util.find_spec("optuna") is None:
         raise UsageError("bench tune needs optuna, which is not installed: pip install 'sgmcmc-bench[tune]'")
-
-
-DEFAULTS = ("nll", "joint_error")
-"""The negative log-likelihood of held-out training data; for a task without it, the error against the truth."""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,14 @@ from harness.system import count, locks, read_json
 from harness.system.files import ENDING, is_abandoned
 from plugins.upkeep.temporary import TEMPORARY
 
+LOCK_TIMEOUT_SECONDS = 1.0
+_IN_ATTEMPT = re.compile(rf"{FILE_NAMES}|\.({FILE_NAMES})\.{ENDING}")
+_KEY = KEY.pattern
+_FIGURE = re.compile(rf"[\w-]+\.({_KEY})\.json")
+_LOCK = re.compile(rf"({_KEY}|gc|submit)\.lock")
+_NOTICE = re.compile(rf"{_KEY}\.notice")
+_EXCHANGE = re.compile("[0-9a-f]{16}")
+
 
 def gc(
     bench: Bench,
@@ -82,15 +90,6 @@ def _forget(ledger: Ledger) -> list[str]:
         with suppress(OSError):
             trash.rmdir()
     return notes
-
-
-LOCK_TIMEOUT_SECONDS = 1.0
-_IN_ATTEMPT = re.compile(rf"{FILE_NAMES}|\.({FILE_NAMES})\.{ENDING}")
-_KEY = KEY.pattern
-_FIGURE = re.compile(rf"[\w-]+\.({_KEY})\.json")
-_LOCK = re.compile(rf"({_KEY}|gc|submit)\.lock")
-_NOTICE = re.compile(rf"{_KEY}\.notice")
-_EXCHANGE = re.compile("[0-9a-f]{16}")
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,9 @@ from plugins.upkeep.stored_spec import code, installed, offer, recorded_spec
 
 RERUN = "harness.runs.rerun:rerun"
 
+COORDINATES = 8
+"""Coordinates of a position that are shown."""
+
 
 @dataclass(frozen=True)
 class ReplayRequest:
@@ -174,10 +177,6 @@ def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in record.items():
         flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
     return flat
-
-
-COORDINATES = 8
-"""Coordinates of a position that are shown."""
 
 
 def replay(

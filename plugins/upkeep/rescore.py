@@ -28,6 +28,9 @@ where status = '{Status.DONE}' and ($1 is null or list_contains($1, task))
 order by task, protocol, method, seed, attempt
 """  # noqa: S608 - a constant
 
+Row = dict[str, Any]
+COLUMNS = ["run", "method", "task", "seed", "metric", "version", "before", "after"]
+
 
 @dataclass(frozen=True)
 class Outdated:
@@ -87,10 +90,6 @@ def outdated(
         if names and name not in names:
             raise UsageError(f"unknown metric {name!r}{suggestions(name, names)}")
     return stale
-
-
-Row = dict[str, Any]
-COLUMNS = ["run", "method", "task", "seed", "metric", "version", "before", "after"]
 
 
 def rescore(

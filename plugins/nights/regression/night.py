@@ -15,6 +15,8 @@ from harness.system import read_json, sweep, write_json
 
 FORMAT = 1
 
+FOLDER = "nights"
+
 
 @dataclass(frozen=True)
 class MetricValues:
@@ -112,9 +114,6 @@ def _by_seed(values: Mapping[str, Any]) -> dict[int, Any]:
 def _digest(record: Any) -> str:
     """Return the SHA-256 of the JSON text. Seeds are sorted as numbers: as text, 10 would come before 2."""
     return hashlib.sha256(json.dumps(record, sort_keys=True, allow_nan=False).encode()).hexdigest()
-
-
-FOLDER = "nights"
 
 
 def suites(results: Path) -> list[str]:

@@ -26,6 +26,13 @@ from plugins.nights.site.model import Section, Site, SuitePage
 from plugins.nights.site.nights import Timeline, timeline
 from plugins.nights.suite import find
 
+LEADERBOARD = "leaderboard"
+FIRST = (LEADERBOARD, "convergence", "profile", "ranks", "pareto", "coverage", "ess")
+"""Reports that are shown before the others, which follow by name."""
+LEFT_OUT = ("interpolation", "mds", "reproduction", "theorem1", "theorem3")
+"""Reports that are shown only if a suite names them: they take minutes, or are about papers and not about the runs."""
+RESERVED = ("index", "night", "rows", "site", "style")
+
 
 def publish(
     site: Site,
@@ -141,14 +148,6 @@ def _all(rows: Sequence[Sequence[object]]) -> str:
     """Join the parts of each row, then the rows, without duplicates."""
     texts = [", ".join(str(part) for part in row if part is not None) for row in rows]
     return "; ".join(dict.fromkeys(text for text in texts if text))
-
-
-LEADERBOARD = "leaderboard"
-FIRST = (LEADERBOARD, "convergence", "profile", "ranks", "pareto", "coverage", "ess")
-"""Reports that are shown before the others, which follow by name."""
-LEFT_OUT = ("interpolation", "mds", "reproduction", "theorem1", "theorem3")
-"""Reports that are shown only if a suite names them: they take minutes, or are about papers and not about the runs."""
-RESERVED = ("index", "night", "rows", "site", "style")
 
 
 def names(registry: Registry, chosen: Sequence[str] | None = None) -> list[str]:
