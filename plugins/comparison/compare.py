@@ -69,7 +69,8 @@ def compare(
     if a == b:
         raise UsageError(f"A and B are both {a!r}; give a label or group key to compare rows of one method")
     scores, sides = _scores(bench, bench.store(), a, b, task)
-    wanted = _metrics(scores, metric)
+    for name in (wanted := words(metric)):
+        check_metric(scores, name, by_seed=True)
     comparisons = [
         (score, left, right, compared)
         for score, pairs in _current(bench, [(score, _pairs(bench, score, sides)) for score in scores])
@@ -127,14 +128,6 @@ def _current(bench: Bench, fields: Sequence[tuple[FieldScore, Pairs]]) -> list[t
             bench.say(f"note: {score.title}: runs on older code of the task are left out")
         kept += [] if older else [(score, pairs)]
     return kept
-
-
-def _metrics(scores: Sequence[FieldScore], asked: Sequence[str] | None) -> list[str]:
-
-    names = words(asked)
-    for name in names:
-        check_metric(scores, name, by_seed=True)
-    return names
 
 
 def _nothing(scores: Sequence[FieldScore], sides: tuple[Selector, Selector]) -> str:
@@ -215,7 +208,9 @@ def _notes(rows: Sequence[Row]) -> list[str]:
                 why = why.replace(f": {row[f'{name}_gate_reason']}", "")
             notes.append(f"{row['metric']} of {row['a']} (A) and {row['b']} (B): undecided: {why}")
         notes += [
-            f"{row[name]} is {row[f'{name}_gate']}: {row[f'{name}_gate_reason']}" for name in "ab" if _off(row, name)
+            f"{row[name]} is {row[f'{name}_gate']}: {row[f'{name}_gate_reason']}"
+            for name in "ab"
+            if row[f"{name}_gate"] not in {None, "ok"}
         ]
     notes += [f"not paired, {row['a']} (A) and {row['b']} (B), {why}" for row in rows for why in row["unpaired"]]
     return list(dict.fromkeys(notes))
@@ -223,10 +218,6 @@ def _notes(rows: Sequence[Row]) -> list[str]:
 
 def _interval(row: Row) -> str:
     return "no interval" if row["low"] is None else f"interval {row['interval']}"
-
-
-def _off(row: Row, name: str) -> bool:
-    return row[f"{name}_gate"] not in {None, "ok"}
 
 
 def _effect(row: Row) -> str:
