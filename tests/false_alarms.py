@@ -25,9 +25,10 @@ import torch
 from harness.contracts.randomness import Streams
 from harness.contracts.registry import load, registry
 from plugins.checking import gaussian
-from plugins.checking.law import Broken, Skip, streams
+from plugins.checking.law import Broken, frozen, streams
 from plugins.checking.samplers import homogeneity, whole
-from plugins.checking.samplers.real_loop import GREY, GROWTH, LEVEL, families, more
+from plugins.checking.samplers.exact import experiments
+from plugins.checking.samplers.real_loop import GREY, GROWTH, LEVEL, more
 
 TOGETHER = 20
 """Repeats in one loop."""
@@ -59,10 +60,8 @@ def main():
 
 
 def paths(sampler, asked):
-    try:
-        (family,) = families(sampler)
-    except Skip as reason:
-        return f"{'-':>8} {reason}"
+    if not (family := experiments(frozen(sampler))):
+        return f"{'-':>8} not linear and not a Metropolis kernel"
     began, tally, done = time.monotonic(), np.zeros(3, dtype=int), 0
     with Quick(shared=True):
         while done < asked.repeats and time.monotonic() - began < asked.seconds:

@@ -170,7 +170,7 @@ def _open(exchange: Exchange, bench: Bench, scratch: Path, name: str) -> tuple[l
         files |= {name_there: content} if content is not None else {}
     for path, content in files.items():
         if named := parcel.named_attempt(path):
-            parcel.place(bench.ledger, *named, parcel.unpack(content))
+            parcel.receive(bench.ledger, *named, parcel.unpack(content))
         else:
             base = bench.results if path.startswith(("truths/", f"{user_files.FOLDER}/")) else scratch
             (base / path).parent.mkdir(parents=True, exist_ok=True)

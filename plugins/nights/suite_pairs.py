@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from harness import BenchError, Registry, UsageError
 from harness import registry as installed
@@ -16,9 +16,6 @@ from harness.runs import find_pair, plugin_metadata, task_facts
 from harness.runs.settings import unmet
 from plugins.nights.suite import Suite, about
 from plugins.tuning import studies
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @dataclass(frozen=True)

@@ -15,5 +15,5 @@ def bench_facts() -> list[Info]:
 def bench_verbs() -> list[Info]:
     """Return the verbs of this feature."""
     return [
-        Info("new", "plugins.scaffold.new:new", "Write a package with a sampler, schedule, task or report."),
+        Info("new", "plugins.scaffold.package:new", "Write a package with a sampler, schedule, task or report."),
     ]

@@ -16,7 +16,7 @@ from harness.system import cpp
 from harness.system.errors import UsageError
 from plugins.checking.samplers import compiled as compiled_law
 from plugins.checking.suite import check_sampler
-from plugins.checking.task_compiled import law_compiled_is_plain
+from plugins.checking.task_laws import law_compiled_is_plain
 from plugins.samplers import bench_samplers
 from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant

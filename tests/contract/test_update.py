@@ -14,7 +14,7 @@ from torch._inductor.exc import CppCompileError
 from harness.engine.stepping import execution_mode
 from harness.engine.stepping.making import UncompiledError
 from plugins.checking.law import Broken
-from plugins.checking.task_compiled import law_compiled_is_plain
+from plugins.checking.task_laws import law_compiled_is_plain
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sghmc_svrg import SGHMCSVRG
 from plugins.samplers.sgld import SGLD

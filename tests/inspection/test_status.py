@@ -22,7 +22,7 @@ from harness.results.ledger.heartbeats import Notice
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
 from harness.system.locks import lock_file
-from plugins.inspection.overview import COLUMNS, overview
+from plugins.inspection.status import COLUMNS, overview
 
 LABELS = {"method": "sgld", "task": "mixture5", "protocol": "p", "budget": "smoke", "chains": 2, "device": "cpu"}
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from plugins.nights.regression.changes import changes, settled
-from plugins.nights.regression.history import History
-from plugins.nights.regression.night import MetricValues, Night, NightRow, from_json
+from plugins.nights.regression.night import History, MetricValues, Night, NightRow, from_json
 
 LAST = dict(enumerate([10.0, 11.0, 9.5, 10.4, 10.2]))
 

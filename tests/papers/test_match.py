@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_ind_from_stats
 
-from plugins.papers.match import match_cell
+from plugins.papers.reported import match_cell
 
 OURS = [4.2, 4.3, 4.4, 4.25, 4.35]  # mean 4.3, se .035, half-width .098
 

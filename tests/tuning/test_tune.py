@@ -24,8 +24,7 @@ from plugins.tuning import studies
 
 pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
 
-from plugins.tuning.objective import objective
-from plugins.tuning.search import Search
+from plugins.tuning.search import Search, objective
 from plugins.tuning.space import Range, space
 
 TUNE = ("tune", "--sampler", "sgld,sghmc", "--task", "gaussian2d", "--budget", "steps=300", "--chains", "2")

@@ -9,26 +9,12 @@ import pytest
 from harness.contracts.data import data_root
 from harness.system import cache
 from harness.system.errors import DataError
-from plugins.papers import files
-
-PAPER = """
-[paper]
-id = "p"
-[[settings]]
-method = "m"
-task = "t"
-protocol = "x"
-[settings.values]
-b = {value = 1, provenance = "ours", source = "here"}
-a = {value = 1e400, provenance = "ours", source = "here"}
-"""
 
 
 @pytest.fixture(autouse=True)
 def place(tmp_path, monkeypatch):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("BENCH_DATA", raising=False)
-    files._parsed.cache_clear()
     return tmp_path / "cache"
 
 
@@ -49,17 +35,6 @@ def test_a_folder_that_cannot_be_written_costs_time_only(place):
     place.write_text("a file")
     cache.keep("words", "key", "text")
     assert cache.read("words", "key") is None
-    assert files._parsed(PAPER)["paper"]["id"] == "p"
-
-
-@pytest.mark.parametrize("more", ["", "[other]\nwhen = 2026-01-01\n"])
-def test_a_papers_file_is_the_same_from_the_cache(place, more):
-    first = files._parsed(PAPER + more)
-    assert len([*place.rglob("*.json")]) == (not more)
-    files._parsed.cache_clear()
-    again = files._parsed(PAPER + more)
-    assert repr(again) == repr(first)
-    assert [*again["settings"][0]["values"]] == ["b", "a"]
 
 
 @pytest.mark.parametrize("found", [RuntimeError("no home directory"), "~/.cache"])

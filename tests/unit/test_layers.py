@@ -225,7 +225,6 @@ EXCEPTIONS = {
     "runs.undeclared": "a law notices the files that a task reads",
     "system.arithmetic.decides": "a law compares processes with the same arithmetic only",
     "system.arithmetic.variables": "an agent has the arithmetic of the command",
-    "system.cache": "the papers' files are parsed once",
     "system.cpp.COMPILERS": "`bench doctor` names the compilers that work",
     "system.cpp.identity": "`bench doctor` shows the compiler's version",
     "system.files.ABANDONED_SECONDS": "`bench gc` knows every temporary name",

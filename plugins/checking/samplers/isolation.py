@@ -13,22 +13,17 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FrameType
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from harness import Noise, Potential, linear
+from harness import Noise, Potential, Sampler, Trajectory, linear
 from harness.tasks import Problem, Task
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, fingerprint, path_of, same, streams, trajectory, varying
-
-if TYPE_CHECKING:
-    from types import CodeType, FrameType
-
-    from torch import Tensor
-
-    from harness import Sampler, Trajectory
 
 CHAINS = 2
 STEPS = 6
@@ -186,7 +181,7 @@ def _attributes(sampler: Sampler) -> None:
 def _watched(sampler: Sampler) -> Iterator[list[str]]:
     """Yield a list, and add to it what the sampler's own code accesses while the block runs."""
     reached: list[str] = []
-    own = frozenset(module.__name__ for module in _modules(sampler))
+    modules = frozenset(module.__name__ for module in _modules(sampler))
     before, collecting = sys.getprofile(), gc.isenabled()
     gc.disable()  # a collection runs callbacks of other code, in whichever frame triggers it
     _hook()
@@ -199,11 +194,11 @@ def _watched(sampler: Sampler) -> Iterator[list[str]]:
             what, name = _access_by_call(frame)
         else:
             return
-        caller = _frame_of_sampler(frame if event == "c_call" else frame.f_back, own) if what else None
+        caller = _frame_of_sampler(frame if event == "c_call" else frame.f_back, modules) if what else None
         if caller is not None:
             reached.append(f"{_place(caller.f_code, caller.f_lineno)} asks for {what} ({name})")
 
-    _WATCHES.append((own, reached))
+    _WATCHES.append((modules, reached))
     sys.setprofile(profile)
     try:
         yield reached
@@ -247,14 +242,14 @@ def _hook() -> None:
     def audit(event: str, arguments: tuple[Any, ...]) -> None:
         if not _WATCHES:
             return
-        own, reached = _WATCHES[-1]
+        modules, reached = _WATCHES[-1]
         root = event.partition(".")[0]
         what = EVENTS.get(event) or EVENTS.get(root)
         if not what:
             return
         watches, _WATCHES[:] = list(_WATCHES), []  # inspecting the frames is an event, too
         try:
-            caller = _frame_of_sampler(sys._getframe(1), own)  # noqa: SLF001 - the only way to find the caller
+            caller = _frame_of_sampler(sys._getframe(1), modules)  # noqa: SLF001 - the only way to find the caller
             if caller is not None:
                 detail = f" {arguments[0]!r:.60}" if arguments and isinstance(arguments[0], str | bytes) else ""
                 reached.append(f"{_place(caller.f_code, caller.f_lineno)} reaches for {what} ({event}{detail})")
@@ -264,12 +259,12 @@ def _hook() -> None:
     sys.addaudithook(audit)
 
 
-def _frame_of_sampler(frame: FrameType | None, own: frozenset[str]) -> FrameType | None:
+def _frame_of_sampler(frame: FrameType | None, modules: frozenset[str]) -> FrameType | None:
     """Return the frame of the sampler's code that caused an event, or None if an import or torch is in between."""
     importing = False
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
-        if name in own:
+        if name in modules:
             return None if importing else frame
         importing |= name.startswith("importlib.")
         if name.partition(".")[0] in ("torch", "harness") or name.startswith("plugins.checking."):
