@@ -46,14 +46,14 @@ RUN = commands()[0]
 
 def unique(lists):
     """Each once, in their order."""
-    return [words for place, words in enumerate(lists) if words not in lists[:place]]
+    return [words for i, words in enumerate(lists) if words not in lists[:i]]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("newcomer")
-    (made / "my_sampler.py").write_text(blocks("python")[0])
-    return made
+    path = tmp_path_factory.mktemp("newcomer")
+    (path / "my_sampler.py").write_text(blocks("python")[0])
+    return path
 
 
 def test_the_pages_have_the_commands_that_these_tests_look_for():
@@ -104,7 +104,7 @@ def test_every_other_command_works_at_a_smaller_budget(folder, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.delenv("BENCH_RESULTS", raising=False)
     data = Path(os.environ.get("BENCH_DATA") or "/nowhere")
-    absent = [name for name, place in DATA.items() if not (data / place).is_dir()]
+    absent = [name for name, path in DATA.items() if not (data / path).is_dir()]
     for words in unique(commands()):
         long = {"check", "nightly", "site"} & set(words)  # they have tests of their own
         if long or any(name in " ".join(words) for name in absent):
@@ -122,4 +122,4 @@ def test_every_other_command_works_at_a_smaller_budget(folder, monkeypatch):
 def test_the_sampler_of_the_page_keeps_the_quick_laws(folder, monkeypatch):
     monkeypatch.syspath_prepend(folder)
     names = ["derived-law", "one-step", "scale", "potential", "seeds"]
-    assert {found.outcome for found in check_sampler(load("my_sampler:LeimkuhlerMatthews")(), names)} == {"passed"}
+    assert {law.outcome for law in check_sampler(load("my_sampler:LeimkuhlerMatthews")(), names)} == {"passed"}

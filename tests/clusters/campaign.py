@@ -126,11 +126,11 @@ def _settled(scene):
 
 
 def _left(scene):
-    found = [f"in the queue: {line}" for line in scene.cluster.jobs()]
-    found += [f"still alive: {running().get(pid)}" for pid in {*waiting.agents(scene), *waiting.workers(scene)}]
-    found += [str(path) for path in scene.results.glob("jobs/*")]
+    remains = [f"in the queue: {line}" for line in scene.cluster.jobs()]
+    remains += [f"still alive: {running().get(pid)}" for pid in {*waiting.agents(scene), *waiting.workers(scene)}]
+    remains += [str(path) for path in scene.results.glob("jobs/*")]
     folders = [scene.scratch] + [MEMORY] * (scene.cluster.name == "ray")
-    return found + [_described(path) for folder in folders for path in folder.glob("sgmcmc-bench-*")]
+    return remains + [_described(path) for folder in folders for path in folder.glob("sgmcmc-bench-*")]
 
 
 def _described(folder):
@@ -154,10 +154,10 @@ def schedule(cluster, rounds, seed, names=("",)):
     """The faults of the rounds, in another order each time around."""
     rng = random.Random(f"{seed} {cluster}")
     some = [fault for fault in faults.FAULTS[cluster] if any(name in fault for name in names)]
-    found = []
-    while some and len(found) < rounds:
-        found += rng.sample(some, len(some))
-    return found[:rounds]
+    drawn = []
+    while some and len(drawn) < rounds:
+        drawn += rng.sample(some, len(some))
+    return drawn[:rounds]
 
 
 def main():
@@ -221,15 +221,15 @@ def _rounds(name, asked, report):
         cluster.start()
         for number, fault, command in left:
             began = time.time()
-            place = folder / f"{number:03d}"
-            record = play(fault, cluster, command, references, place, asked.seed * 1000 + number)
+            round_folder = folder / f"{number:03d}"
+            record = play(fault, cluster, command, references, round_folder, asked.seed * 1000 + number)
             report["rounds"].append(record | {"round": number})
             report["seconds"] += time.time() - began
-            _tell(report["rounds"][-1], place)
+            _tell(report["rounds"][-1], round_folder)
             if asked.out:
                 asked.out.write_text(json.dumps(report, indent=1))
             if record["right"]:
-                shutil.rmtree(place)
+                shutil.rmtree(round_folder)
     finally:
         cluster.stop()
         for pid in running():
@@ -239,8 +239,8 @@ def _rounds(name, asked, report):
         shutil.rmtree(folder)
 
 
-def _tell(record, place):
-    said = "right" if record["right"] else f"WRONG, in {place}"
+def _tell(record, folder):
+    said = "right" if record["right"] else f"WRONG, in {folder}"
     sys.stderr.write(
         f"{record['round']:3d} {record['seconds']:6.1f} s {said}: {record['fault']} ({', '.join(record['stages'])}) "
         f"{' | '.join(record['notes'])}\n"

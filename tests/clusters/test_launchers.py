@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import pytest
 from specs import concluded
-from specs import made as spec
+from specs import run_spec as spec
 
 from harness import Bench, RunError
 from harness.cli.app import run
@@ -190,8 +190,8 @@ def test_a_job_whose_submission_was_cut_off_is_taken_up_only_if_it_runs(ledger):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"name": ""}))
     started.with_suffix("").joinpath(LOG).write_text(json.dumps({"job": "77"}))
     assert submitted_from(ledger) == []
-    found = submit(ledger, launcher, job(ledger, 0, 1))
-    assert sorted(each.name for each in found) == ["2", "77"]
+    submitted = submit(ledger, launcher, job(ledger, 0, 1))
+    assert sorted(each.name for each in submitted) == ["2", "77"]
     assert not waiting.with_suffix("").joinpath(PARCEL).exists()
 
 
@@ -235,10 +235,10 @@ class Late(FolderExchange):
     """An exchange to which an agent sends an attempt, and then its log, each time somebody has listed it."""
 
     def names(self):
-        found = dict(super().names())
+        jobs = dict(super().names())
         for name, content in self.__dict__.pop("coming", {}).items():
             self.put(name, content)
-        return found
+        return jobs
 
     def sends(self, seed, text):
         attempt = f"attempt-{spec(seed).key}-20260102T000000001-abcdef.tar"
@@ -366,8 +366,8 @@ def test_slurm_is_asked_once_for_arrays_of_any_user(tmp_path, monkeypatch):
     squeue.write_text(SQUEUE)
     squeue.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    found = Slurm().states(["7_0", "7_1", "7_2", "7_9"])
-    assert found == {
+    states = Slurm().states(["7_0", "7_1", "7_2", "7_9"])
+    assert states == {
         "7_0": JobState("running", "n1"), "7_1": JobState("queued", "", "Priority"),
         "7_2": JobState("ended", "n2", "NODE_FAIL"),
     }  # fmt: skip

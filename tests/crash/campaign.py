@@ -120,15 +120,16 @@ def run(asked):
         references.of(command)
     with ThreadPoolExecutor(asked.jobs) as pool:
         playing = {
-            pool.submit(play, fault, command, references, place, seed): place for fault, command, place, seed in rounds
+            pool.submit(play, fault, command, references, round_folder, seed): round_folder
+            for fault, command, round_folder, seed in rounds
         }
         for played in as_completed(playing):
-            record, place = played.result(), playing[played]
-            report["rounds"].append(record | {"round": int(place.name)})
+            record, round_folder = played.result(), playing[played]
+            report["rounds"].append(record | {"round": int(round_folder.name)})
             report["seconds"] = time.time() - report["began"]
-            _tell(report["rounds"][-1], place)
+            _tell(report["rounds"][-1], round_folder)
             if record["right"]:
-                shutil.rmtree(place)
+                shutil.rmtree(round_folder)
             if asked.out:
                 asked.out.write_text(json.dumps(report, indent=1))
             if asked.write:
@@ -140,8 +141,8 @@ def run(asked):
     return int(wrong > 0)
 
 
-def _tell(record, place):
-    said = "right" if record["right"] else f"WRONG, in {place}"
+def _tell(record, folder):
+    said = "right" if record["right"] else f"WRONG, in {folder}"
     where = ", ".join(record["stages"])
     sys.stderr.write(f"{record['round']:4d} {record['seconds']:6.1f} s {said}: {record['fault']} ({where})\n")
     for kind in COUNTS:

@@ -175,10 +175,10 @@ def test_the_judge_sees_all_the_others_at_once_and_tells_them_apart(scene, monke
 
 
 def test_a_change_below_runs_that_publish_does_not_make_is_seen(scene, tmp_path):
-    place = results(scene)[0].with_name("notes.txt")
+    foreign = results(scene)[0].with_name("notes.txt")
     (tmp_path / "plugins").mkdir()
     program = tmp_path / "plugins" / "writes.py"
-    program.write_text(f"from pathlib import Path\nPath({str(place)!r}).write_text('x')\n")
+    program.write_text(f"from pathlib import Path\nPath({str(foreign)!r}).write_text('x')\n")
     given = {**os.environ, "PYTHONPATH": str(PATCHED), "CRASH_WRITES": str(scene.site.writes)}
     subprocess.run([sys.executable, program], env=given | {"BENCH_RESULTS": str(scene.results)}, check=True)
     assert "writes.py" in "".join(judge(scene)["other"])
@@ -205,11 +205,11 @@ def test_figures_replace_figures(tmp_path):
     assert "| Ctrl-C | 1 | 2 | 4 | 1 | 1 | 1 |" in text
 
 
-@pytest.mark.parametrize(("text", "lacking"), [("", BEGIN), (END, BEGIN), (BEGIN, END), (END + BEGIN, END)])
-def test_a_page_without_the_marks_is_left_as_it_is(tmp_path, text, lacking):
+@pytest.mark.parametrize(("text", "mark"), [("", BEGIN), (END, BEGIN), (BEGIN, END), (END + BEGIN, END)])
+def test_a_page_without_the_marks_is_left_as_it_is(tmp_path, text, mark):
     path = tmp_path / "page.md"
     path.write_text(text)
-    with pytest.raises(ValueError, match=f"lacks {lacking}"):
+    with pytest.raises(ValueError, match=f"lacks {mark}"):
         write(path, {})
     assert path.read_text() == text
 

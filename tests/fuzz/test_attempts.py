@@ -72,14 +72,14 @@ def check_named_or_harmless(store, places, notes):
     """Each attempt is in a note, or in the database as the ledger has it; none makes the ledger fail."""
     ledger = Ledger(store.results)
     rows = {row["path"]: row for row in store.rows("select path, status, concluded from attempt")}
-    for place, damage in places.items():
-        standing = ledger.standing(place.parent.name)
+    for folder, damage in places.items():
+        standing = ledger.standing(folder.parent.name)
         for record in (recorded_spec, code):
             with contextlib.suppress(BenchError):
-                record(Attempt(place))
-        row = rows.get(str(place.relative_to(store.results)))
+                record(Attempt(folder))
+        row = rows.get(str(folder.relative_to(store.results)))
         if row is None:
-            assert any(str(place) in note or str(place.parent) in note for note in notes), (damage, standing)
+            assert any(str(folder) in note or str(folder.parent) in note for note in notes), (damage, standing)
         else:
             assert row["concluded"] == (standing.status in FINAL + FAILED), (damage, row, standing)
 

@@ -62,4 +62,4 @@ def test_the_order_of_parameters_is_nothing(given_params, random):
     shuffled = list(given_params.items())
     random.shuffle(shuffled)
     part = Component("a", "m:C", "s", given_params)
-    assert specs.made(task=replace(part, params=dict(shuffled))).key == specs.made(task=part).key
+    assert specs.run_spec(task=replace(part, params=dict(shuffled))).key == specs.run_spec(task=part).key

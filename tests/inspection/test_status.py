@@ -13,7 +13,7 @@ import time
 from contextlib import ExitStack
 
 import pytest
-from specs import made as spec
+from specs import run_spec as spec
 
 from harness.cli.app import run
 from harness.results.ledger.attempt import Attempt
@@ -28,12 +28,12 @@ LABELS = {"method": "sgld", "task": "mixture5", "protocol": "p", "budget": "smok
 
 
 def attempt(ledger, seed=0, status=None, events=(), **changes):
-    made = Attempt.create(ledger.runs, spec(seed, **changes), {"id": "e"})
+    new = Attempt.create(ledger.runs, spec(seed, **changes), {"id": "e"})
     for name, position in events:
-        made.event(name, position=position)
+        new.event(name, position=position)
     if status:
-        conclude(made, AttemptResult(status=status))
-    return made
+        conclude(new, AttemptResult(status=status))
+    return new
 
 
 @pytest.fixture

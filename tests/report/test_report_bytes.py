@@ -96,8 +96,8 @@ def write_mixture(results, noise, exact):
                     passes=400.0 / chains, params=params, **PAPER,
                 )  # fmt: skip
     scored.write_run(results, method="sghmc", seed=0, chains=1, status="diverged", **PAPER)
-    own = {"schedule.step_size": {"value": 0.02, "provenance": "user", "source": ""}}
-    scored.write_run(results, method="msgld", chains=1, metrics={"modes_covered": 3.0}, **{**PAPER, "origins": own})
+    by_user = {"schedule.step_size": {"value": 0.02, "provenance": "user", "source": ""}}
+    scored.write_run(results, method="msgld", chains=1, metrics={"modes_covered": 3.0}, **{**PAPER, "origins": by_user})
     scored.write_run(
         results, task="line", chains=1, metrics={"rhat": 1.01}, task_part={"params": {"gradient_noise": 0.0}},
         files={"draws.safetensors": save({"draws": exact[:100, None].copy(), "steps": np.arange(1, 101)})}, **PAPER,
@@ -166,14 +166,14 @@ def written(results):
 def shown(store, name):
     """A report's Markdown with its notes and figures, and its records."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reports.figures.interpolation.errors_on_line", lambda made, *line: made.on_line(*line))
-        made = load(REPORTS[name])().build(store, scored.request(TARGETS))
-    about = [f"note: {note}" for note in made.notes]
+        patch.setattr("reports.figures.interpolation.errors_on_line", lambda task, *line: task.on_line(*line))
+        task = load(REPORTS[name])().build(store, scored.request(TARGETS))
+    about = [f"note: {note}" for note in task.notes]
     about += [
-        f"figure: {figure.name}, {figure.size[0]:g} x {figure.size[1]:g}, {figure.caption}" for figure in made.figures
+        f"figure: {figure.name}, {figure.size[0]:g} x {figure.size[1]:g}, {figure.caption}" for figure in task.figures
     ]
-    text = "\n".join([f"# {name}", *about, render(made, "markdown")])
-    return text, json.loads(render(made, "json"))
+    text = "\n".join([f"# {name}", *about, render(task, "markdown")])
+    return text, json.loads(render(task, "json"))
 
 
 @pytest.fixture(scope="module")
@@ -205,10 +205,10 @@ if __name__ == "__main__":
 
     scored.UNITS |= UNITS
     with tempfile.TemporaryDirectory() as folder:
-        found = written(Path(folder))
-        made = {name: shown(found, name) for name in REPORTS}
+        filled = written(Path(folder))
+        pages = {name: shown(filled, name) for name in REPORTS}
     GOLDEN.mkdir(exist_ok=True)
-    for name, (text, _) in made.items():
+    for name, (text, _) in pages.items():
         (GOLDEN / f"{name}.md").write_text(text, encoding="utf-8")
-    heads = {name: summary(records) for name, (_, records) in made.items()}
+    heads = {name: summary(records) for name, (_, records) in pages.items()}
     (GOLDEN / "records.json").write_text(json.dumps(heads, indent=1) + "\n")

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from specs import made as spec
+from specs import run_spec as spec
 
 from harness.reporting.scoring import cache
 from harness.results.ledger import commit, rescored
@@ -27,15 +27,15 @@ OLD = "20260101T000000000-aaaaaa"
 
 def attempt(ledger, status=None, seed=0, **members):
     """An attempt with a checkpoint and draws; concluded where there is a status."""
-    made = Attempt.create(ledger.runs, spec(seed), HERE)
-    made.save_checkpoint({"theta": np.zeros(3)})
-    made.append_draws(np.zeros((2, 2, 3)))
+    new = Attempt.create(ledger.runs, spec(seed), HERE)
+    new.save_checkpoint({"theta": np.zeros(3)})
+    new.append_draws(np.zeros((2, 2, 3)))
     if status:
-        conclude(made, AttemptResult(status=status, **members))
-    return made
+        conclude(new, AttemptResult(status=status, **members))
+    return new
 
 
-def found(ledger, **options):
+def garbage_of(ledger, **options):
     return {str(item.path.relative_to(ledger.root)): item for item in garbage.find(ledger, **options)}
 
 
@@ -50,7 +50,7 @@ def test_figure_data_go_with_their_runs(ledger):
     for key in (KEY, "0" * 64):
         cache.keep(ledger.root, "interpolation", key, {"code": "a"}, lambda: [1])
     (ledger.root / cache.FOLDER / "mine.txt").touch()
-    assert list(found(ledger)) == [f"figures/interpolation.{'0' * 64}.json"]
+    assert list(garbage_of(ledger)) == [f"figures/interpolation.{'0' * 64}.json"]
     gone, notes = garbage.remove(ledger, garbage.find(ledger))
     assert (len(gone), notes) == (1, [])
     assert cache.find(ledger.root, "interpolation", KEY, {"code": "a"}) == [1]
@@ -62,13 +62,13 @@ def test_only_what_a_final_attempt_replaced_goes(ledger):
     assert garbage.find(ledger, failed=True) == []
     final = attempt(ledger, "diverged")
     later = attempt(ledger)
-    whys = {name.rpartition("/")[2]: item.why for name, item in found(ledger).items()}
+    whys = {name.rpartition("/")[2]: item.why for name, item in garbage_of(ledger).items()}
     assert whys == {
         unfinished.id: f"unfinished; {final.id} finished the run",
         damaged.id: f"damaged; {final.id} finished the run",
         later.id: f"unfinished; {final.id} finished the run",
     }
-    assert {name.rpartition("/")[2] for name in found(ledger, failed=True)} == {*whys, failed.id}
+    assert {name.rpartition("/")[2] for name in garbage_of(ledger, failed=True)} == {*whys, failed.id}
     kept = contents(final.path) | contents(failed.path)
     gone, notes = garbage.remove(ledger, garbage.find(ledger))
     assert (len(gone), notes) == (3, [])
@@ -91,10 +91,10 @@ def test_what_interrupted_writes_left_goes(ledger):
         ledger.root / "results.duckdb.damaged-20260101T000000", ledger.locks / f"{KEY}.lock",
         ledger.locks / f"{KEY}.notice", ledger.locks / f".{KEY}.notice.0123456789abcdef",
     ]  # fmt: skip
-    for place in places:
-        place.parent.mkdir(exist_ok=True)
-        place.write_bytes(b"x" * 7)
-        os.utime(place, (old, old))
+    for path in places:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"x" * 7)
+        os.utime(path, (old, old))
     listed = garbage.find(ledger)
     assert len(listed) == len(places)
     assert {item.bytes for item in listed} == {7}
@@ -116,12 +116,12 @@ WRITTEN = [
 FOLDERS = [f"{RUN}/{ATTEMPT}", f"conflicts/{KEY[:12]}-{ATTEMPT}-0123456789ab"]
 
 
-@pytest.mark.parametrize("place", [*WRITTEN, *FOLDERS])
-def test_what_an_interrupted_write_leaves_is_listed_wherever_it_is(ledger, place):
+@pytest.mark.parametrize("path", [*WRITTEN, *FOLDERS])
+def test_what_an_interrupted_write_leaves_is_listed_wherever_it_is(ledger, path):
     """Every file and folder that some command writes below the results folder, under its temporary name."""
-    left = aside(ledger.root / place)
+    left = aside(ledger.root / path)
     left.parent.mkdir(parents=True, exist_ok=True)
-    if place in FOLDERS:
+    if path in FOLDERS:
         left.mkdir()
         (left / "draws.part").write_bytes(b"x")
     else:
@@ -136,13 +136,13 @@ def test_what_an_interrupted_write_leaves_is_listed_wherever_it_is(ledger, place
 
 
 def test_a_change_is_listed_when_every_database_has_had_the_time_to_follow_it(ledger):
-    made = attempt(ledger, "done")
+    rescored_run = attempt(ledger, "done")
     for _ in range(2):
-        rescored.write(made, [], {}, {})
+        rescored.write(rescored_run, [], {}, {})
     old, *others = sorted((ledger.root / "changed").iterdir())
     os.utime(old, (time.time() - 91 * 86400,) * 2)
     assert others
-    assert list(found(ledger)) == [f"changed/{old.name}"]
+    assert list(garbage_of(ledger)) == [f"changed/{old.name}"]
 
 
 def test_files_of_the_user_go_when_no_run_names_them(ledger):
@@ -153,7 +153,7 @@ def test_files_of_the_user_go_when_no_run_names_them(ledger):
     for name in (KEY, "0" * 64, "1" * 64, "mine.csv"):
         (ledger.root / "files" / name).write_text("1")
         os.utime(ledger.root / "files" / name, None if name[0] == "1" else (0, 0))
-    assert list(found(ledger)) == [f"files/{'0' * 64}"]
+    assert list(garbage_of(ledger)) == [f"files/{'0' * 64}"]
 
 
 def test_a_second_result_can_be_deleted_with_its_folder(ledger):
@@ -199,11 +199,11 @@ def test_what_changed_since_the_listing_is_looked_at_again(ledger):
 
 def photographs(ledger, *parts):
     """A stranger's folder that looks like one of ours below some level, and the contents of the whole of it."""
-    place = ledger.root.parent.joinpath("photographs", *parts)
-    place.mkdir(parents=True)
+    folder = ledger.root.parent.joinpath("photographs", *parts)
+    folder.mkdir(parents=True)
     for name in ("summer.jpg", "draws.part", "environment.json", f".{KEY}.notice.1", f"{KEY}-cpu.json"):
-        (place / name).write_text("a photograph")
-        os.utime(place / name, (0, 0))
+        (folder / name).write_text("a photograph")
+        os.utime(folder / name, (0, 0))
     return ledger.root.parent / "photographs"
 
 
@@ -339,7 +339,7 @@ WORK = """
 import sys
 from pathlib import Path
 import numpy as np
-from specs import made
+from specs import run_spec
 from harness.reporting.scoring import cache
 from harness.results.ledger import commit
 from harness.results.ledger.attempt import Attempt
@@ -349,11 +349,11 @@ from harness.results.records import AttemptResult
 from harness.results.spec import Component
 ledger = Ledger(Path(sys.argv[1]))
 for seed in range(60):
-    with ledger.hold(made(seed).key, 30):
-        if ledger.standing(made(seed).key).cached:
+    with ledger.hold(run_spec(seed).key, 30):
+        if ledger.standing(run_spec(seed).key).cached:
             continue
         for status in (None, "error", "done"):
-            attempt = Attempt.create(ledger.runs, made(seed), {"id": "e"})
+            attempt = Attempt.create(ledger.runs, run_spec(seed), {"id": "e"})
             attempt.save_checkpoint({"theta": np.zeros(30)})
             attempt.append_draws(np.zeros((2, 2, 3)))
             if status:

@@ -83,7 +83,7 @@ def bench_samplers():
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def watcher(tmp_path_factory):
     """A results folder with three seeds, and a run of weighted draws, all of the metrics as they were."""
     home = tmp_path_factory.mktemp("made")
     plugin = home / "growing_task.py"
@@ -125,9 +125,9 @@ class Home:
         return code, json.loads(out or "[]"), err
 
     def attempts(self, method="sgld"):
-        found = [Ledger(self.results).attempts(path.name)[0] for path in self.results.glob("runs/*/*")]
-        specs = {a: json.loads((a.path / "spec.json").read_text()) for a in found}
-        return sorted((a for a in found if specs[a]["method"] == method), key=lambda a: specs[a]["seed"])
+        outcome_before = [Ledger(self.results).attempts(path.name)[0] for path in self.results.glob("runs/*/*")]
+        specs = {a: json.loads((a.path / "spec.json").read_text()) for a in outcome_before}
+        return sorted((a for a in outcome_before if specs[a]["method"] == method), key=lambda a: specs[a]["seed"])
 
     def contents(self):
         with connection.reading(self.store.path) as db:
@@ -141,9 +141,9 @@ class Home:
 
 
 @pytest.fixture
-def home(made, tmp_path, capsys):
-    shutil.copytree(made / "results", tmp_path / "results")
-    shutil.copy(made / "growing_task.py", tmp_path)
+def home(watcher, tmp_path, capsys):
+    shutil.copytree(watcher / "results", tmp_path / "results")
+    shutil.copy(watcher / "growing_task.py", tmp_path)
     forget()
     yield Home(tmp_path, capsys)
     forget()
