@@ -8,7 +8,6 @@ from safetensors.numpy import save
 from scored import store, write_run
 
 from harness import DataError
-from harness.reporting.rendering import figures
 from harness.reporting.report import Request
 from reports.figures import interpolation
 from reports.figures.interpolation import Interpolation
@@ -67,9 +66,6 @@ def test_the_last_draws_of_consecutive_cycles_are_joined(tmp_path):
     assert first["barrier"] == pytest.approx(3)
     assert first["statistics"] == "as they are"
     assert first["errors"][5] == pytest.approx(33)
-    (figure,) = built.figures
-    written = figures.drawn(figure, "svg", "png")
-    assert written == figures.drawn(figure, "svg", "png")
 
 
 def test_statistics_are_those_of_the_draws_and_both_lines_are_shown(tmp_path):

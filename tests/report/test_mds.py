@@ -5,7 +5,6 @@ import pytest
 from safetensors.numpy import save
 from scored import store, write_run
 
-from harness.reporting.rendering import figures
 from harness.reporting.report import Request
 from reports.figures.mds import Scaling, distances, mean_distances, scaled
 
@@ -65,9 +64,6 @@ def test_cycles_are_clusters_and_a_run_without_them_is_one(results):
     assert (cyclical["seed"], cyclical["cycles"], cyclical["draws"]) == (2, 3, 15)
     assert 7 < cyclical["ratio"] < 14
     assert plain["ratio"] is None
-    (figure,) = built.figures
-    first = figures.drawn(figure, "svg", "png")
-    assert first == figures.drawn(figure, "svg", "png")
     assert [row["method"] for row in built.tables[0].rows] == ["csgld", "sgld"]
 
 

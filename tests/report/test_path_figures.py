@@ -5,11 +5,9 @@ import pytest
 from safetensors.numpy import save
 from scored import request, store, write_run
 
-from harness.reporting.rendering import figures
 from reports.figures import plane
-from reports.figures.contours import Contours, energies, visible
+from reports.figures.contours import energies, visible
 from reports.figures.density import _target
-from reports.figures.sample_paths import SamplePaths
 from reports.figures.schedules import PIXELS, Schedules, outline, shares
 from reports.figures.trajectory import Trajectories
 from tasks.synthetic.mixture25 import Mixture25
@@ -47,12 +45,6 @@ def test_velocities_are_moves_over_the_root_of_the_step(results):
     assert by_method["sgld"]["moves"] == STEPS - 1
     assert by_method["sgld"]["velocity_variance"] == pytest.approx((np.diff(x) / np.sqrt(0.02)).var(), rel=1e-4)
     assert by_method["csgld"]["moves"] == STEPS // 2 - 2  # none from one cycle to the next
-
-
-@pytest.mark.parametrize("report", [Schedules, Trajectories, SamplePaths, Contours])
-def test_figures_are_drawn_with_the_same_bytes(results, report):
-    (figure,) = report().build(store(results), request(tasks=("mixture25",))).figures
-    assert figures.drawn(figure, "svg") == figures.drawn(figure, "svg")
 
 
 def test_the_energy_of_exact_draws_is_that_of_the_target():

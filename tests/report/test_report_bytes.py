@@ -17,7 +17,7 @@ import scored
 from safetensors.numpy import save
 
 from harness.contracts.registry import load
-from harness.reporting.rendering import render
+from harness.reporting.rendering import figures, render
 from reports import bench_reports
 from tasks.synthetic.mixture25 import Mixture25
 
@@ -164,16 +164,14 @@ def written(results):
 
 
 def shown(store, name):
-    """A report's Markdown with its notes and figures, and its records."""
+    """A report's Markdown with its notes and figures, its records, and what both were rendered from."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("reports.figures.interpolation.errors_on_line", lambda task, *line: task.on_line(*line))
-        task = load(REPORTS[name])().build(store, scored.request(TARGETS))
-    about = [f"note: {note}" for note in task.notes]
-    about += [
-        f"figure: {figure.name}, {figure.size[0]:g} x {figure.size[1]:g}, {figure.caption}" for figure in task.figures
-    ]
-    text = "\n".join([f"# {name}", *about, render(task, "markdown")])
-    return text, json.loads(render(task, "json"))
+        built = load(REPORTS[name])().build(store, scored.request(TARGETS))
+    about = [f"note: {note}" for note in built.notes]
+    about += [f"figure: {one.name}, {one.size[0]:g} x {one.size[1]:g}, {one.caption}" for one in built.figures]
+    text = "\n".join([f"# {name}", *about, render(built, "markdown")])
+    return text, json.loads(render(built, "json")), built
 
 
 @pytest.fixture(scope="module")
@@ -185,9 +183,13 @@ def results(tmp_path_factory):
 
 @pytest.mark.parametrize("name", sorted(REPORTS))
 def test_reports_are_what_they_were(results, name):
-    text, records = shown(results, name)
+    text, records, built = shown(results, name)
     assert text == (GOLDEN / f"{name}.md").read_text(encoding="utf-8")
     assert summary(records) == json.loads((GOLDEN / "records.json").read_text())[name]
+    for form in ("table", "csv", "latex", "html"):
+        assert bool(render(built, form)) == bool(built.records)
+    for figure in built.figures[:1]:
+        assert len(figures.drawn(figure, "svg")[0]) <= figures.LIMIT
 
 
 def summary(records):
@@ -208,7 +210,7 @@ if __name__ == "__main__":
         filled = written(Path(folder))
         pages = {name: shown(filled, name) for name in REPORTS}
     GOLDEN.mkdir(exist_ok=True)
-    for name, (text, _) in pages.items():
+    for name, (text, *_) in pages.items():
         (GOLDEN / f"{name}.md").write_text(text, encoding="utf-8")
-    heads = {name: summary(records) for name, (_, records) in pages.items()}
+    heads = {name: summary(records) for name, (_, records, _) in pages.items()}
     (GOLDEN / "records.json").write_text(json.dumps(heads, indent=1) + "\n")

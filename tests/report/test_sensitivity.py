@@ -5,7 +5,7 @@ import scored
 from scored import store, write_run
 
 from harness import registry
-from harness.reporting.rendering import figures, render
+from harness.reporting.rendering import figures
 from harness.reporting.report import Request
 from harness.system.errors import UsageError
 from harness.tasks import TUNING_SEED
@@ -59,14 +59,9 @@ def test_other_reports_leave_trials_out_and_this_one_the_reported_runs(results, 
     assert "bench tune" in built.notes[0]
 
 
-def test_it_is_drawn_with_the_same_bytes_in_all_formats(results):
+def test_without_plugins_there_is_no_limit_and_an_unknown_metric_is_refused(results):
     built = Sensitivity().build(results, Request())
-    assert built.records[0]["stability_limit"] is None  # no plugins, no limit
-    (figure,) = built.figures
-    drawn = figures.drawn(figure, "svg")
-    assert drawn == figures.drawn(figure, "svg")
-    assert len(drawn[0]) < 500_000
-    assert all(render(built, form) for form in ("table", "markdown", "csv", "json", "latex", "html"))
+    assert built.records[0]["stability_limit"] is None
     with pytest.raises(UsageError, match="no trial has the metric"):
         Sensitivity().build(results, Request(metric="rhat"))
 
