@@ -40,10 +40,10 @@ class Pair(DensityTask):
         return 100 / (1 - abs(self.rho))
 
     def observer(self, *of):
-        made = super().observer(*of)
+        watcher = super().observer(*of)
         if self.gradient_noise == 0.25:
-            made.outcome = lambda: Outcome({}, {})
-        return made
+            watcher.outcome = lambda: Outcome({}, {})
+        return watcher
 
 
 class Line(Pair):
