@@ -10,7 +10,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-from support import bench
 
 from harness.cli.app import run
 from harness.contracts.registry import load
@@ -72,23 +71,30 @@ def test_relative_links_lead_to_files_and_readme_is_short():
     assert len(PAGES[0].read_text(encoding="utf-8").splitlines()) <= 160
 
 
-def test_the_first_command_ends_with_a_leader_and_the_second_time_nothing_to_do(folder):
-    first = bench(RUN, folder)
-    assert first.returncode == 0, first.stderr
-    table = bench(REPORT, folder)
-    assert table.returncode == 0, table.stderr
+@pytest.fixture
+def inside(folder, monkeypatch):
+    """The current folder is that of the commands, and their results folder the one below it."""
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("BENCH_RESULTS", raising=False)
+
+
+@pytest.mark.usefixtures("inside")
+def test_the_first_command_ends_with_a_leader_and_the_second_time_nothing_to_do(capfd):
+    assert run(RUN) == 0
+    capfd.readouterr()
+    assert run(REPORT) == 0
+    table = capfd.readouterr().out
     asked = {name: RUN[RUN.index(name) + 1].split(",") for name in ("--sampler", "--task")}
     row = re.compile(r"^\s*\d+(?: \(\d+ to \d+\))?\s+(\d+)\s+[a-z-]+\s+5\s+ranked", flags=re.MULTILINE)
-    tables = re.split(rf"^(?:{'|'.join(asked['--task'])})@", table.stdout, flags=re.MULTILINE)[1:]
+    tables = re.split(rf"^(?:{'|'.join(asked['--task'])})@", table, flags=re.MULTILINE)[1:]
     assert len(tables) == len(asked["--task"])
     for text in tables:
         tiers = [int(tier) for tier in row.findall(text)]
         assert len(tiers) == len(asked["--sampler"])
         assert tiers == sorted(tiers)
         assert tiers[-1] > 1  # the leaders are significantly better than the last
-    again = bench(RUN, folder)
-    assert again.returncode == 0
-    assert "nothing to do" in again.stderr
+    assert run(RUN) == 0
+    assert "nothing to do" in capfd.readouterr().err
 
 
 def smaller(words):
@@ -99,10 +105,8 @@ def smaller(words):
     return [*words, *(["--budget", "smoke"] if many or one else []), *(["--seeds", "0"] if many else [])]
 
 
-def test_every_other_command_works_at_a_smaller_budget(folder, monkeypatch):
-    """In this process, which has imported already what each of them would."""
-    monkeypatch.chdir(folder)
-    monkeypatch.delenv("BENCH_RESULTS", raising=False)
+@pytest.mark.usefixtures("inside")
+def test_every_other_command_works_at_a_smaller_budget(folder):
     data = Path(os.environ.get("BENCH_DATA") or "/nowhere")
     absent = [name for name, path in DATA.items() if not (data / path).is_dir()]
     for words in unique(commands()):
