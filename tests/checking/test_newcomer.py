@@ -98,11 +98,12 @@ def test_the_first_command_ends_with_a_leader_and_the_second_time_nothing_to_do(
 
 
 def smaller(words):
-    """The command on one seed at the smallest budget."""
+    """The command on one seed at the smallest budget, a convolutional network on few images."""
     if "--seeds" in words:
         words = [*words[: words.index("--seeds")], *words[words.index("--seeds") + 2 :]]
     many, one = {"run", "reproduce"} & set(words), {"plan"} & set(words)
-    return [*words, *(["--budget", "smoke"] if many or one else []), *(["--seeds", "0"] if many else [])]
+    few = ["--set", "task.batch=10", "task.test_images=20"] if many and "cifar10" in words else []
+    return [*words, *(["--budget", "smoke"] if many or one else []), *(["--seeds", "0"] if many else []), *few]
 
 
 @pytest.mark.usefixtures("inside")

@@ -26,7 +26,7 @@ from plugins.samplers.sgld import SGLD
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 INFOS = {info.name: info for info in bench_samplers()}
-GROUPS = [list(INFOS)[k::6] for k in range(6)]
+GROUPS = [list(INFOS)[k::3] for k in range(3)]
 """Each group shares the fresh process of the restore law."""
 
 VARIANTS = [

@@ -27,8 +27,8 @@ from harness.system.text import harmless
 from plugins.upkeep.stored_spec import code, recorded_spec
 
 TABLES = [*schema.TABLES, *schema.VIEWS]
-TOGETHER, EXAMPLES = 50, 4
-"""So many malformed attempts in one results folder, so many folders: 200 attempts."""
+TOGETHER, EXAMPLES = 50, 2
+"""So many malformed attempts in one results folder, so many folders: 100 attempts."""
 PLANNED = ["--sampler", "sgld", "--task", "mixture5", "--budget", "steps=20", "--seeds", "0-1"]
 VERBS = (
     ["ls", "runs", "--json"], ["ls", "runs"], ["report", "leaderboard"], ["report", "coverage", "--format", "html"],

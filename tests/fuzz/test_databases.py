@@ -57,7 +57,7 @@ def changed(content, changes):
     return content
 
 
-@cases(5)
+@cases(3)
 @given(st.lists(change, min_size=1, max_size=3), st.binary(max_size=64), st.sampled_from(VERBS))
 def test_a_damaged_database_costs_nothing(healthy, changes, log, words):
     with tempfile.TemporaryDirectory() as folder:

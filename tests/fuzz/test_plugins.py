@@ -26,7 +26,7 @@ from harness.system.errors import BenchError
 from plugins.inspection import plugins as verb
 from plugins.inspection import show
 
-TOGETHER, EXAMPLES = 25, 4
+TOGETHER, EXAMPLES = 25, 2
 """Packages beside one another, and how often they are drawn."""
 LONGEST = 20_000
 """Characters that are told of a package: of every hook and every offer a message, none of them long."""

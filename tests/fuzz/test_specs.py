@@ -29,7 +29,7 @@ runs = st.builds(
     execution=st.builds(Execution, dtype=names, device=names, deterministic=st.booleans(), compile=names),
     origins=st.dictionaries(names, st.builds(Origin, values, names, names), max_size=3),
 )  # fmt: skip
-CASES = cases(100)
+CASES = cases(50)
 
 
 @CASES

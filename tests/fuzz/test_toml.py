@@ -57,7 +57,7 @@ SUITE = {
         }
     ],
 }  # fmt: skip
-CASES = cases(80)
+CASES = cases(40)
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ def test_a_suite_is_read_or_named(known, content):
         assert str(path) in named
 
 
-@cases(12)
+@cases(6)
 @given(st.sampled_from(("ledger.json", "results.settled.json")), values.map(toml), st.booleans())
 def test_files_of_the_folder_itself_are_read_or_refused(name, content, wrapped):
     with tempfile.TemporaryDirectory() as folder:
