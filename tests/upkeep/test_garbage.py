@@ -207,18 +207,17 @@ def photographs(ledger, *parts):
     return ledger.root.parent / "photographs"
 
 
-def link_runs(ledger):
-    ledger.runs.rmdir()
-    ledger.runs.symlink_to(photographs(ledger, KEY[:2], KEY, OLD))
+def link(path, *parts):
+    """Something that puts a link to a stranger's folder in the place of one of ours."""
 
+    def plant(ledger):
+        ours = ledger.root / path
+        ours.parent.mkdir(parents=True, exist_ok=True)
+        if ours.exists():
+            ours.rmdir()
+        ours.symlink_to(photographs(ledger, *parts))
 
-def link_part(ledger):
-    (ledger.runs / KEY[:2]).symlink_to(photographs(ledger, KEY, OLD))
-
-
-def link_key(ledger):
-    (ledger.runs / KEY[:2]).mkdir()
-    (ledger.runs / KEY[:2] / KEY).symlink_to(photographs(ledger, OLD))
+    return plant
 
 
 def link_attempt(ledger):
@@ -234,15 +233,6 @@ def link_file(ledger):
 def link_to_an_attempt(ledger):
     real = attempt(ledger).path.rename(ledger.root.parent / "elsewhere")
     attempt(ledger, "done").path.with_name(OLD).symlink_to(real)
-
-
-def link_locks(ledger):
-    ledger.locks.rmdir()
-    ledger.locks.symlink_to(photographs(ledger))
-
-
-def link_truths(ledger):
-    (ledger.root / "truths").symlink_to(photographs(ledger))
 
 
 def link_trash(ledger):
@@ -296,14 +286,18 @@ def drafts_in_the_trash(ledger):
     (ledger.root / ".trash" / "novel.txt").write_text("x")
 
 
-ALIEN = [
-    link_runs, link_part, link_key, link_attempt, link_file, link_to_an_attempt, link_locks, link_truths, link_trash,
-    folder_of_drafts, odd_part, odd_key, odd_attempt, drafts_in_an_attempt, folder_in_an_attempt, folder_as_a_file,
-    odd_files, drafts_in_the_trash,
-]  # fmt: skip
+LINKS = {"runs": (KEY[:2], KEY, OLD), f"runs/{KEY[:2]}": (KEY, OLD), RUN: (OLD,), "locks": (), "truths": ()}
+"""Folders of ours -> what is below a stranger's folder that looks like them."""
+ALIEN = {
+    **{f"link {path}": link(path, *parts) for path, parts in LINKS.items()},
+    **{plant.__name__: plant for plant in (
+        link_attempt, link_file, link_to_an_attempt, link_trash, folder_of_drafts, odd_part, odd_key, odd_attempt,
+        drafts_in_an_attempt, folder_in_an_attempt, folder_as_a_file, odd_files, drafts_in_the_trash,
+    )},
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("plant", ALIEN, ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize("plant", ALIEN.values(), ids=ALIEN)
 def test_what_is_not_its_own_stays(plant, ledger, tmp_path):
     plant(ledger)
     before = contents(tmp_path)
