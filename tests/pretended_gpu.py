@@ -126,14 +126,14 @@ class PretendedGPU(TorchFunctionMode):
         try:
             if name in {"to", "cpu", "cuda", "type"} and wanted is not None and wanted != self.has(args[0]):
                 return self._sent(function, args, kwargs, to_gpu=wanted)
-            found = function(*args, **kwargs)
+            tensors = function(*args, **kwargs)
         finally:
             side = self.sides.pop()
         if side and (wanted or name in FROM_DATA):
             if name in FROM_DATA:
                 self.wait(f"{name}(): a constant from the CPU")
-            self.mark(found)
-        return found
+            self.mark(tensors)
+        return tensors
 
     def _property(self, function, args, *, on_gpu):
         of = getattr(function.__self__, "__name__", "")
@@ -146,11 +146,11 @@ class PretendedGPU(TorchFunctionMode):
     def _sent(self, function, args, kwargs, *, to_gpu):
         self.wait("a copy from the CPU" if to_gpu else "a copy to the CPU")
         with _disable_current_modes():
-            found = function(*args, **kwargs) if function.__name__ == "to" else args[0]
-            found = found.clone(memory_format=torch.preserve_format)
+            tensor = function(*args, **kwargs) if function.__name__ == "to" else args[0]
+            tensor = tensor.clone(memory_format=torch.preserve_format)
         if to_gpu:
-            self.mark(found)
-        return found
+            self.mark(tensor)
+        return tensor
 
     @contextlib.contextmanager
     def recording(self, graph: Recorded):
@@ -177,15 +177,15 @@ class PretendedGPU(TorchFunctionMode):
             raise GPUError(f"{name}: random numbers in a recorded step")
         if self.graph is not None and side:
             self._save(leaves)
-        found = function(*args, **kwargs)
+        output = function(*args, **kwargs)
+        outputs = [leaf for leaf in tree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
         if side:
             written = {_place(leaf) for leaf, there in zip(leaves, sides, strict=True) if not there}
-            self.mark([f for f in tree.tree_leaves(found) if isinstance(f, torch.Tensor) and _place(f) not in written])
+            self.mark([leaf for leaf in outputs if _place(leaf) not in written])
         if self.graph is not None:
-            outputs = [leaf for leaf in tree.tree_leaves(found) if isinstance(leaf, torch.Tensor)]
             self._made |= {_place(leaf) for leaf in outputs} - {_place(leaf) for leaf in leaves}
-            self.graph.operations.append((function, args, kwargs, found))
-        return found
+            self.graph.operations.append((function, args, kwargs, output))
+        return output
 
     def _refuse(self, name, leaves, sides, args):
         if name in VALUE_SHAPED:
@@ -224,9 +224,9 @@ class _Generator(torch.Generator):
     """A generator of the CPU that says which side it is of."""
 
     def __new__(cls, device="cpu"):
-        made = super().__new__(cls, "cpu")
-        made.side = torch.device(device)
-        return made
+        pretended = super().__new__(cls, "cpu")
+        pretended.side = torch.device(device)
+        return pretended
 
     def __init__(self, device="cpu"):
         pass

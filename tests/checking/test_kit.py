@@ -12,6 +12,7 @@ import sys
 import pytest
 from support import bench
 
+from harness.cli.app import run
 from plugins.scaffold.package import KINDS
 
 NAMES = {kind: f"own-{kind}" for kind in KINDS}
@@ -62,8 +63,7 @@ def packages(tmp_path_factory):
     """A package of each kind, as the command writes it."""
     folder = tmp_path_factory.mktemp("kit")
     for kind, name in NAMES.items():
-        done = bench(["new", kind, name, "--into", str(folder / "packages")])
-        assert done.returncode == 0, done.stderr
+        assert run(["new", kind, name, "--into", str(folder / "packages")]) == 0
     return folder / "packages"
 
 
@@ -110,8 +110,8 @@ def test_their_own_tests_pass(installed, packages):
 
 
 def test_they_run_and_are_reported(installed):
-    run = ["run", "--sampler", NAMES["sampler"], "--task", NAMES["task"], "--schedule", NAMES["schedule"]]
-    done = bench([*run, "--set", "schedule.step_size=0.02", "--budget", "smoke", "--seeds", "0-1"], **installed)
+    words = ["run", "--sampler", NAMES["sampler"], "--task", NAMES["task"], "--schedule", NAMES["schedule"]]
+    done = bench([*words, "--set", "schedule.step_size=0.02", "--budget", "smoke", "--seeds", "0-1"], **installed)
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(bench(["report", NAMES["report"], "--json"], **installed).stdout)
     assert (row["method"], row["task"], row["runs"], row["failed"]) == (NAMES["sampler"], NAMES["task"], 2, 0)
@@ -142,10 +142,6 @@ def test_a_law_that_is_broken_is_a_failed_test_with_the_law_s_own_words(installe
 
 def test_what_is_written_needs_no_tidying(packages):
     for words in (["check"], ["format", "--check"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "ruff", *words, "--no-cache", str(packages)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        command = [sys.executable, "-m", "ruff", *words, "--no-cache", str(packages)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from specs import concluded
-from specs import made as spec
+from specs import run_spec as spec
 
 from harness import Bench, DataError
 from harness.results.ledger.attempt import Attempt
@@ -82,11 +82,11 @@ def test_an_older_parcel_does_not_replace_a_newer_one(ledger):
 
 def archive(*members):
     stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as made:
+    with tarfile.open(fileobj=stream, mode="w") as packed:
         for name, kind in members:
             about = tarfile.TarInfo(name)
             about.type, about.linkname = kind, "/etc/passwd"
-            made.addfile(about)
+            packed.addfile(about)
     return stream.getvalue()
 
 

@@ -26,7 +26,7 @@ from tasks.synthetic.mixture import MixtureProblem
 from tasks.synthetic.mixture5 import Mixture5
 
 compiled = pytest.mark.skipif(execution_mode.obstacle() is not None, reason=f"compiled: {execution_mode.obstacle()}")
-made = maker(globals())
+planted = maker(globals())
 STAGES = Cyclical(step_size=0.02, cycles=2, beta=0.5, explore_with_noise=False)
 """Blocks of all kinds: without noise and with it, in the burn-in and after it."""
 
@@ -87,7 +87,7 @@ def test_a_restored_run_goes_on_bit_for_bit_and_a_lone_last_step_is_done():
 
 
 # Its fourth chain is lost at step 1,234.
-Bomb = made("Bomb", SGLD, init="{'left': 1_234 + 10_000 * (torch.arange(len(theta)) != 3)}",
+Bomb = planted("Bomb", SGLD, init="{'left': 1_234 + 10_000 * (torch.arange(len(theta)) != 3)}",
     step="left = state['left'] - 1; torch.where(left[:, None] == 0, torch.nan, step[0]), {'left': left}")  # fmt: skip
 
 
@@ -170,7 +170,7 @@ def test_a_lack_of_memory_does_not_mean_that_it_cannot_be_compiled():
 
 
 # Keeps its step count in Python: compiled, it is written into the code once.
-Forgetful = made("Forgetful", SGLD,
+Forgetful = planted("Forgetful", SGLD,
     before="count = self.__dict__['count'] = self.__dict__.get('count', 0) + 1; h = h / count")  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def test_every_built_in_sampler_compiles_to_what_it_is_plain(sampler):
     compiled_law.check(load(sampler)())
 
 
-DoubledProblem = made("DoubledProblem", MixtureProblem,
+DoubledProblem = planted("DoubledProblem", MixtureProblem,
     _pulled="_pulled * (2 if torch.compiler.is_compiling() else 1)")  # fmt: skip
 
 

@@ -27,8 +27,8 @@ from harness.system.text import harmless
 from plugins.upkeep.stored_spec import code, recorded_spec
 
 TABLES = [*schema.TABLES, *schema.VIEWS]
-TOGETHER, EXAMPLES = 50, 4
-"""So many malformed attempts in one results folder, so many folders: 200 attempts."""
+TOGETHER, EXAMPLES = 50, 2
+"""So many malformed attempts in one results folder, so many folders: 100 attempts."""
 PLANNED = ["--sampler", "sgld", "--task", "mixture5", "--budget", "steps=20", "--seeds", "0-1"]
 VERBS = (
     ["ls", "runs", "--json"], ["ls", "runs"], ["report", "leaderboard"], ["report", "coverage", "--format", "html"],
@@ -72,14 +72,14 @@ def check_named_or_harmless(store, places, notes):
     """Each attempt is in a note, or in the database as the ledger has it; none makes the ledger fail."""
     ledger = Ledger(store.results)
     rows = {row["path"]: row for row in store.rows("select path, status, concluded from attempt")}
-    for place, damage in places.items():
-        standing = ledger.standing(place.parent.name)
+    for folder, damage in places.items():
+        standing = ledger.standing(folder.parent.name)
         for record in (recorded_spec, code):
             with contextlib.suppress(BenchError):
-                record(Attempt(place))
-        row = rows.get(str(place.relative_to(store.results)))
+                record(Attempt(folder))
+        row = rows.get(str(folder.relative_to(store.results)))
         if row is None:
-            assert any(str(place) in note or str(place.parent) in note for note in notes), (damage, standing)
+            assert any(str(folder) in note or str(folder.parent) in note for note in notes), (damage, standing)
         else:
             assert row["concluded"] == (standing.status in FINAL + FAILED), (damage, row, standing)
 

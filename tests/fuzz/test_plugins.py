@@ -26,7 +26,7 @@ from harness.system.errors import BenchError
 from plugins.inspection import plugins as verb
 from plugins.inspection import show
 
-TOGETHER, EXAMPLES = 25, 4
+TOGETHER, EXAMPLES = 25, 2
 """Packages beside one another, and how often they are drawn."""
 LONGEST = 20_000
 """Characters that are told of a package: of every hook and every offer a message, none of them long."""
@@ -80,7 +80,7 @@ def test_a_broken_package_is_a_row_and_costs_no_other(drawn):
             registry = Registry()
             rows = verb.listing(registry)
             assert built_in(registry) == WELL
-            assert {found.name for found in entries()[0]} <= {row["plugin"] for row in rows}
+            assert {named.name for named in entries()[0]} <= {row["plugin"] for row in rows}
             for row in rows:
                 assert (row["status"] == "ok") == (not row["problems"])
                 assert len(row["problems"]) < LONGEST
@@ -118,8 +118,8 @@ def test_every_broken_class_is_asked_for_its_facts(tmp_path):
     """Each as what it is, and as one of the things that it is not; a class without a base as everything."""
     for i, source in enumerate(CLASSES):
         info = f"[Info('broken{i}', 'broken{i}:A', 'what it does')]"
-        own = [kind for kind in INFOS if f"class A({kind[:-1].capitalize()})" in source]
-        kinds = {*own, INFOS[i % len(INFOS)]} if own and PROFILE == "short" else INFOS
+        named = [kind for kind in INFOS if f"class A({kind[:-1].capitalize()})" in source]
+        kinds = {*named, INFOS[i % len(INFOS)]} if named and PROFILE == "short" else INFOS
         hooks = "".join(f"@hook\ndef bench_{kind}():\n    return {info}\n" for kind in kinds)
         install(tmp_path, f"broken{i}", HEAD + source + hooks)
     with importable(tmp_path), contextlib.redirect_stderr(io.StringIO()):

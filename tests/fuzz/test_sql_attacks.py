@@ -172,13 +172,13 @@ READING = """
 
 
 def lines(text):
-    found = []
+    statements = []
     for line in text.strip("\n").splitlines():
         if line.startswith(" " * 10):
-            found[-1] += "\n" + line
+            statements[-1] += "\n" + line
         elif line.strip():
-            found.append(line.strip())
-    return found
+            statements.append(line.strip())
+    return statements
 
 
 @pytest.fixture(scope="module")
@@ -197,8 +197,8 @@ def unchanged(folder, monkeypatch):
     """Afterwards every file is what it was, and there are no others."""
 
     def files():
-        found = (path for path in folder.rglob("*") if path.is_file() and path.name != "results.settled.json")
-        return {path: path.read_bytes() for path in found}
+        paths = (path for path in folder.rglob("*") if path.is_file() and path.name != "results.settled.json")
+        return {path: path.read_bytes() for path in paths}
 
     monkeypatch.chdir(folder)
     before = files()

@@ -49,10 +49,10 @@ ROW = "mine on mixture5@adaptive-drift, passes=1500, 4 chains"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("unattended")
-    (made / "mine_nightly.py").write_text(SAMPLER)
-    (made / "tiny.toml").write_text(SUITE)
-    return made
+    path = tmp_path_factory.mktemp("unattended")
+    (path / "mine_nightly.py").write_text(SAMPLER)
+    (path / "tiny.toml").write_text(SUITE)
+    return path
 
 
 NIGHTLY = ("--plugin", "mine_nightly.py", "nightly", "tiny.toml", "--out", "site")
@@ -95,10 +95,10 @@ def test_a_night_killed_on_the_way_is_finished_by_the_same_command(folder, night
 
 def test_the_pages_have_every_report_in_every_form_and_stand_alone(folder):
     check_pages(folder / "site")
-    made = set(files(folder / "site"))
+    names = set(files(folder / "site"))
     for report in ("night", "leaderboard", "coverage", "ess", "density"):
-        assert {f"{report}.{end}" for end in ("html", "md", "csv", "json", "tex")} <= made
-    assert any(name.startswith("figures/density/") and name.endswith(".svg") for name in made)
+        assert {f"{report}.{end}" for end in ("html", "md", "csv", "json", "tex")} <= names
+    assert any(name.startswith("figures/density/") and name.endswith(".svg") for name in names)
     assert "http" not in (folder / "site" / "index.html").read_text().replace("http-equiv", "")
 
 

@@ -35,8 +35,8 @@ def as_said_by(convention, step):
 
 def back(convention, settings, N):
     """The step here that settings written there amount to."""
-    found = {name: eval(formula, {"N": N, **settings}) for name, formula in convention.back.items()}  # noqa: S307
-    return Step(**{"N": N, **found})
+    quantities = {name: eval(formula, {"N": N, **settings}) for name, formula in convention.back.items()}  # noqa: S307
+    return Step(**{"N": N, **quantities})
 
 
 def numbers(record):

@@ -21,21 +21,21 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "samplers"
 
 
 @pytest.fixture(scope="module")
-def found():
+def samplers():
     return records(registry())
 
 
 @pytest.fixture(scope="module")
-def record(found):
-    return {record["name"]: record for record in found}.__getitem__
+def record(samplers):
+    return {record["name"]: record for record in samplers}.__getitem__
 
 
-def test_the_pages_in_the_docs_are_generated(found):
-    assert {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")} == texts(found)
+def test_the_pages_in_the_docs_are_generated(samplers):
+    assert {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")} == texts(samplers)
 
 
-def test_every_curve_has_its_picture(found):
-    assert {path.stem for path in DOCS.glob("*.svg")} == {r["name"] for r in found if not r["no_variance"]}
+def test_every_curve_has_its_picture(samplers):
+    assert {path.stem for path in DOCS.glob("*.svg")} == {r["name"] for r in samplers if not r["no_variance"]}
 
 
 def test_pages_are_the_same_bytes_again(tmp_path, monkeypatch, record):
@@ -71,11 +71,11 @@ def test_where_no_sampler_is_found_the_pages_stay(tmp_path, capsys):
     assert {path.name for path in tmp_path.iterdir()} == {"README.md", "sgld.md"}
 
 
-def test_no_sampler_breaks_its_page(found):
-    assert found
-    assert all(r["distribution"] == OWN for r in found)
-    assert {r["name"]: r["note"] for r in found if "note" in r} == {}
-    for r in found:
+def test_no_sampler_breaks_its_page(samplers):
+    assert samplers
+    assert all(r["distribution"] == OWN for r in samplers)
+    assert {r["name"]: r["note"] for r in samplers if "note" in r} == {}
+    for r in samplers:
         assert not [row for row in r["laws"] if row["outcome"] == "failed"]
         json.dumps(r, allow_nan=False)
 

@@ -49,9 +49,9 @@ def test_sd_is_divided_by_the_root_of_the_runs():
 
 
 def test_unknown_must_come_out_the_same_both_ways():
-    found = match_cell(OURS, 4.7, 0.3, "unknown", 10, 0.5)
-    assert found.verdict == "inconclusive"
-    assert "only if +- is se" in found.reason
+    match = match_cell(OURS, 4.7, 0.3, "unknown", 10, 0.5)
+    assert match.verdict == "inconclusive"
+    assert "only if +- is se" in match.reason
     assert verdict(kind="unknown") == "match"
     assert verdict(theirs=9.0, kind="unknown") == "mismatch"
 

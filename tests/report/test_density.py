@@ -44,9 +44,9 @@ def test_the_target_and_exact_draws_agree_and_integrate_to_one():
 
 def test_missing_draws_are_said(tmp_path):
     write_run(tmp_path, metrics={"modes_covered": 25.0})
-    made = Density().build(store(tmp_path), request())
-    assert not made.figures
-    (note,) = made.notes
+    built = Density().build(store(tmp_path), request())
+    assert not built.figures
+    (note,) = built.notes
     assert note.startswith("sgld: no draws of a finished run are on disk; `bench run`")
 
 

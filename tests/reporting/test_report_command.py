@@ -71,9 +71,9 @@ def test_figures_are_drawn_where_a_place_for_them_is_named(tmp_path, monkeypatch
     def refuse(_):
         raise AssertionError("nobody asked for it")
 
-    made = Result(records=[{"a": 1}], figures=[Figure("f", refuse)])
+    built = Result(records=[{"a": 1}], figures=[Figure("f", refuse)])
     monkeypatch.setattr(
-        "plugins.reporting.report.find_report", lambda *_: type("Fails", (Drawn,), {"build": lambda *_: made})()
+        "plugins.reporting.report.find_report", lambda *_: type("Fails", (Drawn,), {"build": lambda *_: built})()
     )
     report("density")
     assert "1 figure not drawn; --out FOLDER writes them" in capsys.readouterr().err
@@ -90,8 +90,8 @@ def pictures(monkeypatch):
 
     def install(*names):
         drawn = [Figure(name, lambda canvas: canvas.subplots().plot([1, 2]), (2.0, 1.5)) for name in names]
-        made = Result(records=[{"a": 1}], figures=drawn)
-        kind = type("Some", (Drawn,), {"build": lambda *_: made})
+        built = Result(records=[{"a": 1}], figures=drawn)
+        kind = type("Some", (Drawn,), {"build": lambda *_: built})
         monkeypatch.setattr("plugins.reporting.report.find_report", lambda *_: kind())
 
     return install

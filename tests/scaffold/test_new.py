@@ -41,11 +41,11 @@ def test_it_says_what_it_made_and_the_three_commands_that_come_next(kind, here, 
 @pytest.mark.parametrize("name", ["x", "a--b", "sampler", "observer-2", "moment", "z" * 64])
 def test_every_file_is_whole_whatever_the_name(kind, name):
     files = Package(kind, name).files()
-    for place, text in files.items():
-        assert text.strip(), place
-        assert "$" not in text.replace("$1", "").replace("$2", "").replace("$3", ""), place
-        if place.endswith(".py"):
-            ast.parse(text, place)
+    for path, text in files.items():
+        assert text.strip(), path
+        assert "$" not in text.replace("$1", "").replace("$2", "").replace("$3", ""), path
+        if path.endswith(".py"):
+            ast.parse(text, path)
     project = tomllib.loads(files["pyproject.toml"])
     assert project["project"]["entry-points"]["bench"] == {name: name.replace("-", "_")}
     assert Package(kind, name).cls not in (*harness.__all__, *harness.tasks.__all__, *harness.reports.__all__)

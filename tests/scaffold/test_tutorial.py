@@ -41,9 +41,9 @@ def follow(folder, site, *, whole):
     printed = {}
     for language, text in blocks():
         if language == "python":
-            place = text.partition("\n")[0].removeprefix("# ")
-            assert (folder / place).is_file(), place  # the page replaces what `bench new` wrote
-            (folder / place).write_text(text)
+            written = text.partition("\n")[0].removeprefix("# ")
+            assert (folder / written).is_file(), written  # the page replaces what `bench new` wrote
+            (folder / written).write_text(text)
         for line in text.splitlines() if language == "sh" else []:
             if line.startswith("bench check") and not whole:
                 continue

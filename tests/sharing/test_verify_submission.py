@@ -33,7 +33,7 @@ def bench(results, *words):
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory):
+def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     sampler = re.search(r"```python\n(# my_sampler.py.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
     sampler = sampler.replace("my_sampler", "sent_sampler")  # this process knows the module from now on: once a session
@@ -45,9 +45,9 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def sent(made, tmp_path):
+def sent(home, tmp_path):
     """A results folder of one row, as somebody sends it."""
-    shutil.copytree(made / "r", tmp_path / "sent", ignore=shutil.ignore_patterns("results.duckdb*", "locks"))
+    shutil.copytree(home / "r", tmp_path / "sent", ignore=shutil.ignore_patterns("results.duckdb*", "locks"))
     for path in (tmp_path / "sent" / "runs").glob("*/*/*/spec.json"):
         if json.loads(path.read_text())["method"] != "sgld":
             shutil.rmtree(path.parents[1])
@@ -70,8 +70,8 @@ def exported(folder, out, *plugin):
     return out
 
 
-def plugin_of(made):
-    return "--plugin", str(made / "sent_sampler.py")
+def plugin_of(home):
+    return "--plugin", str(home / "sent_sampler.py")
 
 
 def forge(folder, change):
@@ -232,8 +232,8 @@ def test_rows_that_are_not_what_the_records_say_are_refused(sent, verify, tmp_pa
     def change(rows):
         import pyarrow as pa
 
-        place = rows.schema.get_field_index(name)
-        return rows.set_column(place, rows.schema.field(name), pa.array([value] * len(rows), rows.schema.types[place]))
+        index = rows.schema.get_field_index(name)
+        return rows.set_column(index, rows.schema.field(name), pa.array([value] * len(rows), rows.schema.types[index]))
 
     alter(out, table, change)
     code, rows, said = verify(out, "--replays", "0")
@@ -270,9 +270,9 @@ def test_code_that_is_not_of_its_hash_and_a_key_that_is_not_of_its_parts(sent, v
 
 
 def test_a_board_keeps_what_it_has_of_a_run(sent, verify, tmp_path):
-    board, own = tmp_path / "board", tmp_path / "copy"
-    shutil.copytree(sent, own)
-    assert verify(exported(own, tmp_path / "first"), "--into", board, "--replays", "0")[0] == 0
+    board, copy = tmp_path / "board", tmp_path / "copy"
+    shutil.copytree(sent, copy)
+    assert verify(exported(copy, tmp_path / "first"), "--into", board, "--replays", "0")[0] == 0
     forge(sent, better)
     code, rows, _ = verify(exported(sent, tmp_path / "second"), "--into", board, "--replays", "0")
     assert code == 4
@@ -322,20 +322,20 @@ def test_the_rows_and_levels_of_a_board_are_not_replaced_by_less_verified_ones(s
     assert verify(board, "--into", board)[0] == 2
 
 
-def test_a_strangers_code_runs_only_when_asked(made, verify, tmp_path):
-    exported(made / "r", tmp_path / "out", *plugin_of(made))
-    (made / "ran").unlink(missing_ok=True)
+def test_a_strangers_code_runs_only_when_asked(home, verify, tmp_path):
+    exported(home / "r", tmp_path / "out", *plugin_of(home))
+    (home / "ran").unlink(missing_ok=True)
     code, rows, said = verify(tmp_path / "out")
     assert code == 0, said
     assert {row["method"]: row["verified"] for row in rows} == {"leimkuhler-matthews": "reported", "sgld": "replayed"}
-    assert not (made / "ran").exists()
+    assert not (home / "ran").exists()
     answer = subprocess.run(
         ["bench", "--json", "verify", tmp_path / "out", "--execute"],
         check=True, capture_output=True, text=True, cwd=tmp_path,
     )  # fmt: skip
     assert {row["verified"] for row in json.loads(answer.stdout)} == {"replayed"}
     assert "whose code is executed" in answer.stderr
-    assert (made / "ran").exists()
+    assert (home / "ran").exists()
 
 
 def test_a_replay_that_takes_too_long_leaves_the_row_reported(sent, verify, tmp_path):
@@ -469,8 +469,8 @@ def test_rows_cannot_be_put_into_the_group_of_others(sent, verify, tmp_path):
 def test_metrics_are_described_as_the_task_does(sent, verify, tmp_path, what, value, code, level):
     forge(sent, lambda record: [metric.update({what: value}) for metric in record["metrics"]])
     for folder, words in ((exported(sent, tmp_path / "out"), ()), (sent, ("--replays", "0"))):
-        found, (row,), said = verify(folder, *words)
-        assert (found, row["verified"]) == (code, level), (row, said)
+        exit_code, (row,), said = verify(folder, *words)
+        assert (exit_code, row["verified"]) == (code, level), (row, said)
         assert what in row["how"]
 
 
@@ -508,17 +508,17 @@ def test_truths_that_were_computed_there_are_named_and_not_refused(sent, verify,
     assert rows[-1] == {"file": "truths/a-0123.json", "refused": "is damaged: its checksum does not match"}
 
 
-def test_a_reported_row_does_not_decide_how_others_rank(made, sent, tmp_path, capsys):
+def test_a_reported_row_does_not_decide_how_others_rank(home, sent, tmp_path, capsys):
     board = exported(sent, tmp_path / "board")
-    shutil.copytree(made / "r", tmp_path / "other", ignore=shutil.ignore_patterns("results.duckdb*", "locks"))
+    shutil.copytree(home / "r", tmp_path / "other", ignore=shutil.ignore_patterns("results.duckdb*", "locks"))
     for path in (tmp_path / "other" / "runs").glob("*/*/*/spec.json"):
         if json.loads(path.read_text())["method"] == "sgld":
             shutil.rmtree(path.parents[1])
     forge(tmp_path / "other", lambda record: [metric.update(version=99) for metric in record["metrics"]])
-    exported(exported(tmp_path / "other", tmp_path / "forged", *plugin_of(made)), board)
-    found = ranks(board, capsys)
-    assert found["sgld"][:2] == (1, "run here")
-    assert found["leimkuhler-matthews"][:2] == (None, "reported")
+    exported(exported(tmp_path / "other", tmp_path / "forged", *plugin_of(home)), board)
+    ranked = ranks(board, capsys)
+    assert ranked["sgld"][:2] == (1, "run here")
+    assert ranked["leimkuhler-matthews"][:2] == (None, "reported")
 
 
 def test_an_unknown_level_is_none(sent, tmp_path, capsys):
@@ -703,8 +703,8 @@ def test_the_time_limit_covers_the_building_of_the_task(tmp_path):
     (tmp_path / "slow_to_build.py").write_text(PLUGIN)
     words = ["--plugin", "slow_to_build.py", "--results", "theirs"]
     asked = ["--sampler", "sgld", "--task", "slow-to-build", "--budget", "steps=50", "--draws", "none"]
-    made = in_a_process([*words, "run", *asked, "--seeds", "0", "--set", "schedule.step_size=0.01"], tmp_path)
-    assert made.returncode == 0, made.stderr
+    first = in_a_process([*words, "run", *asked, "--seeds", "0", "--set", "schedule.step_size=0.01"], tmp_path)
+    assert first.returncode == 0, first.stderr
     began = time.monotonic()
     done = in_a_process([*words, "--json", "verify", "theirs", "--timeout", "3s"], tmp_path, SLOW_BUILD="1")
     assert time.monotonic() - began < 60

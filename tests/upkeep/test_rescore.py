@@ -41,16 +41,16 @@ class Growing(Mixture5):
         inner = problem.observer
 
         def observer(rows, trajectory, cost):
-            made = inner(rows, trajectory, cost)
-            plain = made.outcome
+            watcher = inner(rows, trajectory, cost)
+            plain = watcher.outcome
 
             def outcome():
-                found = plain()
-                values = {**found.metrics, "modes_covered": 100 + found.metrics["modes_covered"], "spread": 0.5}
-                return Outcome(values if NEW else found.metrics, found.curves)
+                before = plain()
+                values = {**before.metrics, "modes_covered": 100 + before.metrics["modes_covered"], "spread": 0.5}
+                return Outcome(values if NEW else before.metrics, before.curves)
 
-            made.outcome = outcome
-            return made
+            watcher.outcome = outcome
+            return watcher
 
         problem.observer = observer
         return problem
@@ -83,7 +83,7 @@ def bench_samplers():
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def ran(tmp_path_factory):
     """A results folder with three seeds, and a run of weighted draws, all of the metrics as they were."""
     home = tmp_path_factory.mktemp("made")
     plugin = home / "growing_task.py"
@@ -125,9 +125,9 @@ class Home:
         return code, json.loads(out or "[]"), err
 
     def attempts(self, method="sgld"):
-        found = [Ledger(self.results).attempts(path.name)[0] for path in self.results.glob("runs/*/*")]
-        specs = {a: json.loads((a.path / "spec.json").read_text()) for a in found}
-        return sorted((a for a in found if specs[a]["method"] == method), key=lambda a: specs[a]["seed"])
+        standing = [Ledger(self.results).attempts(path.name)[0] for path in self.results.glob("runs/*/*")]
+        specs = {a: json.loads((a.path / "spec.json").read_text()) for a in standing}
+        return sorted((a for a in standing if specs[a]["method"] == method), key=lambda a: specs[a]["seed"])
 
     def contents(self):
         with connection.reading(self.store.path) as db:
@@ -141,9 +141,9 @@ class Home:
 
 
 @pytest.fixture
-def home(made, tmp_path, capsys):
-    shutil.copytree(made / "results", tmp_path / "results")
-    shutil.copy(made / "growing_task.py", tmp_path)
+def home(ran, tmp_path, capsys):
+    shutil.copytree(ran / "results", tmp_path / "results")
+    shutil.copy(ran / "growing_task.py", tmp_path)
     forget()
     yield Home(tmp_path, capsys)
     forget()

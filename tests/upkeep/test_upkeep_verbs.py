@@ -102,18 +102,18 @@ def test_doctor_names_a_version_that_is_too_old():
 
 def test_doctor_says_which_compiler_is_used_or_that_none_is(tmp_path, monkeypatch):
     if obstacle() is None:
-        what, state, found, remedy = next(doctor._compiler())
-        assert (what, state, "version" in found, remedy) == ("C++ compiler", "ok", True, "")
+        what, state, described, remedy = next(doctor._compiler())
+        assert (what, state, "version" in described, remedy) == ("C++ compiler", "ok", True, "")
     compiler = tmp_path / "my-c++"
     compiler.touch(mode=0o700)
     for named in (str(compiler), "no-such-compiler"):
         monkeypatch.setenv("CXX", named)
-        _, state, found, _ = next(doctor._compiler())
-        assert (state, named in found) == ("warning", True)
+        _, state, described, _ = next(doctor._compiler())
+        assert (state, named in described) == ("warning", True)
     monkeypatch.delenv("CXX")
     monkeypatch.setenv("PATH", str(tmp_path))
-    _, state, found, remedy = next(doctor._compiler())
-    assert (state, "long runs are not compiled" in found, "g++" in remedy) == ("warning", True, True)
+    _, state, described, remedy = next(doctor._compiler())
+    assert (state, "long runs are not compiled" in described, "g++" in remedy) == ("warning", True, True)
 
 
 def test_doctor_asks_for_no_version_that_only_an_extra_wants(monkeypatch):

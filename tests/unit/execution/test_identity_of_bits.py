@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from specs import made
+from specs import run_spec as made
 from support import make_loop, run_loop
 
 from harness.contracts import user_files

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from specs import made as spec
+from specs import run_spec as spec
 
 from harness.results.ledger.attempt import DRAWN, Attempt
 from harness.results.ledger.commit import conclude

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
-from specs import made as spec
+from specs import run_spec as spec
 
 from harness.results.ledger import attempt as attempts
 from harness.results.ledger import commit
@@ -207,7 +207,7 @@ PUBLISH = """
 import fcntl, sys
 from pathlib import Path
 fcntl.flock = lambda *_: None
-from specs import made
+from specs import run_spec as made
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
 from harness.results.records import AttemptResult

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from specs import made as spec
+from specs import run_spec as spec
 
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude

@@ -9,7 +9,7 @@ import random
 
 import pytest
 from fabricated import result
-from specs import made
+from specs import run_spec as made
 
 from harness.reporting.report import Request
 from harness.reporting.scores import load_groups

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import save
-from specs import made
+from specs import run_spec as made
 
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt, checksum
