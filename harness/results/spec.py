@@ -148,7 +148,7 @@ class RunSpec:
         for f in FIELDS:
             value = values[f.name]
             if _counts(f, value, self.execution.device):
-                *above, name = _place(f)
+                *above, name = _path_in_record(f)
                 part = record[above[0]] if above else record
                 part[name] = value.canonical() if isinstance(value, Component) else value
         return record
@@ -197,7 +197,7 @@ def from_record(record: Mapping[str, Any]) -> RunSpec:
             raise ValueError(f"has more than {MAX_CHARACTERS:,} characters")
         values: dict[str, Any] = {}
         for f in FIELDS:
-            *above, name = _place(f)
+            *above, name = _path_in_record(f)
             part = record[above[0]] if above else record
             if name in part or "when" not in f.metadata:
                 values[f.name] = part[name]
@@ -235,7 +235,7 @@ def recorded_key(record: Mapping[str, Any], *without: str) -> str:
         return ""
 
 
-def _place(f: Field[Any]) -> list[str]:
+def _path_in_record(f: Field[Any]) -> list[str]:
     return str(f.metadata.get("at", f.name)).split(".")
 
 

@@ -55,7 +55,7 @@ def check(
     words = split(name)
     given = parse_settings(settings or [], "--set")
     # Report wrong names and settings before anything is checked.
-    kinds = {word: {kind[:-1] for kind, _ in _made(bench.registry, word, given)} for word in words}
+    kinds = {word: {kind[:-1] for kind, _ in _instances(bench.registry, word, given)} for word in words}
     known = set[str]().union(*kinds.values())
     idle = sorted(key for key in given if key.partition(".")[0] not in known)
     if idle:
@@ -114,24 +114,24 @@ def _rows(bench: Bench, job: Job, given: dict[str, str]) -> dict[str, list[Row]]
     torch.set_num_threads(1)
     words, long = job
     laws = [law.name for law in LAWS if (law.name == long if long else law.name not in LONG)]
-    named = {word: _made(bench.registry, word, given) for word in words}
-    samplers = [thing for parts in named.values() for kind, thing in parts if kind == "samplers"]
+    named = {word: _instances(bench.registry, word, given) for word in words}
+    samplers = [instance for parts in named.values() for kind, instance in parts if kind == "samplers"]
     held = iter(check_samplers(samplers, laws) if samplers else [])
     rows: dict[str, list[Row]] = {}
     for word, parts in named.items():
         rows[word] = []
-        for kind, thing in parts:
+        for kind, instance in parts:
             if kind == "samplers":
                 results = next(held)
             elif long:
                 continue
             else:
-                results = check_schedule(thing) if kind == "schedules" else check_task(thing)
+                results = check_schedule(instance) if kind == "schedules" else check_task(instance)
             rows[word] += [{"name": word, "kind": kind[:-1]} | vars(result) for result in results]
     return rows
 
 
-def _made(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
+def _instances(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
     """Return the sampler, schedule or task of that name with the given settings, or a method's sampler and schedule.
 
     Raise `UsageError` if there is none.

@@ -40,7 +40,7 @@ class SamplerLaws(Laws):
     @pytest.mark.parametrize("law", [law.name for law in LAWS])
     def test_law(self, sampler: Any, law: str) -> None:
         """Hold the sampler to one law."""
-        _hold(_made(sampler, Sampler), law, check_sampler)
+        _hold(_instance(sampler, Sampler), law, check_sampler)
 
 
 class TaskLaws(Laws):
@@ -49,7 +49,7 @@ class TaskLaws(Laws):
     @pytest.mark.parametrize("law", [name for name, _ in TASK_LAWS])
     def test_law(self, task: Any, law: str) -> None:
         """Hold the task to one law; skip the test if the data of the task are missing."""
-        _hold(_made(task, Task), law, check_task)
+        _hold(_instance(task, Task), law, check_task)
 
 
 class ScheduleLaws(Laws):
@@ -58,12 +58,12 @@ class ScheduleLaws(Laws):
     @pytest.mark.parametrize("law", [name for name, _ in SCHEDULE_LAWS])
     def test_law(self, schedule: Any, law: str) -> None:
         """Hold the schedule to one law."""
-        _hold(_made(schedule, Schedule), law, check_schedule)
+        _hold(_instance(schedule, Schedule), law, check_schedule)
 
 
-def _made(thing: Any, base: type) -> Any:
+def _instance(given: Any, base: type) -> Any:
     """Return the object that a fixture stands for: itself, or an instance of the class that it returned."""
-    instance = thing() if isinstance(thing, type) else thing
+    instance = given() if isinstance(given, type) else given
     if not isinstance(instance, base):
         kind = base.__name__.lower()
         public = f"harness.{'tasks.' * (kind == 'task')}{base.__name__}"

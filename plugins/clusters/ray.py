@@ -179,7 +179,7 @@ class Box:
             if isinstance(error, GoneError) and not tries:
                 return None
             raise OSError(str(error)) from error
-        actor = _actor(ray, f"box-{self.name}") or (self._made(ray) if tries else None)
+        actor = _actor(ray, f"box-{self.name}") or (self._new_actor(ray) if tries else None)
         if actor is None:
             return None
         try:
@@ -193,7 +193,7 @@ class Box:
             reason = str(error).strip().partition("\n")[0]
             raise OSError(f"the box of job {self.name}: {reason}{hint}") from error
 
-    def _made(self, ray: Any) -> Any:
+    def _new_actor(self, ray: Any) -> Any:
         """Create an actor on this node. With `soft=True` Ray places it on another node if it starts there earlier."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

@@ -96,9 +96,9 @@ def facts(offer: Offer, cls: type) -> dict[str, Any]:
     return record
 
 
-def declared(thing: Any) -> dict[str, Any]:
+def declared(plugin: Any) -> dict[str, Any]:
     """Return the declarations of a sampler, or of its class without those that depend on hyperparameters."""
-    named = {name: getattr(thing, name) for name in ("needs", "adaptive", "refresh_every", "zero_temperature")}
+    named = {name: getattr(plugin, name) for name in ("needs", "adaptive", "refresh_every", "zero_temperature")}
     values = {name: None if isinstance(value, property) else value for name, value in named.items()}
     rule = values["zero_temperature"]
     return {

@@ -61,8 +61,8 @@ class ReproductionLedger(Report):
         ledger = reproduction(store, request, self.paper, self.tables)
         tables = [_summary(ledger)] if ledger.cells or ledger.claims else []
         for paper, label in _places(ledger):
-            cells = [entry for entry in ledger.cells if _place(entry) == (paper, label)]
-            claims = [entry for entry in ledger.claims if _place(entry) == (paper, label)]
+            cells = [entry for entry in ledger.cells if _table_of(entry) == (paper, label)]
+            claims = [entry for entry in ledger.claims if _table_of(entry) == (paper, label)]
             tables += [_cells(f"{paper}, {label}", cells)] if cells else []
             tables += [_claims(f"{paper}, {label}: claims", claims)] if claims else []
             tables += _related_values(f"{paper}, {label}: related values", claims)
@@ -70,22 +70,22 @@ class ReproductionLedger(Report):
         return Result(tables=[*tables, *others], records=Records(lambda: _records(ledger)), notes=ledger.notes)
 
 
-def _place(entry: CellEntry | ClaimEntry) -> tuple[str, str]:
+def _table_of(entry: CellEntry | ClaimEntry) -> tuple[str, str]:
     subject = entry.cell if isinstance(entry, CellEntry) else entry.claim
     return subject.paper, subject.table
 
 
 def _places(ledger: Reproduction) -> list[tuple[str, str]]:
     """Return the tables, paper by paper in the order of the papers' files."""
-    places = dict.fromkeys([*map(_place, ledger.cells), *map(_place, ledger.claims)])
+    places = dict.fromkeys([*map(_table_of, ledger.cells), *map(_table_of, ledger.claims)])
     return sorted(places, key=lambda pair: pair[0])
 
 
 def _summary(ledger: Reproduction) -> Table:
     rows = []
     for paper, label in _places(ledger):
-        cells = Counter(kind(e.verdict, CELL_VERDICTS) for e in ledger.cells if _place(e) == (paper, label))
-        claims = Counter(kind(e.finding, FINDINGS) for e in ledger.claims if _place(e) == (paper, label))
+        cells = Counter(kind(e.verdict, CELL_VERDICTS) for e in ledger.cells if _table_of(e) == (paper, label))
+        claims = Counter(kind(e.finding, FINDINGS) for e in ledger.claims if _table_of(e) == (paper, label))
         rows.append(_counts(paper, label, cells, claims))
     all_cells = Counter(kind(e.verdict, CELL_VERDICTS) for e in ledger.cells)
     all_claims = Counter(kind(e.finding, FINDINGS) for e in ledger.claims)

@@ -76,12 +76,12 @@ def _difference(file: str, name: str, ours: Arrays, theirs: Arrays) -> Differenc
         apart = np.abs(x.astype(np.float64) - y.astype(np.float64))[unlike]
     finite = apart[np.isfinite(apart)]
     return Difference(
-        file, name, _place(name, first, ours), repr(x[first].item()), repr(y[first].item()), int(unlike.sum()),
+        file, name, _location(name, first, ours), repr(x[first].item()), repr(y[first].item()), int(unlike.sum()),
         x.size, float(finite.max()) if finite.size else None,
     )  # fmt: skip
 
 
-def _place(name: str, index: tuple[int, ...], arrays: Arrays) -> str:
+def _location(name: str, index: tuple[int, ...], arrays: Arrays) -> str:
     if name == "draws" and len(index) == 3:
         i, chain, coordinate = index
         steps = arrays.get("steps")

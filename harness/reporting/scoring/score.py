@@ -60,7 +60,7 @@ class FieldScore:
         self.groups = list(field)
         self.title = title(field, others)
         self.labels = labels(field)
-        self._found = accuracies
+        self._accuracies = accuracies
         self._load_curves = curves
         self._results = results
         self._curves: dict[str, dict[str, Curve]] = {}
@@ -76,7 +76,7 @@ class FieldScore:
     @property
     def _accuracy(self) -> Mapping[str, Accuracy]:
         """The accuracies by group key. They are computed on first use, because a figure of draws does not need them."""
-        return self._found()
+        return self._accuracies()
 
     @functools.cached_property
     def gates(self) -> dict[str, Gate | None]:

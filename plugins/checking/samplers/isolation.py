@@ -106,7 +106,7 @@ def _names(sampler: Sampler) -> None:
                 bad |= {name for name in names if name in known and _is_of_a_task(known[name])}
                 if bad:
                     raise Broken(
-                        f"{code.co_qualname} ({_place(code)}) names {', '.join(sorted(bad))}: they lead to "
+                        f"{code.co_qualname} ({_location(code)}) names {', '.join(sorted(bad))}: they lead to "
                         "objects that a sampler must not use"
                     )
 
@@ -131,7 +131,7 @@ def _codes(function: Any, module: types.ModuleType | None) -> Iterator[tuple[Cod
         ]
 
 
-def _place(code: CodeType, line: int = 0) -> str:
+def _location(code: CodeType, line: int = 0) -> str:
     return f"{os.path.relpath(code.co_filename)}:{line or code.co_firstlineno}"
 
 
@@ -145,13 +145,13 @@ def _is_of_a_task(value: Any) -> bool:
 class _Contract:
     """A proxy that passes on what a contract offers, and records every other attribute that is requested."""
 
-    def __init__(self, what: str, thing: object, offered: frozenset[str], asked: list[str]) -> None:
-        self.__what, self.__thing, self.__offered, self.__asked = what, thing, offered, asked
+    def __init__(self, what: str, wrapped: object, offered: frozenset[str], asked: list[str]) -> None:
+        self.__what, self.__wrapped, self.__offered, self.__asked = what, wrapped, offered, asked
 
     def __getattr__(self, name: str) -> Any:
         if name not in self.__offered:
             self.__asked.append(f"`{name}` of `{self.__what}`")
-        return getattr(self.__thing, name)
+        return getattr(self.__wrapped, name)
 
 
 def _offered(contract: type) -> frozenset[str]:
@@ -196,7 +196,7 @@ def _watched(sampler: Sampler) -> Iterator[list[str]]:
             return
         caller = _frame_of_sampler(frame if event == "c_call" else frame.f_back, modules) if what else None
         if caller is not None:
-            reached.append(f"{_place(caller.f_code, caller.f_lineno)} asks for {what} ({name})")
+            reached.append(f"{_location(caller.f_code, caller.f_lineno)} asks for {what} ({name})")
 
     _WATCHES.append((modules, reached))
     sys.setprofile(profile)
@@ -252,7 +252,7 @@ def _hook() -> None:
             caller = _frame_of_sampler(sys._getframe(1), modules)  # noqa: SLF001 - the only way to find the caller
             if caller is not None:
                 detail = f" {arguments[0]!r:.60}" if arguments and isinstance(arguments[0], str | bytes) else ""
-                reached.append(f"{_place(caller.f_code, caller.f_lineno)} reaches for {what} ({event}{detail})")
+                reached.append(f"{_location(caller.f_code, caller.f_lineno)} reaches for {what} ({event}{detail})")
         finally:
             _WATCHES[:] = watches
 

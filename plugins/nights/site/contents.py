@@ -90,7 +90,7 @@ def contents(site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
     for section in [*([site.changes] if site.changes else []), *site.sections]:
         if section.result.figures:
             progress(f"drawing {count(len(section.result.figures), 'figure')} of {section.name}")
-        whole, documents, pictures[section.name] = _made(section)
+        whole, documents, pictures[section.name] = _documents(section)
         if not whole.empty:
             shown.append(whole)
             files |= documents
@@ -214,7 +214,7 @@ def _places(folder: str, names: Sequence[str]) -> dict[str, str]:
     return pages
 
 
-def _made(section: Section) -> tuple[Section, dict[str, bytes], list[Picture]]:
+def _documents(section: Section) -> tuple[Section, dict[str, bytes], list[Picture]]:
     """Return a section with its documents and figures; if one of these fails, the section has only that problem."""
     if section.problem:
         return section, {}, []

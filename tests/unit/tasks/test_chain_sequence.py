@@ -67,7 +67,7 @@ def test_epochs_are_the_same_with_and_without_a_compiler(terms, without_compiler
 
 
 @pytest.mark.parametrize("later", ["compiled", "NumPy"])
-def test_epochs_go_on_from_any_place(later, without_compiler):
+def test_epochs_go_on_from_any_position(later, without_compiler):
     streams = [Streams(3, chain) for chain in range(3)]
     whole = epochs(streams, 10, 3).take(60)
     sequence = epochs(streams, 10, 3)
@@ -95,4 +95,4 @@ def test_what_was_taken_is_part_of_one_copy_of_each_stretch():
         assert torch.equal(sent, part)
         copies.add(sequence._copy.data_ptr())
         sequence.load(sequence.state())
-    assert torch.equal(sequence.sent(sequence.take(1), "cpu:0"), sequence._stretch[sequence._place - 1][None])
+    assert torch.equal(sequence.sent(sequence.take(1), "cpu:0"), sequence._stretch[sequence._position - 1][None])
