@@ -25,7 +25,7 @@ a = {value = 1e400, provenance = "ours", source = "here"}
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("BENCH_DATA", raising=False)
     files._parsed.cache_clear()
@@ -36,45 +36,45 @@ def place(tmp_path, monkeypatch):
     "spoil",
     [lambda old: old[:0], lambda old: old[:1] + old[-1:], lambda old: old[:-9], lambda old: old.replace(b"t", b"d")],
 )
-def test_a_text_that_is_not_what_was_kept_is_not_used(place, spoil):
+def test_a_text_that_is_not_what_was_kept_is_not_used(folder, spoil):
     cache.keep("words", "key", "text")
     assert cache.read("words", "key") == "text"
     assert cache.read("words", "other") is None
-    (file,) = place.rglob("*.json")
+    (file,) = folder.rglob("*.json")
     file.write_bytes(spoil(file.read_bytes()))
     assert cache.read("words", "key") is None
 
 
-def test_a_folder_that_cannot_be_written_costs_time_only(place):
-    place.write_text("a file")
+def test_a_folder_that_cannot_be_written_costs_time_only(folder):
+    folder.write_text("a file")
     cache.keep("words", "key", "text")
     assert cache.read("words", "key") is None
     assert files._parsed(PAPER)["paper"]["id"] == "p"
 
 
 @pytest.mark.parametrize("more", ["", "[other]\nwhen = 2026-01-01\n"])
-def test_a_papers_file_is_the_same_from_the_cache(place, more):
+def test_a_papers_file_is_the_same_from_the_cache(folder, more):
     first = files._parsed(PAPER + more)
-    assert len([*place.rglob("*.json")]) == (not more)
+    assert len([*folder.rglob("*.json")]) == (not more)
     files._parsed.cache_clear()
     again = files._parsed(PAPER + more)
     assert repr(again) == repr(first)
     assert [*again["settings"][0]["values"]] == ["b", "a"]
 
 
-@pytest.mark.parametrize("found", [RuntimeError("no home directory"), "~/.cache"])
-def test_a_user_without_a_home_folder_has_a_folder_among_the_temporary_files(tmp_path, monkeypatch, found):
+@pytest.mark.parametrize("answer", [RuntimeError("no home directory"), "~/.cache"])
+def test_a_user_without_a_home_folder_has_a_folder_among_the_temporary_files(tmp_path, monkeypatch, answer):
     def look(_):
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     monkeypatch.delenv("BENCH_CACHE")
     monkeypatch.setattr("platformdirs.user_cache_dir", look)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    place = tmp_path / f"sgmcmc-bench-{os.getuid()}"
-    assert cache.folder("words") == place / "words"
-    assert data_root() == place / "data"
+    folder = tmp_path / f"sgmcmc-bench-{os.getuid()}"
+    assert cache.folder("words") == folder / "words"
+    assert data_root() == folder / "data"
     cache.keep("words", "key", "text")
     assert cache.read("words", "key") == "text"
     monkeypatch.setattr("os.getuid", lambda: 12345)
@@ -89,15 +89,15 @@ def test_a_temporary_folder_that_others_can_change_is_not_used(tmp_path, monkeyp
     monkeypatch.delenv("BENCH_CACHE")
     monkeypatch.setattr("platformdirs.user_cache_dir", lambda _: "relative")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    place, other = tmp_path / f"sgmcmc-bench-{os.getuid()}", tmp_path / "other"
+    folder, other = tmp_path / f"sgmcmc-bench-{os.getuid()}", tmp_path / "other"
     other.mkdir()
     if kind.startswith("a link"):
-        place.symlink_to(other if kind == "a link" else tmp_path / "missing")
+        folder.symlink_to(other if kind == "a link" else tmp_path / "missing")
     elif kind == "a file":
-        place.touch(0o600)
+        folder.touch(0o600)
     else:
-        place.mkdir()
-        place.chmod(0o777 if kind == "open to all" else 0o770)
+        folder.mkdir()
+        folder.chmod(0o777 if kind == "open to all" else 0o770)
     for use in (lambda: cache.keep("words", "key", "text"), lambda: cache.read("words", "key"), data_root):
         with pytest.raises(DataError, match="not a folder in which only you can write"):
             use()

@@ -130,8 +130,8 @@ def test_the_digest_is_the_same_for_a_checkout_and_what_is_installed_from_it(tmp
     (tmp_path / "site/harness/__pycache__").mkdir()
     (tmp_path / "site/harness/__pycache__/x.cpython-311.pyc").write_bytes(b"x")
     (tmp_path / "checkout/harness/.x.swp").write_text("x")
-    found = {provenance._hash([tmp_path / name / "harness"]) for name in ("checkout", "site")}
-    assert found == {provenance.digest("sgmcmc-bench")}
+    digests = {provenance._hash([tmp_path / name / "harness"]) for name in ("checkout", "site")}
+    assert digests == {provenance.digest("sgmcmc-bench")}
 
 
 @pytest.mark.parametrize("suffix", [".py", ".cpp", ".h", ".html"])

@@ -54,18 +54,18 @@ COPY = re.compile(r"\bcopy\b.*\bto\b|\bexport database\b", re.IGNORECASE | re.DO
 
 def found_in(source):
     """The calls in a source text that write a file: `FUNCTION: CALL`."""
-    found = []
+    calls = []
 
     def visit(node, names):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             names = [*names, node.name]
         if isinstance(node, ast.Call) and (name := writes(node)):
-            found.append(f"{'.'.join(names)}: {name}")
+            calls.append(f"{'.'.join(names)}: {name}")
         for child in ast.iter_child_nodes(node):
             visit(child, names)
 
     visit(ast.parse(source), [])
-    return found
+    return calls
 
 
 def writes(call):
@@ -92,15 +92,15 @@ def writes(call):
 
 
 def test_files_are_written_through_the_one_helper():
-    found = {
+    writers = {
         f"{path.relative_to(ROOT)}: {write}"
         for package in PACKAGES
         for path in sorted((ROOT / package).rglob("*.py"))
         for write in found_in(path.read_text(encoding="utf-8"))
         if str(path.relative_to(ROOT)) != HELPER
     }
-    assert found - DECLARED.keys() == set(), "write through harness/system/files.py, or declare it above with a reason"
-    assert DECLARED.keys() - found == set(), "declared, and not in the source any more"
+    assert not writers - DECLARED.keys(), "write through harness/system/files.py, or declare it above with a reason"
+    assert not DECLARED.keys() - writers, "declared, and not in the source any more"
 
 
 @pytest.mark.parametrize(

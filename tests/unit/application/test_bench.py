@@ -129,18 +129,18 @@ def test_an_unknown_verb_is_an_attribute_error_with_a_suggestion(tmp_path):
 
 
 def test_it_runs_in_a_thread_and_within_an_event_loop(tmp_path):
-    found = []
+    heights = []
 
     async def cell():
-        found.append(Bench(tmp_path / "loop").run("sgld", "mixture5", **SMALL).runs.height)
+        heights.append(Bench(tmp_path / "loop").run("sgld", "mixture5", **SMALL).runs.height)
 
     asyncio.run(cell())
     other = threading.Thread(
-        target=lambda: found.append(Bench(tmp_path / "thread").run("sgld", "mixture5", **SMALL).runs.height)
+        target=lambda: heights.append(Bench(tmp_path / "thread").run("sgld", "mixture5", **SMALL).runs.height)
     )
     other.start()
     other.join()
-    assert found == [1, 1]
+    assert heights == [1, 1]
 
 
 VERB = """

@@ -26,12 +26,11 @@ def bench(*, code=BENCH, **variables):
 
 def completed(line):
     words = line.split(" ")
-    found = bench(_BENCH_COMPLETE="complete_bash", COMP_WORDS="\n".join(words), COMP_CWORD=str(len(words) - 1))
-    return found.split()
+    return bench(_BENCH_COMPLETE="complete_bash", COMP_WORDS="\n".join(words), COMP_CWORD=str(len(words) - 1)).split()
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "completions"),
     [
         ("bench run --sampler hmc,csgh", ["hmc,csghmc", "hmc,csghmc-prec"]),
         ("bench run --task mixture", ["mixture25", "mixture2d", "mixture5"]),
@@ -41,8 +40,8 @@ def completed(line):
         ("bench --format mark", ["markdown"]),
     ],
 )
-def test_bash_completes(line, found):
-    assert completed(line) == found
+def test_bash_completes(line, completions):
+    assert completed(line) == completions
 
 
 def test_names_are_completed_without_torch_and_without_the_code_of_plugins():
@@ -60,8 +59,8 @@ def test_each_shell_gets_a_script(shell):
 def test_every_parameter_with_a_known_set_of_names_completes_them():
     seen = set()
     for verb in [*VERBS, *(info.name for info in registry().offers("verbs"))]:
-        made = _command(verb, ())
-        for command in getattr(made, "commands", {"": made}).values():
+        whole = _command(verb, ())
+        for command in getattr(whole, "commands", {"": whole}).values():
             with command.make_context(verb, [], resilient_parsing=True) as ctx:
                 for parameter in command.params:
                     if parameter.name in NAMED:

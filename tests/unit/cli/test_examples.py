@@ -18,15 +18,15 @@ NAMED = {"sampler", "task", "method", "schedule", "suite", "name", "names", "wor
 
 
 def examples(text):
-    _, _, found = text.partition("Examples:\n")
-    return [shlex.split(line, comments=True) for line in found.splitlines() if line.strip().startswith("bench ")]
+    _, _, block = text.partition("Examples:\n")
+    return [shlex.split(line, comments=True) for line in block.splitlines() if line.strip().startswith("bench ")]
 
 
 def commands():
     """Each verb, also of a group, with its command."""
     for verb in [*VERBS, *(info.name for info in registry().offers("verbs"))]:
-        made = _command(verb, ())
-        for name, command in getattr(made, "commands", {"": made}).items():
+        whole = _command(verb, ())
+        for name, command in getattr(whole, "commands", {"": whole}).items():
             yield f"{verb} {name}".strip(), command
 
 
@@ -59,15 +59,15 @@ def results(tmp_path_factory):
 
 @pytest.mark.parametrize("verb", COMMANDS)
 def test_every_verb_has_two_or_three_examples(verb, capsys):
-    own = [words for name, words in EXAMPLES if name == verb]
-    assert 2 <= len(own) <= 3
-    assert {options(words)[0] for words in own} == {verb}
+    lines = [words for name, words in EXAMPLES if name == verb]
+    assert 2 <= len(lines) <= 3
+    assert {options(words)[0] for words in lines} == {verb}
     assert run([*verb.split(), "--help"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("Usage:")
     assert verb in shown.splitlines()[0]
     assert len(shown.split("Options:")[0].splitlines()) > 2
-    assert examples(shown)[: len(own)] == own
+    assert examples(shown)[: len(lines)] == lines
     assert max(map(len, shown.splitlines())) <= 100
 
 

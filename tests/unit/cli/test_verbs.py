@@ -15,8 +15,8 @@ TARGETS = {
 def test_every_number_has_a_range():
     seen = []
     for verb, target in TARGETS.items():
-        made = load(target)
-        for function in [command.callback for command in getattr(made, "registered_commands", [])] or [made]:
+        whole = load(target)
+        for function in [command.callback for command in getattr(whole, "registered_commands", [])] or [whole]:
             for name, hint in typing.get_type_hints(function, include_extras=True).items():
                 if name != "return" and typing.get_args(hint)[:1] in ((int,), (int | None,)):
                     option = hint.__metadata__[0]

@@ -85,10 +85,10 @@ def test_the_instruction_sets_of_a_processor_are_read(monkeypatch, tmp_path, kin
     (tmp_path / "cpuinfo").write_text(text)
     monkeypatch.setattr(arithmetic, "CPUINFO", tmp_path / "cpuinfo")
     arithmetic.processor.cache_clear()
-    found = arithmetic.processor()
+    name, instructions = arithmetic.processor()
     arithmetic.processor.cache_clear()
-    assert found[1] == features
-    assert model in {None, found[0]}
+    assert instructions == features
+    assert model in {None, name}
 
 
 def test_where_the_processor_is_unknown_its_features_are_too(monkeypatch, tmp_path):

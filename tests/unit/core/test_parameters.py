@@ -19,8 +19,8 @@ class Example(Configurable):
 
 
 def test_values_are_converted_to_their_type():
-    made = Example(needed="2", count="4", friction="1e-2", flag="true", batch="none")
-    assert (made.needed, made.count, made.friction, made.flag, made.batch) == (2.0, 4, 0.01, True, None)
+    example = Example(needed="2", count="4", friction="1e-2", flag="true", batch="none")
+    assert (example.needed, example.count, example.friction, example.flag, example.batch) == (2.0, 4, 0.01, True, None)
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,12 @@ def test_unknown_names_come_with_near_matches():
 def test_a_clash_is_named_on_both_sides_and_solved_by_the_distribution(tmp_path):
     file = tmp_path / "clash_example.py"
     file.write_text(PLUGIN.format(name="sgld"))
-    found = Registry([str(file)])
+    plugins = Registry([str(file)])
     with pytest.raises(UsageError, match=r"clash_example:sgld.*sgmcmc-bench:sgld"):
-        found.find("samplers", "sgld")
-    assert found.find("samplers", "sgmcmc-bench:sgld").distribution == "sgmcmc-bench"
-    assert found.method("csgld").distribution == "sgmcmc-bench"
-    named = {plugin.name: plugin.problems for plugin in found.plugins if plugin.problems}
+        plugins.find("samplers", "sgld")
+    assert plugins.find("samplers", "sgmcmc-bench:sgld").distribution == "sgmcmc-bench"
+    assert plugins.method("csgld").distribution == "sgmcmc-bench"
+    named = {plugin.name: plugin.problems for plugin in plugins.plugins if plugin.problems}
     assert set(named) == {"samplers", "clash_example"}
 
 
@@ -92,11 +92,11 @@ def test_a_plugin_that_hangs_or_ends_its_process_at_import_is_named_and_left_out
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("harness.contracts.registry.IMPORT_SECONDS", 1.0)
     began = time.monotonic()
-    found = Registry()
+    plugins = Registry()
     assert time.monotonic() - began < 38, "a process that a plugin left behind was waited for"
-    problems = {plugin.name: plugin.problems for plugin in found.plugins if plugin.name in ENDS}
+    problems = {plugin.name: plugin.problems for plugin in plugins.plugins if plugin.name in ENDS}
     assert problems == {name: [f"does not import: {reason}"] for name, (_, reason) in ENDS.items()}
-    assert {"sgld", "well"} <= {offer.name for offer in found.offers("samplers")}
+    assert {"sgld", "well"} <= {offer.name for offer in plugins.offers("samplers")}
 
 
 WATCHED = """

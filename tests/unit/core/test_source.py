@@ -144,8 +144,8 @@ def install(site, name, version, requires=()):
 @pytest.mark.parametrize("how", ["declared", "imported", "of an extra", "of a dependency"])
 def test_versions_of_what_a_plugin_depends_on_are_covered(package, tmp_path, monkeypatch, how):
     given = environment.requirements((environment.HARNESS,))
-    made = environment.requirements.__wrapped__
-    monkeypatch.setattr("harness.runs.source.requirements", lambda names, but=(): made(names, but) if but else given)
+    every = environment.requirements.__wrapped__
+    monkeypatch.setattr("harness.runs.source.requirements", lambda names, but=(): every(names, but) if but else given)
     site = tmp_path / "site-packages"
     monkeypatch.syspath_prepend(str(site))
     requires = {"declared": ["exampledep"], "of an extra": ["examplebase[fast]"], "of a dependency": ["examplebase"]}

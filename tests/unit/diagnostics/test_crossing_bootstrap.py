@@ -30,15 +30,15 @@ def test_it_is_the_crossing_of_medians_of_resampled_rows(data, seeds, points):
     row = st.lists(B2, min_size=points, max_size=points)
     curves = np.array(data.draw(st.lists(row, min_size=len(seeds), max_size=len(seeds))))
     curves[:, -1] = np.nan_to_num(curves[:, -1], nan=np.inf)  # so that no point is cut off
-    cost = np.arange(1.0, points + 1)
-    found = bootstrap_low_error(curves, cost, np.array(seeds))
-    np.testing.assert_array_equal(found, by_medians(np.where(np.isnan(curves), np.inf, curves), cost, np.array(seeds)))
+    cost, seeds = np.arange(1.0, points + 1), np.array(seeds)
+    expected = by_medians(np.where(np.isnan(curves), np.inf, curves), cost, seeds)
+    np.testing.assert_array_equal(bootstrap_low_error(curves, cost, seeds), expected)
 
 
 def test_the_interval_is_of_the_replicates():
     curves = np.random.default_rng(1).choice([0.001, 0.5], size=(40, 6))
     cost, seeds = np.arange(6.0), np.arange(40) // 4
-    found = passes_to_low_error(curves, cost, seeds)
-    np.testing.assert_array_equal(found.replicates, bootstrap_low_error(curves, cost, seeds))
-    ends = bootstrap_interval(found.value, found.replicates, 10)
-    assert (found.low, found.high) == tuple(end if end <= 5 else np.inf for end in ends)
+    crossing = passes_to_low_error(curves, cost, seeds)
+    np.testing.assert_array_equal(crossing.replicates, bootstrap_low_error(curves, cost, seeds))
+    ends = bootstrap_interval(crossing.value, crossing.replicates, 10)
+    assert (crossing.low, crossing.high) == tuple(end if end <= 5 else np.inf for end in ends)

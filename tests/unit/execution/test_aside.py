@@ -46,9 +46,9 @@ def nothing(kind, payload):
 
 def test_it_tells_and_returns(module, capfd):
     heard = []
-    found = call(f"{module}:answer", 21, listen=lambda kind, payload: heard.append((kind, payload)))
-    assert found["twice"] == 42
-    assert found["pid"] != os.getpid()
+    answer = call(f"{module}:answer", 21, listen=lambda kind, payload: heard.append((kind, payload)))
+    assert answer["twice"] == 42
+    assert answer["pid"] != os.getpid()
     assert heard == [("told", {"x": 21})]
     assert capfd.readouterr().out == ""
 

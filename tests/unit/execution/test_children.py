@@ -62,14 +62,14 @@ def test_a_temporary_folder_is_refused_exactly_where_no_socket_fits(tmp_path, mo
     folder = tmp_path / ("x" * room)
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    place = f"{tempfile.mkdtemp(prefix='pymp-')}/listener-12345678"  # as multiprocessing names it
-    with socket.socket(socket.AF_UNIX) as made:
+    address = f"{tempfile.mkdtemp(prefix='pymp-')}/listener-12345678"  # as multiprocessing names it
+    with socket.socket(socket.AF_UNIX) as listener:
         if spare == 0:
-            made.bind(place)
+            listener.bind(address)
             children._check_socket_path()
             return
         with pytest.raises(OSError, match="path too long"):
-            made.bind(place)
+            listener.bind(address)
     with pytest.raises(UsageError, match="TMPDIR is longer than 75 bytes"):
         children._check_socket_path()
 

@@ -37,8 +37,8 @@ COMMAND = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "-
 def session(ledger, sampler="sgld", **given):
     asked = RunRequest([sampler], ["mixture5"], seeds=[0], chains=2, budget="steps=3000", given=given)
     specs = [planned.spec for planned in plan(registry(), asked, ledger)]
-    (made,) = Session.open_all(ledger, specs, Job(specs, ledger.root, "cpu", "cpu-0"), lambda *_: None)
-    return made
+    (block,) = Session.open_all(ledger, specs, Job(specs, ledger.root, "cpu", "cpu-0"), lambda *_: None)
+    return block
 
 
 def finish(block):
@@ -68,10 +68,10 @@ def test_draws_go_on_with_their_weights(ledger, tmp_path):
     block.checkpoint()
     end = finish(session(ledger, "contour-sgld"))
     assert end.id == block.attempts[0].id
-    found = load_file(end.path / "draws.safetensors")
-    assert found["log_weights"].shape == found["draws"].shape[:2]
-    assert np.ptp(found["log_weights"]) > 0
-    assert np.array_equal(found["draws"], reference(tmp_path, "contour-sgld"))
+    arrays = load_file(end.path / "draws.safetensors")
+    assert arrays["log_weights"].shape == arrays["draws"].shape[:2]
+    assert np.ptp(arrays["log_weights"]) > 0
+    assert np.array_equal(arrays["draws"], reference(tmp_path, "contour-sgld"))
 
 
 def test_the_checkpoint_before_the_latest_serves_where_that_is_damaged(ledger, tmp_path):
@@ -98,9 +98,9 @@ def test_another_commit_continues_an_attempt_and_both_are_recorded(ledger, tmp_p
         assert resumed.attempts[0].id == block.attempts[0].id
         assert resumed.loop.position == block.loop.position > 0
     record = json.loads((resumed.attempts[0].path / "environment.json").read_text())
-    own = first["code"]["sgmcmc-bench"]["digest"]
+    digest = first["code"]["sgmcmc-bench"]["digest"]
     assert record["id"] == first["id"]
-    assert record["code"]["sgmcmc-bench"] == first["code"]["sgmcmc-bench"] | {"digest": "f" * 64, "before": [own]}
+    assert record["code"]["sgmcmc-bench"] == first["code"]["sgmcmc-bench"] | {"digest": "f" * 64, "before": [digest]}
     resumed.advance()
     resumed.checkpoint()
     last = finish(session(ledger))
@@ -285,8 +285,8 @@ def test_draws_are_kept_as_asked_and_a_resumed_run_keeps_to_what_is_on_disk(ledg
 
     def opened(draws):
         job = Job(specs, ledger.root, "cpu", "cpu-0", draws=draws)
-        (made,) = Session.open_all(ledger, specs, job, lambda *_: None)
-        return made
+        (opened_block,) = Session.open_all(ledger, specs, job, lambda *_: None)
+        return opened_block
 
     block = opened(draws)
     for _ in range(2):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from specs import made
+from specs import made as run_spec
 from support import make_loop, run_loop
 
 from harness.contracts import user_files
@@ -60,7 +60,7 @@ EXECUTION = {
 
 @pytest.mark.parametrize("what", EXECUTION)
 def test_how_a_run_is_executed_is_in_its_key(what):
-    one = made(0)
+    one = run_spec(0)
     before = replace(one, execution=replace(one.execution, device=EXECUTION[what].get("device", "cpu")))
     before = one if EXECUTION[what].keys() == {"device"} else before
     assert replace(before, execution=replace(before.execution, **EXECUTION[what])).key != before.key
@@ -82,13 +82,13 @@ PARTS = {
 
 @pytest.mark.parametrize("what", PARTS)
 def test_what_is_executed_is_in_the_key(what):
-    assert PARTS[what](made(0)).key != made(0).key
+    assert PARTS[what](run_spec(0)).key != run_spec(0).key
 
 
 def test_the_number_of_the_engine_is_in_the_key(monkeypatch):
-    before = made(0).key
+    before = run_spec(0).key
     monkeypatch.setattr(spec, "ENGINE", spec.ENGINE + 1)
-    assert made(0).key != before
+    assert run_spec(0).key != before
 
 
 def test_the_content_of_a_file_of_the_user_is_in_the_key(tmp_path):
@@ -96,7 +96,7 @@ def test_the_content_of_a_file_of_the_user_is_in_the_key(tmp_path):
     for content in ("1", "2"):
         (tmp_path / "file").write_text(content)
         file = user_files.identify(str(tmp_path / "file"), "task.file")
-        one = made(0)
+        one = run_spec(0)
         keys.add(replace(one, task=replace(one.task, params={"file": file})).key)
     assert len(keys) == 2
 
@@ -108,9 +108,9 @@ def test_the_content_of_a_file_of_the_user_is_in_the_key(tmp_path):
     ids=["version", "arithmetic", "macros"],
 )
 def test_another_compiler_is_another_environment(wrapped, how):
-    before = identity(made(0))
+    before = identity(run_spec(0))
     wrapped(**how)
-    assert identity(made(0))[1] != before[1]
+    assert identity(run_spec(0))[1] != before[1]
 
 
 @compiled
@@ -130,22 +130,22 @@ def test_the_instructions_that_the_compiler_may_use_are_in_the_environment(wrapp
     [("harness.system.cpp.FLAGS", ("-std=c++17", "-O1", "-shared", "-fPIC")), ("harness.results.environment.LANES", 4)],
 )
 def test_flags_and_the_width_of_vectors_are_in_the_environment(monkeypatch, name, value):
-    before = identity(made(0))
+    before = identity(run_spec(0))
     monkeypatch.setattr(name, value)
     cpp._identity.cache_clear()
-    assert identity(made(0))[1] != before[1]
+    assert identity(run_spec(0))[1] != before[1]
     cpp._identity.cache_clear()
 
 
 @compiled
 def test_whether_sums_over_draws_are_compiled_is_in_the_environment(monkeypatch):
     """A plain run has the same draws without a compiler, but its metrics are rounded in another way."""
-    before = identity(made(0))
+    before = identity(run_spec(0))
     with monkeypatch.context() as patch:
         patch.setattr("harness.analysis.diagnostics.counting.code", lambda: None)
-        assert identity(made(0))[1] != before[1]
+        assert identity(run_spec(0))[1] != before[1]
     monkeypatch.setenv("CXX", "false")
-    assert identity(made(0))[1] != before[1]
+    assert identity(run_spec(0))[1] != before[1]
 
 
 def test_no_path_of_the_compiler_is_in_the_environment(wrapped, tmp_path):
@@ -154,16 +154,16 @@ def test_no_path_of_the_compiler_is_in_the_environment(wrapped, tmp_path):
 
 
 def test_threads_and_versions_are_in_the_environment(monkeypatch):
-    before, threads = identity(made(0)), torch.get_num_threads()
+    before, threads = identity(run_spec(0)), torch.get_num_threads()
     try:
         torch.set_num_threads(threads + 1)
-        assert identity(made(0))[1] != before[1]
+        assert identity(run_spec(0))[1] != before[1]
     finally:
         torch.set_num_threads(threads)
-    assert identity(made(0)) == before
+    assert identity(run_spec(0)) == before
     known = environment.requirements
     monkeypatch.setattr(environment, "requirements", lambda names: known(names) | {"numpy": "99.0"})
-    assert identity(made(0))[1] != before[1]
+    assert identity(run_spec(0))[1] != before[1]
 
 
 @pytest.mark.parametrize("field", ["cpu", "features", "cpu_capability", "variables", "libc", "compiler", "threads"])
@@ -188,16 +188,16 @@ def test_variables_that_decide_arithmetic_are_in_the_environment(monkeypatch):
 
 
 def test_a_result_of_another_mode_than_its_runs_is_not_concluded_and_not_believed(ledger):
-    attempt = Attempt.create(ledger.runs, made(0), environment.collect("cpu", ()))
-    result = AttemptResult(run_key=made(0).key, status="done", executed="compiled")
+    attempt = Attempt.create(ledger.runs, run_spec(0), environment.collect("cpu", ()))
+    result = AttemptResult(run_key=run_spec(0).key, status="done", executed="compiled")
     with pytest.raises(ValueError, match="was executed compiled, and its run is plain"):
         conclude(attempt, result)
     conclude(attempt, replace(result, executed="plain"))
-    assert not list(verification.of_attempt(made(0).key, attempt))
+    assert not list(verification.of_attempt(run_spec(0).key, attempt))
     record = read_json(attempt.path / "result.json")
     del record["sha256"]
     write_json(attempt.path / "result.json", sealed(record | {"executed": "compiled"}))
-    (damage,) = verification.of_attempt(made(0).key, attempt)
+    (damage,) = verification.of_attempt(run_spec(0).key, attempt)
     assert damage.what == "was executed compiled, and its run is plain"
 
 
@@ -210,19 +210,19 @@ def facts(tmp_path, monkeypatch):
 
 
 def test_that_a_run_cannot_be_compiled_is_known_of_this_run_and_this_compiler_only(facts, monkeypatch):
-    run, other = made(0, compile="compiled"), made(0, compile="compiled", chains=3)
+    run, other = run_spec(0, compile="compiled"), run_spec(0, compile="compiled", chains=3)
     uncompiled.keep(run, "no such instruction", lasting=True)
     for _ in range(2):
         assert uncompiled.why(run) == "no such instruction"
-        assert uncompiled.why(made(5, compile="compiled")) == "no such instruction"  # another seed
-        assert uncompiled.why(other) is uncompiled.why(made(0)) is None
+        assert uncompiled.why(run_spec(5, compile="compiled")) == "no such instruction"  # another seed
+        assert uncompiled.why(other) is uncompiled.why(run_spec(0)) is None
         facts.clear()  # as in another process
     monkeypatch.setattr(uncompiled, "identity", lambda: {"version": "99"})
     assert uncompiled.why(run) is None
 
 
 def test_a_disk_that_was_full_is_known_of_this_command_only(facts):
-    run = made(0, compile="compiled")
+    run = run_spec(0, compile="compiled")
     uncompiled.keep(run, "no space left", lasting=False)
     assert uncompiled.why(run) == "no space left"
     facts.clear()
@@ -230,9 +230,9 @@ def test_a_disk_that_was_full_is_known_of_this_command_only(facts):
 
 
 def test_a_mode_is_asked_for_by_a_setting_alone():
-    asked = {value: made(0, origins={"run.compile": Origin(value, "user")}) for value in ("compiled", "none", None)}
+    asked = {value: run_spec(0, origins={"run.compile": Origin(value, "user")}) for value in ("compiled", "none", None)}
     assert [uncompiled.asked_mode(one) for one in asked.values()] == ["compiled", None, None]
-    assert uncompiled.asked_mode(made(0, compile="compiled")) is None
+    assert uncompiled.asked_mode(run_spec(0, compile="compiled")) is None
 
 
 @compiled

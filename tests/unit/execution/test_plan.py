@@ -22,11 +22,11 @@ def spec(tmp_path, *words, **request):
 
 
 def test_a_papers_settings_come_with_their_source(tmp_path):
-    made = spec(tmp_path, "csgld")
-    assert (made.method, made.schedule.name, made.protocol) == ("csgld", "cyclical", "csgmcmc")
-    assert (made.schedule.params["step_size"], made.schedule.params["cycles"]) == (0.09, 30)
-    assert made.origins["schedule.step_size"].provenance == "paper"
-    assert made.origins["schedule.rounding"].provenance == "default"
+    run = spec(tmp_path, "csgld")
+    assert (run.method, run.schedule.name, run.protocol) == ("csgld", "cyclical", "csgmcmc")
+    assert (run.schedule.params["step_size"], run.schedule.params["cycles"]) == (0.09, 30)
+    assert run.origins["schedule.step_size"].provenance == "paper"
+    assert run.origins["schedule.rounding"].provenance == "default"
 
 
 def test_what_a_task_hands_to_a_sampler_at_no_cost_is_recorded(tmp_path):
@@ -39,11 +39,11 @@ def test_what_a_task_hands_to_a_sampler_at_no_cost_is_recorded(tmp_path):
 
 
 def test_the_command_beats_the_paper_and_says_so(tmp_path):
-    made = spec(tmp_path, "csgld", given={"schedule.step_size": "0.01", "task.gradient_noise": "0"})
-    assert made.schedule.params["step_size"] == 0.01
-    assert made.schedule.params["cycles"] == 30
-    assert made.task.params["gradient_noise"] == 0.0
-    assert made.origins["schedule.step_size"].provenance == "user"
+    run = spec(tmp_path, "csgld", given={"schedule.step_size": "0.01", "task.gradient_noise": "0"})
+    assert run.schedule.params["step_size"] == 0.01
+    assert run.schedule.params["cycles"] == 30
+    assert run.task.params["gradient_noise"] == 0.0
+    assert run.origins["schedule.step_size"].provenance == "user"
 
 
 def test_a_command_that_repeats_the_paper_changes_nothing(tmp_path):
@@ -55,22 +55,22 @@ def test_a_command_that_repeats_the_paper_changes_nothing(tmp_path):
 
 
 def test_another_schedule_takes_none_of_the_papers_schedule_settings(tmp_path):
-    made = spec(tmp_path, "sgld", given={"schedule": "cyclical", "schedule.step_size": "0.02"})
-    assert made.schedule.params["cycles"] == 4
+    run = spec(tmp_path, "sgld", given={"schedule": "cyclical", "schedule.step_size": "0.02"})
+    assert run.schedule.params["cycles"] == 4
     assert spec(tmp_path, "sgld").schedule.name == "polynomial"
 
 
 def test_without_any_source_the_step_is_a_share_of_the_stability_limit(tmp_path):
-    made = spec(tmp_path, "sghmc", "mixture5")
-    friction = made.sampler.params["friction"]
-    assert made.schedule.params["step_size"] == pytest.approx(0.2 * 2 * (2 - friction) / 2.0, rel=1e-5)
-    assert made.origins["schedule.step_size"].provenance == "untuned"
+    run = spec(tmp_path, "sghmc", "mixture5")
+    friction = run.sampler.params["friction"]
+    assert run.schedule.params["step_size"] == pytest.approx(0.2 * 2 * (2 - friction) / 2.0, rel=1e-5)
+    assert run.origins["schedule.step_size"].provenance == "untuned"
 
 
 @pytest.mark.parametrize(("sampler", "limit"), [("psgld", 2.025), ("sqnlmc", 2.0)])
 def test_a_step_size_without_a_unit_is_not_divided_by_the_curvature(tmp_path, sampler, limit):
-    made = spec(tmp_path, sampler, "mixture5")
-    assert made.schedule.params["step_size"] == pytest.approx(0.2 * limit, rel=1e-3)
+    run = spec(tmp_path, sampler, "mixture5")
+    assert run.schedule.params["step_size"] == pytest.approx(0.2 * limit, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_burn_in_is_a_share_or_steps(tmp_path):
 
 
 def test_a_sweep_is_a_run_for_each_point(tmp_path):
-    found = planned(tmp_path, sweep={"schedule.a": ["0.01", "0.02"], "run.thin": ["1", "2"]}, seeds=[0, 1])
-    assert len(found) == 8
-    assert {(p.spec.schedule.params["a"], p.spec.thin) for p in found} == {(0.01, 1), (0.01, 2), (0.02, 1), (0.02, 2)}
+    runs = planned(tmp_path, sweep={"schedule.a": ["0.01", "0.02"], "run.thin": ["1", "2"]}, seeds=[0, 1])
+    assert len(runs) == 8
+    assert {(p.spec.schedule.params["a"], p.spec.thin) for p in runs} == {(0.01, 1), (0.01, 2), (0.02, 1), (0.02, 2)}
 
 
 def test_each_fact_is_looked_up_once(tmp_path, monkeypatch):
@@ -149,8 +149,8 @@ def test_only_what_is_missing_is_new(tmp_path):
     ledger.prepare()
     done = spec(tmp_path)
     conclude(Attempt.create(ledger.runs, done, {"id": "e"}), AttemptResult(status="done"))
-    found = planned(tmp_path, seeds=[0, 1])
-    assert [p.standing.status for p in found] == ["done", "new"]
+    runs = planned(tmp_path, seeds=[0, 1])
+    assert [p.standing.status for p in runs] == ["done", "new"]
 
 
 @pytest.mark.parametrize(

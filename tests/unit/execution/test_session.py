@@ -65,8 +65,8 @@ def test_runs_at_different_places_go_on_in_sessions_of_their_own(ledger):
     session.advance()
     session.suspend("cancelled")
     more, job = block(ledger, seeds=(0, 1))
-    found, _ = sessions(ledger, more, job)
-    assert [s.loop.position for s in found] == [0, session.loop.position]
+    opened, _ = sessions(ledger, more, job)
+    assert [s.loop.position for s in opened] == [0, session.loop.position]
 
 
 def test_code_that_changed_since_the_plan_is_not_run_under_its_key(ledger):

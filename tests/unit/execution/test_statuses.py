@@ -33,8 +33,8 @@ def session(ledger, seeds=(0,), **given):
     asked = RunRequest(["sgld"], ["mixture5"], seeds=list(seeds), chains=2, budget="steps=3000", given=given)
     specs = [planned.spec for planned in plan(registry(), asked, ledger)]
     said = []
-    (made,) = Session.open_all(ledger, specs, Job(specs, ledger.root, "cpu", "cpu-0"), lambda *it: said.append(it))
-    return made
+    (block,) = Session.open_all(ledger, specs, Job(specs, ledger.root, "cpu", "cpu-0"), lambda *it: said.append(it))
+    return block
 
 
 def raising(error):
@@ -66,8 +66,8 @@ def out_of_memory(ledger):
 
 def test_runs_that_memory_does_not_hold_together_have_that_status(ledger, monkeypatch):
     build = module.build
-    lacking = raising(MemoryError("4000 bytes"))
-    monkeypatch.setattr(module, "build", lambda specs, job: build(specs, job) if len(specs) == 1 else lacking())
+    full = raising(MemoryError("4000 bytes"))
+    monkeypatch.setattr(module, "build", lambda specs, job: build(specs, job) if len(specs) == 1 else full())
     asked = RunRequest(["sgld"], ["mixture5"], seeds=[0, 1], chains=2, budget="steps=3000")
     specs = [planned.spec for planned in plan(registry(), asked, ledger)]
     assert not list(Session.open_all(ledger, specs, Job(specs, ledger.root, "cpu", "cpu-0"), lambda *_: None))
@@ -251,10 +251,10 @@ def test_a_time_in_words(text, seconds):
 
 
 def test_a_run_that_failed_while_another_launcher_waited_for_it_is_not_run_again_unasked(ledger):
-    made = session(ledger)
-    made.fail(RuntimeError("of another launcher"), "")
+    block = session(ledger)
+    block.fail(RuntimeError("of another launcher"), "")
     said = []
     with ExitStack() as stack:
-        _run(Job(made.specs, ledger.root, "cpu", "cpu-0"), stack, Stop(), lambda kind, it: said.append((kind, it)))
+        _run(Job(block.specs, ledger.root, "cpu", "cpu-0"), stack, Stop(), lambda kind, it: said.append((kind, it)))
     assert [(kind, it["status"]) for kind, it in said] == [("finished", "error")]
-    assert len(ledger.attempts(made.specs[0].key)) == 1
+    assert len(ledger.attempts(block.specs[0].key)) == 1

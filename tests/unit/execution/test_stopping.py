@@ -80,12 +80,12 @@ def test_workers_that_hang_are_killed_after_the_grace_time(tmp_path, monkeypatch
 
 def descendants(pid):
     """The process ids of all children of a process, and of their children."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*/task/*/children"):
         if path.parts[2] == str(pid):
             for child in path.read_text().split():
-                found += [int(child), *descendants(int(child))]
-    return found
+                pids += [int(child), *descendants(int(child))]
+    return pids
 
 
 def test_stopped_workers_are_continued_and_write_checkpoints(tmp_path):

@@ -52,8 +52,8 @@ class Points(DataTask):
 
 
 def path(step_size, steps, task, *, keep=True):
-    made = Constant(step_size=step_size).trajectory(steps, task.steps_per_epoch())
-    return made if keep else replace(made, keep=~made.keep, temperature=0 * made.temperature)
+    whole = Constant(step_size=step_size).trajectory(steps, task.steps_per_epoch())
+    return whole if keep else replace(whole, keep=~whole.keep, temperature=0 * whole.temperature)
 
 
 def loop(sampler, steps, warm=None, chains=(0, 1, 2), mode="plain"):
@@ -63,10 +63,10 @@ def loop(sampler, steps, warm=None, chains=(0, 1, 2), mode="plain"):
     return Loop(task, sampler, path(0.01, steps, task), streams, len(chains), warm_start=first, mode=mode)
 
 
-def at_zero(made):
-    while made.position < 0:
-        made.advance_block()
-    return made
+def at_zero(warm):
+    while warm.position < 0:
+        warm.advance_block()
+    return warm
 
 
 @pytest.mark.parametrize("optimiser", [Adam(), SGD()])
@@ -109,12 +109,12 @@ def test_the_noise_of_the_sampler_is_that_of_a_run_without_a_warm_start():
 
 
 def test_every_gradient_of_the_warm_start_counts():
-    made, plain = loop(HMC(leapfrog=3), 10, (Adam(), 0.01, 40)), loop(HMC(leapfrog=3), 10)
+    warm, plain = loop(HMC(leapfrog=3), 10, (Adam(), 0.01, 40)), loop(HMC(leapfrog=3), 10)
     share = Points().batch_terms() / Points().terms()
     assert 0 < share < 1
-    assert made.cost.at_start - plain.cost.at_start == pytest.approx(40 * share)
-    assert made.cost.per_step == plain.cost.per_step
-    assert [made.spent(steps) for steps in (-40, -10, 0)] == pytest.approx([0, 30 * share, 40 * share])
+    assert warm.cost.at_start - plain.cost.at_start == pytest.approx(40 * share)
+    assert warm.cost.per_step == plain.cost.per_step
+    assert [warm.spent(steps) for steps in (-40, -10, 0)] == pytest.approx([0, 30 * share, 40 * share])
 
 
 @pytest.mark.parametrize("position", [-23, -1, 0, 4])
@@ -137,8 +137,8 @@ def test_a_run_goes_on_from_any_step_with_the_same_bits(position):
 def session(ledger, **given):
     asked = RunRequest(["sgld"], ["mixture5"], seeds=[0], chains=2, budget="steps=3000", given={**WARM, **given})
     specs = [planned.spec for planned in plan(registry(), asked, ledger)]
-    (made,) = Session.open_all(ledger, specs, Job(specs, ledger.root, "cpu", "cpu-0"), lambda *_: None)
-    return made
+    (block,) = Session.open_all(ledger, specs, Job(specs, ledger.root, "cpu", "cpu-0"), lambda *_: None)
+    return block
 
 
 def finish(block):
@@ -253,8 +253,8 @@ def test_a_budget_that_the_warm_start_nearly_takes_says_what_is_spent(tmp_path):
 
 
 def test_a_protocol_need_not_state_the_step_size_of_its_warm_start(tmp_path, monkeypatch):
-    stated, own = plugin_metadata.protocols, {"run.warm_start": "adam", "run.warm_passes": 20}
-    monkeypatch.setattr(plugin_metadata, "protocols", lambda task: [replace(p, settings=own) for p in stated(task)])
+    stated, settings = plugin_metadata.protocols, {"run.warm_start": "adam", "run.warm_passes": 20}
+    monkeypatch.setattr(plugin_metadata, "protocols", lambda t: [replace(p, settings=settings) for p in stated(t)])
     spec = planned(tmp_path).spec
     assert (spec.warm_start, spec.warm_passes, spec.warm_step_size) == ("adam", 20, 1e-3)
 
@@ -269,8 +269,8 @@ def test_a_protocol_need_not_state_the_step_size_of_its_warm_start(tmp_path, mon
     ],
 )
 def test_the_short_budgets_of_a_protocol_shorten_its_own_warm_start_alone(paper, started):
-    own = {"run.warm_start": "adam", "run.warm_passes": 20, "run.warm_step_size": 1e-3}
-    protocol = {"settings": own, "budget_settings": {"quick": {"run.warm_passes": 10}}}
+    settings = {"run.warm_start": "adam", "run.warm_passes": 20, "run.warm_step_size": 1e-3}
+    protocol = {"settings": settings, "budget_settings": {"quick": {"run.warm_passes": 10}}}
     values = {name: StatedValue(value, "paper") for name, value in paper.items()}
     pair = find_pair(registry(), "sgld", "mixture5")
     stated = StatedSettings("m", "t", "p", "a-paper", values)

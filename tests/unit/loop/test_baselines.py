@@ -32,18 +32,18 @@ def end(sampler, h, steps, *, T=1.0, variance=0.0, chains=400):
 
 @pytest.mark.parametrize("T", [0.5, 1.0])
 def test_laplace_is_exact_where_the_hessian_is_diagonal(T):
-    made = end(Laplace(), 0.1, 400, T=T)
-    exact = T / made.problem.curvature
-    ratio = (made.theta.square() / exact).mean().item()
-    assert ratio == pytest.approx(1, abs=5 * (2 / made.theta.numel()) ** 0.5)
-    precision = made.state["H"] / (1 - Laplace().decay ** 400)
-    assert torch.allclose(precision, made.problem.curvature.expand_as(precision), rtol=1e-6)
+    run = end(Laplace(), 0.1, 400, T=T)
+    exact = T / run.problem.curvature
+    ratio = (run.theta.square() / exact).mean().item()
+    assert ratio == pytest.approx(1, abs=5 * (2 / run.theta.numel()) ** 0.5)
+    precision = run.state["H"] / (1 - Laplace().decay ** 400)
+    assert torch.allclose(precision, run.problem.curvature.expand_as(precision), rtol=1e-6)
 
 
 def test_the_hessian_of_laplace_is_not_below_its_least_entry():
     """lambda = 1: with least = 4 the variance is T / 4 about w."""
-    made = end(Laplace(least=4.0), 0.1, 400)
-    assert made.theta.var() == pytest.approx(0.25, rel=0.2)
+    run = end(Laplace(least=4.0), 0.1, 400)
+    assert run.theta.var() == pytest.approx(0.25, rel=0.2)
 
 
 def test_laplace_is_too_narrow_where_it_is_not():
@@ -119,9 +119,9 @@ class AllProbed(LastLayerLaplace):
     """Planted: the gradients are compared along all layers."""
 
     def step(self, theta, state, potential, h, T, noise):
-        theta, found = Laplace.step(Laplace(decay=self.decay), theta, state, potential, h, T, noise)
-        offset = found["offset"] * self.random(theta, potential)
-        return theta - found["offset"] + offset, {**found, "offset": offset}
+        theta, moved = Laplace.step(Laplace(decay=self.decay), theta, state, potential, h, T, noise)
+        offset = moved["offset"] * self.random(theta, potential)
+        return theta - moved["offset"] + offset, {**moved, "offset": offset}
 
 
 @pytest.mark.parametrize(
@@ -135,19 +135,19 @@ def test_the_law_of_last_layer_laplace_finds_planted_bugs(planted, said):
 def test_swag_fits_the_snapshots():
     """Mean and deviations by hand, every second step, K = 2; without noise theta is the mean."""
     sampler, seen = SWAG(rank=2, every=2), []
-    made = loop(sampler, GaussianTask(variance=1.0), trajectory(np.full(9, 0.3), 0.0), 2)
-    made.stage.ends = {k: k + 1 for k in range(9)}
-    while not made.finished:
-        made.advance_block()
-        seen.append((made.theta - made.state["offset"], made.theta.clone()))
-        if made.position == 1:
+    run = loop(sampler, GaussianTask(variance=1.0), trajectory(np.full(9, 0.3), 0.0), 2)
+    run.stage.ends = {k: k + 1 for k in range(9)}
+    while not run.finished:
+        run.advance_block()
+        seen.append((run.theta - run.state["offset"], run.theta.clone()))
+        if run.position == 1:
             assert torch.equal(*seen[0])  # SGD before the first snapshot
     taken = torch.stack([w for w, _ in seen[1::2]])
     means = torch.stack([taken[: k + 1].mean(0) for k in range(4)])
     assert torch.allclose(seen[-1][1], means[-1])
-    assert torch.allclose(made.state["squares"] / 4, taken.var(0, correction=0))
-    assert torch.allclose(made.state["deviations"], (taken - means)[-2:].movedim(0, 1))
-    assert made.state["snapshots"].tolist() == [[4], [4]]
+    assert torch.allclose(run.state["squares"] / 4, taken.var(0, correction=0))
+    assert torch.allclose(run.state["deviations"], (taken - means)[-2:].movedim(0, 1))
+    assert run.state["snapshots"].tolist() == [[4], [4]]
 
 
 class Hidden:

@@ -17,8 +17,8 @@ from tasks.synthetic.mixture5 import Mixture5
 
 
 def test_blocks_are_cut_at_stages_and_at_the_noise_length():
-    made = Cyclical(step_size=1.0, cycles=2, beta=0.5).trajectory(40, 1).with_burn_in(5)
-    assert list(cut(made, 8)) == [(0, 5), (5, 10), (10, 18), (18, 20), (20, 28), (28, 30), (30, 38), (38, 40)]
+    trajectory = Cyclical(step_size=1.0, cycles=2, beta=0.5).trajectory(40, 1).with_burn_in(5)
+    assert list(cut(trajectory, 8)) == [(0, 5), (5, 10), (10, 18), (18, 20), (20, 28), (28, 30), (30, 38), (38, 40)]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -160,12 +160,12 @@ def test_weights_reach_the_observer_and_only_their_ratios_matter():
     class Shifted(Weighted):
         shift = 800.0
 
-    found = []
+    distances = []
     for sampler in (Weighted(), Shifted(), SAMPLERS["sgld"]):
         loop = run_loop(make_loop(Mixture5(), sampler, Constant(step_size=0.1), 3_000, seeds=(0, 1), chains=4))
-        found.append([run.observer.outcome().metrics["mode_mass_tv"] for run in loop.runs])
-    assert found[0] == pytest.approx(found[1], rel=1e-9)
-    assert min(found[0]) > max(found[2]) + 0.1  # half of the plane has no weight
+        distances.append([run.observer.outcome().metrics["mode_mass_tv"] for run in loop.runs])
+    assert distances[0] == pytest.approx(distances[1], rel=1e-9)
+    assert min(distances[0]) > max(distances[2]) + 0.1  # half of the plane has no weight
 
 
 @pytest.mark.data

@@ -84,12 +84,12 @@ def test_a_file_that_was_made_of_other_code_or_is_no_file_is_not_loaded(tmp_path
     built('extern "C" int answer() { return 41; }')
     (other,) = files(tmp_path)
     answer()
-    (own,) = {*files(tmp_path)} - {other}
-    own.unlink()  # this process has it loaded
-    own.write_bytes(other.read_bytes())
+    (library,) = {*files(tmp_path)} - {other}
+    library.unlink()  # this process has it loaded
+    library.write_bytes(other.read_bytes())
     assert answer() == 42
-    own.unlink()
-    os.mkfifo(own)
+    library.unlink()
+    os.mkfifo(library)
     assert answer() == 42
     assert len(calls) == 4
 
@@ -216,10 +216,10 @@ def test_a_compiler_that_changed_behind_its_name_makes_new_code(tmp_path, monkey
     wrapper.chmod(0o700)
     monkeypatch.setenv("CXX", str(wrapper))
     source = 'extern "C" int answer() { return\n#ifdef OTHER\n43\n#else\n42\n#endif\n; }'
-    found = []
+    answers = []
     for name in ("one", "two", "one"):
         chosen.write_text(str(tmp_path / name))
         cpp._built.cache_clear()
         cpp._identity.cache_clear()
-        found.append(built(source).answer())
-    assert found == [42, 43, 42]
+        answers.append(built(source).answer())
+    assert answers == [42, 43, 42]

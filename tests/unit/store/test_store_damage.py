@@ -186,11 +186,11 @@ def test_a_log_that_lost_its_end_costs_nothing_and_is_not_left_behind(store, tmp
     subprocess.run([sys.executable, "-c", LEAVES_A_LOG, str(store.results)], check=True)
     content = connection.wal(store.path).read_bytes()
     for i, share in enumerate((0.1, 0.5, 0.9)):
-        place = int(len(content) * share)
-        flipped = bytes([content[place] ^ 1]) + content[place + 1 :]
+        end = int(len(content) * share)
+        flipped = bytes([content[end] ^ 1]) + content[end + 1 :]
         for rest in (b"", flipped):
             here = Store(shutil.copytree(store.results, tmp_path / f"{i}{len(rest)}"))
-            connection.wal(here.path).write_bytes(content[:place] + rest)
+            connection.wal(here.path).write_bytes(content[:end] + rest)
             here.refresh()
             assert not connection.wal(here.path).exists()
             assert here.table("select count(*) from result")[1] == [(3,)]

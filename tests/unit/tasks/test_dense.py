@@ -21,7 +21,7 @@ LAWS = dict(TASK_LAWS)
 TRAIN = 60
 
 
-def made(task, name):
+def clusters(task, name):
     """Inputs with which the classes have something to do."""
     generator = np.random.default_rng({"train": 0, "test": 1}.get(name, 2))
     centres = np.random.default_rng(9).integers(0, 200, size=(task.classes, task.features))
@@ -36,7 +36,7 @@ class MadeNotMNIST(NotMNIST):
     size = TRAIN
 
     def read(self, name):
-        return made(self, name)
+        return clusters(self, name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class MadeLandsat(Landsat):
     size = TRAIN
 
     def read(self, name):
-        return made(self, name)
+        return clusters(self, name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class MadeSparse(MnistSparse):
     size = TRAIN
 
     def read(self, name):
-        return made(self, name)
+        return clusters(self, name)
 
 
 TASKS = [MadeNotMNIST(batch=13), MadeLandsat(batch=13), MadeSparse(batch=13, width=6)]
@@ -106,9 +106,9 @@ def test_without_noise_sgld_is_torchs_sgd_on_the_same_batches():
             logits = network((inputs[index].double() - mean) / sd)
             (5 * torch.nn.functional.cross_entropy(logits, classes[index], reduction="sum")).backward()
             optimiser.step()
-    found = torch.nn.utils.parameters_to_vector(network.parameters()).detach()
-    assert (loop.theta[0] - found).abs().max() < 1e-10
-    assert (found - start).abs().max() > 1e-3
+    weights = torch.nn.utils.parameters_to_vector(network.parameters()).detach()
+    assert (loop.theta[0] - weights).abs().max() < 1e-10
+    assert (weights - start).abs().max() > 1e-3
 
 
 def sparse(chains=1, **settings):

@@ -62,7 +62,7 @@ def test_chains_start_in_the_whole_box_each_on_its_own(task):
 @pytest.mark.parametrize("task", BOTH)
 def test_the_stated_moments_are_those_of_exact_draws(task):
     truth, n = task.truth(), 400_000
-    found = task.sample(n, np.random.default_rng(1))
+    first = task.sample(n, np.random.default_rng(1))
     sd = np.sqrt((truth.directions @ truth.covariance * truth.directions).sum(axis=1))
     draws = task.sample(n, np.random.default_rng(2))
     z = (draws - truth.mean) @ truth.directions.T / sd
@@ -73,8 +73,8 @@ def test_the_stated_moments_are_those_of_exact_draws(task):
     for power, stated in ((3, truth.z3), (4, truth.z4)):
         spread = (z**power).std(axis=0) / math.sqrt(n)
         assert (np.abs((z**power).mean(axis=0) - stated) < 5 * spread).all()
-    assert (np.abs(found.mean(axis=0) - truth.mean) < 5 * truth.sd / math.sqrt(n)).all()
-    assert found.std(axis=0) == pytest.approx(truth.sd, rel=5 * math.sqrt(truth.z4.max() - 1) / 2 / math.sqrt(n))
+    assert (np.abs(first.mean(axis=0) - truth.mean) < 5 * truth.sd / math.sqrt(n)).all()
+    assert first.std(axis=0) == pytest.approx(truth.sd, rel=5 * math.sqrt(truth.z4.max() - 1) / 2 / math.sqrt(n))
 
 
 def test_gradient_noise_is_a_tilt_with_the_stated_spread():
@@ -138,10 +138,10 @@ def test_the_last_mode_is_censored_until_it_is_seen():
     task = Mixture25(count=0)
     draws = np.repeat(task.means[:, None], 1, axis=1)
     missing, _ = observe(task, draws[:-1])
-    found, _ = observe(task, draws)
+    whole, _ = observe(task, draws)
     assert missing.metrics["last_mode_first_visit"] is None
-    assert found.metrics["last_mode_first_visit"] == 25
-    assert (missing.metrics["modes_covered"], found.metrics["modes_covered"]) == (24, 25)
+    assert whole.metrics["last_mode_first_visit"] == 25
+    assert (missing.metrics["modes_covered"], whole.metrics["modes_covered"]) == (24, 25)
 
 
 def test_weights_enter_every_number():

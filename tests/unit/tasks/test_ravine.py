@@ -80,7 +80,7 @@ def test_the_observer_counts_chains_that_came_near():
     draws[:, 1] = 3.0, 0.0
     watched = observer(Ravine(data_seed=0).truth(), Constant(step_size=1.0).trajectory(50, 1), Cost(0.0, 1.0))
     watched.observe(torch.from_numpy(draws), torch.ones((50, 2)), np.arange(1, 51))
-    found = watched.outcome().metrics
-    assert found["converged"] == 0.5
-    assert found["theta1"] == pytest.approx(11.75)
-    assert found["theta2"] == pytest.approx(5.05)
+    metrics = watched.outcome().metrics
+    assert metrics["converged"] == 0.5
+    assert metrics["theta1"] == pytest.approx(11.75)
+    assert metrics["theta2"] == pytest.approx(5.05)

@@ -63,31 +63,31 @@ def test_the_noise_of_gradients_has_the_stated_variance():
 def test_exact_draws_of_the_gaussian_have_its_correlation():
     n = 40_000
     draws = np.random.default_rng(1).multivariate_normal([0, 0], Gaussian2D().covariance, size=n)
-    found = observed(Gaussian2D(), draws.reshape(-1, 2, 2))
-    assert found["correlation"] == pytest.approx(0.9, abs=5 * (1 - 0.81) / math.sqrt(n))
-    assert found["wasserstein2_normal"] < 5 / math.sqrt(n) * math.sqrt(2)
+    metrics = observed(Gaussian2D(), draws.reshape(-1, 2, 2))
+    assert metrics["correlation"] == pytest.approx(0.9, abs=5 * (1 - 0.81) / math.sqrt(n))
+    assert metrics["wasserstein2_normal"] < 5 / math.sqrt(n) * math.sqrt(2)
 
 
 def test_exact_draws_of_the_bimodal_differ_from_it_by_chance_alone():
     n = 50_000
     weights = np.exp(Bimodal1D().log_density(GRID[:, None]))
     x = np.random.default_rng(2).choice(GRID, size=n, p=weights / weights.sum())
-    found = observed(Bimodal1D(), x.reshape(-1, 1, 1))
+    metrics = observed(Bimodal1D(), x.reshape(-1, 1, 1))
     p = np.array(cell_masses())
     expected = 0.5 * np.sqrt(2 * p * (1 - p) / (np.pi * n)).sum()  # the mean of |share - p| / 2, summed over cells
-    assert found["density_tv"] == pytest.approx(expected, rel=0.4)
-    assert found["mass_right"] == pytest.approx(0.5, abs=5 * 0.5 / math.sqrt(n))
+    assert metrics["density_tv"] == pytest.approx(expected, rel=0.4)
+    assert metrics["mass_right"] == pytest.approx(0.5, abs=5 * 0.5 / math.sqrt(n))
 
 
 def test_exact_draws_of_the_mixture_meet_the_stated_targets():
     task, n = Mixture2D(), 100_000
-    found = observed(task, task.sample(n, np.random.default_rng(4)).reshape(-1, 4, 2))
+    metrics = observed(task, task.sample(n, np.random.default_rng(4)).reshape(-1, 4, 2))
     targets = {metric.name: metric.target for metric in task.metrics}
-    assert found["modes_covered"] == 4
+    assert metrics["modes_covered"] == 4
     ratio = targets["within_mode_covariance_ratio"]
-    assert found["within_mode_covariance_ratio"] == pytest.approx(ratio, abs=5 / math.sqrt(n))
+    assert metrics["within_mode_covariance_ratio"] == pytest.approx(ratio, abs=5 / math.sqrt(n))
     share = targets["share_within_r"]
-    assert found["share_within_r"] == pytest.approx(share, abs=5 * math.sqrt(share * (1 - share) / n))
+    assert metrics["share_within_r"] == pytest.approx(share, abs=5 * math.sqrt(share * (1 - share) / n))
 
 
 @pytest.mark.parametrize("task", [Banana(), Rosenbrock()], ids=["banana", "rosenbrock"])
