@@ -1,7 +1,5 @@
 """The cache of texts: what is not what was kept is not used, and a folder that cannot be written costs time only."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

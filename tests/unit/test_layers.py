@@ -1,7 +1,5 @@
 """Imports within the harness go one way, and nothing in it imports what lives outside."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

@@ -1,7 +1,5 @@
 """What is declared once: statuses by name, results as records, no list of their fields anywhere else."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """Every file is written through harness/system/files.py: this reads the source and finds what is not."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A setting that names a file is identified by the content of the file, and its path is in no record."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The bootstrap of the headline counts rows; here it is held to what it stands for: medians of resampled rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

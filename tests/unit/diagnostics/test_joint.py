@@ -1,7 +1,5 @@
 """The joint law: directions, running sums, intervals of extremes over directions, and the gate."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

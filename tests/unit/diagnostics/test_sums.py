@@ -1,7 +1,5 @@
 """The sums over draws, by C++ and by NumPy, against their definition, at ordinary and at odd numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """One function in a child of its own."""
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -1,7 +1,5 @@
 """The fork server: children are born again where it died, and it is started early only where runs are certain."""
 
-from __future__ import annotations
-
 import importlib
 import multiprocessing
 import os

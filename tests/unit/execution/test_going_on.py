@@ -1,7 +1,5 @@
 """What is left of a run that stopped, and what goes on from it: checkpoints, lost devices, preemption."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

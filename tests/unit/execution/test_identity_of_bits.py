@@ -1,7 +1,5 @@
 """All that can change a bit of a run, in one table: with each, the run key or the environment's id is another one."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """How planned runs become blocks: by group, at most as large as the task allows, shared out over idle cores."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

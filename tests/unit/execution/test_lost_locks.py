@@ -1,7 +1,5 @@
 """A lock file or a run's folder is deleted or replaced while a worker writes: one writer, and nothing is damaged."""
 
-from __future__ import annotations
-
 import fcntl
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """What a session writes when parts of a block fail, and what it refuses to write."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

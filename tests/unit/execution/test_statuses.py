@@ -1,7 +1,5 @@
 """Every status that an attempt may have: what makes it, how it stands in ledger and database, and what --retry does."""
 
-from __future__ import annotations
-
 import errno
 import json
 import shutil

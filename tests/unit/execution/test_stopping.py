@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM end a command in a bounded time, whatever its workers do, and it says what is left."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

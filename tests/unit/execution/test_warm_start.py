@@ -1,7 +1,5 @@
 """Chains that start at the positions where an optimiser ends."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 

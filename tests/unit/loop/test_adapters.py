@@ -1,7 +1,5 @@
 """Optimisers of torch and transforms of posteriors as samplers: the numbers of their own loops, chain by chain."""
 
-from __future__ import annotations
-
 import re
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """Baselines on a Gaussian: what their draws are, and that no leaderboard ranks them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

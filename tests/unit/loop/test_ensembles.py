@@ -1,7 +1,5 @@
 """Ensembles: all particles are draws, all of their gradients cost, and what needs a series of draws has no value."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

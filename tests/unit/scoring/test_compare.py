@@ -1,7 +1,5 @@
 """Comparisons of two rows: what is paired, what is tested, when there is a verdict."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every field of a run's canonical form and of its environment is in a row's identity, or excluded with a reason."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Compiled code is kept, and nothing that is wrong with the folder or the compiler stops a run."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """What a step returns is checked in each block of a run, not only at its first step, in each mode of execution."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from support import make_loop, run_loop

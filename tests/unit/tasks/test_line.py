@@ -1,7 +1,5 @@
 """Errors between two draws, against a module of torch that is put together by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
