@@ -1,12 +1,13 @@
-"""The examples in the help of every verb: each parses, what it names exists, and the cheap ones are run."""
+"""Every verb: its line of help, its parameters, and its examples, which parse, and are run where they are cheap."""
 
 import json
 import shlex
+import typing
 
 import pytest
 
 from harness.cli.app import VERBS, _command, global_options, repeat, run
-from harness.contracts.registry import registry
+from harness.contracts.registry import load, registry
 
 CHEAP = {
     "cite", "compare", "data ls", "gc", "ingest", "ls", "new", "plan", "report", "rescore", "show", "sql", "status",
@@ -17,6 +18,13 @@ OURS = {"my-package", "my-sampler", "my-suite.toml", "my-task"}
 NAMED = {"sampler", "task", "method", "schedule", "suite", "name", "names", "words", "paper", "a", "b", "what"}
 
 
+COMPLETED = {"sampler", "task", "method", "schedule", "suite", "paper", "budget", "names", "words"}
+"""Parameters whose values have names that a shell can know."""
+OFFERS = registry().offers("verbs")
+SUMMARIES = {**VERBS, **{offer.name: offer.info.summary for offer in OFFERS}}
+TARGETS = [*(f"harness.cli.{verb}:{verb}" for verb in VERBS), *(offer.target for offer in OFFERS)]
+
+
 def examples(text):
     _, _, block = text.partition("Examples:\n")
     return [shlex.split(line, comments=True) for line in block.splitlines() if line.strip().startswith("bench ")]
@@ -24,7 +32,7 @@ def examples(text):
 
 def commands():
     """Each verb, also of a group, with its command."""
-    for verb in [*VERBS, *(info.name for info in registry().offers("verbs"))]:
+    for verb in SUMMARIES:
         whole = _command(verb, ())
         for name, command in getattr(whole, "commands", {"": whole}).items():
             yield f"{verb} {name}".strip(), command
@@ -71,9 +79,36 @@ def test_every_verb_has_two_or_three_examples(verb, capsys):
     assert max(map(len, shown.splitlines())) <= 100
 
 
-def test_the_help_of_bench_has_examples(capsys):
+def test_the_help_of_bench_has_every_verb_on_a_line_and_examples(capsys):
     assert run(["--help"]) == 0
-    assert len(examples(capsys.readouterr().out)) == 3
+    shown = capsys.readouterr().out
+    assert len(examples(shown)) == 3
+    listed = shown.split("Commands:")[1].split("Examples:")[0].splitlines()
+    assert [tuple(line.split(maxsplit=1)) for line in listed if line.strip()] == [*SUMMARIES.items()]
+
+
+def test_every_number_has_a_range():
+    seen = []
+    for target in TARGETS:
+        verb = load(target)
+        for function in [command.callback for command in getattr(verb, "registered_commands", [])] or [verb]:
+            for name, hint in typing.get_type_hints(function, include_extras=True).items():
+                if name != "return" and typing.get_args(hint)[:1] in ((int,), (int | None,)):
+                    option = hint.__metadata__[0]
+                    assert 0 <= option.min < option.max < 2**63, (target, name)
+                    seen.append(name)
+    assert {"chains", "workers", "max_rows"} <= set(seen)
+
+
+def test_every_parameter_with_a_known_set_of_names_completes_them():
+    seen = set()
+    for verb, command in COMMANDS.items():
+        with command.make_context(verb, [], resilient_parsing=True) as ctx:
+            for parameter in command.params:
+                if parameter.name in COMPLETED:
+                    assert parameter.shell_complete(ctx, ""), (verb, parameter.name)
+                    seen.add(parameter.name)
+    assert seen == COMPLETED
 
 
 def test_every_report_that_needs_results_says_which_command_makes_them():

@@ -93,6 +93,36 @@ def test_weights(weight):
         run_loop(make_loop(Mixture5(), weighing(weight), Constant(step_size=0.01), 40))
 
 
+class Searching(SGLD):
+    def init(self, theta, potential, h, T, noise):
+        for _ in range(1000):
+            potential.full.grad(theta)
+        return {}
+
+
+class Informed(SGLD):
+    def step(self, theta, state, potential, h, T, noise):
+        return theta - h * potential.metric(theta)[1], state
+
+
+class InPlace(SGLD):
+    def step(self, theta, state, potential, h, T, noise):
+        return theta.sub_(h * potential.grad(theta)), state
+
+
+@pytest.mark.parametrize(
+    ("sampler", "told"),
+    [
+        (Searching(), r"init: it makes \(0, 1000\) calls .*more than \(1, 0\)"),
+        (Informed(), "Informed asks for the metric of a potential"),
+        (InPlace(), "step changes theta in place"),
+    ],
+)
+def test_an_exploit_is_refused(sampler, told):
+    with pytest.raises(PluginError, match=told):
+        run_loop(make_loop(Mixture5(), sampler, Constant(step_size=0.01), 40))
+
+
 @compiled
 @pytest.mark.parametrize("mode", ["scan", "update"])
 @pytest.mark.parametrize("kind", ["theta in single precision", "theta of one chain", "an entry more"])
