@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
+from sessions import finish, job, session, sessions
 from support import run_loop
 
 from harness import param
@@ -17,9 +18,7 @@ from harness.engine.stepping.execution_mode import lack
 from harness.engine.stepping.making import UncompiledError
 from harness.results.ledger.ledger import Ledger
 from harness.runs import plugin_metadata
-from harness.runs.job import Job
 from harness.runs.plan import RunRequest, plan
-from harness.runs.session import Session
 from harness.runs.settings import find_pair, resolve
 from harness.system.errors import UsageError
 from harness.tasks import DataTask, StatedSettings, StatedValue
@@ -132,22 +131,12 @@ def test_a_run_goes_on_from_any_step_with_the_same_bits(position):
     assert second.runs[0].kept == whole.runs[0].kept == 10
 
 
-def session(ledger, **given):
-    asked = RunRequest(["sgld"], ["mixture5"], seeds=[0], chains=2, budget="steps=3000", given={**WARM, **given})
-    specs = [planned.spec for planned in plan(registry(), asked, ledger)]
-    (block,) = Session.open_all(ledger, specs, Job(specs, ledger.root, "cpu", "cpu-0"), lambda *_: None)
-    return block
-
-
-def finish(block):
-    while not block.finished:
-        block.advance()
-    block.conclude()
-    return block.attempts[0].result()
+def warm_session(ledger, **given):
+    return session(ledger, **{**WARM, **given})
 
 
 def test_the_speed_of_a_warm_start_is_that_of_its_steps(ledger):
-    block = session(ledger, **{"run.warm_passes": "2500"})
+    block = warm_session(ledger, **{"run.warm_passes": "2500"})
     block.advance()
     told = block.progress()
     assert block.loop.position < 0
@@ -156,17 +145,17 @@ def test_the_speed_of_a_warm_start_is_that_of_its_steps(ledger):
 
 
 def test_a_stopped_warm_start_goes_on_from_its_checkpoint(ledger, tmp_path):
-    block = session(ledger, **{"run.warm_passes": "2500"})
+    block = warm_session(ledger, **{"run.warm_passes": "2500"})
     block.advance()
     assert block.loop.position == -1500
     assert block.progress()["position"] == 1000
     assert block.progress()["steps"] == 5500
     block.suspend("cancelled")
-    resumed = session(ledger, **{"run.warm_passes": "2500"})
+    resumed = warm_session(ledger, **{"run.warm_passes": "2500"})
     assert (resumed.loop.position, resumed.attempts[0].id) == (-1500, block.attempts[0].id)
     other = Ledger(tmp_path / "whole")
-    other.prepare()
-    results = finish(resumed), finish(session(other, **{"run.warm_passes": "2500"}))
+    whole = warm_session(other, **{"run.warm_passes": "2500"})
+    results = [finish(block).result() for block in (resumed, whole)]
     assert results[0]["files"]["draws.safetensors"] == results[1]["files"]["draws.safetensors"]
     assert results[0]["passes"] == 2500 + 3000
     assert results[0]["steps_done"] == 3000
@@ -174,20 +163,18 @@ def test_a_stopped_warm_start_goes_on_from_its_checkpoint(ledger, tmp_path):
 
 def test_new_runs_do_not_join_one_that_was_stopped_at_the_end_of_its_warm_start(ledger):
     warm = {"run.warm_passes": "1000"}
-    block = session(ledger, **warm)
+    block = warm_session(ledger, **warm)
     while block.loop.position < 0:
         block.advance()
     assert block.loop.position == 0
     block.suspend("cancelled")
-    asked = RunRequest(["sgld"], ["mixture5"], seeds=[0, 1], chains=2, budget="steps=3000", given={**WARM, **warm})
-    specs = [planned.spec for planned in plan(registry(), asked, ledger)]
-    opened = [*Session.open_all(ledger, specs, Job(specs, ledger.root, "cpu", "cpu-0"), lambda *_: None)]
+    opened = sessions(ledger, job(ledger, seeds=(0, 1), **{**WARM, **warm}))
     assert [(each.specs[0].seed, each.loop.position) for each in opened] == [(1, -1000), (0, 0)]
 
 
 def test_a_chain_lost_in_the_warm_start_costs_what_was_done(ledger):
     # a gradient of the warm start is infinite at once: the step is past all numbers
-    result = finish(session(ledger, **{"run.warm_step_size": "1e308", "run.warm_passes": "2500"}))
+    result = finish(warm_session(ledger, **{"run.warm_step_size": "1e308", "run.warm_passes": "2500"})).result()
     assert result["status"] == "diverged"
     assert "of the warm start" in result["reason"]
     assert (result["steps_done"], result["passes"]) == (0, 1000)
