@@ -6,7 +6,6 @@ import torch
 
 from harness.contracts.randomness import Streams
 from harness.contracts.task import Cost
-from plugins.checking.task_laws import law_truth_by_another_route
 from plugins.schedules.constant import Constant
 from tasks.regression import ravine_data as data
 from tasks.regression.ravine import NAME, Ravine, observer
@@ -50,9 +49,8 @@ def test_the_potential_is_half_the_squares_and_the_prior_once():
     assert data.energy(theta, rows) == pytest.approx(misfit + prior, rel=1e-12)
 
 
-def test_the_truth_is_that_of_another_grid_and_nearly_normal():
+def test_the_truth_is_nearly_normal():
     task = Ravine(data_seed=2)
-    law_truth_by_another_route(task)
     truth = task.truth()
     assert truth.sd == pytest.approx([0.00353, 0.00705], rel=0.05)
     assert truth.z4 == pytest.approx(np.full(len(truth.directions), 3), abs=0.01)
