@@ -72,31 +72,23 @@ def test_a_step_size_without_a_unit_is_not_divided_by_the_curvature(tmp_path, sa
 
 
 @pytest.mark.parametrize(
-    ("budget", "steps"),
+    ("sampler", "task", "budget", "batch", "steps"),
     [
-        ("paper", 50_000),
-        ("smoke", 3_000),
-        ("steps=1234", 1_234),
-        ("passes=777", 777),
+        ("sgld", "mixture25", "paper", None, 50_000),
+        ("sgld", "mixture25", "smoke", None, 3_000),
+        ("sgld", "mixture25", "steps=1234", None, 1_234),
+        ("sgld", "mixture25", "passes=777", None, 777),
+        ("hmc", "mixture5", "passes=1000", None, 100),
+        ("sgld", "blr-german", "passes=1000", 100, 10_000),
+        ("sgld", "blr-heart", "paper", None, 10_000),
+        ("hmc", "blr-heart", "paper", None, 1_000),
+        ("sgld", "blr-heart", "paper", 27, 10_000),  # a tenth of the data
+        ("hmc", "blr-heart", "paper", 27, 100),
     ],
 )
-def test_budgets_become_steps(tmp_path, budget, steps):
-    assert spec(tmp_path, budget=budget).steps == steps
-
-
-def test_a_budget_in_gradients_counts_data_passes(tmp_path):
-    assert spec(tmp_path, "hmc", "mixture5", budget="passes=1000").steps == 100
-    batch = {"task.batch": "100"}
-    assert spec(tmp_path, "sgld", "blr-german", budget="passes=1000", given=batch).steps == 10_000
-
-
-def test_all_samplers_get_the_same_gradients(tmp_path):
-    sgld, hmc = (spec(tmp_path, name, "blr-heart") for name in ("sgld", "hmc"))
-    leapfrog = hmc.sampler.params["leapfrog"]
-    assert (sgld.steps, hmc.steps) == (10_000, 10_000 // leapfrog)
-    batch = {"task.batch": "27"}  # a tenth of the data
-    assert spec(tmp_path, "sgld", "blr-heart", given=batch).steps == 10_000
-    assert spec(tmp_path, "hmc", "blr-heart", given=batch).steps == 1_000 // leapfrog
+def test_budgets_become_steps_with_the_same_gradients_for_every_sampler(tmp_path, sampler, task, budget, batch, steps):
+    given = {"task.batch": str(batch)} if batch else {}
+    assert spec(tmp_path, sampler, task, budget=budget, given=given).steps == steps
 
 
 def test_full_gradients_of_init_are_paid_by_the_budget(tmp_path):
