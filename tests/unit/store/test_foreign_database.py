@@ -75,6 +75,11 @@ def database(path, *statements):
             db.execute(statement)
 
 
+def overwritten(path, start, part):
+    content = path.read_bytes()
+    path.write_bytes(content[:start] + part + content[start + len(part) :])
+
+
 def linked(path, outside):
     aside = outside.with_name("another.duckdb")
     path.rename(aside)
@@ -91,6 +96,8 @@ FILES = {
     "an empty file": instead(lambda path, _: path.touch()),
     "text": instead(lambda path, _: path.write_text("a,b\n1,2\n" * 5000)),
     "the beginning of a database": lambda path, _: os.truncate(path, 20),
+    "zeros in the header": lambda path, _: overwritten(path, 100, bytes(4000)),
+    "a damaged block": lambda path, _: overwritten(path, 12_600, b"\xa5" * 3_400),
     "a SQLite database": instead(lambda path, _: sqlite(path)),
 }
 DATABASES = {
