@@ -113,16 +113,3 @@ def test_files_are_written_through_the_one_helper():
 )  # fmt: skip
 def test_such_a_call_is_found(line):
     assert found_in(f"def f():\n    {line}") == [f"f: {writes(ast.parse(line).body[0].value)}"]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "open(p)", 'open(p, "rb")', 'p.open("rb")', "p.open()", "tarfile.open(p)", "os.open(p, os.O_RDONLY)",
-        'text.replace("a", "w")', "x.savefig(in_memory)",
-        "x.open(index)", "sys.stdout.write(text)", 'db.execute("select * from run")',
-        "array.copy()", "json.dumps(x)", "copy.copy(x)",
-    ],
-)  # fmt: skip
-def test_what_only_reads_is_not(line):
-    assert found_in(line) == []
