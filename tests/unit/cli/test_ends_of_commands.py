@@ -51,8 +51,10 @@ def test_a_folder_of_a_newer_version_is_not_read(tmp_path, capsys, words):
     assert "newer version (layout 99" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["ls", "runs"], ["sql", "from run"], ["status"], ["gc"], ["ingest"], PLAN])
-@pytest.mark.parametrize("given_by", ["option", "variable", "working directory"])
+@pytest.mark.parametrize(
+    ("given_by", "words"),
+    [("option", ["ls", "runs"]), ("option", PLAN), ("variable", ["gc"]), ("working directory", ["ingest"])],
+)
 def test_a_folder_that_is_not_utf8_is_refused(tmp_path, monkeypatch, capsys, words, given_by):
     folder = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
     Path(folder).mkdir()
