@@ -4,8 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 from sessions import finish, session
+from support import begun
 
 import tasks
 from harness.cli.app import run as bench
@@ -210,11 +209,11 @@ def test_a_device_that_is_lost_is_retired_and_its_run_goes_on_elsewhere(tmp_path
 
 
 def test_several_places_share_the_work_and_each_block_runs_once(tmp_path, capsys):
-    command = ["--results", str(tmp_path), *COMMAND, "--seeds", "0-2", "--workers", "3", "--json"]
+    command = ["--results", str(tmp_path), *COMMAND, "--seeds", "0", "--workers", "2", "--json"]
     sweep = ["--sweep", "schedule.step_size=0.01,0.02,0.03"]
     assert bench([*command, *sweep]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert len(rows) == 9
+    assert len(rows) == 3
     assert {row["status"] for row in rows} == {"done"}
     ledger = Ledger(tmp_path)
     assert all(len(ledger.attempts(row["run_key"])) == 1 for row in rows)
@@ -224,11 +223,7 @@ def test_a_scheduler_may_end_a_run(tmp_path):
     ledger = Ledger(tmp_path / "results")
     words = [*COMMAND[:-1], "steps=2000000", "--seeds", "0", "--yes", "--preemptible"]
     words += ["--set", "run.compile=plain", "--set", "run.burn_in=0"]
-    command = [str(Path(sys.executable).with_name("bench")), "--results", str(ledger.root), *words]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    deadline = time.monotonic() + 120
-    while not list(ledger.runs.glob("*/*/*/draws.part")) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    process = begun(ledger.root, *words)
     for _ in range(2):  # as `timeout` says it to its command and to the group
         os.kill(process.pid, signal.SIGTERM)
         time.sleep(0.01)

@@ -3,14 +3,11 @@
 import fcntl
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from sessions import job, sessions
+from support import begun
 
 from harness.results.ledger.ledger import Ledger
 from harness.runs import worker
@@ -99,12 +96,8 @@ def test_a_worker_writes_nothing_to_a_folder_that_is_not_its_own(ledger, work, m
 def test_a_command_whose_lock_files_are_deleted_fails_and_the_same_command_finishes(tmp_path):
     ledger = Ledger(tmp_path / "results")
     words = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--seeds", "0", "--yes"]
-    bench = [str(Path(sys.executable).with_name("bench")), "--results", str(ledger.root), *words]
-    command = [*bench, "--budget", "steps=2000000", "--set", "run.compile=plain", "--set", "run.burn_in=0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while not list(ledger.runs.glob("*/*/*/draws.part")) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    words += ["--budget", "steps=2000000", "--set", "run.compile=plain", "--set", "run.burn_in=0"]
+    process = begun(ledger.root, *words)
     shutil.rmtree(ledger.locks)
     try:
         said = process.communicate(timeout=120)[1]

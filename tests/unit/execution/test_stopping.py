@@ -5,13 +5,11 @@ import multiprocessing
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
+from support import begun, until
 
 from harness.cli.app import run as bench
 from harness.results.ledger.ledger import Ledger
@@ -41,13 +39,6 @@ class Hanging(Sampler):
 def bench_samplers():
     return [Info("hanging", __name__ + ":Hanging", "hangs in its first step")]
 """
-
-
-def until(condition):
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_workers_that_hang_are_killed_after_the_grace_time(tmp_path, monkeypatch, capsys):
@@ -89,9 +80,7 @@ def descendants(pid):
 def test_stopped_workers_are_continued_and_write_checkpoints(tmp_path):
     ledger = Ledger(tmp_path / "results")
     words = [*COMMAND, "--sampler", "sgld", "--budget", "steps=2000000", "--workers", "2"]
-    command = [str(Path(sys.executable).with_name("bench")), "--results", str(ledger.root), *words]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    until(lambda: list(ledger.runs.glob("*/*/*/draws.part")))
+    process = begun(ledger.root, *words)
     workers = {json.loads(path.read_text())["pid"] for path in ledger.locks.glob("*.lock")}
     children = set(descendants(process.pid))
     assert workers <= children
