@@ -24,21 +24,18 @@ def fresh():
     randomness._fast_normals.cache_clear()
 
 
-def drawn(sizes, begun):
+def drawn(sizes, begun, fill=_fill):
     """Successive draws and the state after them, from a generator that has drawn `begun` numbers already."""
     generator = Streams(3, 0).torch("noise")
     torch.empty(begun).uniform_(generator=generator)
-    parts = []
-    for size in sizes:
-        parts.append(torch.empty(size))
-        _fill(parts[-1], "normal", generator)
+    parts = [torch.empty(size) for size in sizes]
+    for part in parts:
+        fill(part, "normal", generator)
     return torch.cat(parts), generator.get_state()
 
 
 def plainly(sizes, begun):
-    generator = Streams(3, 0).torch("noise")
-    torch.empty(begun).uniform_(generator=generator)
-    return torch.cat([torch.empty(size).normal_(generator=generator) for size in sizes]), generator.get_state()
+    return drawn(sizes, begun, lambda part, _, generator: part.normal_(generator=generator))
 
 
 @pytest.mark.parametrize("begun", [0, 1, 623, 624, 1000])
