@@ -4,6 +4,7 @@ import sys
 import time
 
 import pytest
+from support import install
 
 from harness.cli.app import run
 from harness.contracts.registry import Registry, registry
@@ -76,19 +77,15 @@ ENDS = {
 }
 
 
-def install(folder, name, source):
-    """A distribution of one module."""
+def install_module(folder, name, source):
     (folder / f"{name}.py").write_text(source)
-    info = folder / f"{name}-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[bench]\n{name} = {name}\n")
+    install(folder, name, **{"entry_points.txt": f"[bench]\n{name} = {name}\n"})
 
 
 def test_a_plugin_that_hangs_or_ends_its_process_at_import_is_named_and_left_out(tmp_path, monkeypatch):
     for name, (source, _) in ENDS.items():
-        install(tmp_path, name, source)
-    install(tmp_path, "well", PLUGIN.format(name="well"))
+        install_module(tmp_path, name, source)
+    install_module(tmp_path, "well", PLUGIN.format(name="well"))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("harness.contracts.registry.IMPORT_SECONDS", 1.0)
     began = time.monotonic()
@@ -130,7 +127,7 @@ def test_no_verb_executes_a_plugin_in_its_own_process(tmp_path, monkeypatch, cap
     folder.mkdir()
     words = ["--results", str(tmp_path / "results")]
     if way == "installed":
-        install(folder, "watched", source)
+        install_module(folder, "watched", source)
     else:
         (folder / "watched.py").write_text(source)
         words += ["--plugin", str(folder / "watched.py")]
