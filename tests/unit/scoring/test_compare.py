@@ -30,9 +30,17 @@ def score_of(results):
     return score, {group.method: group for group in score.groups}
 
 
-def compared(results, metric="modes_covered"):
+def write_costs(results, seeds=10, chains=4, **costs):
+    """Runs that reach a low error at the cost of their method, one for all seeds or one for each."""
+    for method, cost in costs.items():
+        by_seed = np.broadcast_to(cost, seeds)
+        curves = lambda seed, by_seed=by_seed: moments() | low_error([by_seed[seed]] * chains, chains)  # noqa: E731
+        write(results, method, [1.0] * seeds, curves=curves, chains=chains)
+
+
+def compared(results, metric="modes_covered", a="csgld", b="sgld"):
     score, groups = score_of(results)
-    return score.compare(groups["csgld"], groups["sgld"], metric)
+    return score.compare(groups[a], groups[b], metric)
 
 
 def test_ten_pairs_are_tested_by_permutation_and_have_its_interval():
@@ -114,8 +122,7 @@ def test_versions_of_a_metric_are_not_mixed(tmp_path):
 
 
 def test_low_error_is_compared_by_its_ratio(tmp_path):
-    write(tmp_path, "csgld", [1.0] * 10, curves=lambda seed: moments() | low_error([200.0 + 20 * seed] * 4))
-    write(tmp_path, "sgld", [1.0] * 10, curves=lambda seed: moments() | low_error([600.0 + 20 * seed] * 4))
+    write_costs(tmp_path, csgld=200 + 20 * np.arange(10.0), sgld=600 + 20 * np.arange(10.0))
     score, groups = score_of(tmp_path)
     (comparison,) = judge([score.compare(groups["csgld"], groups["sgld"], LOW_ERROR)])
     assert comparison.scale == "ratio"
@@ -152,8 +159,7 @@ def test_a_diverged_seed_withholds_a_verdict_on_the_joint_error_as_on_any_mean(t
 
 def test_a_difference_that_all_seeds_show_alike_is_found(tmp_path):
     """A median of all chains does not move when a few seeds change sides: the test is of seeds one by one."""
-    for method, cost in (("csgld", 300.0), ("sgld", 600.0)):
-        write(tmp_path, method, [1.0] * 10, curves=lambda _, cost=cost: moments() | low_error([cost] * 4))
+    write_costs(tmp_path, csgld=300.0, sgld=600.0)
     (comparison,) = judge([compared(tmp_path, LOW_ERROR)])
     assert (comparison.p, comparison.better) == (2 / 2**10, "a")
 
@@ -166,9 +172,7 @@ def test_a_difference_that_all_seeds_show_alike_is_found(tmp_path):
     ],
 )
 def test_low_error_needs_chains_and_seeds(tmp_path, chains, seeds, reason):
-    for method, cost in (("csgld", 300.0), ("sgld", 600.0)):
-        errors = low_error([cost] * chains, chains)
-        write(tmp_path, method, [1.0] * seeds, curves=lambda _, errors=errors: moments() | errors, chains=chains)
+    write_costs(tmp_path, seeds, chains, csgld=300.0, sgld=600.0)
     (comparison,) = judge([compared(tmp_path, LOW_ERROR)])
     assert comparison.withheld == reason
     assert (comparison.p, comparison.low, comparison.better) == (None, None, "")
@@ -177,12 +181,9 @@ def test_low_error_needs_chains_and_seeds(tmp_path, chains, seeds, reason):
 @pytest.mark.parametrize(("never", "better"), [(0, "a"), (3, ""), (8, "a")])
 def test_where_one_side_never_gets_there_the_end_on_its_side_is_infinite(tmp_path, never, better):
     """A group of which three seeds never get there, or all. Of three, so do a third of the resamples."""
-    costs = {"csgld": [300.0 + 20 * s for s in range(8)], "sgld": [2000.0] * never + [600.0] * (8 - never)}
-    for method, by_seed in costs.items():
-        write(tmp_path, method, [1.0] * 8, curves=lambda s, by_seed=by_seed: moments() | low_error([by_seed[s]] * 4))
-    score, groups = score_of(tmp_path)
-    (comparison,) = judge([score.compare(groups["csgld"], groups["sgld"], LOW_ERROR)])
-    turned = score.compare(groups["sgld"], groups["csgld"], LOW_ERROR)
+    write_costs(tmp_path, 8, csgld=300 + 20 * np.arange(8.0), sgld=[2000.0] * never + [600.0] * (8 - never))
+    (comparison,) = judge([compared(tmp_path, LOW_ERROR)])
+    turned = compared(tmp_path, LOW_ERROR, "sgld", "csgld")
     assert (comparison.low == 0, turned.high == math.inf) == (never > 0, never > 0)
     assert comparison.effect == (0.0 if never == 8 else pytest.approx(comparison.a / 600))
     assert (comparison.better, comparison.high < 1) == (better, better == "a")
