@@ -11,7 +11,6 @@ from support import run_loop
 from harness.cli.app import run as bench
 from harness.contracts.module import Block, Layout
 from harness.contracts.registry import registry
-from harness.contracts.schedule import Trajectory
 from harness.engine.stepping.noise import DirectNoise
 from harness.runs.plan import RunRequest, plan
 from plugins.baselines.laplace import Laplace
@@ -21,6 +20,19 @@ from plugins.baselines.mc_dropout import MCDropout
 from plugins.baselines.swag import SWAG
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, loop, streams, trajectory
+
+
+class Coins:
+    """A source of noise for all chains at once."""
+
+    def __init__(self):
+        self.generator = torch.Generator().manual_seed(0)
+
+    def normal(self, like):
+        return torch.randn(like.shape, generator=self.generator, dtype=like.dtype)
+
+    def uniform(self, shape):
+        return torch.rand(shape, generator=self.generator, dtype=torch.float64)
 
 
 def end(sampler, h, steps, *, T=1.0, variance=0.0, chains=400):
@@ -52,15 +64,6 @@ def test_laplace_is_too_narrow_where_it_is_not():
     class Correlated:
         def grad(self, x):
             return x @ H
-
-    class Coins:
-        generator = torch.Generator().manual_seed(0)
-
-        def normal(self, like):
-            return torch.randn(like.shape, generator=self.generator, dtype=like.dtype)
-
-        def uniform(self, shape):
-            return torch.rand(shape, generator=self.generator, dtype=torch.float64)
 
     sampler, noise, one = Laplace(decay=0.999), Coins(), torch.ones((), dtype=torch.float64)
     theta = torch.zeros((500, 2), dtype=torch.float64)
@@ -158,17 +161,11 @@ class Hidden:
 
 
 def test_mc_dropout_drops_whole_units_and_comes_back_to_the_weights():
-    class Coins:
-        generator = torch.Generator().manual_seed(0)
-
-        def uniform(self, shape):
-            return torch.rand(shape, generator=self.generator, dtype=torch.float64)
-
-    sampler, one, shares = MCDropout(rate=0.3), torch.ones((), dtype=torch.float64), []
-    w = 1 + torch.rand((500, Hidden.layout.dim), generator=Coins.generator, dtype=torch.float64)
-    theta, state = w, sampler.init(w, Hidden(), one, one, Coins())
+    sampler, noise, one, shares = MCDropout(rate=0.3), Coins(), torch.ones((), dtype=torch.float64), []
+    w = 1 + noise.uniform((500, Hidden.layout.dim))
+    theta, state = w, sampler.init(w, Hidden(), one, one, noise)
     for _ in range(3):
-        theta, state = sampler.step(theta, state, Hidden(), one, one, Coins())
+        theta, state = sampler.step(theta, state, Hidden(), one, one, noise)
         assert torch.allclose(theta - state["offset"], w)
         ratio = Hidden.layout.split(theta / w)
         assert torch.allclose(ratio["c1"], one)
@@ -209,9 +206,7 @@ def planned(ledger, method, **request):
 def test_a_deep_ensemble_keeps_the_last_position_of_each_chain(ledger):
     spec = planned(ledger, "deep-ensemble")
     assert (spec.sampler.name, spec.thin) == ("adam", 10**9)
-    kept = Trajectory(
-        np.ones(300), np.ones(300), np.ones(300, bool), np.ones(300, bool), np.zeros(300, int), np.zeros(300, bool)
-    ).with_burn_in(spec.burn_in, spec.thin)
+    kept = trajectory(np.ones(300), 1.0).with_burn_in(spec.burn_in, spec.thin)
     assert np.flatnonzero(kept.keep).tolist() == [299]
     assert replace(spec, thin=1).key != spec.key
 

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import norm
+from support import run_loop
 
 from harness.contracts.data import problem
 from harness.contracts.randomness import Streams
-from harness.contracts.schedule import Trajectory
 from harness.engine.loop import Loop
+from plugins.checking.law import trajectory
 from plugins.checking.task_laws import TASK_LAWS
 from plugins.samplers.sgld import SGLD
 from tasks.vision.landsat import Landsat
@@ -83,14 +84,9 @@ def test_without_noise_sgld_is_torchs_sgd_on_the_same_batches():
     task, h, epochs = replace(MadeNotMNIST(batch=13, depth=2).for_laws(), prior_precision=3.0), 1e-3, 2
     streams = [Streams(4, 0, ("test",))]
     steps = epochs * task.steps_per_epoch()
-    everywhere = np.ones(steps, dtype=bool)
-    path = Trajectory(
-        np.full(steps, h), np.zeros(steps), everywhere, everywhere, np.zeros(steps, dtype=int), ~everywhere
-    )
-    loop = Loop(task, SGLD(), path, streams, 1)
+    loop = Loop(task, SGLD(), trajectory(np.full(steps, h), 0.0), streams, 1)
     start = loop.theta[0].clone()
-    while not loop.finished:
-        loop.advance_block()
+    run_loop(loop)
 
     network = torch.nn.Sequential(
         torch.nn.Linear(20, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 10)

@@ -12,9 +12,9 @@ from scipy.stats import norm
 from harness import DataError, UsageError
 from harness.contracts.data import problem as missing
 from harness.contracts.randomness import Streams
-from harness.contracts.schedule import Trajectory
 from harness.contracts.task import Cost
 from harness.tasks import TUNING_SEED, Reference, Rows
+from plugins.checking.law import trajectory
 from plugins.checking.task_laws import law_prior_counted_once
 from tasks.datasets import uci_regression as files
 from tasks.regression.uci.bde import Bde
@@ -164,9 +164,8 @@ def observer_of(known=None, kept=6, chains=2):
     )
     task = SimpleNamespace(predicted=lambda theta, rows: (theta[:, :1] * rows[..., 0], theta[:, -1:]))
     problem = SimpleNamespace(scored={"x": x, "y": y}, task=task, function_reference=lambda: known)
-    keep = np.ones(kept, dtype=bool)
-    trajectory = Trajectory(1e-3 * keep, 1.0 * keep, keep, keep, 0 * keep.astype(np.int64), ~keep)
-    return RegressionObserver(problem, chains, trajectory, Cost(0.0, 1.0)), x.numpy()[:, 0], y.numpy()
+    path = trajectory(np.full(kept, 1e-3), 1.0)
+    return RegressionObserver(problem, chains, path, Cost(0.0, 1.0)), x.numpy()[:, 0], y.numpy()
 
 
 def draws_and_weights():
@@ -274,9 +273,6 @@ def test_a_reference_is_accepted_by_r_hat_and_standard_errors():
 def test_a_bad_reference_is_named(changed, told):
     with pytest.raises(DataError, match=told):
         reference(**changed)
-
-
-def test_a_reference_of_other_rows_is_an_error():
     with pytest.raises(DataError, match="of other rows"):
         Reference.of_record(record(4), 5)
 
@@ -365,9 +361,7 @@ def test_widths_are_a_setting_that_leaves_the_default_alone():
 def test_a_predicted_sigma_is_scored_row_by_row():
     task = bde()
     built = task.build(STREAMS, "cpu")
-    keep = np.ones(3, dtype=bool)
-    trajectory = Trajectory(1e-3 * keep, 1.0 * keep, keep, keep, 0 * keep.astype(np.int64), ~keep)
-    seen = RegressionObserver(built, 2, trajectory, Cost(0.0, 1.0))
+    seen = RegressionObserver(built, 2, trajectory(np.full(3, 1e-3), 1.0), Cost(0.0, 1.0))
     draws = torch.stack([built.initial() for _ in range(3)]) * torch.tensor([1.0, 0.9, 1.1])[:, None, None]
     seen.observe(draws, torch.ones((3, 2)), np.arange(1, 4))
     f, log_sigma = (
