@@ -109,23 +109,6 @@ def test_adaptation_stops_before_the_first_draw():
     assert torch.equal(loop.state["log_scale"], frozen)
 
 
-def test_calls_are_counted_in_every_step():
-    @dataclass(frozen=True, kw_only=True)
-    class Lazy(Sampler):
-        def init(self, theta, potential, h, T, noise):
-            return {"k": theta.new_zeros((len(theta), 1))}
-
-        def step(self, theta, state, potential, h, T, noise):
-            g = potential.grad(theta)
-            if state["k"][0] > 20:
-                g = g + potential.grad(theta)
-            return theta - h * g, {"k": state["k"] + 1}
-
-    loop = make_loop(Mixture5(), Lazy(), Constant(step_size=0.01), 100)
-    with pytest.raises(PluginError, match=r"its step makes \(2, 0\) calls"):
-        run_loop(loop)
-
-
 def test_noise_must_be_the_same_in_every_step():
     @dataclass(frozen=True, kw_only=True)
     class Moody(type(SAMPLERS["sgld"])):

@@ -192,16 +192,3 @@ def test_the_published_predictions_score_as_published():
     assert scores["ece"] == pytest.approx(0.0522, abs=5e-5)
     published = probabilities[tfds_order("test", len(probabilities))]
     assert averaged_scores(published, labels)["test_error"] == pytest.approx(100 - 9.92)
-
-
-@pytest.mark.data
-def test_a_narrow_network_runs_on_the_real_images():
-    task = Cifar10(**{**HMC.task_settings(), "width": 2, "train_images": 240, "test_images": 60})
-    values = (
-        run_loop(make_loop(task, SGLD(), Constant(step_size=1e-6), 6, chains=1, burn_in=3))
-        .runs[0]
-        .observer.outcome()
-        .metrics
-    )
-    assert 0 <= values["agreement"] <= 1
-    assert 0 < values["total_variation"] < 1
