@@ -135,21 +135,13 @@ def warm_session(ledger, **given):
     return session(ledger, **{**WARM, **given})
 
 
-def test_the_speed_of_a_warm_start_is_that_of_its_steps(ledger):
-    block = warm_session(ledger, **{"run.warm_passes": "2500"})
-    block.advance()
-    told = block.progress()
-    assert block.loop.position < 0
-    assert 0 < told["position"] < told["steps"]
-    assert told["rate"] == pytest.approx(told["position"] / told["seconds"])
-
-
 def test_a_stopped_warm_start_goes_on_from_its_checkpoint(ledger, tmp_path):
     block = warm_session(ledger, **{"run.warm_passes": "2500"})
     block.advance()
     assert block.loop.position == -1500
-    assert block.progress()["position"] == 1000
-    assert block.progress()["steps"] == 5500
+    told = block.progress()
+    assert (told["position"], told["steps"]) == (1000, 5500)
+    assert told["rate"] == pytest.approx(told["position"] / told["seconds"])
     block.suspend("cancelled")
     resumed = warm_session(ledger, **{"run.warm_passes": "2500"})
     assert (resumed.loop.position, resumed.attempts[0].id) == (-1500, block.attempts[0].id)
@@ -271,7 +263,7 @@ def test_an_optimiser_without_a_known_step_size_asks_for_one(tmp_path):
 
 def test_rows_and_runs_say_how_they_started(tmp_path, capsys):
     where = ["--results", str(tmp_path / "r"), "--json"]
-    words = ["run", "--sampler", "sgld", "--task", "gaussian2d", "--budget", "passes=500", "--seeds", "0-4"]
+    words = ["run", "--sampler", "sgld", "--task", "gaussian2d", "--budget", "passes=500", "--seeds", "0"]
     assert bench([*where, *words]) == 0
     assert bench([*where, *words, "--set", "run.warm_start=adam", "run.warm_passes=100"]) == 0
     capsys.readouterr()
@@ -285,4 +277,4 @@ def test_rows_and_runs_say_how_they_started(tmp_path, capsys):
         assert bench([*where, "show", run["run_key"][:16]]) == 0
         settings = {s["setting"]: s["value"] for s in json.loads(capsys.readouterr().out)[0]["settings"]}
         shown.append([settings.get(f"run.{name}") for name in ("warm_start", "warm_passes", "warm_step_size")])
-    assert sorted(shown, key=str) == [["adam", "100", 0.001]] * 5 + [[None] * 3] * 5
+    assert sorted(shown, key=str) == [["adam", "100", 0.001], [None] * 3]
