@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 
 import torch
 
@@ -57,3 +58,29 @@ def bench(words, folder=None, **environment):
         bench_words(*words), cwd=folder, env=inherited | environment, capture_output=True, text=True, timeout=600,
         check=False,
     )  # fmt: skip
+
+
+def until(condition, seconds=120):
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def begun(results, *words):
+    """`bench WORDS` in a process of its own, from when one of its runs has stored draws."""
+    command = bench_words("--results", str(results), *words)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    until(lambda: list(results.glob("runs/*/*/*/draws.part")))
+    return process
+
+
+def install(site, name, version="1.0", requires=(), **files):
+    """What an installer leaves of a distribution in a folder: its metadata, and files beside them."""
+    info = site / f"{name}-0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    lines = "".join(f"Requires-Dist: {line}\n" for line in requires)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{lines}")
+    for file, content in files.items():
+        (info / file).write_text(content)

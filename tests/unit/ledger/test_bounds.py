@@ -35,20 +35,20 @@ WRONG = {
 }
 
 
-def record_with(place, value):
+def record_with(field, value):
     record = copy.deepcopy(specs.run_spec().to_json())
-    *above, name = place.split(".")
+    *above, name = field.split(".")
     part = record[above[0]] if above else record
     part[name] = value
     return record
 
 
-@pytest.mark.parametrize(("place", "value"), [(place, value) for place, values in WRONG.items() for value in values])
-def test_a_record_beyond_the_limits_is_refused(place, value):
-    if place == "task.protocol":  # of the two places that have it, this one counts
+@pytest.mark.parametrize(("field", "value"), [(field, value) for field, values in WRONG.items() for value in values])
+def test_a_record_beyond_the_limits_is_refused(field, value):
+    if field == "task.protocol":  # of the two places that have it, this one counts
         assert from_record(specs.run_spec().to_json()).protocol == "p"
     with pytest.raises(ValueError, match=r"is not a (possible|complete record of a) run|characters|is more than"):
-        from_record(record_with(place, value))
+        from_record(record_with(field, value))
 
 
 def test_a_deeply_nested_record_is_refused():

@@ -1,7 +1,5 @@
 """What a plugin's report puts into figures and tables cannot act on the page, nor load anything."""
 
-from __future__ import annotations
-
 import html
 import re
 
