@@ -61,9 +61,9 @@ class Recorded:
         with torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad(), below():
             for operation, args, kwargs, outputs in self.operations:
                 again = tree.tree_leaves(operation(*args, **kwargs))
-                inputs = {_place(leaf) for leaf in tree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
+                inputs = {_storage(leaf) for leaf in tree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
                 for old, new in zip(tree.tree_leaves(outputs), again, strict=True):
-                    if isinstance(old, torch.Tensor) and _place(old) not in inputs:
+                    if isinstance(old, torch.Tensor) and _storage(old) not in inputs:
                         old.copy_(new)
 
 
@@ -78,7 +78,7 @@ class PretendedGPU(TorchFunctionMode):
         self.graphs: list[Recorded] = []
         self.sides = [False]
         self._saved: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._made: set[int] = set()
+        self._in_graph: set[int] = set()
         self._operations = _Operations(self)
         self._patches = contextlib.ExitStack()
 
@@ -93,12 +93,12 @@ class PretendedGPU(TorchFunctionMode):
         self._patches.close()
 
     def has(self, tensor: torch.Tensor) -> bool:
-        return _place(tensor) in self.gpu
+        return _storage(tensor) in self.gpu
 
     def mark(self, tensors: Any) -> None:
         for leaf in tree.tree_leaves(tensors):
             if isinstance(leaf, torch.Tensor):
-                self.gpu[_place(leaf)] = StorageWeakRef(leaf.untyped_storage())  # kept, so the number is not reused
+                self.gpu[_storage(leaf)] = StorageWeakRef(leaf.untyped_storage())  # kept, so the number is not reused
 
     def wait(self, what: str) -> None:
         if self.graph is not None:
@@ -155,7 +155,7 @@ class PretendedGPU(TorchFunctionMode):
     @contextlib.contextmanager
     def recording(self, graph: Recorded):
         """The operations within become the graph's; what they write is put back at the end."""
-        self.graph, self._saved, self._made = graph, {}, set()
+        self.graph, self._saved, self._in_graph = graph, {}, set()
         self.graphs.append(graph)
         try:
             yield
@@ -180,10 +180,10 @@ class PretendedGPU(TorchFunctionMode):
         output = function(*args, **kwargs)
         outputs = [leaf for leaf in tree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
         if side:
-            written = {_place(leaf) for leaf, there in zip(leaves, sides, strict=True) if not there}
-            self.mark([leaf for leaf in outputs if _place(leaf) not in written])
+            written = {_storage(leaf) for leaf, there in zip(leaves, sides, strict=True) if not there}
+            self.mark([leaf for leaf in outputs if _storage(leaf) not in written])
         if self.graph is not None:
-            self._made |= {_place(leaf) for leaf in outputs} - {_place(leaf) for leaf in leaves}
+            self._in_graph |= {_storage(leaf) for leaf in outputs} - {_storage(leaf) for leaf in leaves}
             self.graph.operations.append((function, args, kwargs, output))
         return output
 
@@ -206,9 +206,9 @@ class PretendedGPU(TorchFunctionMode):
     def _save(self, leaves):
         """Keep what an operation may write, of what was there before: not all operations declare what they write."""
         for leaf in leaves:
-            if _place(leaf) not in self._made and _place(leaf) not in self._saved:
+            if _storage(leaf) not in self._in_graph and _storage(leaf) not in self._saved:
                 whole = torch.empty(0, dtype=torch.uint8).set_(leaf.untyped_storage())
-                self._saved[_place(leaf)] = (whole, whole.clone())
+                self._saved[_storage(leaf)] = (whole, whole.clone())
 
 
 class _Operations(TorchDispatchMode):
@@ -240,7 +240,7 @@ def _one_hot(classes, number):
     return classes[..., None].eq(torch.arange(number)).to(torch.int64)
 
 
-def _place(tensor: torch.Tensor) -> int:
+def _storage(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 

@@ -7,7 +7,7 @@ import pytest
 from harness import UsageError, param, registry
 from harness.contracts.parameters import Configurable
 from harness.tasks import Protocol
-from plugins.checking.check import _made
+from plugins.checking.check import _instances
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ def test_what_a_protocol_sets_of_its_task():
 
 
 def test_a_task_is_checked_with_the_settings_of_its_protocol():
-    ((_, task),) = _made(registry(), "gaussian@smile-skewed", {})
+    ((_, task),) = _instances(registry(), "gaussian@smile-skewed", {})
     assert (task.noise, task.gradient_noise) == ("skewed", 16.0)
-    ((_, task),) = _made(registry(), "gaussian@smile-skewed", {"task.noise": "isotropic"})
+    ((_, task),) = _instances(registry(), "gaussian@smile-skewed", {"task.noise": "isotropic"})
     assert (task.noise, task.gradient_noise) == ("isotropic", 16.0)
