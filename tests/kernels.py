@@ -74,7 +74,7 @@ class Line:
 
 
 def kernel(mean, spread, grid):
-    """The matrix of a step to N(place, spread^2) from each point of the grid: rows are where it starts."""
+    """The matrix of a step to N(mean, spread^2) from each point of the grid: rows are where it starts."""
     weights = np.exp(-0.5 * ((grid[None, :] - mean[:, None]) / spread[:, None]) ** 2)
     return weights / weights.sum(1, keepdims=True)
 

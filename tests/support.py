@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -9,8 +11,11 @@ import time
 
 import torch
 
+from harness.cli.app import run
 from harness.contracts.randomness import Streams
+from harness.contracts.registry import registry
 from harness.engine.loop import Loop
+from harness.runs.source import content_hash
 from plugins.samplers.hmc import HMC
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.sghmc import SGHMC
@@ -44,6 +49,38 @@ def both(task, sampler, schedule, steps, **how):
         run_loop(loop)
         seen.append([torch.cat([torch.as_tensor(part[i]) for part in parts]) for i in range(3)])
     return loops, seen
+
+
+def forget(module):
+    """What this process remembers of a plugin's file."""
+    sys.modules.pop(module, None)
+    registry.cache_clear()
+    content_hash.cache_clear()
+
+
+@contextlib.contextmanager
+def importable(folder):
+    """The folder at the end of the path; its modules and plugins are forgotten afterwards."""
+    known = set(sys.modules)
+    sys.path.append(str(folder))
+    registry.cache_clear()
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        sys.path_importer_cache.pop(str(folder), None)
+        registry.cache_clear()
+        for name in set(sys.modules) - known:
+            if str(folder) in str(getattr(sys.modules[name], "__file__", "")):
+                del sys.modules[name]
+
+
+def bench_here(results, *words):
+    """`bench WORDS` on a results folder in this process: exit code, stdout and stderr."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(["--results", str(results), *words])
+    return code, out.getvalue(), err.getvalue()
 
 
 def bench_words(*words):

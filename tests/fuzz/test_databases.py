@@ -8,9 +8,10 @@ from pathlib import Path
 import fabricated
 import pytest
 from fuzz.budget import cases
-from fuzz.running import bench, ends_well
+from fuzz.running import ends_well
 from hypothesis import given
 from hypothesis import strategies as st
+from support import bench_here
 
 BLOCK = 4096
 """Three headers of this size come first."""
@@ -37,7 +38,7 @@ def healthy(tmp_path_factory):
     results = tmp_path_factory.mktemp("healthy") / "results"
     for seed in range(3):
         fabricated.concluded(results, seed)
-    assert bench(results, "ingest")[0] == 0
+    assert bench_here(results, "ingest")[0] == 0
     return results
 
 

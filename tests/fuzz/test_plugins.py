@@ -4,7 +4,6 @@ import contextlib
 import io
 import os
 import subprocess
-import sys
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from fuzz.modules import CLASSES, ENTRIES, HEAD, INFOS, METADATA, modules
 from fuzz.running import ends_well
 from hypothesis import given
 from hypothesis import strategies as st
+from support import importable
 
 from harness.contracts.offers import entries
 from harness.contracts.registry import KINDS, Registry
@@ -39,21 +39,6 @@ def install(folder, name, source, metadata=METADATA[0], entry=ENTRIES[0]):
     info.mkdir()
     (info / "METADATA").write_text(metadata.format(name=name))
     (info / "entry_points.txt").write_text(entry.format(name=name))
-
-
-@contextlib.contextmanager
-def importable(folder):
-    """The folder at the end of the path; its modules are forgotten afterwards."""
-    known = set(sys.modules)
-    sys.path.append(str(folder))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(folder))
-        sys.path_importer_cache.pop(str(folder), None)
-        for name in set(sys.modules) - known:
-            if name.startswith("broken"):
-                del sys.modules[name]
 
 
 def built_in(registry):
@@ -173,24 +158,20 @@ def test_metadata_that_do_not_read_hide_no_plugin(site):
 def test_as_a_user_meets_them(site, tmp_path):
     """The real command line, with real runs, among broken packages."""
     environment = {**os.environ, "PYTHONPATH": str(site), "BENCH_CACHE": str(tmp_path / "cache")}
-
-    def bench(*words):
-        command = ["bench", "--results", str(tmp_path / "results"), *words]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
-        assert "internal error" not in done.stderr
-        assert control(done.stdout + done.stderr) == []
-        return done
-
-    listed = bench("plugins")
-    assert listed.returncode == 0
+    results = tmp_path / "results"
+    with importable(site):
+        _, _, listed = ends_well(results, "plugins", codes={0})
     for word in ("SystemExit: 3", "Base: gone", "must match", "does not import"):
-        assert word in listed.stderr
+        assert word in listed
     samplers = ",".join(["sgld", *HARMFUL]).lower()
     asked = ["--sampler", samplers, "--task", "mixture5", "--budget", "steps=50", "--seeds", "0"]
-    done = bench("run", *asked)
+    command = ["bench", "--results", str(results), "run", *asked]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert "internal error" not in done.stderr
+    assert control(done.stdout + done.stderr) == []
     assert done.returncode == 1
     assert done.stderr.endswith("1 done, 4 error\n")
-    rows = bench("ls", "runs").stdout
+    _, rows, _ = ends_well(results, "ls", "runs", codes={0})
     assert (rows.count(" done "), rows.count(" error ")) == (1, 4)
     assert "SystemExit: 5" in rows
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import fabricated
 import pytest
 from fuzz.hostile import control
-from fuzz.running import bench
+from support import bench_here
 
 from harness.results.store import Store
 from harness.system.errors import UsageError
@@ -188,7 +188,7 @@ def folder(tmp_path_factory):
     (folder / "file.txt").write_text(CONTENT)
     (folder / "file.csv").write_text(f"a,b\n1,{CONTENT}\n")
     fabricated.concluded(folder / "results")
-    assert bench(folder / "results", "ingest")[0] == 0
+    assert bench_here(folder / "results", "ingest")[0] == 0
     return folder
 
 
@@ -231,7 +231,7 @@ def test_where_there_is_no_database_attacks_are_refused_too(tmp_path, folder, gr
 def test_an_attack_on_the_command_line_ends_with_2(folder):
     for group in ATTACKS.values():
         query = lines(group)[0].replace("FOLDER", str(folder))
-        code, out, err = bench(folder / "results", "sql", query)
+        code, out, err = bench_here(folder / "results", "sql", query)
         assert (code, out) == (2, ""), query
         assert err.startswith("bench: ")
 
@@ -240,7 +240,7 @@ def test_an_attack_on_the_command_line_ends_with_2(folder):
 @pytest.mark.parametrize("form", [[], ["--json"], ["--csv"]])
 def test_what_reads_is_answered_in_every_form(folder, form):
     for query in lines(READING):
-        code, out, err = bench(folder / "results", "sql", query, *form)
+        code, out, err = bench_here(folder / "results", "sql", query, *form)
         assert (code, err) == (0, ""), (query, err)
         assert control(out) == [], query
         if form == ["--json"]:

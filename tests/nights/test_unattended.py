@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 from published import check_pages, files
-from support import bench_words
+from support import bench_words, forget
 
 from harness.cli.app import run
-from harness.contracts.registry import registry
-from harness.runs.source import content_hash
 
 SAMPLER = '''
 from dataclasses import dataclass
@@ -65,15 +62,11 @@ def nightly(folder, monkeypatch, capsys):
     monkeypatch.delenv("BENCH_RESULTS", raising=False)
 
     def command():
-        registry.cache_clear()
-        content_hash.cache_clear()
-        code = run(NIGHTLY)
-        return code, *capsys.readouterr()
+        forget("mine_nightly")
+        return run(NIGHTLY), *capsys.readouterr()
 
     yield command
-    sys.modules.pop("mine_nightly", None)
-    registry.cache_clear()
-    content_hash.cache_clear()
+    forget("mine_nightly")
 
 
 def test_a_night_killed_on_the_way_is_finished_by_the_same_command(folder, nightly):

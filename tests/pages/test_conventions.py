@@ -115,19 +115,6 @@ def test_published_numbers():
     assert (figure_1.h, figure_1.alpha, figure_1.V) == pytest.approx((0.01, 0.3, 4.0))
 
 
-@pytest.mark.parametrize(
-    "user",
-    [
-        "sgmcmc-bench", "Kim et al.", "Zhang et al.", "blackjax", "SGMCMCJax SGLD",
-        "Welling and Teh", "pSGLD", "TensorFlow Probability", "JavierAntoran", "devinterp",
-        "csgmcmc SGLD", "csgmcmc SGHMC", "ML-SGHMC bayesnn", "bnn_priors", "posteriors", "adaptive drift CIFAR",
-        "Chen et al. 2014, eq. 15", "Chen et al. 2014, eq. 13", "alpha_k is eta", "slides", "SGD with momentum",
-    ],
-)  # fmt: skip
-def test_everyone_has_an_entry(user):
-    assert any(user in name for convention in CONVENTIONS for name in convention.used_by)
-
-
 def test_what_divides_by_the_temperature_is_left_out_at_zero():
     names = [c.name for c in CONVENTIONS if c.can_express(Step(h=0.1, T=0.0, N=10, alpha=0.1))]
     assert "devinterp" not in names

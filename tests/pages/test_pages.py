@@ -12,10 +12,7 @@ from harness.cli.app import run
 from harness.contracts.registry import registry
 from harness.reporting.rendering.markdown import prose
 from plugins.inspection.shown.offers import sampler
-from plugins.pages import stationary
 from plugins.pages.verb import OWN, docs, picture, records, texts
-from plugins.samplers.sghmc import SGHMC
-from plugins.samplers.sgld import SGLD
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "samplers"
 
@@ -86,15 +83,6 @@ def test_page_and_terminal_have_one_source(capsys, record):
     assert run(["show", "sampler", "msgld", "--format", "markdown"]) == 0
     page = texts([record("msgld")])["msgld.md"]
     assert capsys.readouterr().out in page.replace("\n![stationary variance](msgld.svg)\n", "", 1)
-
-
-@pytest.mark.parametrize("x", [0.01, 0.5, 1.5])
-def test_the_curve_is_the_closed_form(x):
-    ((_, exact, noisy),) = stationary.curve(SGLD(), [x])
-    assert exact == pytest.approx(1 / (1 - x / 2), rel=1e-9)
-    assert noisy == pytest.approx((1 + x * stationary.NOISE / 2) / (1 - x / 2), rel=1e-9)
-    ((_, exact, _),) = stationary.curve(SGHMC(friction=0.1), [x])
-    assert exact == pytest.approx(1 / (1 - x / 3.8), rel=1e-9)
 
 
 def test_what_has_no_curve_says_why(record):

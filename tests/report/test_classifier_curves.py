@@ -59,15 +59,3 @@ def test_runs_without_cycles_or_arrays_are_left_out_and_named_where_asked_for(tm
     built = Curves().build(store(tmp_path), asked)
     assert built.notes == ["csghmc: no curves of errors at the same passes in all its runs"]
     assert {record["method"] for record in built.records} == {"sgld"}
-
-
-def test_curves_are_means_over_chains_and_seeds_and_seconds_are_those_of_sampling(tmp_path):
-    for seed in (0, 1):
-        write(tmp_path, seed=seed, shift=2 * seed)
-    built = Curves().build(store(tmp_path), Request())
-    error, _, single = built.records
-    assert (error["metric"], error["mean"], error["lowest"]) == ("test_error", 6, 6)
-    assert (error["seeds"], error["points"], error["passes"]) == (2, 6, 6)
-    assert error["seconds"] == pytest.approx(50)  # what the made-up result.json says of sampling
-    assert single["mean"] == pytest.approx(35)
-    assert single["lowest_at_passes"] == 6

@@ -46,27 +46,6 @@ def test_means_are_over_pairs_within_cycles_between_them_and_between_chains():
     assert alone["ratio"] is None
 
 
-@pytest.fixture
-def results(tmp_path):
-    by_method = {"csgld": sketches(10.0), "sgld": sketches(0.0, cycles=1, draws=15)}
-    for method, arrays in by_method.items():
-        for seed in (4, 2):
-            write_run(
-                tmp_path, method=method, seed=seed, chains=1, metrics={"test_error": 3.0},
-                files={"arrays.safetensors": save(arrays)},
-            )  # fmt: skip
-    return tmp_path
-
-
-def test_cycles_are_clusters_and_a_run_without_them_is_one(results):
-    built = Scaling().build(store(results), Request())
-    cyclical, plain = sorted(built.records, key=lambda record: record["method"])
-    assert (cyclical["seed"], cyclical["cycles"], cyclical["draws"]) == (2, 3, 15)
-    assert 7 < cyclical["ratio"] < 14
-    assert plain["ratio"] is None
-    assert [row["method"] for row in built.tables[0].rows] == ["csgld", "sgld"]
-
-
 def test_what_has_no_sketches_is_said_where_it_is_asked_for(tmp_path):
     assert not Scaling().build(store(tmp_path), Request()).records
     write_run(tmp_path, metrics={"modes_covered": 2.0})

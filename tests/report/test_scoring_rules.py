@@ -153,12 +153,6 @@ def test_a_failed_seed_unranks_until_it_is_run_again(tmp_path):
     assert standing(tmp_path).status == "ranked"
 
 
-def test_a_later_failure_does_not_replace_a_result(tmp_path):
-    write_group(tmp_path, seeds=range(5))
-    write_run(tmp_path, method="sgld", seed=0, status="error", number=1)
-    assert standing(tmp_path).status == "ranked"
-
-
 @pytest.mark.parametrize(
     "changes",
     [

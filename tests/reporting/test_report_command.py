@@ -51,10 +51,12 @@ def test_json_is_json(capsys):
 
 
 @pytest.mark.usefixtures("results")
-@pytest.mark.parametrize(("form", "file"), [("latex", "coverage.tex"), ("csv", "coverage.csv")])
-def test_out_may_be_a_folder_or_a_file(tmp_path, capsys, form, file):
+@pytest.mark.parametrize(
+    ("form", "file"), [("latex", "coverage.tex"), ("csv", "coverage.csv"), ("table", "coverage.txt")]
+)
+def test_out_may_be_a_folder_or_a_file_whose_ending_chooses_the_format(tmp_path, capsys, form, file):
     report("coverage", format=form, out=tmp_path / "there")
-    report("coverage", format=form, out=tmp_path / file)
+    report("coverage", out=tmp_path / file)
     assert (tmp_path / "there" / file).read_bytes() == (tmp_path / file).read_bytes()
     assert capsys.readouterr().out == ""
 
@@ -184,14 +186,6 @@ def test_a_link_is_written_where_it_leads_and_a_pipe_is_refused(tmp_path, capsys
     os.mkfifo(tmp_path / "pipe.csv")
     report("coverage", out=tmp_path / "pipe.csv", code=DataError.exit_code)
     assert "is not an ordinary file" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("results")
-@pytest.mark.parametrize(("form", "file"), [("latex", "a.tex"), ("csv", "a.csv"), ("table", "a.txt")])
-def test_the_ending_of_a_file_chooses_the_format(tmp_path, form, file):
-    report("coverage", out=tmp_path / file)
-    report("coverage", format=form, out=tmp_path / f"same-{file}")
-    assert (tmp_path / file).read_bytes() == (tmp_path / f"same-{file}").read_bytes()
 
 
 def test_an_empty_folder_says_what_to_do(tmp_path, monkeypatch, capsys):

@@ -3,17 +3,15 @@
 import json
 import math
 import shutil
-import sys
 
 import fabricated
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from support import forget
 
 from harness.cli.app import run
-from harness.contracts.registry import registry
 from harness.results.ledger.ledger import Ledger
-from harness.runs.source import content_hash
 from harness.system.errors import DataError, UsageError
 from plugins.upkeep.bitwise import differing_arrays, differing_results
 from plugins.upkeep.lookup import concluded_attempt
@@ -57,14 +55,7 @@ def plugin(tmp_path_factory):
     path = tmp_path_factory.mktemp("plugin") / "odd_sampler.py"
     path.write_text(PLUGIN)
     yield path
-    forget()
-
-
-def forget():
-    """What this process remembers of the plugin's file."""
-    sys.modules.pop("odd_sampler", None)
-    registry.cache_clear()
-    content_hash.cache_clear()
+    forget("odd_sampler")
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +181,7 @@ def test_code_that_changed_is_refused_unless_asked_for(results, replay, plugin):
     assert replay(wanted, plugin=plugin)[0] == 0
     try:
         plugin.write_text(PLUGIN.replace("(2 * h * T)", "(2.02 * h * T)"))
-        forget()
+        forget("odd_sampler")
         code, out, err = replay(wanted, plugin=plugin)
         assert (code, out) == (2, "")
         assert "the code of sampler odd changed: source" in err
@@ -200,7 +191,7 @@ def test_code_that_changed_is_refused_unless_asked_for(results, replay, plugin):
         assert "why: the code of sampler odd changed" in out
     finally:
         plugin.write_text(PLUGIN)
-        forget()
+        forget("odd_sampler")
 
 
 def test_a_plugin_that_is_not_there_is_asked_for(results, replay):

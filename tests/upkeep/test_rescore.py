@@ -2,17 +2,16 @@
 
 import json
 import shutil
-import sys
 
 import pytest
 from safetensors.numpy import load_file, save_file
+from support import forget
 
 from harness.cli.app import run
-from harness.contracts.registry import registry
 from harness.results.ledger.attempt import checksum
 from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store, connection, schema
-from harness.runs.source import content_hash, source_hash
+from harness.runs.source import source_hash
 from harness.system.files import seal_holds, sealed
 
 PLUGIN = """
@@ -93,14 +92,7 @@ def ran(tmp_path_factory):
     assert run([*base, "--sampler", "sgld", "--seeds", "0-2", *short]) == 0
     assert run([*base, "--sampler", "weighted", "--seeds", "0", *short]) == 0
     yield home
-    forget()
-
-
-def forget():
-    """What this process remembers of the plugin's file."""
-    sys.modules.pop("growing_task", None)
-    registry.cache_clear()
-    content_hash.cache_clear()
+    forget("growing_task")
 
 
 class Home:
@@ -113,7 +105,7 @@ class Home:
 
     def change(self, old="NEW = False", new="NEW = True"):
         self.plugin.write_text(self.plugin.read_text().replace(old, new))
-        forget()
+        forget("growing_task")
 
     def bench(self, *words):
         code = run(["--results", str(self.results), "--plugin", str(self.plugin), *words])
@@ -144,9 +136,9 @@ class Home:
 def home(ran, tmp_path, capsys):
     shutil.copytree(ran / "results", tmp_path / "results")
     shutil.copy(ran / "growing_task.py", tmp_path)
-    forget()
+    forget("growing_task")
     yield Home(tmp_path, capsys)
-    forget()
+    forget("growing_task")
 
 
 def test_where_nothing_changed_there_is_nothing_to_do(home):
