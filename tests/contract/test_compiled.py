@@ -212,7 +212,7 @@ def test_the_law_sees_tasks_that_compute_something_else():
 
 
 def test_the_mode_follows_from_the_number_of_steps(monkeypatch):
-    monkeypatch.setattr(execution_mode, "lack", lambda *_: None)
+    monkeypatch.setattr(execution_mode, "obstacle", lambda *_: None)
     assert execution_mode.choose(None, execution_mode.COMPILED_FROM - 1) == "plain"
     assert execution_mode.choose(None, execution_mode.COMPILED_FROM) == "compiled"
     assert execution_mode.choose("plain", 10**7) == "plain"
@@ -220,7 +220,7 @@ def test_the_mode_follows_from_the_number_of_steps(monkeypatch):
 
 
 def test_small_networks_are_plain_and_large_ones_compiled_if_their_length_pays_for_it(monkeypatch):
-    monkeypatch.setattr(execution_mode, "lack", lambda *_: None)
+    monkeypatch.setattr(execution_mode, "obstacle", lambda *_: None)
     small, large = (
         Work(dim=execution_mode.NETWORK - 1, chains=100, opaque=True),
         Work(dim=execution_mode.NETWORK, opaque=True),
@@ -232,12 +232,12 @@ def test_small_networks_are_plain_and_large_ones_compiled_if_their_length_pays_f
 
 
 def test_on_a_gpu_the_steps_of_networks_are_recorded_unless_a_setting_says_otherwise(monkeypatch):
-    monkeypatch.setattr(execution_mode, "lack", lambda *_: None)
+    monkeypatch.setattr(execution_mode, "obstacle", lambda *_: None)
     assert execution_mode.choose(None, 1, Work(device="cuda", dim=5_000, opaque=True)) == "compiled"
     assert execution_mode.choose(None, 1, Work(device="cuda", dim=execution_mode.LARGE)) == "compiled"
     assert execution_mode.choose(None, 10**7, Work(device="cuda", dim=2)) == "plain"
     assert execution_mode.choose("plain", 1, Work(device="cuda", dim=5_000, opaque=True)) == "plain"
-    monkeypatch.setattr(execution_mode, "lack", lambda *device: "no triton" if device == ("cuda",) else None)
+    monkeypatch.setattr(execution_mode, "obstacle", lambda *device: "no triton" if device == ("cuda",) else None)
     assert execution_mode.choose(None, 1, Work(device="cuda", dim=5_000, opaque=True)) == "plain"
     with pytest.raises(UsageError, match="no triton"):
         execution_mode.choose("compiled", 1, Work(device="cuda"))
@@ -245,7 +245,7 @@ def test_on_a_gpu_the_steps_of_networks_are_recorded_unless_a_setting_says_other
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_what_is_missing_is_named_only_where_a_run_would_gain_by_it(monkeypatch, device):
-    monkeypatch.setattr(execution_mode, "lack", lambda device: f"nothing for {device}")
+    monkeypatch.setattr(execution_mode, "obstacle", lambda device: f"nothing for {device}")
     network = Work(device=device, dim=execution_mode.LARGE, opaque=True)
     assert execution_mode.slowed(None, 10**7, network) == f"nothing for {device}"
     assert execution_mode.slowed("plain", 10**7, network) is None

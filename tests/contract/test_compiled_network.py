@@ -48,7 +48,7 @@ def test_a_compiler_that_fails_is_said_with_what_to_do(monkeypatch):
 
 
 def test_tasks_without_a_module_refuse_it(monkeypatch):
-    monkeypatch.setattr(execution_mode, "lack", lambda *_: None)
+    monkeypatch.setattr(execution_mode, "obstacle", lambda *_: None)
     assert execution_mode.choose("network", 10, execution_mode.Work(opaque=True)) == "network"
     with pytest.raises(UsageError, match="the task has no network"):
         execution_mode.choose("network", 10)

@@ -12,8 +12,8 @@ from harness.cli.app import run
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.spec import recorded_key
-from harness.results.store import published
 from plugins.sharing import exporting as module
+from plugins.sharing import published
 from plugins.sharing.shards import documents_of
 
 READING = (

@@ -345,7 +345,7 @@ def test_a_replay_that_takes_too_long_leaves_the_row_reported(sent, verify, tmp_
 
 
 def test_a_table_that_states_a_huge_size_is_not_read(sent, verify, tmp_path, monkeypatch):
-    from harness.results.store import published
+    from plugins.sharing import published
 
     out = exported(sent, tmp_path / "out")
     monkeypatch.setattr(published, "MOST_BYTES", 100)
