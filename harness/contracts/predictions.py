@@ -25,9 +25,9 @@ AVERAGED: Mapping[Metric, Callable[[Array, NDArray[np.int64]], float]] = {
         lambda mean, labels: 100 * calibration.error_rate(mean, labels)
     ),
     Metric("nll", "min", "nats", "negative log-likelihood of a test row under the posterior mean"): calibration.nll,
-    Metric("ece", "min", "1", "expected calibration error of the posterior mean, 15 bins of equal width"): (
-        calibration.ece
-    ),
+    Metric(
+        "ece", "min", "1", "expected calibration error of the posterior mean, 15 bins of equal width", version=2
+    ): calibration.ece,
     Metric("brier", "min", "1", "Brier score of the posterior mean, summed over the classes"): calibration.brier,
     Metric(
         "lppd", "max", "nats", "log-likelihood of a test row under the posterior mean (LPPD): minus nll"

@@ -33,7 +33,7 @@ SERIES_METRICS = (
     Metric("paper_ess_median", "max", "draws", "ESS of a chain by true moments, cut at 0.05: median coordinate"),
     Metric("paper_ess_mean", "max", "draws", "the same: mean over coordinates"),
     Metric("ess_bulk", "max", "draws", "rank-normalised ESS of all chains, split, worst coordinate", version=2),
-    Metric("ess_tail", "max", "draws", "the same for the 5 % and 95 % quantiles", version=2),
+    Metric("ess_tail", "max", "draws", "the same for the 5 % and 95 % quantiles", version=3),
     Metric("rhat", "min", "1", "rank-normalised split R-hat, worst coordinate"),
     *MOMENT_METRICS,
 )

@@ -49,15 +49,19 @@ def brier(probabilities: ArrayLike, classes: ArrayLike) -> float:
 def ece(probabilities: ArrayLike, classes: ArrayLike, bins: int = BINS) -> float:
     """Return the expected calibration error: sum_b n_b/n |accuracy_b - confidence_b| over `bins` bins of equal width.
 
-    The confidence of an input is its largest probability; bin b holds confidences in ((b-1)/bins, b/bins].
+    The confidence of an input is its largest probability; bin b holds confidences in [(b-1)/bins, b/bins), and those of
+    exactly 1 have a bin of their own, in single precision, as in torchmetrics. (The paper's bins contain their upper
+    ends instead.)
 
     Source: C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, "On Calibration of Modern Neural Networks", ICML 2017, eq. 3.
     """
     p, y = _checked(probabilities, classes)
     confidence = p.max(axis=1)
     right = p.argmax(axis=1) == y
-    bin_of = np.searchsorted(np.arange(1, bins) / bins, confidence)
-    gap = np.bincount(bin_of, weights=right - confidence, minlength=bins)
+    k, width = np.arange(bins + 1, dtype=np.float32), np.float32(1 / bins)
+    edges = np.where(k < (bins + 1) // 2, width * k, 1 - width * (bins - k))  # to the bit those of torch.linspace
+    bin_of = np.searchsorted(edges, confidence.astype(np.float32), side="right")
+    gap = np.bincount(bin_of, weights=right - confidence)
     return float(np.abs(gap).sum() / len(y))
 
 

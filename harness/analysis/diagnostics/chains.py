@@ -66,28 +66,16 @@ def bulk_ess(draws: ArrayLike) -> Array:
 def tail_ess(draws: ArrayLike) -> Array:
     """Return the tail ESS of draws (n, C, D): the smaller of the ESS of I(x <= q05) and I(x <= q95). Shape (D,).
 
-    The quantiles are those of all draws, including the middle one of an odd n. A constant indicator, as that of the
-    upper quantile of most two-valued coordinates, has the ESS of independent draws. NaN, errors and ArviZ as for
-    `bulk_ess`. Source: Vehtari et al. (2021), section 4.3.
+    The quantiles are `np.quantile`'s of all draws, as in ArviZ, including the middle one of an odd n. A constant
+    indicator, as that of the upper quantile of most two-valued coordinates, has the ESS of independent draws. NaN,
+    errors and ArviZ as for `bulk_ess`. Source: Vehtari et al. (2021), section 4.3.
     """
     halves = split_chains(draws)
     x = finite_or_zero(draws)
-    indicators = (halves <= q for q in _quantiles(x.reshape(-1, x.shape[2]), np.array([0.05, 0.95])))
+    indicators = (halves <= q for q in np.quantile(x.reshape(-1, x.shape[2]), [0.05, 0.95], axis=0))
     independent = halves.shape[0] * halves.shape[1]
     sizes = [np.nan_to_num(_multichain_ess(indicator.astype(np.float64)), nan=independent) for indicator in indicators]
     return np.where(np.ptp(halves, axis=(0, 1)) > 0, np.minimum(*sizes), np.nan)
-
-
-def _quantiles(x: Array, levels: Array) -> Array:
-    """Return quantiles (K, D) of draws (n, D), n > 1, in ArviZ's arithmetic (scipy's mquantiles, alphap = betap = 1).
-
-    If a quantile is a draw, `np.quantile` may round it to below that draw; `scipy.stats` is slow to import.
-    """
-    position = len(x) * levels + (1.0 - levels)
-    below = np.floor(position.clip(1, len(x) - 1)).astype(int)
-    share = (position - below).clip(0, 1)[:, None]
-    ordered = np.sort(x, axis=0)
-    return np.asarray((1.0 - share) * ordered[below - 1] + share * ordered[below])
 
 
 def lagged_products(x: Array) -> Array:

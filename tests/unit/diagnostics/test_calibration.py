@@ -30,9 +30,21 @@ def drawn(n=2000, classes=10, seed=0):
 
 
 def test_ece_by_hand():
-    # Ten bins: 0.5 right alone in (0.4, 0.5]; 0.6 wrong and 0.6 right in (0.5, 0.6]; 0.7 right in (0.6, 0.7].
+    # Ten bins: 0.5 right alone in [0.5, 0.6); 0.6 wrong and 0.6 right in [0.6, 0.7); 0.7 right in [0.7, 0.8).
     assert ece(P, Y, bins=10) == pytest.approx((0.5 + abs(1 - 1.2) + 0.3) / 4)
     assert ece(P, Y, bins=1) == pytest.approx(abs(3 - 2.4) / 4)
+
+
+@pytest.mark.parametrize(
+    ("bins", "parts", "expected"),
+    [(10, 20, 0.1483333706855774), (15, 15, 0.12380944192409515), (8, 16, 0.15148809552192688)],
+)
+def test_ece_at_the_edges_of_bins_is_that_of_torchmetrics(bins, parts, expected):
+    # multiclass_calibration_error of torchmetrics 1.9 of these very arrays, whose confidences are k / parts
+    rows = np.arange(210)
+    confidence = (rows % (parts // 2) + parts // 2 + 1) / parts
+    p = np.stack([confidence, 1 - confidence], axis=1)
+    assert ece(p, rows // 7 % 3 // 2, bins) == pytest.approx(expected, rel=1e-6)
 
 
 def test_confidence_one_has_a_bin_and_is_calibrated_where_it_is_right():

@@ -100,3 +100,11 @@ def test_too_few_draws_or_a_missing_axis_are_errors(function):
         function(np.zeros((3, 2, 1)))
     with pytest.raises(ValueError, match=r"\(n, C, D\)"):
         function(np.zeros((10, 2)))
+
+
+@pytest.mark.parametrize("n", [40, 41, 61, 101, 121])
+def test_tail_ess_is_that_of_arviz_where_a_quantile_is_a_draw(n):
+    arrays = pytest.importorskip("arviz_stats.base").array_stats
+    for chain in np.random.default_rng(n).normal(size=(20, n)):
+        expected = arrays.ess(chain[None], chain_axis=0, draw_axis=1, method="tail", prob=(0.05, 0.95))
+        assert tail_ess(chain[:, None, None])[0] == pytest.approx(expected, rel=1e-9)
