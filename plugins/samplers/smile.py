@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -13,8 +14,10 @@ from plugins.samplers.microcanonical import B, kick
 if TYPE_CHECKING:
     from torch import Tensor
 
-UNWATCHED = 10
-"""Steps before the energy error is judged."""
+JUDGED = 10
+"""The first step whose energy error is judged."""
+LEAST = 1e-6
+"""What the authors add to the variance, and the least mean and standard deviation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,15 +36,20 @@ class SMILE(Sampler):
     directions and large beside the gradient, E grad U = D h E[n |n|^2] / (3 (D + 2)(D - 1) T) to first order in h.
     Without noise the motion is deterministic and need not be ergodic, so no stationary law is declared.
 
-    The energy error |dE| of a step, K + dU / T, has a moving mean and variance, and from them the quantiles q_p of a
-    gamma distribution (Wilson and Hilferty). Above q_guard the step is taken back and u is 0 again. Above q at
-    1 - 2 a / 3 the scale c shrinks by 1 - s, below q at a / 3 it grows by 1 + s: as the quantiles are those of the
-    errors themselves, c falls by about s a / 3 a step for ever. By default there is neither guard nor tuning, the
-    "naive" variant of the authors, and U is not asked for. Their clip of gradients at 1e6 and their zeros for NaN are
-    not followed.
+    The energy error e_t = |K + dU / T| of step t has a moving mean m and variance v, and from those of the steps before
+    the quantiles q_p of a gamma distribution (Wilson and Hilferty). From the tenth step on, above q_guard the step is
+    taken back and u is 0 again; above q at 1 - 2 a / 3 the scale c shrinks by 1 - s, below q at a / 3 it grows by
+    1 + s: as the quantiles are those of the errors themselves, c falls by about s a / 3 a step for ever. Then
 
-    State: u and g (C, D); with guard or tuning (C, 1) each U, log c, mean and square of |dE|, and the count of steps.
-    Two gradients a step.
+        m <- e_t for t < 3, else m + rate (e_t - m);   v <- ((1 - rate) v + rate (e_t - m)^2) / c_t,  v = 0 at first,
+
+    where c_t = 1 - 2^(4 - t) from t = 5 on corrects the start. By default there is neither guard nor tuning, the
+    "naive" variant of the authors, and U is not asked for. Where a step is taken back the authors go on from the
+    gradient and U of the refused point; here they are those of the point that is kept. Their clip of gradients at 1e6
+    and their zeros for NaN are not followed. Their experiments on densities refresh u: that is `mclmc` here.
+
+    State: u and g (C, D); with guard or tuning (C, 1) each U, log c, m, v, and the count of steps. Two gradients a
+    step.
 
     Source: arXiv 2602.06500 and its code.
     """
@@ -66,7 +74,7 @@ class SMILE(Sampler):
             return {"u": 0 * theta, "g": potential.grad(theta)}
         energy, g = potential.value_and_grad(theta)
         zero = 0 * energy[:, None]
-        tuner = {"log_c": zero, "mean": zero, "square": zero, "t": zero}
+        tuner = {"log_c": zero, "mean": zero, "variance": zero, "t": zero}
         return {"u": 0 * theta, "g": g, "energy": energy[:, None], **tuner}
 
     def mass(self, state: dict[str, Tensor], g: Tensor) -> tuple[Tensor | float, dict[str, Tensor]]:
@@ -101,18 +109,20 @@ class SMILE(Sampler):
         import torch
 
         error = (K + (moved["energy"] - state["energy"]) / T).abs()
-        t = state["t"] + 1
-        mean = state["mean"] + self.rate * (error - state["mean"])
-        square = state["square"] + self.rate * (error * error - state["square"])
-        seen = t > UNWATCHED
-        back = seen & (error > quantile(self.guard, mean, square))
-        shrink = seen & (error > quantile(1 - 2 * self.share / 3, mean, square))
-        grow = seen & (error < quantile(self.share / 3, mean, square))
+        t, mean, variance = state["t"] + 1, state["mean"], state["variance"]
+        judged = t >= JUDGED
+        back = judged & (error > quantile(self.guard, mean, variance))
+        shrink = judged & (error > quantile(1 - 2 * self.share / 3, mean, variance))
+        grow = judged & (error < quantile(self.share / 3, mean, variance))
+        mean = error.where(t < 3, mean + self.rate * (error - mean)).clamp(LEAST, 1e6)
+        variance = (1 - self.rate) * variance + self.rate * (error - mean).square()
+        corrected = variance / (1 - ((4 - t) * math.log(2)).exp())
+        variance = variance.where(t < 5, corrected).clamp(LEAST**2, 1e14)
         one = torch.ones_like(mean)
         log_c = state["log_c"] + (one - self.change * shrink).log() + (one + self.change * grow).log()
         kept = {name: state[name].where(back, new) for name, new in moved.items() if name != "u"}
         u = (0 * moved["u"]).where(back, moved["u"])
-        tuner = {"log_c": log_c, "mean": mean, "square": square, "t": t}
+        tuner = {"log_c": log_c, "mean": mean, "variance": variance, "t": t}
         return theta.where(back, x), {"u": u, **kept, **tuner, **masses}
 
     def limit_bias(self) -> None:
@@ -123,13 +133,13 @@ class SMILE(Sampler):
             raise UsageError("smile has no T = 0: its schedule must keep the temperature above 0 at every step")
 
 
-def quantile(p: float, mean: Tensor, square: Tensor) -> Tensor:
-    """Of a gamma distribution with this mean and mean square: m (1 - v / 9 + z sqrt(v / 9))^3, v the variance / m^2."""
+def quantile(p: float, mean: Tensor, variance: Tensor) -> Tensor:
+    """Of a gamma distribution with this mean and variance: m (1 - r / 9 + z sqrt(r / 9))^3, r = variance / m^2."""
     if p in (0.0, 1.0):
         return mean.new_full(mean.shape, float("inf") if p else 0.0)
-    ninth = ((square - mean * mean).clamp(min=0) / (mean * mean)) / 9
+    ninth = (variance + LEAST) / (mean * mean) / 9
     root = 1 - ninth + NormalDist().inv_cdf(p) * ninth.sqrt()
-    return mean * (root * root * root).clamp(min=0)
+    return mean * (root * root * root)
 
 
 @dataclass(frozen=True, kw_only=True)
