@@ -17,24 +17,27 @@ class SASGLD(Sampler):
 
         psi   =  m (z^r + M) / (z^r + m),                   from M at z = 0 down to m
         theta <- theta - psi h g + sqrt(2 psi h T) xi,      g = grad U(theta),  xi ~ N(0, I)
-        z     <- e^(-alpha h) z + (1 - e^(-alpha h)) |g|^2 / (alpha omega)
+        z     <- e^(-alpha h) z + (1 - e^(-alpha h)) |g|^2 / omega
 
     A step of length psi is a change of time: the chain spends 1/psi as many steps per unit of time, so a draw weighs
     the psi of the step that leaves it, and weighted averages have the target exp(-U/T) as h -> 0, unweighted ones have
     not. psi is known before the batch of its step is drawn: it does not depend on that gradient. The authors take plain
     averages, and their z has the gradient of the step before with the injected noise in it.
 
-    Safe where M h lambda < 2. There is no closed form of the stationary law at finite h. In the source |g|^2 / N^3 of
-    our sum stands for |g|^2, and alpha multiplies the step on the mean loss: alpha here is theirs times N, omega theirs
-    times N^2. State: z (C, 1). One gradient a step.
+    Safe where M h lambda < 2. There is no closed form of the stationary law at finite h. In the authors' code |g|^2 of
+    the mean loss is divided by N, and alpha multiplies the step on the mean loss: alpha here is theirs times N, omega
+    theirs times N^3. (Their cyclical script divides by alpha too, as in SamAdams; their plain one, and this, do not.)
+    State: z (C, 1). One gradient a step.
 
     Source: arXiv 2511.11666 (SA-SGLD), after SamAdams, arXiv 2504.18911.
     """
 
     adaptive: ClassVar[tuple[str, ...]] = ("z",)
 
-    alpha: float = param(50.0, "(0, inf)", "rate at which z forgets", unit=1, source="authors' code, lr 0.01")
-    omega: float = param(1.0, "(0, inf)", "divisor of |g|^2", unit=1, source="authors' code")
+    alpha: float = param(
+        50.0, "(0, inf)", "rate at which z forgets", unit=1, source="authors' code, lr 0.01", tune="[1, 1e6]"
+    )
+    omega: float = param(1.0, "(0, inf)", "divisor of |g|^2", unit=2, source="authors' code", tune="[1e-2, 1e8]")
     least: float = param(0.1, "(0, inf)", "m, smallest psi", source="authors' code", tune="[0.01, 1]")
     most: float = param(10.0, "(0, inf)", "M, largest psi", source="authors' code", tune="[1, 100]")
     power: float = param(0.25, "(0, inf)", "r", source="authors' code")
@@ -48,7 +51,7 @@ class SASGLD(Sampler):
         root, left = z**sampler.power, (-sampler.alpha * h).exp()
         psi = sampler.least * (root + sampler.most) / (root + sampler.least)
         size = g.square().sum(1, keepdim=True)
-        return theta - psi * h * g, {"z": left * z + (1 - left) * size / (sampler.alpha * sampler.omega)}
+        return theta - psi * h * g, {"z": left * z + (1 - left) * size / sampler.omega}
 
     def _log_psi(self, z: Tensor) -> Tensor:
         root = (self.power * z.log()).exp()  # the bits of a power depend on the number of chains
@@ -64,7 +67,7 @@ class SASGLD(Sampler):
         size = self._log_psi(z).exp() * h
         moved = theta - size * g + (2 * size * T).sqrt() * noise.normal(theta)
         left = (-self.alpha * h).exp()
-        return moved, {"z": left * z + (1 - left) * g.square().sum(1, keepdim=True) / (self.alpha * self.omega)}
+        return moved, {"z": left * z + (1 - left) * g.square().sum(1, keepdim=True) / self.omega}
 
     def log_weight(self, state: dict[str, Tensor]) -> Tensor:
         return self._log_psi(state["z"])[:, 0]
