@@ -38,7 +38,7 @@ class Potential(Protocol):
     """U on the current minibatch: an unbiased estimate on the full-data scale, prior included.
 
     Everything random about U is fixed before the step and stays until the next one, so two calls in one step see
-    the same U. Returned tensors belong to the caller.
+    the same U, unless the sampler declares `batches_per_step`. Returned tensors belong to the caller.
 
     A call costs one gradient for each chain, so x has the shape of theta: a call at another shape raises `PluginError`,
     and so does a call within `vmap`, automatic differentiation or a torch mode. Each further position (replicas) needs
@@ -82,7 +82,9 @@ class Sampler(Configurable):
     Declarations (class attributes, all optional):
 
     gradients_per_step       calls of `potential.grad`, `value_and_grad` or `scores` that a step makes; a fixed number
-    full_gradients_per_step  the same for `potential.full`
+    batches_per_step         B, the minibatches of a step: 1, or a divisor of the number of its gradient calls, which
+                             go through them in order
+    full_gradients_per_step  the calls of `potential.full`
     full_gradients_at_start  calls of `potential.full` in `init`; the plan subtracts them from the budget. `init` may
                              also make as many calls as a step
     gradient_at              "start" if the first gradient of a step is at the theta that it gets; "end" if the last one
@@ -108,6 +110,7 @@ class Sampler(Configurable):
     """
 
     gradients_per_step: ClassVar[int] = 1
+    batches_per_step: ClassVar[int] = 1
     full_gradients_per_step: ClassVar[int] = 0
     full_gradients_at_start: ClassVar[int] = 0
     gradient_at: ClassVar[str] = "start"

@@ -77,7 +77,11 @@ class Stage:
         self.h = torch.from_numpy(trajectory.step_size).to(device, self.dtype)
         self.T = torch.from_numpy(trajectory.temperature).to(device, self.dtype)
         self.theta = problem.initial().to(self.dtype)
-        self.potential = CountingPotential(problem, task.terms(), shape=self.theta.shape, owner=type(sampler).__name__)
+        self.potential = CountingPotential(
+            problem, task.terms(), shape=self.theta.shape, owner=type(sampler).__name__,
+            batches=sampler.batches_per_step,
+            calls_per_batch=max(1, sampler.gradients_per_step // sampler.batches_per_step),
+        )  # fmt: skip
         self.stepper = stepper(mode, sampler, self.potential, problem.dim, device, opaque=task.opaque)
         carried = _copies(problem.state())
         self.state, at_start = self._init_state()
@@ -86,7 +90,8 @@ class Stage:
         self.cost = Cost(at_start + spent_before, per_step)
         self.lost_at = torch.zeros(len(streams), dtype=torch.int64, device=device)
         self.noise = ChainNoise([s.fastest("noise", device, self.dtype) for s in streams], slots)
-        length = min(self.noise.block_length(problem.dim), problem.block_limit or len(trajectory))
+        most = max(1, (problem.block_limit or len(trajectory)) // sampler.batches_per_step)
+        length = min(self.noise.block_length(problem.dim), most)
         self.ends = dict(cut(trajectory, length, sampler.refresh_every))
         self._make_code()
 
@@ -193,7 +198,7 @@ class Stage:
     def _peek_batch(self) -> Batch | None:
         """Return the batch of the next step, and leave the problem's state as it was."""
         before = _copies(self.problem.state())
-        batch = split(self.problem.draw_batches(1), 1)[0]
+        batch = split(self.potential.draw_batches(1), 1)[0]
         self.problem.load(before)
         return batch
 
@@ -243,7 +248,7 @@ class Stage:
             T=self.T[start:stop].clone(),
             slots=self.noise.slots,
             noise=self.noise.draw(stop - start, heated=heated),
-            batches=self.problem.draw_batches(stop - start),
+            batches=self.potential.draw_batches(stop - start),
             keep=self.trajectory.keep[start:stop],
             adapt=bool(self.trajectory.burn_in[start]),
         )

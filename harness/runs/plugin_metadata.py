@@ -148,6 +148,9 @@ def _sampler(target: str, params: Mapping[str, Any]) -> SamplerFacts:
     counts = {name: _whole(sampler, name, 0) for name in ("gradients_per_step", "full_gradients_per_step")}
     if not any(counts.values()):
         raise PluginError(f"{target} makes no gradient call a step: it declares {counts}")
+    calls, batches = counts["gradients_per_step"], _whole(sampler, "batches_per_step", 1)
+    if batches > 1 and (calls == 0 or calls % batches):
+        raise PluginError(f"{target}.batches_per_step is {batches}, no divisor of its {calls} gradient calls a step")
     return SamplerFacts(
         **counts,
         full_gradients_at_start=_whole(sampler, "full_gradients_at_start", 0),

@@ -120,9 +120,10 @@ class BoundPotential:
 class CountingPotential(BoundPotential):
     """A bound potential that counts gradient calls, those on the batch and those on all the data.
 
-    With the `shape` of theta, a call is one gradient for each chain. A call at another shape raises `PluginError`, and
-    so does a call that torch would batch, differentiate or record, because it could compute more gradients than the one
-    that is counted.
+    A step with several batches (`batches_per_step`) is bound to all of them, (C, B, ...) each, and its calls go through
+    them in order. With the `shape` of theta, a call is one gradient for each chain. A call at another shape raises
+    `PluginError`, and so does a call that torch would batch, differentiate or record, because it could compute more
+    gradients than the one that is counted.
     """
 
     def __init__(
@@ -133,34 +134,55 @@ class CountingPotential(BoundPotential):
         *,
         shape: tuple[int, ...] | None = None,
         owner: str = "the sampler",
+        batches: int = 1,
+        calls_per_batch: int = 1,
     ) -> None:
         super().__init__(problem, terms, batch)
         self.calls = 0
+        self.batches, self.calls_per_batch = batches, calls_per_batch
         self.shape, self.owner = shape, owner
         self._admit: Gate = _gate(shape, owner)
         self._full: CountingPotential | None = None
 
     def on(self, batch: Batch | None, shape: tuple[int, ...] | None) -> CountingPotential:
         """Return the same potential on another batch, for theta of another shape; it has counts of its own."""
-        return CountingPotential(self._problem, self.terms, batch, shape=shape, owner=self.owner)
+        return CountingPotential(
+            self._problem, self.terms, batch, shape=shape, owner=self.owner,
+            batches=self.batches, calls_per_batch=self.calls_per_batch,
+        )  # fmt: skip
+
+    def draw_batches(self, steps: int) -> Batch:
+        """Return the batches of the next steps: (steps, C, ...), or (steps, C, B, ...) if a step has several."""
+        drawn = self._problem.draw_batches(steps * self.batches)
+        if self.batches == 1:
+            return drawn
+        return {
+            name: leaf.unflatten(0, (steps, self.batches)).transpose(1, 2).contiguous() for name, leaf in drawn.items()
+        }
+
+    def _batch_of_call(self) -> Batch | None:
+        """Count a call, and return its batch."""
+        number, batch = self.calls, self.batch
+        self.calls = number + 1
+        if batch is None or self.batches == 1:
+            return batch
+        index = number // self.calls_per_batch % self.batches
+        return {name: leaf[:, index] for name, leaf in batch.items()}
 
     def grad(self, x: Tensor) -> Tensor:
         """Return grad U (C, D) at x, counted."""
         self._admit(x)
-        self.calls += 1
-        return self._problem.gradient(x, self.batch)
+        return self._problem.gradient(x, self._batch_of_call())
 
     def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return U (C,) and grad U (C, D) at x, counted."""
         self._admit(x)
-        self.calls += 1
-        return self._problem.energy_and_gradient(x, self.batch)
+        return self._problem.energy_and_gradient(x, self._batch_of_call())
 
     def scores(self, x: Tensor) -> Tensor:
         """Return the gradients of the likelihood terms (C, n, D) at x, counted as one."""
         self._admit(x)
-        self.calls += 1
-        return self._problem.scores(x, self.batch)
+        return self._problem.scores(x, self._batch_of_call())
 
     def metric(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the inverse metric (C, D, D) and its divergence (C, D) at x; not counted."""

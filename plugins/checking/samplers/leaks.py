@@ -42,7 +42,7 @@ def _walk(sampler: Sampler, disturb: Callable[[Tensor, Tensor], object] | None =
     running = _start(sampler)
     stage = running.stage
     noise = stage.noise.draw(STEPS, heated=True)
-    slopes = running.problem.draw_batches(STEPS)["slope"]
+    slopes = stage.potential.draw_batches(STEPS)["slope"]
     theta, state = running.theta, running.state
     draws: list[Tensor] = []
     for k in range(STEPS):
@@ -66,7 +66,7 @@ def _check_arguments_unchanged(sampler: Sampler) -> None:
     running = _start(sampler)
     stage = running.stage
     noise = stage.noise.draw(2, heated=True)
-    slopes = running.problem.draw_batches(2)["slope"]
+    slopes = stage.potential.draw_batches(2)["slope"]
     theta, state = running.theta, running.state
     for k in range(2):
         handed = StepNoise(stage.noise.slots)
