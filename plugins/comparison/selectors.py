@@ -42,22 +42,22 @@ def side(store: Store, word: str, offered: Iterable[str]) -> Selector:
     raise UsageError(f"there is no row {word!r:.80} in {store.results}{suggestions(word, seen)}")
 
 
-def members(found: Selector, field: Sequence[Group]) -> tuple[list[Group], list[Group]]:
+def members(selector: Selector, field: Sequence[Group]) -> tuple[list[Group], list[Group]]:
     """Return the groups of a field that a selector selects, and the groups of older code.
 
     A method's name selects the newest of the groups that differ only in their code.
     """
-    if found.key:
-        return [group for group in field if group.key == found.key], []
-    if found.label:
+    if selector.key:
+        return [group for group in field if group.key == selector.key], []
+    if selector.label:
         named = labels(field)
-        return [group for group in field if named[group.key] == found.label], []
+        return [group for group in field if named[group.key] == selector.label], []
     newest: dict[str, Group] = {}
-    own = [group for group in field if group.method == found.method]
-    for group in sorted(own, key=_latest):
+    groups = [group for group in field if group.method == selector.method]
+    for group in sorted(groups, key=_latest):
         newest[_settings(group)] = group
-    chosen = [group for group in own if group in newest.values()]
-    return chosen, [group for group in own if group not in chosen]
+    chosen = [group for group in groups if group in newest.values()]
+    return chosen, [group for group in groups if group not in chosen]
 
 
 def _by_key(store: Store, prefix: str) -> Selector:

@@ -14,6 +14,8 @@ from plugins.papers.reported import COMPILE, own_choices
 
 LEVEL = 0.05
 FEWEST = 3
+SHARE_SEEDS = 10
+"""The fewest seeds for a claim of how often a sampler succeeds."""
 
 NOBODY = "and the methods that should succeed fail as well"
 Finding = Literal["holds", "fails", "undecided", "vacuous"]
@@ -142,7 +144,7 @@ def judge_family(claims: Sequence[Claim], ours: Sequence[Sequence[Ours | None]])
     """Judge the claims of one table by our runs of their sides; None if a side was not run or not measured.
 
     Holm's family is all orderings and shares that the table declares: one that was not run, or on too few seeds, counts
-    as p = 1. Orderings use a permutation test from 10 seeds on, and a paired t test below. Equalities are judged by the
+    as p = 1. Orderings use a paired t test. Equalities are judged by the
     95 % interval of the difference, and are not adjusted. That a method never succeeds is "vacuous" if the table's
     methods that should succeed fail as well.
     """
@@ -196,7 +198,7 @@ def _paired(claim: Claim, left: Mapping[int, float], right: Mapping[int, float])
     differences = [sign * (left[seed] - right[seed]) for seed in found.pairs]
     mean = sign * (found.effect or 0.0)
     if claim.kind != "equality":
-        reason = found.test if any(differences) else "no difference in any seed"
+        reason = found.tested.method if found.tested and any(differences) else "no difference in any seed"
         return Judged("undecided", reason, mean, n, found.p)
     if claim.margin is None:
         return Judged("undecided", "the claim names no margin within which they count as equal", mean, n)
@@ -227,7 +229,7 @@ def _decided(claim: Claim, found: Judged, p: float | None, family: int) -> Judge
     reason = f"{found.reason}; Holm over {family} claims"
     if claim.kind == "share":
         within = abs(found.difference) <= (claim.margin or 0.0) + 1e-9
-        finding: Finding = "holds" if within and found.n >= statistics.PERMUTATION_SEEDS else "undecided"
+        finding: Finding = "holds" if within and found.n >= SHARE_SEEDS else "undecided"
         return Judged("fails" if p < LEVEL else finding, reason, found.difference, found.n, p)
     finding = "undecided" if p >= LEVEL else "holds" if found.difference > 0 else "fails"
     return Judged(finding, reason, found.difference, found.n, p)

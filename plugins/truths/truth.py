@@ -100,7 +100,7 @@ def _quality(record: dict[str, Any]) -> str:
 def _accepted(record: dict[str, Any], found: Reference) -> str:
     text = (
         f"{record['chains']} chains of {record['draws']} draws: largest R-hat {max(record['rhat']):.3f}, "
-        f"acceptance {record['acceptance']:.2f} (least {record['acceptance_worst_chain']:.2f}); tier: {found.tier}"
+        f"acceptance {record['acceptance']:.2f} (least {record['acceptance_worst_chain']:.2f}); reference: {found.kind}"
     )
     other = found.tempering
     if other is None:

@@ -42,7 +42,7 @@ class EqualCost(Report):
 
     whatever the number of chains and the budget: the only report that compares several budgets. Rows with the same
     total (to 2 %) are compared with the first of them, the one with the fewest chains: the difference of the primary
-    metric, or of `request.metric`, paired by seed, with its 95 % interval; the verdict is after Holm over the table.
+    metric, or of `request.metric`, paired by seed; all intervals of the table hold at once in 95 % of tables.
     Tasks and settings for which all rows have the same number of chains are left out.
 
     The total is the work that a machine does. Chains that run at the same time finish sooner.
@@ -92,13 +92,16 @@ class CostRow:
         found = []
         for metric in self.metrics:
             record = self.score.record(self.group, metric)
-            made = self.comparison if metric == self.metrics[0] else None
+            compared = self.comparison if metric == self.metrics[0] else None
             if record is not None:
                 found.append({
                     **record, "label": self.label, "total_passes": self.total, "cost_class": self.cost,
-                    "against": self.against or None, "difference": made.effect if made else None,
-                    "difference_low": made.low if made else None, "difference_high": made.high if made else None,
-                    "p_holm": made.adjusted if made else None, "comparison": _words(made) if made else None,
+                    "against": self.against or None, "difference": compared.effect if compared else None,
+                    "difference_low": compared.low if compared else None,
+                    "difference_high": compared.high if compared else None,
+                    "p_adjusted": compared.adjusted if compared else None,
+                    "outcome": compared.outcome if compared else None,
+                    "comparison": _words(compared) if compared else None,
                 })  # fmt: skip
         return found
 
@@ -145,12 +148,13 @@ def _judged(rows: Sequence[CostRow]) -> list[CostRow]:
     return [row if row.comparison is None else replace(row, comparison=next(verdicts)) for row in compared]
 
 
-def _words(made: Comparison) -> str:
-    if made.effect is None:
-        return made.withheld or "-"
-    ends = "" if made.low is None or made.high is None else f" [{number(made.low)}, {number(made.high)}]"
-    verdict = {"a": "better", "b": "worse", "": "undecided"}[made.better]
-    return f"{number(made.effect)}{ends} {verdict}" + (f" ({made.withheld})" if made.withheld else "")
+def _words(compared: Comparison) -> str:
+    if compared.effect is None:
+        return compared.withheld or "-"
+    low, high = compared.low, compared.high
+    ends = "" if low is None or high is None else f" [{number(low)}, {number(high)}]"
+    reason = f" ({compared.withheld})" if compared.withheld else ""
+    return f"{number(compared.effect)}{ends} {compared.outcome}{reason}"
 
 
 def _table(place: str, rows: Sequence[CostRow]) -> Table:

@@ -18,7 +18,7 @@ from harness.reports import (
     score_fields,
     with_interval,
 )
-from harness.tasks import TIERS
+from harness.tasks import REFERENCES
 from reports.tables import wide
 
 if TYPE_CHECKING:
@@ -101,19 +101,19 @@ def _table(score: FieldScore, by: str) -> Table:
             "joint error": lambda group: _record(with_interval(score.estimate(group, JOINT))),
             "bias\N{SUPERSCRIPT TWO} + variance": lambda group: _split(score, group),
         }
-        notes.append(NOTE if score.tier == "truth" else FUNCTION_NOTE)
-    if score.tier == "truth":
+        notes.append(NOTE if score.reference == "truth" else FUNCTION_NOTE)
+    if score.reference == "truth":
         columns |= {
             "data passes to low error": lambda group: _cost(score, group),
             "rank by data passes": wide.rank_cell(score, COST),
             "reached it": lambda group: _share(score, group),
         }
-    notes.append(f"tier of the truth: {score.tier} ({TIERS[score.tier]})")
+    notes.append(f"reference: {score.reference} ({REFERENCES[score.reference]})")
     own = dict.fromkeys([by, score.primary])
     for metric in [m for m in own if m and m not in (JOINT, COST)]:
         columns[wide.header(metric)] = wide.metric_cell(score, metric)
     companions = [metric for metric in COMPANIONS if metric in score.metrics and metric not in own]
-    if score.tier != "reference":
+    if score.reference != "function space":
         companions = [metric for metric in companions if metric not in IN_FUNCTION_SPACE]
     columns |= {wide.header(metric): wide.metric_cell(score, metric) for metric in companions}
     columns |= wide.cost_columns(score, score.primary)

@@ -98,10 +98,10 @@ class FieldScore:
         return any(self._accuracy[group.key].errors or MARGINAL in group.metrics() for group in self.groups)
 
     @property
-    def tier(self) -> str:
-        """The tier of the field, by its name in `TIERS`: what the runs were compared with."""
+    def reference(self) -> str:
+        """What the runs were compared with, by its name in `REFERENCES`."""
         if any(group.measured(name) for group in self.groups for name in accuracy.FUNCTIONS):
-            return "reference"
+            return "function space"
         return "truth" if self.truth_known else "none"
 
     def derive(self, name: str, base: str, unit: str, cost: RunCosts) -> None:
@@ -160,15 +160,15 @@ class FieldScore:
         The verdict is withheld if the gate finds a group off its target, unless that cannot inflate the metric.
         """
         curves = self._load_curves([a, b], CURVES_OF[metric]) if metric in CURVES_OF else {}
-        found = compare(a, b, metric, curves)
-        if found is None or metric in UNGATED:
-            return found
+        comparison = compare(a, b, metric, curves)
+        if comparison is None or metric in UNGATED:
+            return comparison
         doubts = [
             f"{name} is {gate.verdict}: {gate.reason}"
             for name, group in (("A", a), ("B", b))
             if (gate := self.gates[group.key]) is not None and gate.verdict != "ok"
         ]
-        return replace(found, withheld="; ".join(filter(None, [found.withheld, *doubts])))
+        return replace(comparison, withheld="; ".join(filter(None, [comparison.withheld, *doubts])))
 
     def curves(self, name: str) -> Mapping[str, Curve]:
         """Return the curves of this name by attempt: x (n,) and y (C, n), with NaN where a value does not exist."""

@@ -10,7 +10,7 @@ import numpy as np
 from harness import BenchError
 from harness.contracts import Offer
 from harness.contracts import data as files
-from harness.tasks import TIERS, Protocol, Task
+from harness.tasks import REFERENCES, Protocol, Task
 from plugins.inspection.classes import loaded
 from plugins.inspection.shown.offers import head, hyperparameters, text
 
@@ -24,7 +24,7 @@ def task(offer: Offer) -> dict[str, Any]:
     curvature    largest eigenvalue of the Hessian at a mode; sgld is stable for h below 2/curvature
     truth        mean, sd, mcse (of the mean), sd_mcse, covariance; directions, and z3 and z4 along them; how. None if
                  it is not known
-    tier         truth, reference (in function space) or none, and why
+    reference    what runs are compared with: the truth, the function space or none, and why
     """
     cls = loaded(offer)
     record = {**head(offer), "task_version": cls.version, "description": text(offer), "dtype": None}
@@ -57,7 +57,7 @@ def task(offer: Offer) -> dict[str, Any]:
         "batch_terms": _value_or_note(made.batch_terms, notes),
         "curvature": _value_or_note(made.curvature, notes),
         "truth": _value_or_note(lambda: truth(made), notes),
-        "tier": _value_or_note(lambda: tier(made), notes),
+        "reference": _value_or_note(lambda: reference(made), notes),
     }
     return record | ({"note": "; ".join(dict.fromkeys(notes))} if notes else {})
 
@@ -72,14 +72,14 @@ def truth(made: Task) -> dict[str, Any] | None:
     return {**{name: np.asarray(values).tolist() for name, values in moments.items()}, "how": known.how}
 
 
-def tier(made: Task) -> str:
-    """Return a text that says how well the target is known, and why not better."""
+def reference(made: Task) -> str:
+    """Return a text that says what runs of the task are compared with, and why with nothing better."""
     if (known := made.truth()) is not None:
         return f"truth ({known.how})"
     found = made.function_reference()
     if found is None:
-        return f"none ({TIERS['none']})"
-    return f"none ({found.how}; not used: {found.refused})" if found.refused else f"{found.tier} ({found.how})"
+        return f"none ({REFERENCES['none']})"
+    return f"none ({found.how}; not used: {found.refused})" if found.refused else f"{found.kind} ({found.how})"
 
 
 def _value_or_note(question: Callable[[], Any], notes: list[str]) -> Any:
