@@ -100,7 +100,7 @@ class CostRow:
                     "difference_low": compared.low if compared else None,
                     "difference_high": compared.high if compared else None,
                     "p_adjusted": compared.adjusted if compared else None,
-                    "outcome": compared.outcome if compared else None,
+                    "outcome": str(compared.outcome) if compared else None,
                     "comparison": _words(compared) if compared else None,
                 })  # fmt: skip
         return found

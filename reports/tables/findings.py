@@ -185,7 +185,7 @@ def _ordering(one: JudgedOrdering, fields: Sequence[TaskField]) -> dict[str, Any
     return {
         "finding": "ordering", "statement": ordering.statement, "citation": ordering.citation,
         "better": ordering.better, "worse": ordering.worse, "task": ordering.task, "metric": one.metric,
-        **(compared or UNTESTED).record(), "verdict": one.verdict, "reason": one.reason or None,
+        **(compared or UNTESTED).record(), "verdict": str(one.verdict), "reason": one.reason or None,
         "notes": ordering.notes or None,        "command": words if compared else None,
     }  # fmt: skip
 

@@ -49,7 +49,7 @@ def _ordering(one: JudgedOrdering, field: TaskField) -> dict[str, Any]:
     decided = compared is not None and compared.outcome != PairOutcome.UNDECIDED
     needed = compared.seeds_to_decide if compared is not None and not compared.withheld else None
     return _record("ordering", field, one.ordering.better, one.ordering.worse, one.metric) | {
-        "says": one.verdict, "decided": decided, "seeds": seeds, "seeds_to_decide": needed,
+        "says": str(one.verdict), "decided": decided, "seeds": seeds, "seeds_to_decide": needed,
         "passes_a_seed": _cost(groups), "reason": one.reason or None,
     }  # fmt: skip
 
@@ -60,7 +60,7 @@ def _rows(field: TaskField) -> list[dict[str, Any]]:
     ranks = [(group, rank) for group in score.ordered(by) if (rank := score.standing(group, by).rank)]
     return [
         _record("row", field, score.labels[group.key], score.labels[ranks[0][0].key], by) | {
-            "says": rank.verdict, "decided": rank.verdict != statistics.Verdict.UNKNOWN, "seeds": len(group.runs),
+            "says": str(rank.verdict), "decided": rank.verdict != statistics.Verdict.UNKNOWN, "seeds": len(group.runs),
             "seeds_to_decide": rank.seeds, "passes_a_seed": _cost([group, ranks[0][0]]), "reason": None,
         }
         for group, rank in ranks
@@ -77,8 +77,11 @@ def _cost(groups: Sequence[Group]) -> float:
     return sum(group.chains * (typical(group.done.numbers.passes) or 0.0) for group in groups)
 
 
-def _more(record: Mapping[str, Any], seeds: int) -> float:
-    return max(0, seeds - record["seeds"]) * float(record["passes_a_seed"])
+def _more(record: Mapping[str, Any]) -> float:
+    """Data passes of the seeds that are still to run until it is decided."""
+    if record["decided"] or record["seeds_to_decide"] is None:
+        return 0.0
+    return max(0, record["seeds_to_decide"] - record["seeds"]) * float(record["passes_a_seed"])
 
 
 def _table(title: str, records: Sequence[Mapping[str, Any]]) -> Table:
@@ -98,8 +101,7 @@ def _needed(record: Mapping[str, Any]) -> str:
 
 
 def _passes(record: Mapping[str, Any]) -> str:
-    needed = record["seeds_to_decide"]
-    return number(_more(record, needed)) if needed and not record["decided"] else ""
+    return number(_more(record)) if record["seeds_to_decide"] and not record["decided"] else ""
 
 
 def _counted(orderings: Sequence[Mapping[str, Any]]) -> Table:
@@ -110,13 +112,13 @@ def _counted(orderings: Sequence[Mapping[str, Any]]) -> Table:
         {
             "seeds": count,
             "orderings decided": f"{sum(_decided(record, count) for record in present)} of {len(orderings)}",
-            "data passes": number(sum(_more(r, count) for r in present if _decided(r, count) and not r["decided"])),
+            "data passes": number(sum(_more(r) for r in present if _decided(r, count))),
         }
         for count in COUNTS
         if present
     ]
     return Table(
-        "Orderings decided by so many seeds", columns, cells, ["data passes: of the orderings that they decide"]
+        "Orderings decided by so many seeds", columns, cells, ["data passes: of the seeds that these orderings need"]
     )
 
 

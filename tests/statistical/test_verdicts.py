@@ -89,9 +89,9 @@ def most(times: int, tests: int) -> float:
 @pytest.mark.statistical
 @pytest.mark.parametrize("seeds", [3, 10])
 @pytest.mark.parametrize("kind", ["equal", "at the margin", "mixed"])
-@pytest.mark.parametrize("law", ["normal", "lognormal"])
+@pytest.mark.parametrize("law", ["normal", "lognormal", "two values"])
 def test_a_family_seldom_has_a_wrong_statement(law, kind, seeds):
-    assert wrong_share(law, kind, 6, seeds, 200) <= most(200, 12)
+    assert wrong_share(law, kind, 6, seeds, 200) <= most(200, 18)
 
 
 @pytest.mark.slow
@@ -100,8 +100,7 @@ def test_a_family_seldom_has_a_wrong_statement(law, kind, seeds):
 @pytest.mark.parametrize("kind", FAMILIES)
 @pytest.mark.parametrize("law", LAWS)
 def test_a_family_of_any_law_seldom_has_a_wrong_statement(law, kind, size):
-    counts = SEEDS if law != "two values" else (10, 40)  # a few seeds agree by chance: docs/verdicts.md
-    rates = {seeds: wrong_share(law, kind, size, seeds, 500, seed=1) for seeds in counts}
+    rates = {seeds: wrong_share(law, kind, size, seeds, 500, seed=1) for seeds in SEEDS}
     assert max(rates.values()) <= most(500, len(LAWS) * len(FAMILIES) * 4 * len(SEEDS)), rates
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from harness.analysis.statistics.tests import PairedTest, log_ratio_test, paired_test, unpaired_test
 
@@ -68,19 +69,20 @@ def rank_methods(
     numbers = np.array([value for by_seed in ranked.values() for value in by_seed.values()])
     if np.isnan(numbers).any():
         raise ValueError(_NAN)
-    finite = numbers[np.isfinite(numbers)]
-    least, greatest = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-    far = (greatest - least) or 1.0
+    finite = numbers[np.isfinite(numbers)] if np.isfinite(numbers).any() else np.zeros(1)
+    far = float(np.ptp(finite)) or 1.0
+    ends = finite.min() - far, finite.max() + far
+    rows = [{seed: float(np.clip(value, *ends)) for seed, value in by_seed.items()} for by_seed in ranked.values()]
 
-    def test(a: str, b: str) -> PairedTest:
-        x, y = ({s: min(max(v, least - far), greatest + far) for s, v in ranked[name].items()} for name in (a, b))
-        common = sorted(x.keys() & y.keys())
+    def test(a: int, b: int) -> PairedTest:
+        x, y = rows[a], rows[b]
+        common = x.keys() & y.keys()
         if len(common) >= max(minimum_seeds, 2):
-            return paired_test([x[seed] - y[seed] for seed in common])
+            return paired_test([x[seed] - y[seed] for seed in sorted(common)])
         return unpaired_test([*x.values()], [*y.values()])
 
-    means = {name: float(np.mean([*by_seed.values()])) for name, by_seed in ranked.items()}
-    ranks = _ranked(means, test, direction, level, margin, math.inf)
+    means = [float(np.mean([*by_seed.values()])) for by_seed in ranked.values()]
+    ranks = dict(zip(ranked, _ranked(means, test, direction, level, margin, math.inf), strict=True))
     return {name: ranks.get(name) for name in values}
 
 
@@ -106,50 +108,43 @@ def rank_replicates(
     counts = np.broadcast_to(seeds, values.shape)
     if counts.min() < 2:
         raise ValueError(f"replicates need two seeds, got {counts.min()}")
-    rows = dict(zip(map(str, range(len(values))), np.column_stack([resampled, values]), strict=True))
+    rows = np.column_stack([resampled, values])
 
-    def test(a: str, b: str) -> PairedTest:
-        return log_ratio_test(rows[a], rows[b], int(min(counts[int(a)], counts[int(b)])))
+    def test(a: int, b: int) -> PairedTest:
+        return log_ratio_test(rows[a], rows[b], int(min(counts[a], counts[b])))
 
-    points = {name: float(row[-1]) for name, row in rows.items()}
-    return [*_ranked(points, test, direction, level, margin, limit).values()]
+    return _ranked(values.tolist(), test, direction, level, margin, limit)
 
 
 def _ranked(
-    points: Mapping[str, float],
-    test: Callable[[str, str], PairedTest],
+    points: Sequence[float],
+    test: Callable[[int, int], PairedTest],
     direction: str,
     level: float,
     margin: float | None,
     limit: float,
-) -> dict[str, Rank]:
+) -> list[Rank]:
     if direction not in {"min", "max"}:
         raise ValueError(f"direction must be min or max, got {direction!r}")
-    sign = 1.0 if direction == "min" else -1.0
-    values = sign * np.array([*points.values()])
-    names, index = [*points], {name: i for i, name in enumerate(points)}
-    rank = 1 + (values[None, :] < values[:, None]).sum(axis=1)
-    pairs = len(names) * (len(names) - 1) // 2
-    each = 1 - (1 - level) / max(pairs, 1)
-    tests = {pair: test(*pair) for pair in itertools.combinations(sorted(names, key=lambda name: rank[index[name]]), 2)}
-    better: NDArray[np.bool_] = np.zeros((len(names), len(names)), dtype=bool)
-    for (a, b), tested in tests.items():
-        better[index[a], index[b]] = tested.p < 1 - each and sign * tested.estimate < 0
-    low, high = 1 + better.sum(axis=0), len(names) - better.sum(axis=1)
-    best = min(names, key=lambda name: rank[index[name]], default="")
+    sign = 1 if direction == "min" else -1
+    ranks = [1 + sum(sign * other < sign * point for other in points) for point in points]
+    order = sorted(range(len(points)), key=lambda i: ranks[i])
+    each = 1 - (1 - level) / max(math.comb(len(points), 2), 1)
+    tests = {pair: test(*pair) for pair in itertools.combinations(order, 2)}
+    better = {pair for pair, tested in tests.items() if tested.p < 1 - each and sign * tested.estimate < 0}
+    above, below = Counter(j for _, j in better), Counter(i for i, _ in better)
 
-    def verdict(name: str) -> tuple[Verdict, int | None]:
-        if rank[index[name]] == 1:
+    def verdict(i: int) -> tuple[Verdict, int | None]:
+        if ranks[i] == 1:
             return Verdict.BEST, None
-        tested = tests[best, name]
-        ends = tested.ends(each)
-        if points[name] < limit and within(ends, margin):
+        tested = tests[order[0], i]
+        if points[i] < limit and within(tested.ends(each), margin):
             return Verdict.TIED, None
-        if better[index[best], index[name]]:
+        if (order[0], i) in better:
             return Verdict.WORSE, None
         return Verdict.UNKNOWN, tested.seeds_to_decide(each, margin)
 
-    return {name: Rank(int(rank[i]), int(low[i]), int(high[i]), *verdict(name)) for name, i in index.items()}
+    return [Rank(rank, 1 + above[i], len(points) - below[i], *verdict(i)) for i, rank in enumerate(ranks)]
 
 
 def within(ends: tuple[float | None, float | None], margin: float | None) -> bool:

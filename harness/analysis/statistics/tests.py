@@ -6,7 +6,7 @@ import bisect
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,12 +20,11 @@ ROUNDING = 1e-6
 COUNTS = (*range(3, 200), *range(200, 1000, 10), *range(1000, 10_001, 100))
 """The numbers of seeds that `PairedTest.seeds_to_decide` considers."""
 
+FLIP, ALIKE = 1 / 2, 1 / 4
+"""The share of signs, and the probability that of two equal rows a seed of the one succeeds and of the other fails."""
+
 Array = NDArray[np.float64]
 Ends = tuple[float | None, float | None]
-
-
-def _no_ends(_: float) -> Ends:
-    return None, None
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,7 @@ class PairedTest:
     estimate  the difference, or the logarithm of a ratio
     seeds     n
     error     the standard error of the estimate; 0 where the seeds do not vary
+    chance    p is not below 2 chance^n: the probability that equal rows differ alike in all n seeds by chance
     interval  the kind of its intervals: "t", "bootstrap t", "equal", "none"
     ends      of the interval of all differences that the test does not reject at 1 - level: p < 1 - level exactly where
               it excludes zero; None where the test can reject none
@@ -47,15 +47,22 @@ class PairedTest:
     estimate: float
     seeds: int
     error: float = 0.0
+    chance: float = 0.0
     interval: str = "none"
-    ends: Callable[[float], Ends] = field(default=_no_ends, compare=False, repr=False)
+    ends: Callable[[float], Ends] = field(default=lambda _: (None, None), compare=False, repr=False)
 
     def detectable(self, level: float) -> float:
         """Return the least difference whose interval excludes zero with probability `POWER`, at this error.
 
-        Zero where the seeds do not vary.
+        Zero where the seeds do not vary, and infinite where they are too few for this level.
         """
+        if self.seeds < self._fewest(level):
+            return math.inf
         return self.error * _detectable_errors(self.seeds, level) if self.error else 0.0
+
+    def _fewest(self, level: float) -> int:
+        """The fewest seeds with which p can be below 1 - level."""
+        return math.floor(math.log((1 - level) / 2, self.chance)) + 1 if self.chance else 2
 
     def seeds_to_decide(self, level: float, margin: float | None = None) -> int | None:
         """Return how many seeds decide with probability `POWER` if the difference and its spread are as estimated.
@@ -63,11 +70,15 @@ class PairedTest:
         Decided is a difference whose interval excludes zero, or lies within +-margin. None if 10,000 are too few.
         """
         if not self.error:
-            return math.floor(1 - math.log2(1 - level)) + 1 if self.estimate or margin else None
+            return self._fewest(level) if self.estimate or margin else None
         effect, spread = abs(self.estimate) / self.error, math.sqrt(self.seeds)
         within = None if margin is None else margin / self.error
 
+        fewest = self._fewest(level)
+
         def decides(seeds: int) -> bool:
+            if seeds < fewest:
+                return False
             scale = math.sqrt(seeds) / spread
             return power(effect * scale, seeds, level, None if within is None else within * scale) >= POWER
 
@@ -111,13 +122,14 @@ def _error_scales(df: int) -> tuple[Array, Array]:
     return np.sqrt(2 * gammaincinv(df / 2, (1 + share) / 2) / df), weight / 2
 
 
-def paired_test(differences: ArrayLike) -> PairedTest:
+def paired_test(differences: ArrayLike, chance: float = ALIKE) -> PairedTest:
     """Test n differences (n,) by a paired t: t = mean / (s / sqrt(n)), with n - 1 degrees of freedom.
 
-    It assumes normal differences. Differences that are equal, to `ROUNDING`, have no t: p is that of sign flips, the
-    share 2^(1-n) of the sign patterns, which assume only that a difference is as likely as its negative. The interval
-    is then their common value, if 2^(1-n) < 1 - level. One seed has no test. Raises ValueError for no differences or
-    one that is not finite.
+    It assumes normal differences. If each seed of a row succeeds or fails, two equal rows differ alike in all n seeds
+    with probability 2 / 4^n at most, whatever t is, so p is not below 2 chance^n. Differences that are equal, to
+    `ROUNDING`, have no t: p is that of sign flips, 2 / 2^n, the share of the patterns of signs with as large a sum, and
+    the interval is their common value. One seed has no test. Raises ValueError for no differences or one that is not
+    finite.
     """
     d = _finite(differences)
     n, mean = len(d), float(d.mean())
@@ -125,18 +137,12 @@ def paired_test(differences: ArrayLike) -> PairedTest:
     if n == 1:
         return PairedTest(1.0, "no test: one seed", mean, n)
     if greatest - least <= ROUNDING * max(-least, greatest):
-        flips = 2.0 ** (1 - n)
+        flips = 2 * FLIP**n
         return PairedTest(
-            flips if mean else 1.0, "sign flips of equal differences", mean, n, interval="equal",
+            flips if mean else 1.0, "sign flips of equal differences", mean, n, chance=FLIP, interval="equal",
             ends=lambda level: (least, greatest) if flips < 1 - level else (None, None),
         )  # fmt: skip
-    error = float(d.std(ddof=1)) / math.sqrt(n)
-
-    def ends(level: float) -> Ends:
-        half = t_multiplier(n - 1, level) * error
-        return mean - half, mean + half
-
-    return PairedTest(t_p(abs(mean) / error, n), "paired t, assumes normal differences", mean, n, error, "t", ends)
+    return _t(mean, float(d.std(ddof=1)) / math.sqrt(n), n, "paired t, assumes normal differences", chance)
 
 
 def unpaired_test(a: ArrayLike, b: ArrayLike) -> PairedTest:
@@ -149,12 +155,19 @@ def unpaired_test(a: ArrayLike, b: ArrayLike) -> PairedTest:
     error = math.hypot(*(side.std(ddof=1) / math.sqrt(len(side)) for side in (x, y))) if n > 1 else 0.0
     if not error:
         return PairedTest(1.0, "no test: no variance and no pairs", mean, n)
+    return _t(mean, error, n, "t of unpaired seeds")
+
+
+def _t(mean: float, error: float, n: int, method: str, chance: float = ALIKE) -> PairedTest:
+    least_p = 2 * chance**n
 
     def ends(level: float) -> Ends:
+        if least_p >= 1 - level:
+            return None, None
         half = t_multiplier(n - 1, level) * error
         return mean - half, mean + half
 
-    return PairedTest(t_p(abs(mean) / error, n), "t of unpaired seeds", mean, n, error, "t", ends)
+    return PairedTest(max(t_p(abs(mean) / error, n), least_p), method, mean, n, error, chance, "t", ends)
 
 
 def bootstrap_t(estimate: float, replicates: ArrayLike, seeds: int) -> PairedTest:
@@ -189,7 +202,7 @@ def bootstrap_t(estimate: float, replicates: ArrayLike, seeds: int) -> PairedTes
         )
 
     method = "t, standard error by bootstrap over seeds"
-    return PairedTest(t_p(z, seeds), method, estimate, seeds, error, "bootstrap t", ends)
+    return PairedTest(t_p(z, seeds), method, estimate, seeds, error, 0.0, "bootstrap t", ends)
 
 
 def log_ratio_test(a: Array, b: Array, seeds: int) -> PairedTest:
@@ -215,7 +228,7 @@ def log_ratio_test(a: Array, b: Array, seeds: int) -> PairedTest:
             high = math.inf
         return low, high
 
-    return PairedTest(tested.p, tested.method, tested.estimate, seeds, tested.error, tested.interval, ends)
+    return replace(tested, ends=ends)
 
 
 def log_ratios(a: ArrayLike, b: ArrayLike) -> Array:

@@ -149,7 +149,7 @@ class Comparison:
         return {
             **{name: getattr(self, name) for name in names},
             "pairs": len(self.pairs),
-            "outcome": self.outcome if self.effect is not None else None,
+            "outcome": str(self.outcome) if self.effect is not None else None,
             "interval": self.tested.interval if self.tested else "none",
             "test": self.tested.method if self.tested else None,
         }
@@ -184,6 +184,7 @@ def compare_values(
     target: float | None = None,
     *,
     scale: Scale = "difference",
+    test: Callable[[Sequence[float]], PairedTest] = paired_test,
 ) -> Comparison:
     """Compare values by seed, on the seeds that both sides have: a mean difference, or a ratio of geometric means.
 
@@ -205,7 +206,7 @@ def compare_values(
     comparison = replace(comparison, effect=_effect(float(np.mean(differences)), scale))
     if len(pairs) < FEWEST:
         return _too_few(comparison)
-    tested = paired_test(differences)
+    tested = test(differences)
     if scale == "ratio":
         tested = replace(tested, method=f"{tested.method}, of log ratios by seed")
     aimless = "the metric has no best value" if direction == "target" and target is None else ""

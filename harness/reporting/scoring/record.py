@@ -47,7 +47,7 @@ def flat_record(group: Group, label: str, estimate: Estimate, standing: RankStat
         "rank": rank.rank if rank else None,
         "rank_low": rank.low if rank else None,
         "rank_high": rank.high if rank else None,
-        "verdict": rank.verdict if rank else None,
+        "verdict": str(rank.verdict) if rank else None,
         "seeds_to_decide": rank.seeds if rank else None,
         "status": standing.status,
         "verified": str(group.level),

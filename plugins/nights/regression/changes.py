@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from harness import statistics
 from harness.reporting.scoring.compare import FEWEST, Scale
 from harness.reports import Comparison, PairOutcome, compare_values, judge
 from harness.results import RESUMABLE, Status
@@ -139,13 +141,16 @@ def _incomparable(before: MetricValues, now: MetricValues) -> str:
 def compare(tonight: Mapping[int, float], last: Mapping[int, float], metric: MetricValues) -> Comparison:
     """Compare tonight (a) with last night (b): by ratio if all values are positive and not counts, else by difference.
 
-    (If small counts fall by one, their logarithms differ almost equally, and the t of those means nothing.)
+    (If small counts fall by one, their logarithms differ almost equally, and the t of those means nothing.) p has
+    no lower bound: that all seeds of one sampler change alike is no chance, and with many rows no change would pass.
     """
     pairs = tonight.keys() & last.keys()
     values = [_distance(side[seed], metric) for side in (tonight, last) for seed in pairs]
     ratio = min(values, default=0.0) > 0 and not all(value.is_integer() for value in values)
     scale: Scale = "ratio" if ratio else "difference"
-    made = compare_values(tonight, last, metric.direction, metric.target, scale=scale)
+    made = compare_values(
+        tonight, last, metric.direction, metric.target, scale=scale, test=partial(statistics.paired_test, chance=0.0)
+    )
     return replace(made, version=metric.version, unit=metric.unit)
 
 
