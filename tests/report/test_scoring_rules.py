@@ -108,6 +108,32 @@ def test_what_is_precisely_wrong_never_stands_above_what_is_roughly_right(tmp_pa
         assert found.outcome != PairOutcome.BETTER
 
 
+OUTCOME = {
+    Verdict.WORSE: PairOutcome.WORSE,
+    Verdict.TIED: PairOutcome.EQUIVALENT,
+    Verdict.UNKNOWN: PairOutcome.UNDECIDED,
+}
+
+
+@pytest.mark.parametrize(
+    ("bias", "spread", "verdict"),
+    [(0.02, 0.01, Verdict.TIED), (0.3, 0.1, Verdict.WORSE), (-0.2, 0.22, Verdict.UNKNOWN)],
+)
+def test_a_verdict_of_two_rows_is_that_of_their_comparison(tmp_path, bias, spread, verdict):
+    """The leaderboard works from the rows' estimates, and `bench compare` from their curves."""
+    write_group(tmp_path, "sgld", value=lambda seed: 12.0 + seed % 3, curves=with_errors(0.2, 0.02), chains=8)
+    curves = with_errors(0.2 + bias, spread)
+    write_group(tmp_path, "hmc", value=lambda seed: 12.0 + bias + seed**2 % 5, curves=curves, chains=8)
+    (score,) = scores(tmp_path)
+    for metric in (JOINT, "modes_covered"):
+        best, other = score.ordered(metric)
+        rank = score.standing(other, metric).rank
+        (judged,) = judge([score.compare(other, best, metric)])
+        assert OUTCOME[rank.verdict] == judged.outcome
+        assert rank.verdict != Verdict.UNKNOWN or rank.seeds == judged.seeds_to_decide
+        assert rank.verdict == verdict or metric != JOINT
+
+
 def test_every_finished_row_ranks_by_the_joint_error_whatever_its_gate(tmp_path):
     write_group(tmp_path, "sgld", curves=with_errors(0.0, 0.2), chains=8)
     for method, law in (("hmc", moments(0.0, 0.0)), ("msgld", moments(5.0)), ("csgld", moments(0.0, 2.0))):

@@ -1,4 +1,4 @@
-"""How many seeds decide what: the report `power` against the tests that it plans for."""
+"""How many seeds decide what: the report `needed-seeds` against the tests that it plans for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scored import final_errors, moments, store, write_run
 from harness.reporting.report import Request
 from harness.reports import load_groups
 from reports.orderings import load_orderings
-from reports.tables.power import Power
+from reports.tables.needed_seeds import NeededSeeds
 
 SEEDS = 6
 DECLARED = next(one for one in load_orderings() if not one.metric)
@@ -27,7 +27,7 @@ def built(tmp_path):
             write_run(
                 tmp_path, method=method, task=DECLARED.task, seed=seed, metrics={"mean_error": 0.1}, curves=curves
             )
-    return tmp_path, Power().build(store(tmp_path), Request())
+    return tmp_path, NeededSeeds().build(store(tmp_path), Request())
 
 
 def test_an_ordering_has_the_seeds_that_decide_it_at_the_level_of_all(built):
@@ -60,4 +60,4 @@ def test_a_row_has_the_seeds_of_its_verdict(built):
 
 def test_nothing_is_planned_from_no_results(tmp_path):
     write_run(tmp_path, metrics={"mean_error": 0.1})
-    assert not Power().build(store(tmp_path), Request()).tables
+    assert not NeededSeeds().build(store(tmp_path), Request()).tables

@@ -21,7 +21,7 @@ NEEDED = (
 PASSES = "data passes: of the seeds that are still to run, over all chains of both rows"
 
 
-class Power(Report):
+class NeededSeeds(Report):
     """How many seeds decide what, from the runs that there are.
 
     For each published ordering of two samplers, and for each row of a task against the best row: whether it is decided,
@@ -31,7 +31,7 @@ class Power(Report):
     Of a task the field with the most methods counts, of a method its tuned row, as in `reports.across`.
     """
 
-    name: ClassVar[str] = "power"
+    name: ClassVar[str] = "needed-seeds"
 
     def build(self, store: Store, request: Request) -> Result:
         fields = {field.task: field for field in task_fields(store, request)}
