@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from harness import Bench, Result, UsageError, options
+from harness.reporting import is_hash
 from harness.reports import (
     Column,
     Comparison,
@@ -20,12 +24,12 @@ from harness.reports import (
     Table,
     check_metric,
     judge,
+    labels,
     number,
     score_fields,
     suggestions,
 )
 from harness.system import words
-from plugins.comparison.selectors import Selector, members, side
 
 TOGETHER = (
     "all intervals of this command hold at once in 95 % of commands; A is equivalent to B if the interval lies within "
@@ -38,6 +42,8 @@ SEEDS = (
 Pairs = list[tuple[Group, Group]]
 
 Row = dict[str, Any]
+
+KEY = re.compile(r"[0-9a-fA-F]{6,64}")
 
 
 def compare(
@@ -75,18 +81,19 @@ def compare(
     if a == b:
         raise UsageError(f"A and B are both {a!r}; give a label or group key to compare rows of one method")
     scores, sides = _scores(bench, bench.store(), a, b, task)
-    wanted = _metrics(scores, metric)
-    compared = [
-        (score, left, right, comparison)
+    for name in (wanted := words(metric)):
+        check_metric(scores, name, by_seed=True)
+    comparisons = [
+        (score, left, right, compared)
         for score, pairs in _current(bench, [(score, _pairs(bench, score, sides)) for score in scores])
         for left, right in pairs
         for name in wanted or score.compared_by_default
-        if (comparison := score.compare(left, right, name)) is not None
+        if (compared := score.compare(left, right, name)) is not None
     ]
-    if not compared:
+    if not comparisons:
         raise UsageError(_nothing(scores, sides))
-    judged = judge([comparison for *_, comparison in compared])
-    rows = [_record(score, left, right, one) for (score, left, right, _), one in zip(compared, judged, strict=True)]
+    judged = judge([compared for *_, compared in comparisons])
+    rows = [_record(score, left, right, one) for (score, left, right, _), one in zip(comparisons, judged, strict=True)]
     return Result([_table(score, rows) for score in scores if _of(score, rows)], rows)
 
 
@@ -133,14 +140,6 @@ def _current(bench: Bench, fields: Sequence[tuple[FieldScore, Pairs]]) -> list[t
             bench.say(f"note: {score.title}: runs on older code of the task are left out")
         kept += [] if older else [(score, pairs)]
     return kept
-
-
-def _metrics(scores: Sequence[FieldScore], asked: Sequence[str] | None) -> list[str]:
-
-    names = words(asked)
-    for name in names:
-        check_metric(scores, name, by_seed=True)
-    return names
 
 
 def _nothing(scores: Sequence[FieldScore], sides: tuple[Selector, Selector]) -> str:
@@ -275,3 +274,68 @@ def _sign(row: Row) -> str:
 
 def _p(value: float) -> str:
     return "<1e-4" if value < 1e-4 else f"{value:.{2 if value >= 0.1 else 4 if value < 0.01 else 3}f}"
+
+
+@dataclass(frozen=True)
+class Selector:
+    """One side of a comparison: the given `word`, its method, and the group key or the label if the word is one."""
+
+    word: str
+    method: str
+    key: str = ""
+    label: str = ""
+
+
+def side(store: Store, word: str, offered: Iterable[str]) -> Selector:
+    """Return what a word selects among the runs of a store. `offered` are the methods that could be run.
+
+    Raises `UsageError` with near matches for an unknown name, and for a key that matches several groups.
+    """
+    seen = {row["method"] for row in store.rows("select distinct method from result")}
+    if word in seen:
+        return Selector(word, word)
+    if KEY.fullmatch(word):
+        return _by_key(store, word.lower())
+    method = word.partition(" (")[0]
+    if method in seen and word.endswith(")"):
+        return Selector(word, method, label=word)
+    if word in set(offered):
+        raise UsageError(f"{word} has no finished run in {store.results}; bench run --sampler {word} --task ...")
+    raise UsageError(f"there is no row {word!r:.80} in {store.results}{suggestions(word, seen)}")
+
+
+def members(selector: Selector, field: Sequence[Group]) -> tuple[list[Group], list[Group]]:
+    """Return the groups of a field that a selector selects, and the groups of older code.
+
+    A method's name selects the newest of the groups that differ only in their code.
+    """
+    if selector.key:
+        return [group for group in field if group.key == selector.key], []
+    if selector.label:
+        named = labels(field)
+        return [group for group in field if named[group.key] == selector.label], []
+    newest: dict[str, Group] = {}
+    groups = [group for group in field if group.method == selector.method]
+    for group in sorted(groups, key=lambda group: max(run.attempt for run in group.runs)):
+        newest[_settings(group)] = group
+    chosen = [group for group in groups if group in newest.values()]
+    return chosen, [group for group in groups if group not in chosen]
+
+
+def _by_key(store: Store, prefix: str) -> Selector:
+    rows = store.rows(
+        "select distinct group_key, method, task, protocol from result "
+        "where starts_with(group_key, ?) or starts_with(run_key, ?) order by all",
+        [prefix, prefix],
+    )
+    if len(rows) == 1:
+        return Selector(prefix, rows[0]["method"], key=rows[0]["group_key"])
+    if rows:
+        several = ", ".join(f"{r['group_key'][:12]} ({r['method']} on {r['task']}@{r['protocol']})" for r in rows[:5])
+        raise UsageError(f"{prefix} matches {len(rows)} rows; give more digits: {several}")
+    raise UsageError(f"there is no run or row {prefix} in {store.results}; `bench ls runs` lists them")
+
+
+def _settings(group: Group) -> str:
+    """Return the settings of a group, without the versions of code, as JSON."""
+    return json.dumps({name: value for name, value in group.settings.items() if not is_hash(name)}, sort_keys=True)

@@ -33,7 +33,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
 def _about_orderings(records: Sequence[Record]) -> list[str]:
     """How many orderings have which verdict, the tests and what they assume, and what was not run."""
     counts = Counter(record["verdict"] for record in records)
-    absent = [f"{_pair(r)} on {r['task']} ({r['reason']})" for r in records if r["verdict"] == OrderingVerdict.NOT_RUN]
+    not_run = [f"{_pair(r)} on {r['task']} ({r['reason']})" for r in records if r["verdict"] == OrderingVerdict.NOT_RUN]
     about: dict[str, list[str]] = {}
     for record in records:
         if record["notes"]:
@@ -42,7 +42,7 @@ def _about_orderings(records: Sequence[Record]) -> list[str]:
         "; ".join(f"{counts[verdict]} {verdict}" for verdict in OrderingVerdict if counts[verdict]),
         *dict.fromkeys(f"p: {record['test']}" for record in records if record["test"]),
         *(f"{', '.join(dict.fromkeys(pairs))}: {notes}" for notes, pairs in about.items()),
-        *([f"not run: {_names(absent, '; ')}"] if absent else []),
+        *([f"not run: {_names(not_run, '; ')}"] if not_run else []),
     ]
 
 

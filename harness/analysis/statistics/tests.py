@@ -19,7 +19,6 @@ ROUNDING = 1e-6
 """Differences that vary by less than this share of the largest one are equal."""
 COUNTS = (*range(3, 200), *range(200, 1000, 10), *range(1000, 10_001, 100))
 """The numbers of seeds that `PairedTest.seeds_to_decide` considers."""
-
 FLIP, ALIKE = 1 / 2, 1 / 4
 """The share of signs, and the probability that of two equal rows a seed of the one succeeds and of the other fails."""
 
@@ -70,10 +69,9 @@ class PairedTest:
         Decided is a difference whose interval excludes zero, or lies within +-margin. None if 10,000 are too few.
         """
         if not self.error:
-            return self._fewest(level) if self.estimate or margin else None
+            return self._fewest(level) if self.chance and (self.estimate or margin) else None
         effect, spread = abs(self.estimate) / self.error, math.sqrt(self.seeds)
         within = None if margin is None else margin / self.error
-
         fewest = self._fewest(level)
 
         def decides(seeds: int) -> bool:

@@ -26,8 +26,8 @@ def rows(a, b):
 def write(results, method, values, seeds=None, metric="modes_covered", curves=None, **changes):
     for i, value in enumerate(values):
         seed = i if seeds is None else seeds[i]
-        own = curves(seed) if curves else None
-        write_run(results, method=method, seed=seed, metrics={metric: value}, curves=own, **changes)
+        of_seed = curves(seed) if curves else None
+        write_run(results, method=method, seed=seed, metrics={metric: value}, curves=of_seed, **changes)
 
 
 def score_of(results):
@@ -107,9 +107,9 @@ def test_two_hundredths_of_a_nat_are_the_margin_of_log_densities(tmp_path):
 
 def test_distances_from_the_target_are_compared_not_values():
     a, b = rows([0.5] * 5 + [1.5] * 5, [1.1, 0.9] * 5)
-    found = compare_values(a, b, "target", 1.0)
-    assert found.effect == pytest.approx(0.4)
-    assert (found.a, found.b) == (1.0, pytest.approx(1.0))
+    comparison = compare_values(a, b, "target", 1.0)
+    assert comparison.effect == pytest.approx(0.4)
+    assert (comparison.a, comparison.b) == (1.0, pytest.approx(1.0))
 
 
 def test_the_level_is_shared_by_all_that_were_tested_or_declared():
@@ -130,9 +130,9 @@ def test_the_level_is_shared_by_all_that_were_tested_or_declared():
 def test_seeds_that_one_side_did_not_run_are_left_out_and_named(tmp_path):
     write(tmp_path, "csgld", [10.0, 11.0, 12.5, 13.0])
     write(tmp_path, "sgld", [5.0, 6.1, 7.0], seeds=[1, 2, 7])
-    found = compared(tmp_path)
-    assert found.pairs == (1, 2)
-    assert found.unpaired == {0: "B was not run", 3: "B was not run", 7: "A was not run"}
+    comparison = compared(tmp_path)
+    assert comparison.pairs == (1, 2)
+    assert comparison.unpaired == {0: "B was not run", 3: "B was not run", 7: "A was not run"}
 
 
 @pytest.mark.parametrize(
@@ -153,34 +153,34 @@ def test_a_seed_that_was_lost_withholds_the_verdict(tmp_path, status, text, reas
 def test_versions_of_a_metric_are_not_mixed(tmp_path):
     write(tmp_path, "csgld", [20.0, 21.0, 22.5], versions={"modes_covered": 2})
     write(tmp_path, "sgld", [5.0, 6.0, 7.0])
-    found = compared(tmp_path)
-    assert (found.version, found.pairs) == (2, ())
-    assert "version 1 of the metric, not 2" in found.unpaired[0]
-    assert "`bench rescore`" in found.unpaired[0]
+    comparison = compared(tmp_path)
+    assert (comparison.version, comparison.pairs) == (2, ())
+    assert "version 1 of the metric, not 2" in comparison.unpaired[0]
+    assert "`bench rescore`" in comparison.unpaired[0]
 
 
 def test_low_error_is_compared_by_its_ratio(tmp_path):
     write(tmp_path, "csgld", [1.0] * 10, curves=lambda seed: moments() | low_error([200.0 + 20 * seed] * 4))
     write(tmp_path, "sgld", [1.0] * 10, curves=lambda seed: moments() | low_error([600.0 + 20 * seed] * 4))
     score, groups = score_of(tmp_path)
-    (found,) = judge([score.compare(groups["csgld"], groups["sgld"], LOW_ERROR)])
-    assert found.scale == "ratio"
-    assert found.a == score.estimate(groups["csgld"], LOW_ERROR).mean
-    assert found.b == score.estimate(groups["sgld"], LOW_ERROR).mean
-    assert found.effect == pytest.approx(found.a / found.b)
-    assert found.low < found.effect < found.high < 1
-    assert (found.p < 1e-4, found.outcome, found.tested.interval) == (True, BETTER, "bootstrap t")
+    (comparison,) = judge([score.compare(groups["csgld"], groups["sgld"], LOW_ERROR)])
+    assert comparison.scale == "ratio"
+    assert comparison.a == score.estimate(groups["csgld"], LOW_ERROR).mean
+    assert comparison.b == score.estimate(groups["sgld"], LOW_ERROR).mean
+    assert comparison.effect == pytest.approx(comparison.a / comparison.b)
+    assert comparison.low < comparison.effect < comparison.high < 1
+    assert (comparison.p < 1e-4, comparison.outcome, comparison.tested.interval) == (True, BETTER, "bootstrap t")
 
 
 def test_never_is_worse_than_late_and_a_diverged_seed_counts_as_never(tmp_path):
     write(tmp_path, "csgld", [1.0] * 10, curves=lambda _: moments() | low_error([900.0] * 4))
     write(tmp_path, "sgld", [1.0] * 4, curves=lambda _: moments() | low_error([100.0] * 4))
     write(tmp_path, "sgld", [None] * 6, seeds=range(4, 10), status="diverged")
-    (found,) = judge([compared(tmp_path, LOW_ERROR)])
-    assert len(found.pairs) == 10
-    assert (found.b, found.effect) == (math.inf, 0.0)
-    assert (found.favours, found.outcome) == ("a", UNDECIDED)  # four seeds of ten say the other thing
-    assert found.p > 0.3
+    (comparison,) = judge([compared(tmp_path, LOW_ERROR)])
+    assert len(comparison.pairs) == 10
+    assert (comparison.b, comparison.effect) == (math.inf, 0.0)
+    assert (comparison.favours, comparison.outcome) == ("a", UNDECIDED)  # four seeds of ten say the other thing
+    assert comparison.p > 0.3
 
 
 def test_a_diverged_seed_withholds_a_verdict_on_the_joint_error_as_on_any_mean(tmp_path):
@@ -191,17 +191,17 @@ def test_a_diverged_seed_withholds_a_verdict_on_the_joint_error_as_on_any_mean(t
         )  # fmt: skip
     write(tmp_path, "csgld", [None], seeds=[9], status="diverged")
     write(tmp_path, "sgld", [1.0], seeds=[9], curves=lambda _: moments() | final_errors(np.full((4, 2), 0.4)))
-    (found,) = judge([compared(tmp_path, "joint_error")])
-    assert (len(found.pairs), found.p < 1e-3, found.high < 1) == (9, True, True)
-    assert (found.withheld, found.outcome) == ("A diverged in 1 of 10 seeds", UNDECIDED)
+    (comparison,) = judge([compared(tmp_path, "joint_error")])
+    assert (len(comparison.pairs), comparison.p < 1e-3, comparison.high < 1) == (9, True, True)
+    assert (comparison.withheld, comparison.outcome) == ("A diverged in 1 of 10 seeds", UNDECIDED)
 
 
 def test_a_difference_that_all_seeds_show_alike_is_found(tmp_path):
     """A median of all chains does not move when a few seeds change sides: the test is of seeds one by one."""
     for method, cost in (("csgld", 300.0), ("sgld", 600.0)):
         write(tmp_path, method, [1.0] * 10, curves=lambda _, cost=cost: moments() | low_error([cost] * 4))
-    (found,) = judge([compared(tmp_path, LOW_ERROR)])
-    assert (found.p, found.outcome) == (2 / 2**10, BETTER)
+    (comparison,) = judge([compared(tmp_path, LOW_ERROR)])
+    assert (comparison.p, comparison.outcome) == (2 / 2**10, BETTER)
 
 
 @pytest.mark.parametrize(
@@ -213,31 +213,31 @@ def test_a_difference_that_all_seeds_show_alike_is_found(tmp_path):
 )
 def test_low_error_needs_chains_and_seeds(tmp_path, chains, seeds, reason):
     for method, cost in (("csgld", 300.0), ("sgld", 600.0)):
-        own = low_error([cost] * chains, chains)
-        write(tmp_path, method, [1.0] * seeds, curves=lambda _, own=own: moments() | own, chains=chains)
-    (found,) = judge([compared(tmp_path, LOW_ERROR)])
-    assert found.withheld == reason
-    assert (found.p, found.low, found.outcome) == (None, None, UNDECIDED)
+        curves = low_error([cost] * chains, chains)
+        write(tmp_path, method, [1.0] * seeds, curves=lambda _, curves=curves: moments() | curves, chains=chains)
+    (comparison,) = judge([compared(tmp_path, LOW_ERROR)])
+    assert comparison.withheld == reason
+    assert (comparison.p, comparison.low, comparison.outcome) == (None, None, UNDECIDED)
 
 
 @pytest.mark.parametrize(("never", "outcome"), [(0, BETTER), (3, UNDECIDED), (8, BETTER)])
 def test_where_one_side_never_gets_there_the_end_on_its_side_is_infinite(tmp_path, never, outcome):
     """A group of which three seeds never get there, or all. Of three, so do a third of the resamples."""
     costs = {"csgld": [300.0 + 20 * s for s in range(8)], "sgld": [2000.0] * never + [600.0] * (8 - never)}
-    for method, own in costs.items():
-        write(tmp_path, method, [1.0] * 8, curves=lambda s, own=own: moments() | low_error([own[s]] * 4))
+    for method, by_seed in costs.items():
+        write(tmp_path, method, [1.0] * 8, curves=lambda s, by_seed=by_seed: moments() | low_error([by_seed[s]] * 4))
     score, groups = score_of(tmp_path)
-    (found,) = judge([score.compare(groups["csgld"], groups["sgld"], LOW_ERROR)])
+    (comparison,) = judge([score.compare(groups["csgld"], groups["sgld"], LOW_ERROR)])
     turned = alone(score.compare(groups["sgld"], groups["csgld"], LOW_ERROR))
-    assert (found.low == 0, turned.high == math.inf) == (never > 0, never > 0)
-    assert found.effect == (0.0 if never == 8 else pytest.approx(found.a / 600))
-    assert (found.outcome, found.high < 1) == (outcome, outcome == BETTER)
-    assert turned.p == pytest.approx(found.p)
+    assert (comparison.low == 0, turned.high == math.inf) == (never > 0, never > 0)
+    assert comparison.effect == (0.0 if never == 8 else pytest.approx(comparison.a / 600))
+    assert (comparison.outcome, comparison.high < 1) == (outcome, outcome == BETTER)
+    assert turned.p == pytest.approx(comparison.p)
 
 
 @pytest.mark.parametrize("metric", ["joint_error", "ess_mse", LOW_ERROR])
 def test_p_is_below_5_per_cent_exactly_where_the_interval_excludes_1(metric):
-    draw, found = np.random.default_rng(2), set()
+    draw, comparison = np.random.default_rng(2), set()
     axis = np.arange(1.0, 9.0)
     for n in [3, 4, 5, 6, 10] * 20:
         sides = [draw.choice([0.05, 0.08, 0.2]) * draw.normal(size=(n, 4, 2, 8)) for _ in "ab"]
@@ -246,8 +246,8 @@ def test_p_is_below_5_per_cent_exactly_where_the_interval_excludes_1(metric):
         tested = ratio_test(metric, axis, *map(list, sides))
         low, high = tested.ends(0.95)
         assert (tested.p < 0.05) == (low is not None and not low <= 0 <= high), (n, tested)
-        found.add(tested.p < 0.05)
-    assert found == {True, False}
+        comparison.add(tested.p < 0.05)
+    assert comparison == {True, False}
 
 
 def test_costs_on_other_grids_are_compared_on_one_axis(tmp_path):
@@ -255,9 +255,9 @@ def test_costs_on_other_grids_are_compared_on_one_axis(tmp_path):
     write(tmp_path, "csgld", [1.0] * 10, curves=lambda _: moments() | low_error([400.0] * 4, points=20))
     write(tmp_path, "sgld", [1.0] * 10, curves=lambda _: moments() | low_error([400.0] * 4, points=50))
     score, groups = score_of(tmp_path)
-    found = score.compare(groups["csgld"], groups["sgld"], LOW_ERROR)
-    assert found.a == score.estimate(groups["csgld"], LOW_ERROR).mean
-    assert found.b == score.estimate(groups["sgld"], LOW_ERROR).mean
+    comparison = score.compare(groups["csgld"], groups["sgld"], LOW_ERROR)
+    assert comparison.a == score.estimate(groups["csgld"], LOW_ERROR).mean
+    assert comparison.b == score.estimate(groups["sgld"], LOW_ERROR).mean
 
 
 def test_an_effective_size_behind_the_gate_gets_no_verdict(tmp_path):
@@ -266,8 +266,8 @@ def test_an_effective_size_behind_the_gate_gets_no_verdict(tmp_path):
     write(tmp_path, "csgld", [4000.0 + s for s in range(10)], metric="ess_bulk", curves=lambda s: shrunk[s])
     write(tmp_path, "sgld", [100.0 + s for s in range(10)], metric="ess_bulk", curves=lambda s: sound[s])
     score, groups = score_of(tmp_path)
-    found = compare(groups["csgld"], groups["sgld"], "ess_bulk")
-    assert alone(found).outcome == BETTER
+    comparison = compare(groups["csgld"], groups["sgld"], "ess_bulk")
+    assert alone(comparison).outcome == BETTER
     gated = alone(score.compare(groups["csgld"], groups["sgld"], "ess_bulk"))
     assert gated.outcome == UNDECIDED
     assert gated.withheld.startswith("A is biased: ")

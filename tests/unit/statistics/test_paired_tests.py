@@ -146,6 +146,7 @@ def test_no_number_of_seeds_shows_no_difference_without_a_margin():
     d = np.tile([-1.0, 1.0], 4)
     assert paired_test(d).seeds_to_decide(0.95) is None
     assert paired_test(np.zeros(5)).seeds_to_decide(0.95) is None
+    assert unpaired_test(np.ones(5), np.zeros(5)).seeds_to_decide(0.95) is None
     needed = paired_test(np.ones(5)).seeds_to_decide(0.999)
     assert paired_test(np.ones(needed)).p < 0.001 <= paired_test(np.ones(needed - 1)).p
 
