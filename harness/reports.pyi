@@ -10,8 +10,10 @@ from harness.reporting.report import Report as Report
 from harness.reporting.report import Request as Request
 from harness.reporting.scores import load_groups as load_groups
 from harness.reporting.scores import score_fields as score_fields
+from harness.reporting.scoring.accuracy import ONE_DRAW as ONE_DRAW
 from harness.reporting.scoring.accuracy import UNGATED as UNGATED
 from harness.reporting.scoring.compare import Comparison as Comparison
+from harness.reporting.scoring.compare import PairOutcome as PairOutcome
 from harness.reporting.scoring.compare import compare as compare
 from harness.reporting.scoring.compare import compare_values as compare_values
 from harness.reporting.scoring.compare import judge as judge

@@ -39,7 +39,7 @@ from harness.contracts.task import Outcome as Outcome
 from harness.contracts.task import Problem as Problem
 from harness.contracts.task import Protocol as Protocol
 from harness.contracts.task import Task as Task
-from harness.contracts.truth import TIERS as TIERS
+from harness.contracts.truth import REFERENCES as REFERENCES
 from harness.contracts.truth import Reference as Reference
 from harness.contracts.truth import Truth as Truth
 from harness.contracts.truth import quantile_levels as quantile_levels

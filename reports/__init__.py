@@ -11,7 +11,7 @@ COMMANDS = {
         "schedules", "trace", "trajectory",
     ),
     "bench run --sampler sgld,psgld,hmc --task mixture5,blr-heart --chains 8 --budget quick": (
-        "convergence", "ess", "findings", "leaderboard", "pareto", "profile", "ranks",
+        "convergence", "ess", "findings", "leaderboard", "needed-seeds", "pareto", "profile", "ranks",
     ),
     f"bench run --sampler sgld,csgld {SMALL}": (
         "curves", "cycles", "entropy", "mds", "ood", "rejection", "reliability",
@@ -48,6 +48,7 @@ REPORTS = {
     "marginals": ("figures.marginals:Marginals", "histograms of draws beside the target's density"),
     "mds": ("figures.mds:Scaling", "draws in the space of weights, by multidimensional scaling"),
     "pareto": ("figures.pareto:Pareto", "cost and error of each method on each task, with the front"),
+    "needed-seeds": ("tables.needed_seeds:NeededSeeds", "how many seeds decide which orderings and rows"),
     "profile": ("figures.profile:Profile", "share of tasks solved within a factor of the best method"),
     "ranks": ("figures.ranks:Ranks", "mean ranks over tasks, with the critical difference"),
     "ood": ("figures.ood:OutOfDistribution", "ROC and score histograms of unseen images"),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import Result, load, registry
 from harness.reports import Column, Estimate, Table, load_plugin, number, render, with_interval, write_set
-from harness.tasks import TIERS
+from harness.tasks import REFERENCES
 from reports.tables import wide
 from reports.tables.findings_tables import tables
 from reports.tables.leaderboard import COST
@@ -44,11 +44,10 @@ with tuned settings (`plugins/tuning/tuned.json`) on small tasks. All numbers ar
     bench --results field nightly field --out site     # run the suite; after an interruption it continues
     python -m reports.field field                      # write field.json and this page
 
-[RULES.md](../RULES.md) has the rules for ranks and verdicts, [tiers.md](tiers.md) those for tiers. A sampler *leads* on
-a task if it is in the first tier (not significantly worse than the best row) and is significantly better than at least
-half of the other ranked rows. If the truth is known, its joint error must also be below 1, the error of a single exact
-draw. A task without a leader decides nothing: few of its differences are significant, or all rows are far from the
-truth.
+[RULES.md](../RULES.md) and [verdicts.md](verdicts.md) have the rules for ranks and verdicts. A sampler *leads* on a
+task if it is best or tied with the best, and significantly better than at least half of the other ranked rows. If the
+truth is known, its joint error must also be below 1, the error of a single exact draw. A task without a leader decides
+nothing: few of its differences are significant, or all rows are far from the truth.
 
 On airfoil and energy all samplers and baselines start where 200 data passes of Adam end; its gradients are part of the
 budget. The study states the number of tuning trials of each sampler on each task; they are not all equal, so a
@@ -58,6 +57,10 @@ The commands in the tables need the results folder: `bench --results field repor
 machine was doing and give the order of magnitude; data passes are exact.
 
 """
+EARLIER = (
+    "These rows were tuned under the earlier protocol and judged by the earlier rules (a leader was a row that was not "
+    "significantly worse than the best, Holm's method over the orderings); they are not compared with new ones.\n\n"
+)
 FIGURES = {
     "profile": "Share of tasks on which a sampler is within a factor of the best one",
     "pareto": "Cost and error of each sampler on each task",
@@ -108,14 +111,15 @@ def _why_not(method: str, task: str) -> str:
 def page(numbers: Mapping[str, Any], figures: Sequence[str] = ()) -> str:
     """Return the page for collected numbers, as Markdown; `figures` are those of docs/field that exist."""
     findings = _read(numbers["findings"])
-    tier = {record["task"]: record["tier"] for record in findings if record["finding"] == "task"}
+    reference = {record["task"]: record["reference"] for record in findings if record["finding"] == "task"}
     records = _read(numbers["leaderboard"])
     boards = _boards(records)
-    parts = [HEAD, "## What was run\n\n", _markdown([_runs(numbers), _machines(numbers), _absent(numbers)])]
+    parts = [HEAD, EARLIER if any("verdict" not in record for record in records) else ""]
+    parts += ["## What was run\n\n", _markdown([_runs(numbers), _machines(numbers), _absent(numbers)])]
     parts += ["## What we learned\n\n", _markdown(tables(findings))]
-    for name in TIERS:
-        if shown := [table for task, table in boards if tier.get(task, "none") == name]:
-            parts += [f"## Leaderboards, tier of the truth: {name}\n\n{TIERS[name]}.\n\n", _markdown(shown)]
+    for name in REFERENCES:
+        if shown := [table for task, table in boards if reference.get(task, "none") == name]:
+            parts += [f"## Leaderboards, reference: {name}\n\n{REFERENCES[name]}.\n\n", _markdown(shown)]
     for name in figures:
         command = f"bench --results field report {name} --out docs/field/{name}.svg"
         parts.append(f"## {FIGURES[name]}\n\n![{FIGURES[name]}](field/{name}.svg)\n\n    {command}\n\n")
@@ -171,7 +175,8 @@ def _board(records: Sequence[Mapping[str, Any]]) -> Table:
     ranked = [record for record in records if record["ranked_by"]]
     first = ranked[0]
     columns = [
-        Column("rank", "rank", "right"), Column("tier", "tier", "right"), Column("label", "method"),
+        Column("rank", "rank", "right"), *([Column("verdict", "verdict")] if "verdict" in first else []),
+        Column("label", "method"),
         Column("value", wide.header(first["metric"]), "right"),
         *([Column("cost", wide.header(COST), "right")] if cost else []),
         Column("passes", "data passes", "right", number), Column("seconds", "seconds", "right", number),
@@ -179,6 +184,7 @@ def _board(records: Sequence[Mapping[str, Any]]) -> Table:
     ]  # fmt: skip
     rows = [
         {**record, "rank": wide.rank_text(record["rank"], record["rank_low"], record["rank_high"]),
+         "verdict": wide.verdict_text(record.get("verdict"), record.get("seeds_to_decide")),
          "value": _value(record), "cost": _value(cost.get(record["label"])),
          "status": record["status"].partition(":")[0]}
         for record in ranked

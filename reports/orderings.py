@@ -6,14 +6,31 @@ import itertools
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
-from harness.reports import Comparison, judge
+from harness.reports import Comparison, PairOutcome, judge
 from reports.across import TaskField
 
 FILE = Path(__file__).with_name("orderings.toml")
-VERDICTS = HOLDS, FAILS, UNDECIDED, NOT_RUN = "holds at our settings", "fails at our settings", "undecided", "not run"
-_UNTESTED = Comparison("", 1, "", "min", None, p=1.0)
+
+
+class OrderingVerdict(StrEnum):
+    """What our runs say of a published ordering. Every row has tuned or default settings of ours: RULES.md 5."""
+
+    HOLDS = "holds at our settings"
+    FAILS = "fails at our settings"
+    EQUIVALENT = "equivalent at our settings"
+    UNDECIDED = "undecided"
+    NOT_RUN = "not run"
+
+
+_OF_OUTCOME = {
+    PairOutcome.BETTER: OrderingVerdict.HOLDS,
+    PairOutcome.WORSE: OrderingVerdict.FAILS,
+    PairOutcome.EQUIVALENT: OrderingVerdict.EQUIVALENT,
+    PairOutcome.UNDECIDED: OrderingVerdict.UNDECIDED,
+}
 
 
 @dataclass(frozen=True)
@@ -40,7 +57,7 @@ class JudgedOrdering:
     ordering: Ordering
     metric: str
     comparison: Comparison | None
-    verdict: str
+    verdict: OrderingVerdict
     reason: str
 
 
@@ -55,36 +72,30 @@ def load_orderings(file: Path = FILE) -> list[Ordering]:
 
 
 def judge_orderings(orderings: Sequence[Ordering], fields: Sequence[TaskField]) -> list[JudgedOrdering]:
-    """Return the verdicts, paired by seed. Holm's family is all orderings: one that was not tested counts as p = 1.
-
-    Every row has tuned or default settings of ours, so an ordering holds or fails "at our settings" (RULES.md 5).
-    """
+    """Return the verdicts, paired by seed. The family is all orderings, those that were not run included."""
     by_task = {field.task: field for field in fields}
-    comparisons = [_compared(one, by_task.get(one.task)) for one in orderings]
-    tested = [comparison or _UNTESTED for _, comparison, _ in comparisons]
-    judged = judge([c if c.p is not None else _UNTESTED for c in tested])
-    return [
-        _verdict(one, metric, compared, after, reason)
-        for one, (metric, compared, reason), after in zip(orderings, comparisons, judged, strict=True)
-    ]
+    compared = [_compared(one, by_task.get(one.task)) for one in orderings]
+    judged = iter(judge([one.comparison for one in compared if one.comparison is not None], len(orderings)))
+    return [one if one.comparison is None else _verdict(one, next(judged)) for one in compared]
 
 
-def _compared(one: Ordering, field: TaskField | None) -> tuple[str, Comparison | None, str]:
-    """Return the metric, the comparison, and the reason if there is none."""
+def _compared(ordering: Ordering, field: TaskField | None) -> JudgedOrdering:
+    """Return an ordering with its comparison, or with the reason if there is none."""
+
+    def not_run(reason: str) -> JudgedOrdering:
+        return JudgedOrdering(ordering, metric, None, OrderingVerdict.NOT_RUN, reason)
+
+    metric = ordering.metric or (field.metric if field is not None else "")
     if field is None:
-        return one.metric, None, f"no field of {one.task} with two methods"
-    metric = one.metric or field.metric
-    absent = [name for name in (one.better, one.worse) if name not in field.rows]
-    if absent:
-        return metric, None, "; ".join(f"{name}: {field.missing.get(name, 'no runs')}" for name in absent)
-    compared = field.score.compare(field.rows[one.better], field.rows[one.worse], metric)
-    return metric, compared, "" if compared else f"no values of {metric}"
+        return not_run(f"no field of {ordering.task} with two methods")
+    if absent := [name for name in (ordering.better, ordering.worse) if name not in field.rows]:
+        return not_run("; ".join(f"{name}: {field.missing.get(name, 'no runs')}" for name in absent))
+    comparison = field.score.compare(field.rows[ordering.better], field.rows[ordering.worse], metric)
+    if comparison is None:
+        return not_run(f"no values of {metric}")
+    return JudgedOrdering(ordering, metric, comparison, OrderingVerdict.UNDECIDED, "")
 
 
-def _verdict(one: Ordering, metric: str, compared: Comparison | None, after: Comparison, reason: str) -> JudgedOrdering:
-    if compared is None:
-        return JudgedOrdering(one, metric, None, NOT_RUN, reason)
-    if compared.p is None:
-        return JudgedOrdering(one, metric, compared, UNDECIDED, compared.withheld or "too few seeds")
-    verdict = {"a": HOLDS, "b": FAILS, "": UNDECIDED}[after.better]
-    return JudgedOrdering(one, metric, after, verdict, after.withheld)
+def _verdict(one: JudgedOrdering, judged: Comparison) -> JudgedOrdering:
+    reason = judged.withheld or ("too few seeds" if judged.tested is None else "")
+    return JudgedOrdering(one.ordering, one.metric, judged, _OF_OUTCOME[judged.outcome], reason)

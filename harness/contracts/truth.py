@@ -26,12 +26,12 @@ FARTHEST, ROUND_TRIPS = 4.0, 20
 """Largest difference from parallel tempering, in standard errors, and fewest round trips of replicas for comparing."""
 ARRAYS = ("mean", "sd", "z4", "mean_error", "rhat")
 TEMPERED = ("mean", "sd", "mean_error", "sd_error", "rhat")
-TIERS = {
+REFERENCES = {
     "truth": "moments of theta are exact or accepted in every coordinate, or those of predictions agree with tempering",
-    "reference": "accepted in function space: moments of the predictions alone",
+    "function space": "moments of the predictions alone are accepted",
     "none": "no truth is known",
 }
-"""How well the target of a task is known."""
+"""What runs of a task are compared with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,11 +209,11 @@ class Reference:
         return "; ".join(reasons)
 
     @property
-    def tier(self) -> str:
-        """The name of its tier in `TIERS`."""
+    def kind(self) -> str:
+        """What it is as a reference, by its name in `REFERENCES`."""
         if self.refused:
             return "none"
-        return "truth" if self.tempering is not None and not self.tempering.unfit else "reference"
+        return "truth" if self.tempering is not None and not self.tempering.unfit else "function space"
 
     def _differences(self, other: Tempering) -> list[str]:
         """Return the differences between the two that are larger than their errors allow."""

@@ -18,6 +18,7 @@ from harness.reports import (
     Comparison,
     FieldScore,
     Group,
+    PairOutcome,
     Request,
     Store,
     Table,
@@ -30,6 +31,14 @@ from harness.reports import (
 )
 from harness.system import words
 
+TOGETHER = (
+    "all intervals of this command hold at once in 95 % of commands; A is equivalent to B if the interval lies within "
+    "the margin, else better or worse if it excludes 0 (a ratio: 1); its end nearer to that is given"
+)
+SEEDS = (
+    "seen with these: the least difference, or factor, that so many seeds show with probability 0.8; seeds to decide: "
+    "how many decide what these show with probability 0.8"
+)
 Pairs = list[tuple[Group, Group]]
 
 Row = dict[str, Any]
@@ -56,11 +65,14 @@ def compare(
 ) -> Result:
     """Compare two rows on every task, protocol, budget and number of chains on which both were run.
 
-    Runs are paired by seed. A metric with a value a seed is compared by its mean difference A - B: a permutation test
-    for 10 pairs or more, a paired t test for 3 to 9. The joint error, data passes to low error and ess_mse, which are
-    not means over seeds, are compared by the ratio A / B: a t test of its logarithm, with a bootstrap over seeds.
-    The interval is all that the test does not reject at 5 %: it excludes 0 (or the ratio 1) exactly where p < .05. Its
-    level is 95 % for that comparison alone. The verdict is by Holm's p, over all comparisons printed.
+    Runs are paired by seed. A metric with a value a seed is compared by its mean difference A - B, with a paired t test
+    from 3 pairs on. The joint error, data passes to low error and ess_mse, which are not means over seeds, are compared
+    by the ratio A / B: a t test of its logarithm, with a bootstrap over seeds.
+
+    All intervals that are printed hold at once in 95 % of commands. A is equivalent to B if the interval lies within a
+    factor 1.5 of the joint error, or .02 nats of lppd and nll; else better or worse if it excludes 0 (or the ratio 1);
+    else undecided. Beside it are the least difference that so many seeds show with probability 0.8, and how many seeds
+    would decide what these show.
 
     Examples:
         bench compare csgld sgld
@@ -81,7 +93,7 @@ def compare(
     if not comparisons:
         raise UsageError(_nothing(scores, sides))
     judged = judge([compared for *_, compared in comparisons])
-    rows = [_record(*compared[:3], one) for compared, one in zip(comparisons, judged, strict=True)]
+    rows = [_record(score, left, right, one) for (score, left, right, _), one in zip(comparisons, judged, strict=True)]
     return Result([_table(score, rows) for score in scores if _of(score, rows)], rows)
 
 
@@ -145,31 +157,29 @@ def _nothing(scores: Sequence[FieldScore], sides: tuple[Selector, Selector]) -> 
                 f"{sides[1].word}: results on different targets are not compared ({'; '.join(code)}); run both again "
                 "with the current code"
             )
-    places = []
+    run_on = []
     for selector in sides:
         titles = [score.title for score in scores if members(selector, score.groups)[0]]
         if not titles and selector.label:
             known = sorted({s.labels[g.key] for s in scores for g in s.groups if g.method == selector.method})
             return f"there is no row {selector.label!r}; of {selector.method} there are: {'; '.join(known)}"
-        places.append(f"{selector.word} was run on: {'; '.join(titles) or 'nothing'}")
+        run_on.append(f"{selector.word} was run on: {'; '.join(titles) or 'nothing'}")
     return (
         f"nothing to compare: there is no task, version, protocol, budget, number of chains and task setting on which "
-        f"both were run. {'. '.join(places)}"
+        f"both were run. {'. '.join(run_on)}"
     )
 
 
-def _record(score: FieldScore, a: Group, b: Group, test: Comparison) -> Row:
+def _record(score: FieldScore, a: Group, b: Group, comparison: Comparison) -> Row:
     gates = {name: score.gates[group.key] for name, group in (("a", a), ("b", b))}
-    labels = {"a": score.labels[a.key], "b": score.labels[b.key]}
     return {
         "task": a.task, "task_version": a.task_version, "protocol": a.protocol, "budget": a.budget,
-        "chains": a.chains, "a": labels["a"], "b": labels["b"], "a_group": a.key, "b_group": b.key,
-        "metric": test.metric, "metric_version": test.version, "unit": test.unit, "direction": test.direction,
-        "target": test.target, "pairs": len(test.pairs), "seeds": test.pairs, "a_mean": test.a, "b_mean": test.b,
-        "scale": test.scale, "effect": test.effect, "low": test.low, "high": test.high,
-        "interval": test.interval, "p": test.p, "p_holm": test.adjusted, "test": test.test or None,
-        "better": labels.get(test.better), "withheld": test.withheld or None,
-        "unpaired": [f"seed {seed}: {why}" for seed, why in test.unpaired.items()],
+        "chains": a.chains, "a": score.labels[a.key], "b": score.labels[b.key], "a_group": a.key, "b_group": b.key,
+        "metric": comparison.metric, "metric_version": comparison.version, "unit": comparison.unit,
+        "direction": comparison.direction, "target": comparison.target, "a_mean": comparison.a, "b_mean": comparison.b,
+        **comparison.record(), "seeds": comparison.pairs, "margin": comparison.margin,
+        "withheld": comparison.withheld or None,
+        "unpaired": [f"seed {seed}: {why}" for seed, why in comparison.unpaired.items()],
         **{f"{name}_gate": gate.verdict if gate else None for name, gate in gates.items()},
         **{f"{name}_gate_reason": gate.reason if gate else None for name, gate in gates.items()},
         "a_diverged": len(a.diverged), "b_diverged": len(b.diverged), "a_failed": len(a.failed),
@@ -183,20 +193,34 @@ def _of(score: FieldScore, rows: Sequence[Row]) -> list[Row]:
 
 
 def _table(score: FieldScore, rows: Sequence[Row]) -> Table:
-    of_field = _of(score, rows)
+    shown = _of(score, rows)
     columns = [
-        Column("a", "A"), Column("b", "B"), Column("metric", "metric"), Column("verdict", "better"),
-        Column("shown", "A - B, or A / B", "right"), Column("a_mean", "of A", "right", number),
-        Column("b_mean", "of B", "right", number), Column("p_holm", "Holm", "right", _p),
-        Column("p", "p", "right", _p), Column("pairs", "pairs", "right"),
+        Column("a", "A"), Column("b", "B"), Column("metric", "metric"), Column("verdict", "A is"),
+        Column("effect", "A - B, or A / B", "right"), Column("a_mean", "of A", "right", number),
+        Column("b_mean", "of B", "right", number), Column("p", "p", "right", _p), Column("pairs", "pairs", "right"),
+        Column("detectable", "seen with these", "right"), Column("needed", "seeds to decide", "right"),
     ]  # fmt: skip
-    shown = [{**row, "shown": _effect(row), "verdict": _verdict(row)} for row in of_field]
-    return Table(score.title, columns, shown, _notes(of_field), keys=3)
+    cells = [
+        {
+            **row,
+            "verdict": _verdict(row),
+            "effect": _effect(row),
+            "detectable": _detectable(row),
+            "needed": _needed(row),
+        }
+        for row in shown
+    ]
+    return Table(score.title, columns, cells, _notes(shown), keys=3)
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
-    notes = [f"{row['metric']}: {_interval(row)}; p by {row['test']}" for row in rows if row["test"]]
-    notes += ["an interval excludes 0 (a ratio: 1) exactly where p < .05; the verdict is by Holm's p"] if notes else []
+    notes = [
+        f"{row['metric']}: {row['interval']} interval at {100 * row['level']:.4g} %; p by {row['test']}"
+        for row in rows
+        if row["test"]
+    ]
+    if notes:
+        notes += [TOGETHER, SEEDS]
     notes += [
         f"{row['metric']}: the difference is of the distances from {row['target']:g}"
         for row in rows
@@ -208,32 +232,44 @@ def _notes(rows: Sequence[Row]) -> list[str]:
                 why = why.replace(f": {row[f'{name}_gate_reason']}", "")
             notes.append(f"{row['metric']} of {row['a']} (A) and {row['b']} (B): undecided: {why}")
         notes += [
-            f"{row[name]} is {row[f'{name}_gate']}: {row[f'{name}_gate_reason']}"
-            for name in "ab"
-            if row[f"{name}_gate"] not in {None, "ok"}
+            f"{row[name]} is {row[f'{name}_gate']}: {row[f'{name}_gate_reason']}" for name in "ab" if _off(row, name)
         ]
     notes += [f"not paired, {row['a']} (A) and {row['b']} (B), {why}" for row in rows for why in row["unpaired"]]
     return list(dict.fromkeys(notes))
 
 
-def _interval(row: Row) -> str:
-    return "no interval" if row["low"] is None else f"interval {row['interval']}"
+def _off(row: Row, name: str) -> bool:
+    return row[f"{name}_gate"] not in {None, "ok"}
 
 
 def _effect(row: Row) -> str:
     """The effect with its interval: "-3.1 [-4.0, -2.2]", or for a ratio "x 0.5 [0.4, 0.7]"."""
     if row["effect"] is None:
         return "-"
-    sign = "x " if row["scale"] == "ratio" else ""
     ends = "" if row["low"] is None else f" [{number(row['low'])}, {number(row['high'])}]"
-    return f"{sign}{number(row['effect'])}{ends}"
+    return f"{_sign(row)}{number(row['effect'])}{ends}"
 
 
 def _verdict(row: Row) -> str:
-    for name in "ab":
-        if row["better"] == row[name]:
-            return str(row[name])
-    return "undecided"
+    """The outcome, with the nearer end of the interval if there is a difference: "better, x 0.7 or further"."""
+    if row["nearer"] is None:
+        return row["outcome"] or PairOutcome.UNDECIDED
+    return f"{row['outcome']}, {_sign(row)}{number(row['nearer'])} or further"
+
+
+def _detectable(row: Row) -> str:
+    return "-" if row["detectable"] is None else f"{_sign(row)}{number(row['detectable'])}"
+
+
+def _needed(row: Row) -> str:
+    """How many seeds would decide; "-" without a test."""
+    if row["test"] is None:
+        return "-"
+    return f"{row['seeds_to_decide']:,}" if row["seeds_to_decide"] else "> 10,000"
+
+
+def _sign(row: Row) -> str:
+    return "x " if row["scale"] == "ratio" else ""
 
 
 def _p(value: float) -> str:

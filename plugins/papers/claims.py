@@ -16,6 +16,8 @@ from plugins.papers.reported import COMPILE, SWEPT, own_choices
 
 LEVEL = 0.05
 FEWEST = 3
+SHARE_SEEDS = 10
+"""The fewest seeds for a claim of how often a sampler succeeds."""
 
 NOBODY = "and the methods that should succeed fail as well"
 Finding = Literal["holds", "fails", "undecided", "vacuous"]
@@ -151,7 +153,7 @@ def judge_family(claims: Sequence[Claim], ours: Sequence[Sequence[Ours | None]])
     """Judge the claims of one table by our runs of their sides; None if a side was not run or not measured.
 
     Holm's family is all orderings and shares that the table declares: one that was not run, or on too few seeds, counts
-    as p = 1. Orderings use a permutation test from 10 seeds on, and a paired t test below. Equalities are judged by the
+    as p = 1. Orderings use a paired t test. Equalities are judged by the
     95 % interval of the difference, and are not adjusted. That a method never succeeds is "vacuous" if the table's
     methods that should succeed fail as well.
     """
@@ -207,7 +209,7 @@ def _paired(claim: Claim, left: Mapping[int, float], right: Mapping[int, float])
     differences = [sign * (left[seed] - right[seed]) for seed in comparison.pairs]
     mean = sign * (comparison.effect or 0.0)
     if claim.kind != "equality":
-        reason = comparison.test if any(differences) else "no difference in any seed"
+        reason = comparison.tested.method if comparison.tested and any(differences) else "no difference in any seed"
         return Judged("undecided", reason, mean, n, comparison.p)
     if claim.margin is None:
         return Judged("undecided", "the claim names no margin within which they count as equal", mean, n)
@@ -238,7 +240,7 @@ def _decided(claim: Claim, judged: Judged, p: float | None, family: int) -> Judg
     reason = f"{judged.reason}; Holm over {family} claims"
     if claim.kind == "share":
         within = abs(judged.difference) <= (claim.margin or 0.0) + 1e-9
-        finding: Finding = "holds" if within and judged.n >= statistics.PERMUTATION_SEEDS else "undecided"
+        finding: Finding = "holds" if within and judged.n >= SHARE_SEEDS else "undecided"
         return Judged("fails" if p < LEVEL else finding, reason, judged.difference, judged.n, p)
     finding = "undecided" if p >= LEVEL else "holds" if judged.difference > 0 else "fails"
     return Judged(finding, reason, judged.difference, judged.n, p)

@@ -32,8 +32,8 @@ RULE = (
     "claimed gap; inconclusive: neither is shown; one run gets no verdict"
 )
 CLAIM_RULE = (
-    "a claim holds or fails where p < .05 by Holm over the claims of its table: sign flips over seeds from 10 seeds, "
-    "a paired t (normal differences assumed) from 3; equal is judged by the 95 % interval of the difference; a share "
+    "a claim holds or fails where p < .05 by Holm over the claims of its table: a paired t over seeds (normal "
+    "differences assumed) from 3 seeds; equal is judged by the 95 % interval of the difference; a share "
     "fails where Fisher's exact test finds it different from the printed one, and holds within its margin on 10 seeds "
     "or more"
 )

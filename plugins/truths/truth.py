@@ -96,7 +96,8 @@ def _quality(record: dict[str, Any]) -> str:
 def _accepted(record: dict[str, Any], reference: Reference) -> str:
     text = (
         f"{record['chains']} chains of {record['draws']} draws: largest R-hat {max(record['rhat']):.3f}, "
-        f"acceptance {record['acceptance']:.2f} (least {record['acceptance_worst_chain']:.2f}); tier: {reference.tier}"
+        f"acceptance {record['acceptance']:.2f} (least {record['acceptance_worst_chain']:.2f}); "
+        f"reference: {reference.kind}"
     )
     other = reference.tempering
     if other is None:

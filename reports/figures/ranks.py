@@ -104,7 +104,9 @@ def friedman(ranks: Array) -> float | None:
 
 def critical_difference(methods: int, tasks: int) -> float:
     """Return the critical difference of the mean ranks, by Nemenyi at 5 %."""
-    return statistics.tukey_multiplier(methods, 1e6) * float(np.sqrt(methods * (methods + 1) / (6 * tasks)))
+    from scipy.stats import studentized_range
+
+    return float(studentized_range.isf(0.05, methods, np.inf) * np.sqrt(methods * (methods + 1) / (12 * tasks)))
 
 
 def cliques(mean: Array, difference: float) -> list[tuple[int, int]]:

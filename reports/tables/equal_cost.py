@@ -42,7 +42,7 @@ class EqualCost(Report):
 
     whatever the number of chains and the budget: the only report that compares several budgets. Rows with the same
     total (to 2 %) are compared with the first of them, the one with the fewest chains: the difference of the primary
-    metric, or of `request.metric`, paired by seed, with its 95 % interval; the verdict is after Holm over the table.
+    metric, or of `request.metric`, paired by seed; all intervals of the table hold at once in 95 % of tables.
     Tasks and settings for which all rows have the same number of chains are left out.
 
     The total is the work that a machine does. Chains that run at the same time finish sooner.
@@ -98,7 +98,8 @@ class CostRow:
                     **record, "label": self.label, "total_passes": self.total, "cost_class": self.cost,
                     "against": self.against or None, "difference": first and first.effect,
                     "difference_low": first and first.low, "difference_high": first and first.high,
-                    "p_holm": first and first.adjusted, "comparison": first and _words(first),
+                    "p_adjusted": first and first.adjusted, "outcome": first and str(first.outcome),
+                    "comparison": first and _words(first),
                 })  # fmt: skip
         return records
 
@@ -149,8 +150,7 @@ def _words(c: Comparison) -> str:
     if c.effect is None:
         return c.withheld or "-"
     ends = "" if c.low is None or c.high is None else f" [{number(c.low)}, {number(c.high)}]"
-    verdict = {"a": "better", "b": "worse", "": "undecided"}[c.better]
-    return f"{number(c.effect)}{ends} {verdict}" + (f" ({c.withheld})" if c.withheld else "")
+    return f"{number(c.effect)}{ends} {c.outcome}" + (f" ({c.withheld})" if c.withheld else "")
 
 
 def _table(title: str, rows: Sequence[CostRow]) -> Table:

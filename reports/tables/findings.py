@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness import Result
-from harness.reports import Group, Report, Request, typical
-from harness.tasks import TIERS
+import numpy as np
+
+from harness import Result, statistics
+from harness.reports import ONE_DRAW, Comparison, Group, Report, Request, typical
+from harness.tasks import REFERENCES
 from reports.across import JOINT, TaskField, loss, task_fields
-from reports.orderings import NOT_RUN, JudgedOrdering, judge_orderings, load_orderings
+from reports.orderings import JudgedOrdering, judge_orderings, load_orderings
 from reports.tables.findings_tables import tables
 from reports.tables.leaderboard import COST
 
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 
 PLAIN = "sgld"
 """The sampler that the best one is compared with."""
-ONE_DRAW = 1.0
-"""The joint error that a single exact draw of the truth has on average, in every direction."""
+COUNTED = {"tied": statistics.Verdict.TIED, "worse": statistics.Verdict.WORSE, "not_known": statistics.Verdict.UNKNOWN}
+"""The verdicts whose rows are counted, by the field of a record."""
+UNTESTED = Comparison("", 1, "", "min", None)
 
 
 class Findings(Report):
@@ -31,11 +33,11 @@ class Findings(Report):
     and than the median sampler (a ratio of joint errors, a difference of other metrics), and the cheapest sampler that
     reaches low error. For each sampler: on how many of the tasks that have a leader it leads, and its worst joint error
     in units of the best. Then rows that diverged or have no rank, baselines, and published orderings of two samplers
-    with the verdict of the paired comparison over seeds, Holm over all of them.
+    with the verdict of the paired comparison over seeds; their intervals hold all at once.
 
-    A row leads if it is in the first tier and significantly better than at least half of the others; a joint error
-    must also be below that of one exact draw. So a row does not lead only because its interval is wide, and a task on
-    which few differences are significant, or all rows are far from the truth, has no leader.
+    A row leads if it is best or tied with the best, and significantly better than at least half of the others; a joint
+    error must also be below that of one exact draw. So a row does not lead only because its interval is wide, and a
+    task on which few differences are significant, or all rows are far from the truth, has no leader.
 
     Of a task the field with the most methods counts, of a method its tuned row, as in `reports.across`.
     """
@@ -43,13 +45,13 @@ class Findings(Report):
     name: ClassVar[str] = "findings"
 
     def build(self, store: Store, request: Request) -> Result:
-        fields = sorted(task_fields(store, request), key=lambda f: ([*TIERS].index(f.score.tier), f.task))
+        fields = sorted(task_fields(store, request), key=lambda f: ([*REFERENCES].index(f.score.reference), f.task))
         if not fields:
             return Result()
         judged = judge_orderings(load_orderings(), fields)
         records = [
             *(_task(field) for field in fields),
-            *(_cheapest(field) for field in fields if field.score.tier == "truth"),
+            *(_cheapest(field) for field in fields if field.score.reference == "truth"),
             *_samplers(fields),
             *(record for field in fields for record in _unranked(field)),
             *(record for field in fields for record in _baselines(field)),
@@ -67,7 +69,7 @@ def _task(field: TaskField) -> dict[str, Any]:
     score, by = field.score, field.metric
     ranked = _ranked(field)
     record: dict[str, Any] = {
-        "finding": "task", "task": field.task, "tier": score.tier, "metric": by, "samplers": len(field.rows),
+        "finding": "task", "task": field.task, "reference": score.reference, "metric": by, "samplers": len(field.rows),
         "command": command("leaderboard", field),
     }  # fmt: skip
     if not ranked:
@@ -77,11 +79,11 @@ def _task(field: TaskField) -> dict[str, Any]:
     values = [loss(field, group) for group in field.rows.values()]
     assert best is not None
     return {
-        **record, "first_tier": sum(tier == 1 for _, tier, _ in ranked),
+        **record, **{name: sum(rank.verdict == verdict for _, rank in ranked) for name, verdict in COUNTED.items()},
         "leaders": [group.method for group in _leaders(field)], "best": first.method,
         "mean": best.mean, "low": best.low, "high": best.high,
         "against_sgld": _apart(field, loss(field, field.rows[PLAIN])) if PLAIN in field.rows else None,
-        "against_median": _apart(field, statistics.median(values)),
+        "against_median": _apart(field, float(np.median(values))),
         "passes": typical(first.done.numbers.passes), "seconds": typical(first.done.numbers.seconds_sampling),
     }  # fmt: skip
 
@@ -98,8 +100,8 @@ def _cheapest(field: TaskField) -> dict[str, Any]:
     method = min(costs, key=lambda name: (costs[name], name))
     done = field.rows[method].done.numbers
     passes, seconds = typical(done.passes), typical(done.seconds_sampling)
-    there = seconds * costs[method] / passes if seconds is not None and passes else None
-    return {**record, "cheapest": method, "passes": costs[method], "seconds": there}
+    share = seconds * costs[method] / passes if seconds is not None and passes else None
+    return {**record, "cheapest": method, "passes": costs[method], "seconds": share}
 
 
 def _cost(field: TaskField, method: str) -> float | None:
@@ -120,7 +122,7 @@ def _samplers(fields: Sequence[TaskField]) -> list[dict[str, Any]]:
         worst = max(factors, key=lambda task: (factors[task], task), default=None)
         decided = [field for field in with_row if field.task in leading]
         leads = [field.task for field in decided if field.rows[method] in leading[field.task]]
-        tried = [field for field in with_row if field.score.tier == "truth"]
+        tried = [field for field in with_row if field.score.reference == "truth"]
         records.append({
             "finding": "sampler", "method": method, "tasks": len(with_row), "decided": len(decided),
             "leads": len(leads), "leads_on": leads, "share": len(leads) / len(decided) if decided else 0.0,
@@ -137,16 +139,17 @@ def _leaders(field: TaskField) -> list[Group]:
     ranked = _ranked(field)
     return [
         group
-        for group, tier, worse in ranked
-        if tier == 1 and 2 * worse >= len(ranked) - 1 and (field.metric != JOINT or loss(field, group) < ONE_DRAW)
+        for group, rank in ranked
+        if rank.verdict in (statistics.Verdict.BEST, statistics.Verdict.TIED)
+        and 2 * (len(ranked) - rank.high) >= len(ranked) - 1
+        and (field.metric != JOINT or loss(field, group) < ONE_DRAW)
     ]
 
 
-def _ranked(field: TaskField) -> list[tuple[Group, int, int]]:
-    """Return each ranked row, best first, with its tier and the number of rows that are significantly worse."""
+def _ranked(field: TaskField) -> list[tuple[Group, statistics.Rank]]:
+    """Return each ranked row, best first."""
     ordered = field.score.ordered(field.metric)
-    ranks = [(group, rank) for group in ordered if (rank := field.score.standing(group, field.metric).rank)]
-    return [(group, rank.tier, len(ranks) - rank.high) for group, rank in ranks]
+    return [(group, rank) for group in ordered if (rank := field.score.standing(group, field.metric).rank)]
 
 
 def _unranked(field: TaskField) -> list[dict[str, Any]]:
@@ -182,12 +185,8 @@ def _ordering(one: JudgedOrdering, fields: Sequence[TaskField]) -> dict[str, Any
     return {
         "finding": "ordering", "statement": ordering.statement, "citation": ordering.citation,
         "better": ordering.better, "worse": ordering.worse, "task": ordering.task, "metric": one.metric,
-        "scale": compared.scale if compared else None, "effect": compared.effect if compared else None,
-        "low": compared.low if compared else None, "high": compared.high if compared else None,
-        "pairs": len(compared.pairs) if compared else 0, "p": compared.p if compared else None,
-        "p_holm": compared.adjusted if compared else None, "test": compared.test if compared else None,
-        "verdict": one.verdict, "reason": one.reason or None, "notes": ordering.notes or None,
-        "command": words if one.verdict != NOT_RUN else None,
+        **(compared or UNTESTED).record(), "verdict": str(one.verdict), "reason": one.reason or None,
+        "notes": ordering.notes or None,        "command": words if compared else None,
     }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from harness.reports import Column, Table, number
-from reports.orderings import NOT_RUN, VERDICTS
+from reports.orderings import OrderingVerdict
 from reports.tables import wide
 from reports.tables.leaderboard import JOINT
 
@@ -18,11 +18,11 @@ NAMED = 8
 
 def tables(records: Sequence[Record]) -> list[Table]:
     """The tables of the report's records."""
-    shown_tables = []
+    shown_tables: list[Table] = []
     for kind, (title, columns, notes) in _TABLES.items():
         rows = [record for record in records if record["finding"] == kind]
         more = _about_orderings(rows) if kind == "ordering" else []
-        shown = [record for record in rows if record.get("verdict") != NOT_RUN]
+        shown = [record for record in rows if record.get("verdict") != OrderingVerdict.NOT_RUN]
         if shown:
             shape = [Column(name, name, "right" if name in _RIGHT else "left") for name in columns]
             cells = [{name: text(record) for name, text in columns.items()} for record in shown]
@@ -33,13 +33,13 @@ def tables(records: Sequence[Record]) -> list[Table]:
 def _about_orderings(records: Sequence[Record]) -> list[str]:
     """How many orderings have which verdict, the tests and what they assume, and what was not run."""
     counts = Counter(record["verdict"] for record in records)
-    not_run = [f"{_pair(r)} on {r['task']} ({r['reason']})" for r in records if r["verdict"] == NOT_RUN]
+    not_run = [f"{_pair(r)} on {r['task']} ({r['reason']})" for r in records if r["verdict"] == OrderingVerdict.NOT_RUN]
     about: dict[str, list[str]] = {}
     for record in records:
         if record["notes"]:
             about.setdefault(record["notes"], []).append(_pair(record))
     return [
-        "; ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]),
+        "; ".join(f"{counts[verdict]} {verdict}" for verdict in OrderingVerdict if counts[verdict]),
         *dict.fromkeys(f"p: {record['test']}" for record in records if record["test"]),
         *(f"{', '.join(dict.fromkeys(pairs))}: {notes}" for notes, pairs in about.items()),
         *([f"not run: {_names(not_run, '; ')}"] if not_run else []),
@@ -97,8 +97,20 @@ def _worst(record: Record) -> str:
     return f"x{number(record['worst'])}, {record['worst_task']}" if record["worst"] is not None else "-"
 
 
-def _first_tier(record: Record) -> str:
-    return f"{record.get('first_tier', 0)} of {record['samplers']}"
+def _verdicts(record: Record) -> str:
+    """How many rows are tied, worse and not known: "1, 7, 2"; "-" in records of an earlier study."""
+    counts = [str(record[name]) for name in ("tied", "worse", "not_known") if name in record]
+    return ", ".join(counts) or "-"
+
+
+def _nearer(record: Record) -> str:
+    return "" if record.get("nearer") is None else number(record["nearer"])
+
+
+def _seeds(record: Record) -> str:
+    """The seeds that would decide, of an undecided ordering."""
+    undecided = record["verdict"] == OrderingVerdict.UNDECIDED and record["effect"] is not None
+    return str(record.get("seeds_to_decide") or "more than 10,000") if undecided and "seeds_to_decide" in record else ""
 
 
 def _share(record: Record) -> str:
@@ -114,12 +126,14 @@ def _optional(key: str) -> Callable[[Record], str]:
 
 
 _RIGHT = {
-    "first tier", "its value", "sgld against it", "median row against it", "data passes", "seconds",
+    "tied, worse, not known", "its value", "sgld against it", "median row against it", "data passes", "seconds",
     "sgld, data passes", "rows that reach it", "leads on", "low error reached", "value", "against the best sampler",
-    "A / B, or A - B", "seeds", "p", "Holm", "worst joint error / best",
+    "A / B, or A - B", "seeds", "p", "p x all", "at least", "seeds to decide",
+    "worst joint error / best",
 }  # fmt: skip
 _TASKS = {
-    "task": _text("task"), "tier": _text("tier"), "by": _metric, "first tier": _first_tier,
+    "task": _text("task"), "reference": _text("reference"), "by": _metric,
+    "tied, worse, not known": _verdicts,
     "leaders": lambda record: _names(record.get("leaders", ())) or "none",
     "best": _text("best"), "its value": _with_ends,
     "sgld against it": _factor("against_sgld"), "median row against it": _factor("against_median"),
@@ -143,21 +157,22 @@ _BASELINES = {
 _ORDERINGS = {
     "A better than B": _pair, "task": _text("task"), "by": _metric,
     "A / B, or A - B": lambda r: _with_ends(r) if r["effect"] is not None else "-", "seeds": _text("pairs"),
-    "p": _p("p"), "Holm": _p("p_holm"), "verdict": _text("verdict"), "published statement": _text("statement"),
+    "p": _p("p"), "p x all": _p("adjusted"), "verdict": _text("verdict"), "at least": _nearer,
+    "seeds to decide": _seeds,
+    "published statement": _text("statement"),
     "source": _text("citation"), "command": _text("command"), "why undecided": _optional("reason"),
 }  # fmt: skip
 _ROWS = "a task's protocol with the most methods counts; of several rows of a method the tuned one"
 _LEADERS = (
-    "first tier: the best row and all that are not significantly worse (RULES.md 5)",
-    "leaders: rows of the first tier that are significantly better than at least half of the other ranked rows",
+    "tied with the best, worse than it, or not known: RULES.md 5",
+    "leaders: best or tied, and significantly better than at least half of the other ranked rows",
     "the joint error of a leader is also below 1, that of one exact draw; none: the task decides nothing",
     "best: the row with the best value, leader or not",
 )
 _APART = "xN: the joint error is N times that of the best; +N: the metric is worse by N"
 _PAIRED = (
-    "paired by seed; of the joint error the ratio A / B; a 95 % interval excludes 1 (that of a difference 0) exactly "
-    "where p < .05; Holm: p after Holm over all declared orderings, those that were not tested counted as p = 1, which "
-    "decides the verdict (RULES.md 5)"
+    "paired by seed; of the joint error the ratio A / B; all intervals hold at once in 95 % of such tables, and decide "
+    "the verdict (RULES.md 5); p x all: p times the number of declared orderings; at least: the nearer end"
 )
 _OURS = (
     "at our settings: tuned ones where a study has them, and our budget; the papers have others; the statements are in "

@@ -18,7 +18,7 @@ from harness.reports import (
     score_fields,
     with_interval,
 )
-from harness.tasks import TIERS
+from harness.tasks import REFERENCES
 from reports.tables import wide
 
 if TYPE_CHECKING:
@@ -101,18 +101,18 @@ def _table(score: FieldScore, by: str) -> Table:
             "joint error": lambda group: _record(with_interval(score.estimate(group, JOINT))),
             "bias\N{SUPERSCRIPT TWO} + variance": lambda group: _split(score, group),
         }
-        notes.append(NOTE if score.tier == "truth" else FUNCTION_NOTE)
-    if score.tier == "truth":
+        notes.append(NOTE if score.reference == "truth" else FUNCTION_NOTE)
+    if score.reference == "truth":
         columns |= {
             "data passes to low error": lambda group: _cost(score, group),
             "rank by data passes": wide.rank_cell(score, COST),
             "reached it": lambda group: _share(score, group),
         }
-    notes.append(f"tier of the truth: {score.tier} ({TIERS[score.tier]})")
+    notes.append(f"reference: {score.reference} ({REFERENCES[score.reference]})")
     ranking = dict.fromkeys([by, score.primary])
     columns |= wide.metric_columns(score, [m for m in ranking if m and m not in (JOINT, COST)])
     companions = [metric for metric in COMPANIONS if metric in score.metrics and metric not in ranking]
-    if score.tier != "reference":
+    if score.reference != "function space":
         companions = [metric for metric in companions if metric not in IN_FUNCTION_SPACE]
     columns |= wide.metric_columns(score, companions)
     columns |= wide.cost_columns(score, score.primary)

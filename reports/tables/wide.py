@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from harness import statistics
 from harness.reports import (
     UNGATED,
     Column,
@@ -107,6 +108,28 @@ def rank_cell(score: FieldScore, metric: str) -> Cell:
     return cell
 
 
+def verdict_cell(score: FieldScore, metric: str) -> Cell:
+    """Return the cell of a verdict: "worse", or "not known (30 seeds)" with how many would decide."""
+
+    def cell(group: Group) -> str:
+        rank = score.standing(group, metric).rank
+        return verdict_text(rank.verdict, rank.seeds) if rank else "-"
+
+    return cell
+
+
+def verdict_text(verdict: str | None, seeds: int | None) -> str:
+    """Return a verdict for people, with how many seeds would decide if it is not known."""
+    return f"{verdict} ({seeds:,} seeds)" if seeds else verdict or "-"
+
+
+def failure_notes(score: FieldScore) -> list[str]:
+    """Return notes on rows without a failure: how large a share of failures their number of runs does not exclude."""
+    counts = sorted({len(group.runs) for group in score.groups if len(group.done) == len(group.runs)})
+    bounds = ", ".join(f"{statistics.most_failures(0, n):.0%} at {n}" for n in counts).replace("%", " %")
+    return [f"where no run failed, the share of failures is at most (95 %, exact): {bounds} runs"] if counts else []
+
+
 def rank_text(rank: int | None, low: int | None, high: int | None) -> str:
     """Return a rank with its ends as text: "2 (1 to 3)", "2" if they are alike, or "-"."""
     return "-" if rank is None else f"{rank}" if low == high else f"{rank} ({low} to {high})"
@@ -176,16 +199,11 @@ def chosen_by(group: Group) -> str:
 
 def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes: Sequence[str] = ()) -> Table:
     """Return one field's table: rank, method, the given columns, seeds, status and settings."""
-
-    def tier(group: Group) -> str:
-        rank = score.standing(group, ranked_by).rank
-        return str(rank.tier) if rank else "-"
-
     foreign = any(group.level != Level.RUN_HERE for group in score.groups)
     levels: dict[str, Cell] = {"verified": lambda group: str(group.level)} if foreign else {}
     cells: dict[str, Cell] = {
         "rank": rank_cell(score, ranked_by),
-        "tier": tier,
+        "verdict": verdict_cell(score, ranked_by),
         "method": lambda group: label(score, group),
         "seeds": lambda group: str(len(group.runs)),
         "status": lambda group: score.standing(group, ranked_by).short,
@@ -193,7 +211,7 @@ def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes:
         **columns,
         "settings": chosen_by,
     }
-    left = {"method", "status", "verified", "settings"}
+    left = {"verdict", "method", "status", "verified", "settings"}
     shape = [Column(name, name, "left" if name in left else "right") for name in cells]
     groups = score.ordered(ranked_by)
     rows = [{**{name: cell(group) for name, cell in cells.items()}, "group": group.key} for group in groups]
@@ -209,7 +227,15 @@ def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes:
         title,
         shape,
         rows,
-        [ranking, *reasons, *score.failures(), *given_notes(score), *provenance_notes(groups, score.labels), *notes],
+        [
+            ranking,
+            *reasons,
+            *score.failures(),
+            *failure_notes(score),
+            *given_notes(score),
+            *provenance_notes(groups, score.labels),
+            *notes,
+        ],
         keys=3,
     )
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from scored import final_errors, low_error, moments, write_run
 
+from harness.analysis.statistics import paired_test
+
 SEEDS = range(10)
 
 
@@ -34,14 +36,16 @@ def answer(bench):
 
 def test_the_headline_and_the_primary_metric_are_compared(answer):
     rows = answer("csgld", "sgld")
-    assert [(row["metric"], row["scale"], row["pairs"], row["better"]) for row in rows] == [
-        ("joint_error", "ratio", 10, "csgld"),
-        ("passes_to_low_error", "ratio", 10, "csgld"),
-        ("modes_covered", "difference", 10, "csgld"),
+    assert [(row["metric"], row["scale"], row["pairs"], row["outcome"]) for row in rows] == [
+        ("joint_error", "ratio", 10, "better"),
+        ("passes_to_low_error", "ratio", 10, "better"),
+        ("modes_covered", "difference", 10, "better"),
     ]
     assert rows[2]["effect"] == 11.0
-    assert rows[2]["p_holm"] == rows[2]["p"] == 2 / 2**10
-    assert rows[0]["p"] < rows[0]["p_holm"] < 0.05
+    assert rows[2]["p"] == 2 / 2**10  # ten equal differences
+    assert {row["level"] for row in rows} == {1 - 0.05 / 3}
+    assert [row["adjusted"] for row in rows] == pytest.approx([3 * row["p"] for row in rows])
+    assert [row["nearer"] for row in rows] == [rows[0]["high"], rows[1]["high"], rows[2]["low"]]
     assert rows[0]["seeds"] == list(SEEDS)
 
 
@@ -58,6 +62,7 @@ def test_rows_of_one_method_are_told_apart_by_their_label(answer, bench, results
         write_run(results, seed=seed, metrics=metrics, params={"step_size": 0.1, "temperature": 1.0}, curves=moments())
     names = "sgld (schedule.step_size=0.1)", "sgld (schedule.step_size=0.02)"
     (row,) = answer(*names, "--metric", "modes_covered")
+    assert row["level"] == 0.95
     assert (row["a"], row["b"], row["pairs"]) == (*names, 10)
     rows = answer("csgld", "sgld", "--metric", "modes_covered")
     assert [row["b"] for row in rows] == sorted(names)
@@ -136,3 +141,27 @@ def test_rows_of_other_fields_are_not_compared(bench, results):
     assert code == 2
     assert "csgld was run on: mixture25@csgmcmc, task version 1: quick budget" in err
     assert "sghmc was run on: mixture25@csgmcmc, task version 1: paper budget" in err
+
+
+def test_the_table_has_the_outcome_its_end_and_what_more_seeds_would_show(bench, results):
+    for seed in SEEDS:
+        write_run(
+            results, method="sghmc", seed=seed, metrics={"modes_covered": 4.0 + (seed * 7) % 4}, curves=moments(),
+        )  # fmt: skip
+    code, out, err = bench("compare", "csgld", "sgld", "--metric", "modes_covered", "--json")
+    assert code == 0, err
+    assert json.loads(out)[0]["seeds_to_decide"] <= 10
+    code, out, err = bench("compare", "sghmc", "sgld", "--metric", "modes_covered", "--json")
+    (row,) = json.loads(out)
+    assert (row["outcome"], row["nearer"]) == ("undecided", None)
+    differences = [(s * 7) % 4 - s % 3 for s in SEEDS]
+    tested = paired_test(differences)
+    assert row["detectable"] == pytest.approx(tested.detectable(0.95))
+    assert row["seeds_to_decide"] == tested.seeds_to_decide(0.95) > 10
+    code, out, err = bench("compare", "sghmc", "sgld", "--metric", "modes_covered")
+    assert "undecided" in out
+    assert f"{tested.detectable(0.95):.2f}" in out
+    assert f"  {tested.seeds_to_decide(0.95)}\n" in out
+    code, out, err = bench("compare", "csgld", "sgld")
+    assert "better, x 0." in out
+    assert "better, 11.0 or further" in out

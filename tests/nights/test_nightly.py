@@ -191,7 +191,7 @@ def test_json_has_every_comparison_as_a_flat_object(here, capsys, new_code):
     assert nightly(here, "--json") == 5
     records = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert [record["outcome"] for record in records] == ["same", "same", "same", "worse"]
-    assert records[3]["p_after_holm"] < 0.05
+    assert records[3]["p_adjusted"] < 0.05
     assert records[3]["scale"] == "tonight / last"
     assert records == json.loads((here / "site" / "night.json").read_text())
 

@@ -14,12 +14,13 @@ from harness.reporting.rendering import render
 from harness.reporting.report import Request
 from reports import field as page_of
 from reports.across import task_fields
-from reports.orderings import FAILS, HOLDS, NOT_RUN, UNDECIDED, Ordering, judge_orderings, load_orderings
+from reports.orderings import Ordering, OrderingVerdict, judge_orderings, load_orderings
 from reports.tables.findings import Findings
 from reports.tables.findings_tables import tables
 
 ROOT = Path(__file__).parents[2]
-SEEDS = 5
+SEEDS = 8
+HOLDS, FAILS, EQUIVALENT, UNDECIDED, NOT_RUN = OrderingVerdict
 ERRORS = {
     "gaussian2d": {"sgld": 0.2, "sghmc": 0.05, "baoab": 0.4, "hmc": 0.051},
     "mixture25": {"sgld": 0.8, "csgld": 0.1},
@@ -67,7 +68,7 @@ def of(records, kind, **fields):
 
 def test_the_leaders_of_a_task_and_the_factors(records):
     leaders = of(records, "task", task="gaussian2d")
-    assert (leaders["tier"], leaders["metric"], leaders["samplers"]) == ("truth", "joint_error", 5)
+    assert (leaders["reference"], leaders["metric"], leaders["samplers"]) == ("truth", "joint_error", 5)
     assert set(leaders["leaders"]) == {"sghmc", "hmc"}
     assert leaders["best"] in leaders["leaders"]
     assert leaders["mean"] == pytest.approx(0.05, rel=0.1)
@@ -103,36 +104,40 @@ def findings_of(results, task, errors, **wide):
 
 
 @pytest.mark.parametrize(
-    ("errors", "wide", "best", "leaders", "first_tier"),
+    ("errors", "wide", "best", "leaders", "tied", "not_known"),
     [
-        # baoab is better than half of the rows, but of the second tier; msgld is of the first, and wide
-        ({"sghmc": 0.05, "baoab": 0.1, "hmc": 0.4, "sgld": 0.4, "psgld": 0.4}, 0.4, "sghmc", {"sghmc"}, 2),
-        ({"sghmc": 0.05, "baoab": 0.4, "hmc": 0.4, "sgld": 0.4}, 1e-5, "msgld", {"sghmc"}, None),
+        # baoab is better than half of the rows, but worse than the best; msgld is wide, so it is not known
+        ({"sghmc": 0.05, "baoab": 0.1, "hmc": 0.4, "sgld": 0.4, "psgld": 0.4}, 0.1, "sghmc", {"sghmc"}, 0, 1),
+        # whether another row is equivalent to a wide one is not known
+        ({"sghmc": 0.05, "baoab": 0.4, "hmc": 0.4, "sgld": 0.4}, 1e-5, "msgld", set(), 0, 4),
         # each of three beats two of four: half of the other rows is enough
-        ({"sghmc": 0.1, "baoab": 0.1, "hmc": 0.1, "sgld": 0.4, "psgld": 0.4}, None, None, {"sghmc", "baoab", "hmc"}, 3),
+        (
+            {"sghmc": 0.1, "baoab": 0.1, "hmc": 0.1, "sgld": 0.4, "psgld": 0.4},
+            None, None, {"sghmc", "baoab", "hmc"}, 2, 0,
+        ),
     ],
-)
-def test_who_leads_a_task(tmp_path, errors, wide, best, leaders, first_tier):
+)  # fmt: skip
+def test_who_leads_a_task(tmp_path, errors, wide, best, leaders, tied, not_known):
     records = findings_of(tmp_path, "gaussian2d", errors, **({"msgld": wide} if wide else {})).records
     task = of(records, "task")
     assert set(task["leaders"]) == leaders
     assert task["best"] == (best or task["best"])
-    assert task["first_tier"] == (first_tier or task["first_tier"])
+    assert (task["tied"], task["not_known"]) == (tied, not_known)
     assert {r["method"] for r in records if r["finding"] == "sampler" and r["leads"]} == leaders
 
 
 @pytest.mark.parametrize(
-    ("errors", "first_tier"),
+    ("errors", "tied"),
     [
-        ({"sghmc": 0.1, "baoab": 0.1, "hmc": 0.1, "sgld": 0.4}, 3),  # the best is better than a quarter of the rows
-        ({"sghmc": 1.5, "baoab": 400.0, "hmc": 400.0, "sgld": 400.0}, 1),  # the best is worse than one exact draw
+        ({"sghmc": 0.1, "baoab": 0.1, "hmc": 0.1, "sgld": 0.4}, 2),  # the best is better than a quarter of the rows
+        ({"sghmc": 1.5, "baoab": 400.0, "hmc": 400.0, "sgld": 400.0}, 0),  # the best is worse than one exact draw
     ],
 )
-def test_a_task_without_a_leader_decides_nothing(tmp_path, errors, first_tier):
+def test_a_task_without_a_leader_decides_nothing(tmp_path, errors, tied):
     findings_of(tmp_path, "mixture25", {"sghmc": 0.05, "sgld": 0.4})
     built = findings_of(tmp_path, "gaussian2d", errors)
     task = of(built.records, "task", task="gaussian2d")
-    assert (task["first_tier"], task["leaders"]) == (first_tier, [])
+    assert (task["tied"], task["leaders"]) == (tied, [])
     sghmc = of(built.records, "sampler", method="sghmc")
     assert (sghmc["tasks"], sghmc["decided"], sghmc["leads_on"]) == (2, 1, ["mixture25"])
     shown = {row["task"]: row["leaders"] for row in built.tables[0].rows}
@@ -141,7 +146,7 @@ def test_a_task_without_a_leader_decides_nothing(tmp_path, errors, first_tier):
 
 
 def test_rows_without_a_rank_and_baselines_stand_apart(records):
-    assert of(records, "unranked", label="psgld")["status"].startswith("diverged 5 of 5")
+    assert of(records, "unranked", label="psgld")["status"].startswith("diverged 8 of 8")
     assert not [r for r in records if r["finding"] == "unranked" and r["label"] == "swag"]
     baseline = of(records, "baseline", label="swag")
     assert baseline["against_best"] == pytest.approx(12.0, rel=0.1)
@@ -150,7 +155,7 @@ def test_rows_without_a_rank_and_baselines_stand_apart(records):
 def test_orderings_hold_fail_or_are_undecided(folder):
     fields = task_fields(store(folder), Request(registry=registry()))
     asked = {
-        ("sghmc", "sgld"): HOLDS, ("baoab", "sghmc"): FAILS, ("hmc", "sghmc"): UNDECIDED, ("psgld", "sgld"): UNDECIDED,
+        ("sghmc", "sgld"): HOLDS, ("baoab", "sghmc"): FAILS, ("hmc", "sghmc"): EQUIVALENT, ("psgld", "sgld"): UNDECIDED,
         ("sgnht", "sgld"): NOT_RUN,
     }  # fmt: skip
     orderings = [Ordering("", "", a, b, "gaussian2d") for a, b in asked]
@@ -205,9 +210,9 @@ def test_the_page_shows_what_was_published(folder, tmp_path, monkeypatch):
     report = load(folder).report("findings")
     for table in report.tables:
         assert render(type(report)([table]), "markdown").strip() in written
-    assert "| 5 (" in written or "| 5 |" in written
+    assert f"| {SEEDS} |" in written
     assert "\\>1,000" in written  # a cost that is never reached
-    assert "## Leaderboards, tier of the truth: truth" in written
+    assert "## Leaderboards, reference: truth" in written
     assert all(row["mean"] == "inf" or isinstance(row["mean"], float | None) for row in published["leaderboard"])
 
 

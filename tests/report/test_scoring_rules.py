@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scored import final_errors, low_error, moments, store, write_run
 
+from harness.analysis.statistics import Verdict
 from harness.reporting.report import Request
 from harness.reporting.scores import score_fields
-from harness.reporting.scoring.compare import judge
+from harness.reporting.scoring.compare import PairOutcome, judge
 
 SEEDS = range(6)
 JOINT = "joint_error"
@@ -93,7 +94,7 @@ def test_bias_and_variance_count_alike_in_the_joint_error(tmp_path):
 
 
 def test_what_is_precisely_wrong_never_stands_above_what_is_roughly_right(tmp_path):
-    """At the budget where that shows: its squared bias is above the other's variance. Ranks, tiers and `compare`."""
+    """At the budget where that shows: its squared bias is above the other's variance. Ranks, verdicts and `compare`."""
     write_group(tmp_path, "sgld", value=lambda seed: 10.0 + seed / 10, curves=with_errors(0.0, 0.25), chains=8)
     precise = with_errors(0.5, 0.001)
     write_group(tmp_path, "hmc", value=25.0, curves=lambda seed: precise(seed) | moments(0.5), chains=8)
@@ -102,9 +103,35 @@ def test_what_is_precisely_wrong_never_stands_above_what_is_roughly_right(tmp_pa
     for metric in (JOINT, "modes_covered"):
         above, below = (score.standing(group, metric).rank for group in (rough, wrong))
         assert above.rank == 1
-        assert below is None or (below.rank, below.tier) == (2, 2)
+        assert below is None or (below.rank, below.verdict) == (2, Verdict.WORSE)
         (comparison,) = judge([score.compare(wrong, rough, metric)])
-        assert comparison.better != "a"
+        assert comparison.outcome != PairOutcome.BETTER
+
+
+OUTCOME = {
+    Verdict.WORSE: PairOutcome.WORSE,
+    Verdict.TIED: PairOutcome.EQUIVALENT,
+    Verdict.UNKNOWN: PairOutcome.UNDECIDED,
+}
+
+
+@pytest.mark.parametrize(
+    ("bias", "spread", "verdict"),
+    [(0.02, 0.01, Verdict.TIED), (0.3, 0.1, Verdict.WORSE), (-0.2, 0.22, Verdict.UNKNOWN)],
+)
+def test_a_verdict_of_two_rows_is_that_of_their_comparison(tmp_path, bias, spread, verdict):
+    """The leaderboard works from the rows' estimates, and `bench compare` from their curves."""
+    write_group(tmp_path, "sgld", value=lambda seed: 12.0 + seed % 3, curves=with_errors(0.2, 0.02), chains=8)
+    curves = with_errors(0.2 + bias, spread)
+    write_group(tmp_path, "hmc", value=lambda seed: 12.0 + bias + seed**2 % 5, curves=curves, chains=8)
+    (score,) = scores(tmp_path)
+    for metric in (JOINT, "modes_covered"):
+        best, other = score.ordered(metric)
+        rank = score.standing(other, metric).rank
+        (judged,) = judge([score.compare(other, best, metric)])
+        assert OUTCOME[rank.verdict] == judged.outcome
+        assert rank.verdict != Verdict.UNKNOWN or rank.seeds == judged.seeds_to_decide
+        assert rank.verdict == verdict or metric != JOINT
 
 
 def test_every_finished_row_ranks_by_the_joint_error_whatever_its_gate(tmp_path):
@@ -123,7 +150,7 @@ def test_a_chain_that_diverged_makes_the_joint_error_infinite(tmp_path):
     (score,) = scores(tmp_path)
     (group,) = score.groups
     assert score.estimate(group, JOINT).mean == math.inf
-    assert score.standing(group, JOINT).short == "diverged 1 of 6"
+    assert score.standing(group, JOINT).short == "diverged 1 of 6 (up to 58 %)"
 
 
 def test_fewer_than_five_seeds_are_shown_and_unranked(tmp_path):
@@ -138,7 +165,7 @@ def test_a_diverged_seed_counts_is_named_and_unranks(tmp_path):
     write_group(tmp_path, seeds=range(5))
     write_run(tmp_path, method="sgld", seed=5, metrics={"modes_covered": None}, status="diverged")
     row = standing(tmp_path)
-    assert (row.status, row.rank) == ("diverged 1 of 6", None)
+    assert (row.status, row.rank) == ("diverged 1 of 6 (up to 58 %)", None)
     (score,) = scores(tmp_path)
     assert score.failures() == ["sgld: seed 5 diverged at step 120, chain 2"]
     record = score.record(score.groups[0], "modes_covered")
@@ -148,7 +175,7 @@ def test_a_diverged_seed_counts_is_named_and_unranks(tmp_path):
 def test_a_failed_seed_unranks_until_it_is_run_again(tmp_path):
     write_group(tmp_path, seeds=range(5))
     write_run(tmp_path, method="sgld", seed=5, status="timeout", number=1)
-    assert standing(tmp_path).status.startswith("failed 1 of 6: timeout")
+    assert standing(tmp_path).status.startswith("failed 1 of 6 (up to 58 %): timeout")
     write_run(tmp_path, method="sgld", seed=5, metrics={"modes_covered": 9.0}, curves=moments(), number=2)
     assert standing(tmp_path).status == "ranked"
 
@@ -288,20 +315,20 @@ def test_requests_filter(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("metrics", "curves", "tier"),
+    ("metrics", "curves", "reference"),
     [
-        ({"test_error": 0.1, "agreement": 0.9}, {}, "reference"),
-        ({"lppd": 0.1, "function_mean_error": 0.2}, final_errors(0.2 * ERRORS[0]), "reference"),
+        ({"test_error": 0.1, "agreement": 0.9}, {}, "function space"),
+        ({"lppd": 0.1, "function_mean_error": 0.2}, final_errors(0.2 * ERRORS[0]), "function space"),
         ({"lppd": 0.1, "function_mean_error": None}, {}, "none"),  # no reference is accepted
         ({"modes_covered": 3.0, "mean_error": 0.2}, moments(), "truth"),
         ({"test_error": 0.1}, {}, "none"),
     ],
 )
-def test_the_tier_is_what_the_runs_were_measured_against(tmp_path, metrics, curves, tier):
+def test_the_reference_is_what_the_runs_were_measured_against(tmp_path, metrics, curves, reference):
     for seed in SEEDS[:2]:
         write_run(tmp_path, seed=seed, metrics=metrics, curves=curves, chains=8)
     (score,) = scores(tmp_path)
-    assert score.tier == tier
+    assert score.reference == reference
 
 
 def test_wall_time_ranks_nobody(tmp_path):

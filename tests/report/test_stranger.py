@@ -15,7 +15,7 @@ MINE = '''
 from harness import Result
 from harness.reports import Column, Report, Table, score_fields, with_interval
 
-COLUMNS = [Column(name, name) for name in ("rank", "tier", "method", "error", "status")]
+COLUMNS = [Column(name, name) for name in ("rank", "verdict", "method", "error", "status")]
 
 
 class Mine(Report):
@@ -32,9 +32,9 @@ class Mine(Report):
 
     def row(self, field, group, by):
         standing, error = field.standing(group, by), with_interval(field.estimate(group, by))
-        rank, tier = (standing.rank.rank, standing.rank.tier) if standing.rank else (None, None)
+        rank, verdict = (standing.rank.rank, standing.rank.verdict) if standing.rank else (None, None)
         label = field.labels[group.key]
-        return {"rank": rank, "tier": tier, "method": label, "error": error, "status": standing.short}
+        return {"rank": rank, "verdict": verdict, "method": label, "error": error, "status": standing.short}
 '''
 
 

@@ -139,7 +139,7 @@ def test_records_are_flat_and_have_what_programs_need(tmp_path):
     needed = {
         "task", "task_version", "protocol", "method", "chains", "budget", "metric", "metric_version", "unit",
         "direction", "seeds", "mean", "low", "high", "interval", "run_keys", "rank", "rank_low",
-        "rank_high", "tier", "status", "steps", "group",
+        "rank_high", "verdict", "seeds_to_decide", "failures_high", "status", "steps", "group",
     }  # fmt: skip
     assert all(needed <= set(record) for record in records)
     assert all(not isinstance(value, dict) for record in records for value in record.values())

@@ -114,7 +114,8 @@ def test_an_interval_of_a_ratio_holds_it_in_95_per_cent(case, size):
             continue  # there is no ratio
         tested = ratio_test(metric, axis, *sides)
         truth = np.log(factor**2)
-        missed += tested.low is not None and not tested.low <= truth <= tested.high
+        low, high = tested.ends(0.95)
+        missed += low is not None and not low <= truth <= high
     assert missed <= binom.isf(1e-3 / 21, times, 0.05), missed
 
 
@@ -122,7 +123,7 @@ def test_an_interval_of_a_ratio_holds_it_in_95_per_cent(case, size):
 @pytest.mark.parametrize("size", [3, 5, 9, 10, 14])
 @pytest.mark.parametrize("law", ["normal", "t, 3 df", "uniform"])
 def test_an_interval_of_a_difference_holds_it_in_95_per_cent(law, size):
-    """Sign flips assume symmetry alone, from ten seeds on; a t below that, of normal differences."""
+    """Of heavy tails it holds more often: a t assumes normal differences."""
     draw, times = np.random.default_rng([3, size]), 500
     draws = {
         "normal": draw.normal(size=(times, size)),
@@ -131,8 +132,8 @@ def test_an_interval_of_a_difference_holds_it_in_95_per_cent(law, size):
     }[law]
     missed = 0
     for differences in 2.0 + draws:
-        tested = paired_test(differences)
-        missed += not tested.low <= 2.0 <= tested.high
+        low, high = paired_test(differences).ends(0.95)
+        missed += not low <= 2.0 <= high
     least, most = binom.ppf(1e-4, times, 0.05), binom.isf(1e-4, times, 0.05)
     assert missed <= most
-    assert missed >= least or size < 10
+    assert missed >= least or law == "t, 3 df"

@@ -65,10 +65,10 @@ def test_tempering_finds_the_mode_that_chains_miss_and_its_weight(two):
 
 def test_a_reference_of_one_mode_is_refused_and_a_right_one_is_the_truth(two):
     missed = reference(two, 5.0, 1.0)
-    assert missed.tier == "none"
+    assert missed.kind == "none"
     assert "parallel tempering has another mean for 100.0% of the functions" in missed.refused
     right = reference(two, two["mean"][0], two["sd"][0])
-    assert (right.refused, right.tier) == ("", "truth")
+    assert (right.refused, right.kind) == ("", "truth")
     wrong_sd = reference(two, two["mean"][0], 1.3 * two["sd"][0])
     assert "another sd" in wrong_sd.refused
 
@@ -76,7 +76,7 @@ def test_a_reference_of_one_mode_is_refused_and_a_right_one_is_the_truth(two):
 def test_tempering_that_did_not_mix_decides_nothing(two):
     for changed, told in (({"round_trips": 3}, "3 round trips"), ({"rhat": [1.2] * 2}, "R-hat")):
         truth = reference({**two, **changed}, 5.0, 1.0)
-        assert (truth.refused, truth.tier) == ("", "reference")
+        assert (truth.refused, truth.kind) == ("", "function space")
         assert told in truth.tempering.unfit
 
 

@@ -1,106 +1,175 @@
-"""Tests of a paired difference over seeds, for the claims of the papers."""
+"""Tests of a paired difference over seeds, the intervals that follow from them, and how many seeds decide."""
 
 from __future__ import annotations
 
+import bisect
+import functools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harness.analysis.statistics.intervals import as_values, bias_bounds, t_multiplier
+from harness.analysis.statistics.intervals import as_values, bias_bounds, log_scale, t_multiplier
 
-EXACT_UP_TO = 16
-MONTE_CARLO_DRAWS = 99_999
-PERMUTATION_SEEDS = 10
-"""The fewest seeds for a permutation test of a claim: the least p is then 0.002."""
+POWER = 0.8
+"""The probability with which a stated number of seeds decides."""
+ROUNDING = 1e-6
+"""Differences that vary by less than this share of the largest one are equal."""
+COUNTS = (*range(3, 200), *range(200, 1000, 10), *range(1000, 10_001, 100))
+"""The numbers of seeds that `PairedTest.seeds_to_decide` considers."""
+FLIP, ALIKE = 1 / 2, 1 / 4
+"""The share of signs, and the probability that of two equal rows a seed of the one succeeds and of the other fails."""
+
+Array = NDArray[np.float64]
+Ends = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
 class PairedTest:
-    """A two-sided test of "no difference" from n seeds, and the interval that follows from it.
+    """A two-sided test of "no difference" from n seeds, and the intervals that follow from it.
 
     p         of a difference of zero
-    low, high ends of the interval of all differences that the test does not reject at `level`: p < 1 - level exactly
-              where it excludes zero; None where the test can reject none
     method    the test and what it assumes
-    interval  the interval's kind: "t 95 % (x2.26)", "sign flips 95 %", "bootstrap t 95 % (x2.26)", "none"
+    estimate  the difference, or the logarithm of a ratio
+    seeds     n
+    error     the standard error of the estimate; 0 where the seeds do not vary
+    chance    p is not below 2 chance^n: the probability that equal rows differ alike in all n seeds by chance
+    interval  the kind of its intervals: "t", "bootstrap t", "equal", "none"
+    ends      of the interval of all differences that the test does not reject at 1 - level: p < 1 - level exactly where
+              it excludes zero; None where the test can reject none
     """
 
     p: float
-    low: float | None
-    high: float | None
     method: str
-    interval: str
+    estimate: float
+    seeds: int
+    error: float = 0.0
+    chance: float = 0.0
+    interval: str = "none"
+    ends: Callable[[float], Ends] = field(default=lambda _: (None, None), compare=False, repr=False)
+
+    def detectable(self, level: float) -> float:
+        """Return the least difference whose interval excludes zero with probability `POWER`, at this error.
+
+        Zero where the seeds do not vary, and infinite where they are too few for this level.
+        """
+        if self.seeds < self._fewest(level):
+            return math.inf
+        return self.error * _detectable_errors(self.seeds, level) if self.error else 0.0
+
+    def _fewest(self, level: float) -> int:
+        """The fewest seeds with which p can be below 1 - level."""
+        return math.floor(math.log((1 - level) / 2, self.chance)) + 1 if self.chance else 2
+
+    def seeds_to_decide(self, level: float, margin: float | None = None) -> int | None:
+        """Return how many seeds decide with probability `POWER` if the difference and its spread are as estimated.
+
+        Decided is a difference whose interval excludes zero, or lies within +-margin. None if 10,000 are too few.
+        """
+        if not self.error:
+            return self._fewest(level) if self.chance and (self.estimate or margin) else None
+        effect, spread = abs(self.estimate) / self.error, math.sqrt(self.seeds)
+        within = None if margin is None else margin / self.error
+        fewest = self._fewest(level)
+
+        def decides(seeds: int) -> bool:
+            if seeds < fewest:
+                return False
+            scale = math.sqrt(seeds) / spread
+            return power(effect * scale, seeds, level, None if within is None else within * scale) >= POWER
+
+        index = bisect.bisect_left(COUNTS, True, key=decides)
+        return COUNTS[index] if index < len(COUNTS) else None
 
 
-def paired_test(differences: ArrayLike, level: float = 0.95) -> PairedTest:
-    """Test n differences (n,): by sign flips from 10 seeds on, and with fewer by a paired t test.
+def power(effect: float, seeds: int, level: float, margin: float | None = None) -> float:
+    """Return the probability that a t interval excludes zero or lies within +-margin.
 
-    A difference is claimed only if p < .05 after `holm` over the table's claims; otherwise it is undecided.
+    Effect and margin are in standard errors. It is the mean over the distribution of the error's estimate.
     """
-    return (sign_flip if len(_finite(differences)) >= PERMUTATION_SEEDS else paired_t)(differences, level)
+    from scipy.special import ndtr
+
+    scales, weights = _error_scales(seeds - 1)
+    half = t_multiplier(seeds - 1, level) * scales
+    decided = ndtr(effect - half) + ndtr(-effect - half)
+    if margin is not None:  # an interval shorter than the margin cannot reach from zero to beyond it
+        within = ndtr(margin - half - effect) - ndtr(half - margin - effect)
+        decided = np.where(2 * half < margin, 1.0, decided + np.maximum(within, 0.0))
+    return float(weights @ decided)
 
 
-def sign_flip(differences: ArrayLike, level: float = 0.95) -> PairedTest:
-    """Return p = the share of the 2^n sign patterns with |sum| at least that of the differences (n,), for n <= 16.
+@functools.lru_cache(maxsize=256)
+def _detectable_errors(seeds: int, level: float) -> float:
+    low, high = 0.0, 1.0
+    while power(high, seeds, level) < POWER:
+        low, high = high, 2 * high
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if power(middle, seeds, level) < POWER else (low, middle)
+    return high
 
-    For more, p comes from 99,999 random patterns with a fixed seed and the pattern that changes no sign. It assumes
-    only that each difference is as likely as its negative. The least p is 2^(1-n): .25, .0625, .002 at 3, 5, 10.
-    Raises ValueError for no differences or one that is not finite.
 
-    The interval inverts the test. Below the mean, flipping the signs of d_i - delta for i in F gives at least as large
-    a |sum| if delta is at least the mean of d over F or that over the other seeds; the share of patterns whose smaller
-    mean is at most delta is therefore p(delta). Above the mean it is the larger one (Hartigan 1969, "Using subsample
-    values as typical values"). Five seeds have no 95 % interval.
+@functools.lru_cache(maxsize=len(COUNTS))
+def _error_scales(df: int) -> tuple[Array, Array]:
+    """Return estimates of a unit standard deviation with df degrees of freedom, and their weights (Gauss-Legendre)."""
+    from scipy.special import gammaincinv
+
+    share, weight = np.polynomial.legendre.leggauss(64)
+    return np.sqrt(2 * gammaincinv(df / 2, (1 + share) / 2) / df), weight / 2
+
+
+def paired_test(differences: ArrayLike, chance: float = ALIKE) -> PairedTest:
+    """Test n differences (n,) by a paired t: t = mean / (s / sqrt(n)), with n - 1 degrees of freedom.
+
+    It assumes normal differences. If each seed of a row succeeds or fails, two equal rows differ alike in all n seeds
+    with probability 2 / 4^n at most, whatever t is, so p is not below 2 chance^n. Differences that are equal, to
+    `ROUNDING`, have no t: p is that of sign flips, 2 / 2^n, the share of the patterns of signs with as large a sum, and
+    the interval is their common value. One seed has no test. Raises ValueError for no differences or one that is not
+    finite.
     """
     d = _finite(differences)
-    n = len(d)
-    flipped = _all_patterns(n) if n <= EXACT_UP_TO else _random_patterns(n)
-    sums = np.stack([flipped @ d, (1 - flipped) @ d])
-    sums[np.abs(sums) <= 1e-12 * float(np.abs(d).sum())] = 0.0  # zero but for rounding, and ties count
-    sizes = flipped.sum(axis=1)
-    means = sums / np.maximum([sizes, n - sizes], 1)
-    whole = (sizes == 0) | (sizes == n)
-    least, greatest = np.where(whole, -np.inf, means.min(axis=0)), np.where(whole, np.inf, means.max(axis=0))
-    p = min(float((least <= 0).mean()), float((greatest >= 0).mean()))
-    how = "exact" if n <= EXACT_UP_TO else f"{MONTE_CARLO_DRAWS} patterns"
-    method = f"sign-flip permutation test, {how}"
-    kept = math.ceil((1 - level) * len(flipped) - 1e-9) - 1
-    low, high = float(np.sort(least)[kept]), float(-np.sort(-greatest)[kept])
-    if math.isinf(low):
-        return PairedTest(p, None, None, method, "none")
-    return PairedTest(p, low, high, method, f"sign flips {100 * level:g} %")
-
-
-def paired_t(differences: ArrayLike, level: float = 0.95) -> PairedTest:
-    """Test differences (n,) by a paired t test, with its interval.
-
-    t = mean / (s / sqrt(n)), with n - 1 degrees of freedom.
-
-    It assumes normal differences. One difference, or several without variance, have no t: p is 1, and method says so.
-    Raises ValueError for no differences or one that is not finite.
-    """
-    d = _finite(differences)
-    n = len(d)
+    n, mean = len(d), float(d.mean())
+    least, greatest = float(d.min()), float(d.max())
     if n == 1:
-        return PairedTest(1.0, None, None, "no test: one seed", "none")
-    if d.min() == d.max():
-        return PairedTest(1.0, None, None, "no test: the differences have no variance", "none")
-    mean, error = float(d.mean()), float(d.std(ddof=1)) / math.sqrt(n)
-    half = t_multiplier(n - 1, level) * error
-    return PairedTest(
-        _t_p(abs(mean) / error, n),
-        mean - half,
-        mean + half,
-        "paired t, assumes normal differences",
-        _kind("t", n, level),
-    )
+        return PairedTest(1.0, "no test: one seed", mean, n)
+    if greatest - least <= ROUNDING * max(-least, greatest):
+        flips = 2 * FLIP**n
+        return PairedTest(
+            flips if mean else 1.0, "sign flips of equal differences", mean, n, chance=FLIP, interval="equal",
+            ends=lambda level: (least, greatest) if flips < 1 - level else (None, None),
+        )  # fmt: skip
+    return _t(mean, float(d.std(ddof=1)) / math.sqrt(n), n, "paired t, assumes normal differences", chance)
 
 
-def bootstrap_t(estimate: float, replicates: ArrayLike, seeds: int, level: float = 0.95) -> PairedTest:
-    """Test by a t test that a statistic is zero, from bootstrap replicates (B,) over n seeds, with its interval:
+def unpaired_test(a: ArrayLike, b: ArrayLike) -> PairedTest:
+    """Test the difference of the means of two sets of seeds (n,) and (m,), which have no seed in common.
+
+    t with the error of Welch (1947) and min(n, m) - 1 degrees of freedom, which is never too many.
+    """
+    x, y = _finite(a), _finite(b)
+    n, mean = min(len(x), len(y)), float(x.mean() - y.mean())
+    error = math.hypot(*(side.std(ddof=1) / math.sqrt(len(side)) for side in (x, y))) if n > 1 else 0.0
+    if not error:
+        return PairedTest(1.0, "no test: no variance and no pairs", mean, n)
+    return _t(mean, error, n, "t of unpaired seeds")
+
+
+def _t(mean: float, error: float, n: int, method: str, chance: float = ALIKE) -> PairedTest:
+    least_p = 2 * chance**n
+
+    def ends(level: float) -> Ends:
+        if least_p >= 1 - level:
+            return None, None
+        half = t_multiplier(n - 1, level) * error
+        return mean - half, mean + half
+
+    return PairedTest(max(t_p(abs(mean) / error, n), least_p), method, mean, n, error, chance, "t", ends)
+
+
+def bootstrap_t(estimate: float, replicates: ArrayLike, seeds: int) -> PairedTest:
+    """Test by a t test that a statistic is zero, from bootstrap replicates (B,) over n seeds. Its intervals are
 
         low = min(l - t s, l - b - t s, q(-u)),  high = max(l + t s, l - b + t s, q(u)),  u = t sqrt(n / (n - 1))
 
@@ -115,27 +184,66 @@ def bootstrap_t(estimate: float, replicates: ArrayLike, seeds: int, level: float
     if seeds < 2 or not math.isfinite(estimate):
         raise ValueError(f"a test needs two seeds and a finite estimate, got {seeds} and {estimate}")
     if ordered[0] == ordered[-1]:
-        return paired_test(np.full(seeds, estimate), level)
+        return paired_test(np.full(seeds, estimate))
     least, greatest = bias_bounds(estimate, ordered)
     widened = math.sqrt(seeds / (seeds - 1))
-    error, multiplier = float(ordered.std()) * widened, t_multiplier(seeds - 1, level)
+    error = float(ordered.std()) * widened
     beyond = [float(ndtri(1 - share)) / widened for share in ((ordered <= 0).mean(), (ordered >= 0).mean())]
     z = max(0.0, min(least / error, beyond[0]), min(-greatest / error, beyond[1]))
-    kept = max(math.ceil(float(ndtr(-multiplier * widened)) * len(ordered) - 1e-9) - 1, 0)
-    low = min(least - multiplier * error, float(ordered[kept]))
-    high = max(greatest + multiplier * error, float(ordered[-1 - kept]))
+
+    def ends(level: float) -> Ends:
+        multiplier = t_multiplier(seeds - 1, level)
+        left_out = max(math.ceil(float(ndtr(-multiplier * widened)) * len(ordered) - 1e-9) - 1, 0)
+        return (
+            min(least - multiplier * error, float(ordered[left_out])),
+            max(greatest + multiplier * error, float(ordered[-1 - left_out])),
+        )
+
     method = "t, standard error by bootstrap over seeds"
-    return PairedTest(_t_p(z, seeds), low, high, method, _kind("bootstrap t", seeds, level))
+    return PairedTest(t_p(z, seeds), method, estimate, seeds, error, 0.0, "bootstrap t", ends)
 
 
-def _t_p(statistic: float, seeds: int) -> float:
+def log_ratio_test(a: Array, b: Array, seeds: int) -> PairedTest:
+    """Test whether log(a / b) is zero, from replicates over the same seeds (B + 1,); the last is the statistic.
+
+    If A exists (is neither zero nor infinite) in a replicate in which B does not, an end is infinite if B itself does
+    not exist, or if the end is beyond every ratio of two values that exist.
+    """
+    ratios = log_ratios(a, b)
+    tested = bootstrap_t(float(ratios[-1]), ratios[:-1], seeds)
+    exist_a, exist_b = ((side > 0) & (side < math.inf) for side in (a, b))
+    unlike = exist_a != exist_b
+    if not unlike.any():
+        return tested
+    reach = float(np.abs(ratios[~unlike]).max(initial=0.0))
+    below, above = unlike & (a < b), unlike & (a > b)
+
+    def ends(level: float) -> Ends:
+        low, high = tested.ends(level)
+        if low is not None and below.any() and (below[-1] or low < -reach):
+            low = -math.inf
+        if high is not None and above.any() and (above[-1] or high > reach):
+            high = math.inf
+        return low, high
+
+    return replace(tested, ends=ends)
+
+
+def log_ratios(a: ArrayLike, b: ArrayLike) -> Array:
+    """Return log(a / b) of values that are not negative.
+
+    Infinite values count as twice the greatest finite one of both sides, zeros as half the least positive one.
+    """
+    x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    logs, _ = log_scale(np.stack([x, y]))
+    return logs[0] - logs[1]
+
+
+def t_p(statistic: float, seeds: int) -> float:
+    """Return the two-sided p of a t statistic of n seeds."""
     from scipy.special import stdtr  # as scipy.stats.t.sf, which takes longer to import
 
     return float(2 * stdtr(seeds - 1, -statistic))
-
-
-def _kind(name: str, seeds: int, level: float) -> str:
-    return f"{name} {100 * level:g} % (x{t_multiplier(seeds - 1, level):.2f})"
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -152,17 +260,17 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in adjusted]
 
 
-def _all_patterns(n: int) -> NDArray[np.int64]:
-    """Which signs are flipped: (2^n, n) of 0 and 1."""
-    return (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+def most_failures(failed: int, runs: int, level: float = 0.95) -> float:
+    """Return the exact one-sided upper bound of a share of which `failed` of `runs` were seen.
+
+    It is above the share with probability `level` at least (Clopper and Pearson 1934): .45 for 0 of 5, .26 for 0 of 10.
+    """
+    from scipy.special import betaincinv  # as scipy.stats.beta.ppf, which takes longer to import
+
+    return 1.0 if failed >= runs else float(betaincinv(failed + 1, runs - failed, level))
 
 
-def _random_patterns(n: int) -> NDArray[np.int64]:
-    drawn = 1 - np.random.default_rng(0).integers(2, size=(MONTE_CARLO_DRAWS, n))
-    return np.concatenate([np.zeros((1, n), dtype=np.int64), drawn])
-
-
-def _finite(differences: ArrayLike) -> NDArray[np.float64]:
+def _finite(differences: ArrayLike) -> Array:
     d = as_values(differences)
     if not np.isfinite(d).all():
         raise ValueError("differences must be finite")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -29,6 +30,11 @@ MARGINAL = "mean_error"
 """A group that measures this metric has a known truth."""
 FUNCTIONS = ("agreement", "function_mean_error")
 """A group that measures one of these metrics has a reference in function space."""
+
+ONE_DRAW = 1.0
+"""The joint error that a single exact draw of the truth has on average, in every direction: no row above it is tied."""
+MARGINS = {JOINT: math.log(1.5), "lppd": 0.02, "nll": 0.02}
+"""Within these, two groups are equivalent: a factor 1.5 of the joint error, .02 nats. Other metrics have no margin."""
 
 ERRORS = ("joint_error",)
 LOW_ERROR_CURVES = ("joint_b2_z_max", "joint_b2_z2_max")

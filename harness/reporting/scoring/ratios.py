@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from harness.analysis.diagnostics import bootstrap_low_error
 from harness.analysis.diagnostics.crossing import THRESHOLD, last_crossing
-from harness.analysis.statistics import PairedTest, bootstrap_t
-from harness.analysis.statistics.intervals import log_scale
+from harness.analysis.statistics import PairedTest, log_ratio_test
 from harness.reporting.scoring.accuracy import ESS_MSE, JOINT, LOW_ERROR, median_size, worst
 from harness.reporting.scoring.estimates import resampled_means
 
@@ -24,48 +22,24 @@ _OF_SQUARES = {JOINT: worst, ESS_MSE: median_size}
 def ratio_test(metric: str, axis: SeedRows, a: Sequence[SeedRows], b: Sequence[SeedRows]) -> PairedTest:
     """Test whether log(A / B) is zero, from the curves (C, k, n) of each seed's chains on one axis.
 
-    Both sides are resampled by the same seeds. If A reaches low error in a resample in which B does not, the lower end
-    is infinite if B itself never does, or if the end is beyond every ratio of two finite values. The same holds for the
-    upper end with A and B exchanged.
+    Both sides are resampled by the same seeds.
     """
     x, y = (
         np.append(_replicates(side, axis, metric), statistic(np.concatenate(side), axis, metric)) for side in (a, b)
     )
-    ratios = log_ratios(x, y)
-    tested = bootstrap_t(float(ratios[-1]), ratios[:-1], len(a))
-    unlike = _exist(x) != _exist(y)
-    reach = float(np.abs(ratios[~unlike]).max(initial=0.0))
-    below, above = unlike & (x < y), unlike & (x > y)
-    low, high = tested.low, tested.high
-    if low is not None and below.any() and (below[-1] or low < -reach):
-        low = -math.inf
-    if high is not None and above.any() and (above[-1] or high > reach):
-        high = math.inf
-    return replace(tested, low=low, high=high, method=f"{tested.method}, of the log ratio")
+    return log_ratio_test(x, y, len(a))
 
 
-def log_ratios(a: ArrayLike, b: ArrayLike) -> SeedRows:
-    """Return log(a / b) of values that are not negative.
-
-    Infinite values count as twice the greatest finite one of both sides, zeros as half the least positive one.
-    """
-    x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    logs, _ = log_scale(np.stack([x, y]))
-    return logs[0] - logs[1]
-
-
-def _exist(values: SeedRows) -> NDArray[np.bool_]:
-    return (values > 0) & (values < math.inf)
-
-
-def on_axis(rows: tuple[SeedRows, SeedRows] | None, axis: SeedRows, chains: int, curves: int, metric: str) -> SeedRows:
+def on_axis(
+    run_curves: tuple[SeedRows, SeedRows] | None, axis: SeedRows, chains: int, curves: int, metric: str
+) -> SeedRows:
     """Return curves (C, k, n) at the points of a common axis: the last value at or before each point.
 
-    Before the first value, and for a diverged run (`rows` is None), it is inf. Errors at the end have no axis.
+    Before the first value, and for a diverged run (`run_curves` is None), it is inf. Errors at the end have no axis.
     """
-    if rows is None:
+    if run_curves is None:
         return np.full((chains, curves, len(axis)), math.inf)
-    x, y = rows
+    x, y = run_curves
     if metric != LOW_ERROR:
         return y
     last = np.searchsorted(x, axis, side="right") - 1

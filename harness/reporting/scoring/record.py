@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from harness.analysis.statistics import most_failures
 from harness.reporting.scoring.estimates import Estimate
 from harness.reporting.scoring.groups import Group, Run
 from harness.reporting.scoring.labels import settings_from
@@ -30,11 +31,13 @@ def flat_record(group: Group, label: str, estimate: Estimate, standing: RankStat
         "measured": estimate.measured,
         "diverged": len(group.diverged),
         "failed": len(group.failed),
+        "failures_high": most_failures(len(group.diverged) + len(group.failed), len(group.runs)),
         **_fields(estimate, "mean", "low", "high", "interval", "remark"),
         "rank": rank.rank if rank else None,
         "rank_low": rank.low if rank else None,
         "rank_high": rank.high if rank else None,
-        "tier": rank.tier if rank else None,
+        "verdict": str(rank.verdict) if rank else None,
+        "seeds_to_decide": rank.seeds if rank else None,
         "status": standing.status,
         "verified": str(group.level),
         "untuned": ", ".join(settings_from(group, "untuned")) or None,

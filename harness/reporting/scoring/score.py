@@ -98,10 +98,10 @@ class FieldScore:
         return any(self._accuracy[group.key].errors or MARGINAL in group.metrics() for group in self.groups)
 
     @property
-    def tier(self) -> str:
-        """The tier of the field, by its name in `TIERS`: what the runs were compared with."""
+    def reference(self) -> str:
+        """What the runs were compared with, by its name in `REFERENCES`."""
         if any(group.measured(name) for group in self.groups for name in accuracy.FUNCTIONS):
-            return "reference"
+            return "function space"
         return "truth" if self.truth_known else "none"
 
     def derive(self, name: str, base: str, unit: str, cost: RunCosts) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from harness.analysis.diagnostics import Gate
-from harness.analysis.statistics.ranks import MINIMUM_SEEDS, Direction, Rank, rank_methods, rank_replicates
+from harness.analysis.statistics import Direction, Rank, most_failures, rank_methods, rank_replicates
+from harness.analysis.statistics.ranks import MINIMUM_SEEDS
+from harness.reporting.scoring.accuracy import JOINT, MARGINS, ONE_DRAW
 from harness.reporting.scoring.estimates import Estimate
 from harness.reporting.scoring.groups import Group
 
@@ -34,8 +37,8 @@ def standings(
     Not ranked are baselines, groups with a diverged or failed seed, with fewer than five seeds, or without a value for
     some seed, groups that the gate finds biased or cannot judge, and groups of another
     machine that were not replayed. `gates` is empty for a metric that a wrong law cannot inflate. A group without a
-    gate is ranked only if the others have none either (no truth is known). All other groups are ranked, with intervals
-    over seeds and tiers.
+    gate is ranked only if the others have none either (no truth is known). All other groups are ranked, with a verdict
+    from the test of their pair with the best.
     """
     trusted = [group.key for group in field if group.verified]  # unverified groups must not affect the others
     truth_known = any(gates.get(key) is not None for key in trusted)
@@ -65,11 +68,18 @@ def standings(
 def _failure(group: Group) -> str:
     total = len(group.runs)
     if group.diverged:
-        return f"diverged {len(group.diverged)} of {total}"
+        return f"diverged {_share(len(group.diverged), total)}"
     if group.failed:
         kinds = ", ".join(sorted({run.status for run in group.failed}))
-        return f"failed {len(group.failed)} of {total}: {kinds}; run again with --retry"
+        return f"failed {_share(len(group.failed), total)}: {kinds}; run again with --retry"
     return ""
+
+
+def _share(failed: int, total: int) -> str:
+    """Return a share with its exact bound: "1 of 10 (up to 39 %)"."""
+    if failed == total:
+        return f"{failed} of {total}"
+    return f"{failed} of {total} (up to {most_failures(failed, total):.0%})".replace("%", " %")
 
 
 def _doubt(gate: Gate | None, *, truth_known: bool) -> str:
@@ -95,15 +105,18 @@ def _ranks(eligible: Mapping[str, Estimate]) -> dict[str, Rank]:
         return {}
     first = next(iter(eligible.values()))
     direction: Direction = "max" if first.direction == "max" else "min"
-    if first.replicates is not None:
-        # A group whose seeds do not vary has no replicates, so its value is used for all of them.
-        size = len(first.replicates)
-        point = np.array([e.mean for e in eligible.values()], dtype=np.float64)
-        replicates = [e.replicates if e.replicates is not None else np.full(size, e.mean) for e in eligible.values()]
-        seeds = min(e.measured for e in eligible.values())
-        return dict(zip(eligible, rank_replicates(point, replicates, direction, seeds=seeds), strict=True))
-    by_seed = {key: _scores(e) for key, e in eligible.items()}
-    return {key: rank for key, rank in rank_methods(by_seed, direction).items() if rank is not None}
+    margin = MARGINS.get(first.metric)
+    if first.replicates is None:
+        by_seed = {key: _scores(e) for key, e in eligible.items()}
+        return {key: rank for key, rank in rank_methods(by_seed, direction, margin=margin).items() if rank is not None}
+    # A group whose seeds do not vary has no replicates, so its value is used for all of them.
+    size = len(first.replicates)
+    point = np.array([e.mean for e in eligible.values()], dtype=np.float64)
+    replicates = [e.replicates if e.replicates is not None else np.full(size, e.mean) for e in eligible.values()]
+    seeds = [e.measured for e in eligible.values()]
+    limit = ONE_DRAW if first.metric == JOINT else math.inf
+    ranks = rank_replicates(point, replicates, direction, seeds=seeds, margin=margin, limit=limit)
+    return dict(zip(eligible, ranks, strict=True))
 
 
 def _scores(estimate: Estimate) -> dict[int, float]:

@@ -10,7 +10,7 @@ import numpy as np
 from harness import BenchError
 from harness.contracts import Offer
 from harness.contracts import data as files
-from harness.tasks import TIERS, Protocol, Task
+from harness.tasks import REFERENCES, Protocol, Task
 from plugins.inspection.shown.offers import head, hyperparameters, loaded, text
 
 
@@ -23,7 +23,7 @@ def task(offer: Offer) -> dict[str, Any]:
     curvature    largest eigenvalue of the Hessian at a mode; sgld is stable for h below 2/curvature
     truth        mean, sd, mcse (of the mean), sd_mcse, covariance; directions, and z3 and z4 along them; how. None if
                  it is not known
-    tier         truth, reference (in function space) or none, and why
+    reference    what runs are compared with: the truth, the function space or none, and why
     """
     cls = loaded(offer)
     record = {**head(offer), "task_version": cls.version, "description": text(offer), "dtype": None}
@@ -56,7 +56,7 @@ def task(offer: Offer) -> dict[str, Any]:
         "batch_terms": _value_or_note(instance.batch_terms, notes),
         "curvature": _value_or_note(instance.curvature, notes),
         "truth": _value_or_note(lambda: truth(instance), notes),
-        "tier": _value_or_note(lambda: tier(instance), notes),
+        "reference": _value_or_note(lambda: reference(instance), notes),
     }
     return record | ({"note": "; ".join(dict.fromkeys(notes))} if notes else {})
 
@@ -71,18 +71,14 @@ def truth(task: Task) -> dict[str, Any] | None:
     return {**{name: np.asarray(values).tolist() for name, values in moments.items()}, "how": known.how}
 
 
-def tier(task: Task) -> str:
-    """Return a text that says how well the target is known, and why not better."""
+def reference(task: Task) -> str:
+    """Return a text that says what runs of the task are compared with, and why with nothing better."""
     if (known := task.truth()) is not None:
         return f"truth ({known.how})"
-    reference = task.function_reference()
-    if reference is None:
-        return f"none ({TIERS['none']})"
-    return (
-        f"none ({reference.how}; not used: {reference.refused})"
-        if reference.refused
-        else f"{reference.tier} ({reference.how})"
-    )
+    moments = task.function_reference()
+    if moments is None:
+        return f"none ({REFERENCES['none']})"
+    return f"{moments.kind} ({moments.how}{f'; not used: {moments.refused}' if moments.refused else ''})"
 
 
 def _value_or_note(question: Callable[[], Any], notes: list[str]) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from harness import statistics
 from harness.reporting.scoring.compare import FEWEST, Scale
-from harness.reports import Comparison, compare_values, judge
+from harness.reports import Comparison, PairOutcome, compare_values, judge
 from harness.results import RESUMABLE, Status
 from plugins.nights.regression.night import MetricValues, Night, NightRow
 
@@ -30,8 +31,8 @@ LOST = 0.01
 class Change:
     """The change of a metric of a row, or of the row as a whole (if the metric is "").
 
-    outcome     worse: by the metric's direction, p < .05 after Holm; diverged, failed: seeds that had a result;
-                gone: the row or its value no longer exists; better; unclear: other values, no verdict;
+    outcome     worse: by the metric's direction, its interval excludes no change; better; diverged, failed: seeds that
+                had a result; gone: the row or its value no longer exists; unclear: other values, no verdict;
                 unfinished: seeds ended by a time limit or for lack of memory;
                 same; new; not compared; skipped: its data is missing; dropped: the suite no longer requests it
     comparison  tonight (a) against the last night (b), if their values differ
@@ -50,7 +51,7 @@ class Change:
 
 
 def changes(last: Night | None, tonight: Night, skipped: Collection[str] = ()) -> list[Change]:
-    """Return the changes of every row and metric of either night, in order, with Holm over all whose values differ.
+    """Return the changes of every row and metric of either night, in order; the family is all whose values differ.
 
     `skipped` are rows that were left out tonight.
     """
@@ -140,15 +141,15 @@ def _incomparable(before: MetricValues, now: MetricValues) -> str:
 def compare(tonight: Mapping[int, float], last: Mapping[int, float], metric: MetricValues) -> Comparison:
     """Compare tonight (a) with last night (b): by ratio if all values are positive and not counts, else by difference.
 
-    (If small counts fall by one, their logarithms differ almost equally, and the t of those means nothing.) The test is
-    `_test`, not the test of claims: with sign flips alone p is at least 2^(1-n) for n seeds, and over many rows Holm
-    would let no change pass.
+    (If small counts fall by one, their logarithms differ almost equally, and the t of those means nothing.) p has
+    no lower bound: that all seeds of one sampler change alike is no chance, and with many rows no change would pass.
     """
     pairs = tonight.keys() & last.keys()
     values = [_distance(side[seed], metric) for side in (tonight, last) for seed in pairs]
     ratio = min(values, default=0.0) > 0 and not all(value.is_integer() for value in values)
     scale: Scale = "ratio" if ratio else "difference"
-    comparison = compare_values(tonight, last, metric.direction, metric.target, scale=scale, test=_test)
+    test = partial(statistics.paired_test, chance=0.0)
+    comparison = compare_values(tonight, last, metric.direction, metric.target, scale=scale, test=test)
     return replace(comparison, version=metric.version, unit=metric.unit)
 
 
@@ -156,14 +157,9 @@ def _distance(value: float, metric: MetricValues) -> float:
     return abs(value - metric.target) if metric.direction == "target" and metric.target is not None else value
 
 
-def _test(differences: Sequence[float]) -> statistics.PairedTest:
-    """Apply a paired t test, or sign flips if all seeds differ by the same amount."""
-    alike = max(differences) - min(differences) <= ROUNDING * max(map(abs, differences))
-    return statistics.sign_flip(differences) if alike else statistics.paired_t(differences)
-
-
 def _judged(change: Change, comparison: Comparison) -> Change:
-    outcome = {"b": "worse", "a": "better", "": "unclear"}[comparison.better]
+    decided = comparison.outcome in (PairOutcome.BETTER, PairOutcome.WORSE)
+    outcome = str(comparison.outcome) if decided else "unclear"
     reason = comparison.withheld or change.reason
     return replace(change, outcome=outcome, reason=reason, comparison=comparison)
 
@@ -187,6 +183,6 @@ def flat(change: Change) -> dict[str, Any]:
         "target": comparison.target if comparison else None,
         "unit": comparison.unit if comparison else None,
         "p": comparison.p if comparison else None,
-        "p_after_holm": comparison.adjusted if comparison else None,
-        "test": comparison.test or None if comparison else None,
+        "p_adjusted": comparison.adjusted if comparison else None,
+        "test": comparison.tested.method if comparison and comparison.tested else None,
     }

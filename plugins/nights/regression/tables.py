@@ -49,7 +49,7 @@ def sentence(change: Change) -> str:
     if comparison is None:
         what = f"{change.metric} is {change.outcome}" if change.metric else change.outcome
         return f"{change.row}: {what}: {change.reason}" if change.reason else f"{change.row}: {what}"
-    p = f", p {_p(comparison)} after Holm" if comparison.adjusted is not None else ""
+    p = f", p {_p(comparison)} for all" if comparison.adjusted is not None else ""
     values = f"{_number(comparison.b)} -> {_number(comparison.a)}"
     return f"{change.row}: {change.metric} is {change.outcome}: {values}, {_effect(comparison)}{p}"
 
@@ -58,7 +58,7 @@ def _changed(changed: Sequence[Change]) -> Table:
     columns = [
         Column("row", "row"), Column("metric", "metric"), Column("outcome", "outcome"),
         Column("last", "last night", "right"), Column("tonight", "tonight", "right"),
-        Column("effect", "tonight / last, or - last", "right"), Column("p", "p after Holm", "right"),
+        Column("effect", "tonight / last, or - last", "right"), Column("p", "p x all", "right"),
         Column("seeds", "seeds", "right"), Column("reason", "reason"),
     ]  # fmt: skip
     apart = [change for change in changed if change.outcome == "not compared"]
@@ -77,7 +77,8 @@ def _counts(changed: Sequence[Change]) -> str:
     )
     return (
         f"values compared by row and metric: {same} the same, {apart} not comparable, {tested} different and tested, "
-        f"{unclear} undecided; paired by seed, 95 % t intervals of each change alone, Holm over all that were tested"
+        f"{unclear} undecided; paired by seed, t intervals that hold all at once in 95 % of nights; p x all: p "
+        "times how many were tested"
     )
 
 

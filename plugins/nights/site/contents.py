@@ -288,6 +288,7 @@ def _rows_table(members: Sequence[tuple[SiteField, SiteRow]]) -> Table:
         {
             "method": row.method, "label": row.label, "task": row.task, "protocol": row.protocol, "budget": row.budget,
             "chains": row.chains, "seeds": row.seeds, "rank": row.rank, "of": field.ranked or None,
+            "verdict": row.verdict or None,
             "metric": field.metric, "value": row.value, "status": row.status, "seconds": row.seconds, "group": row.key,
         }
         for field, row in members
@@ -295,8 +296,8 @@ def _rows_table(members: Sequence[tuple[SiteField, SiteRow]]) -> Table:
     columns = [
         Column("label", "row"), Column("task", "task"), Column("protocol", "protocol"), Column("budget", "budget"),
         Column("chains", "chains", "right"), Column("seeds", "seeds", "right"), Column("rank", "rank", "right"),
-        Column("of", "of", "right"), Column("value", "value", "right"), Column("metric", "by"),
-        Column("status", "status"), Column("seconds", "seconds a run", "right", number),
+        Column("of", "of", "right"), Column("verdict", "verdict"), Column("value", "value", "right"),
+        Column("metric", "by"), Column("status", "status"), Column("seconds", "seconds a run", "right", number),
     ]  # fmt: skip
     return Table("Rows", columns, rows)
 

@@ -116,6 +116,7 @@ def _row(score: FieldScore, group: Group, records: Sequence[Record], facts: _Fac
     return SiteRow(
         key=group.key, label=score.labels[group.key], method=group.method, task=group.task, protocol=group.protocol,
         budget=group.budget, chains=group.chains, seeds=len(group.runs), rank=by.get("rank"),
+        verdict=by.get("verdict") or "",
         value=_value(by), mean=by.get("mean"), low=by.get("low"), high=by.get("high"),
         status=str(by.get("status") or "no result"), seconds=seconds, runs=[run["run_key"] for run in runs],
         facts=[(label, text) for label, text in shown if text], tables=[table for table in tables if table.rows],
@@ -138,13 +139,14 @@ def _metrics(records: Sequence[Record]) -> Table:
             "metric": str(r["metric"]).replace("_", " "), "value": _value(r), "interval": r["interval"],
             "unit": "" if r["unit"] == "1" else r["unit"],
             "best": best.get(r["direction"]) or (f"at {number(r['target'])}" if r["target"] is not None else "none"),
-            "rank": r["rank"],
+            "rank": r["rank"], "verdict": r["verdict"],
         }
         for r in records
     ]  # fmt: skip
     columns = [
         Column("metric", "metric"), Column("value", "mean over seeds", "right"), Column("unit", "unit"),
         Column("interval", "interval"), Column("best", "better is"), Column("rank", "rank", "right"),
+        Column("verdict", "verdict"),
     ]  # fmt: skip
     return Table("Metrics", columns, rows)
 

@@ -45,6 +45,7 @@ class SiteRow:
     chains: int
     seeds: int
     rank: int | None = None
+    verdict: str = ""
     value: str = ""
     mean: float | None = None
     low: float | None = None

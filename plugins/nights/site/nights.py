@@ -106,7 +106,7 @@ def _moves(nights: Sequence[tuple[int, Night]], runs: Mapping[str, Mapping[str, 
         Column("row", "row"), Column("night", "night", "right"), Column("metric", "metric"),
         Column("outcome", "outcome"), Column("last", "before", "right"), Column("tonight", "after", "right"),
         Column("effect", "after / before, or - before", "right"),
-        Column("p", "p after Holm", "right"), Column("what", "what changed"), Column("commit", "commits"),
+        Column("p", "p x all", "right"), Column("what", "what changed"), Column("commit", "commits"),
     ]  # fmt: skip
     more = [f"{len(rows) - MOST_MOVES:,} earlier or unclear moves are not shown"] if len(rows) > MOST_MOVES else []
     notes = ["x2: twice as large, or twice as far from the best value if the metric has one", *more]

@@ -1,75 +1,67 @@
+from __future__ import annotations
+
 from itertools import product
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from harness.analysis.statistics import bootstrap_t, holm, paired_t, paired_test, sign_flip
-from harness.analysis.statistics.tests import MONTE_CARLO_DRAWS
+from harness.analysis.statistics import bootstrap_t, holm, most_failures, paired_test, power
+from harness.analysis.statistics.tests import POWER, unpaired_test
 
 pytestmark = pytest.mark.numbers
 
-
-@pytest.mark.parametrize(("n", "least"), [(3, 0.25), (5, 0.0625), (10, 2 / 1024)])
-def test_least_p(n, least):
-    assert sign_flip(np.arange(1.0, n + 1)).p == least
-    assert sign_flip(-np.arange(1.0, n + 1)).p == least
+LEVELS = (0.8, 0.95, 0.999)
 
 
-def test_equals_counting_all_patterns():
-    d = np.array([0.3, -0.1, 0.7, 0.2, -0.4, 0.9])
-    sums = [abs(sum(s * x for s, x in zip(signs, d, strict=True))) for signs in product([-1, 1], repeat=6)]
-    assert sign_flip(d).p == np.mean(np.array(sums) >= abs(d.sum()) - 1e-12)
-
-
-def test_equal_differences_tie_despite_rounding():
-    # 0.1 * 3 - 0.1 and so on differ in the last bit by the order of summation
-    assert sign_flip([0.1, 0.1, 0.1, 0.1, -0.1, -0.1]).p == sign_flip([1, 1, 1, 1, -1, -1]).p
-
-
-@pytest.mark.parametrize("n", [6, 10, 17])
-def test_the_interval_of_sign_flips_is_where_they_do_not_reject(n):
-    d = np.random.default_rng(n).normal(1.0, 1.0, size=n)
-    flips = sign_flip(d)
-    for end, outwards in ((flips.low, -1e-6), (flips.high, 1e-6)):
-        assert sign_flip(d - end).p >= 0.05
-        assert sign_flip(d - end - outwards).p < 0.05
-    assert sign_flip(d[:5]).low is None
-    assert sign_flip(np.full(10, 2.0)).low == 2.0
-
-
-def test_monte_carlo_agrees_with_the_exact_p_and_repeats():
-    d = np.random.default_rng(0).normal(0.4, 1.0, size=17)
-    signs = 1 - 2 * ((np.arange(2**17)[:, None] >> np.arange(17)) & 1)
-    exact = np.mean(np.abs(signs @ d) >= abs(d.sum()) - 1e-12)
-    flips = sign_flip(d)
-    assert flips.p == pytest.approx(exact, abs=5 * np.sqrt(exact * (1 - exact) / MONTE_CARLO_DRAWS))
-    assert flips.p == sign_flip(d).p
-    assert "patterns" in flips.method
-
-
-@pytest.mark.parametrize("n", [2, 3, 5])
-def test_paired_t_equals_scipys(n):
+@pytest.mark.parametrize("n", [2, 3, 5, 10, 40])
+def test_a_paired_t_equals_scipys(n):
     rng = np.random.default_rng(2)
     ours, theirs = rng.normal(size=n), rng.normal(0.5, 1.0, size=n)
-    paired = paired_t(ours - theirs)
-    assert paired.p == pytest.approx(stats.ttest_rel(ours, theirs).pvalue)
-    assert "normal" in paired.method
-    interval = stats.ttest_rel(ours, theirs).confidence_interval()
-    assert (paired.low, paired.high) == pytest.approx(interval)
+    tested, known = paired_test(ours - theirs), stats.ttest_rel(ours, theirs)
+    assert tested.p == pytest.approx(max(known.pvalue, 2 / 4**n))
+    for level in LEVELS:
+        enough = 2 / 4**n < 1 - level
+        assert tested.ends(level) == (pytest.approx(known.confidence_interval(level)) if enough else (None, None))
+    assert "normal" in tested.method
 
 
-@pytest.mark.parametrize(("d", "why"), [([2.0], "one seed"), ([2.0, 2.0, 2.0], "no variance"), ([0, 0], "no var")])
-def test_no_t_claims_nothing(d, why):
-    paired = paired_t(d)
-    assert (paired.p, paired.low, paired.high) == (1.0, None, None)
-    assert why in paired.method
+def test_rows_that_differ_alike_in_all_seeds_may_do_so_by_chance():
+    """Of two equal rows whose seeds succeed or fail, however little the values of a success vary."""
+    draw, alike = np.random.default_rng(8), dict.fromkeys((3, 4, 5), 0)
+    for n in alike:
+        for a, b in (draw.random((4000, 2, n)) < 0.5) + 1e-4 * draw.normal(size=(4000, 2, n)):
+            alike[n] += paired_test(a - b).p <= 2.001 / 4**n
+        assert alike[n] / 4000 == pytest.approx(2 / 4**n, rel=0.4)
+    fewest = paired_test([1.0, 1.0001, 1.0]).seeds_to_decide(1 - 0.05 / 55)
+    values = 1 + 1e-4 * draw.normal(size=fewest)
+    assert paired_test(values).p < 0.05 / 55 < paired_test(values[1:]).p
+    assert paired_test(values[1:]).detectable(1 - 0.05 / 55) == np.inf
 
 
-def test_ten_seeds_decide_which_test():
-    d = np.arange(1.0, 11.0)
-    assert paired_test(d) == sign_flip(d)
-    assert paired_test(d[:9]) == paired_t(d[:9])
+def test_an_unpaired_t_is_welchs_with_no_more_degrees_of_freedom():
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=7), rng.normal(1.0, 4.0, size=12)
+    tested, known = unpaired_test(a, b), stats.ttest_ind(a, b, equal_var=False)
+    assert tested.estimate / tested.error == pytest.approx(known.statistic)
+    assert tested.seeds - 1 <= known.df
+    assert tested.p >= known.pvalue
+
+
+@pytest.mark.parametrize("n", [1, 3, 5, 6, 12])
+@pytest.mark.parametrize("value", [2.0, -0.1, 0.0])
+def test_equal_differences_are_tested_by_counting_the_signs(n, value):
+    """They have no t. What sign flips leave is the share of patterns whose sum is as large."""
+    tested = paired_test([value * (1 + 1e-8 * (i % 2)) for i in range(n)])
+    sums = [abs(sum(signs)) for signs in product([-1, 1], repeat=n)]
+    assert tested.p == (np.mean(np.array(sums) == n) if value else 1.0)
+    low, high = tested.ends(0.95)
+    assert (low is not None) == (2.0 ** (1 - n) < 0.05)
+    assert low is None or (low <= value * (1 + 1e-8) and high >= value)
+
+
+def test_a_difference_that_varies_is_tested_by_a_t_however_little():
+    assert paired_test([1.0, 1.0 + 1e-4, 1.0]).interval == "t"
 
 
 @pytest.mark.parametrize("n", [3, 10])
@@ -77,25 +69,120 @@ def test_a_bootstrap_t_of_a_mean_is_the_paired_t(n):
     """Replicates that are normal with the bootstrap's variance; of a mean they show no bias."""
     d = np.random.default_rng(n).normal(0.8, 1.0, size=n)
     grid = stats.norm.ppf((np.arange(200_000) + 0.5) / 200_000)
-    bootstrapped, known = bootstrap_t(d.mean(), d.mean() + grid * d.std() / np.sqrt(n), n), paired_t(d)
-    assert (bootstrapped.low, bootstrapped.high) == pytest.approx((known.low, known.high), rel=2e-3)
-    assert bootstrapped.p == pytest.approx(known.p, rel=2e-3)
+    tested, known = bootstrap_t(d.mean(), d.mean() + grid * d.std() / np.sqrt(n), n), paired_test(d)
+    assert tested.p == pytest.approx(known.p, rel=2e-3) or n == 3
+    assert tested.ends(0.95) == pytest.approx(known.ends(0.95), rel=2e-3)
 
 
 def test_a_bootstrap_t_needs_nearly_all_replicates_on_one_side():
     """Values that are hardly ever reached: the sd is small, and the seeds are few."""
-    replicates = np.repeat([1.0, -0.5], [970, 30])
-    bootstrapped = bootstrap_t(1.0, replicates, 5)
-    assert bootstrapped.p > 0.05
-    assert bootstrapped.low == -0.5
+    tested = bootstrap_t(1.0, np.repeat([1.0, -0.5], [970, 30]), 5)
+    assert tested.p > 0.05
+    assert tested.ends(0.95)[0] == -0.5
     assert bootstrap_t(1.0, np.repeat([1.0, 0.5], [970, 30]), 5).p < 0.05
 
 
 def test_a_bootstrap_t_widens_by_the_bias():
     replicates = stats.norm.ppf((np.arange(1000) + 0.5) / 1000)
     biased, unbiased = bootstrap_t(1.0, 1.5 + replicates, 5), bootstrap_t(1.0, 1.0 + replicates, 5)
-    assert biased.low == pytest.approx(unbiased.low - 0.5 / (np.sqrt(2) - 1), abs=0.3)
+    assert biased.ends(0.95)[0] == pytest.approx(unbiased.ends(0.95)[0] - 0.5 / (np.sqrt(2) - 1), abs=0.3)
     assert unbiased.p < biased.p == 1.0
+
+
+def drawn(law, n, draw):
+    return {
+        "normal": draw.normal(0.6, 1, n),
+        "lognormal": np.exp(draw.normal(0.5, 1, n)) - 1,
+        "counts": draw.integers(-1, 4, n),
+        "alike": np.full(n, draw.integers(-1, 2)),
+    }[law]
+
+
+@pytest.mark.parametrize("law", ["normal", "lognormal", "counts", "alike"])
+def test_p_is_small_exactly_where_the_interval_excludes_zero(law):
+    draw, rejected = np.random.default_rng(4), set()
+    for n in [*range(2, 15), 20] * 5:
+        d = drawn(law, n, draw)
+        replicates = d[draw.integers(n, size=(400, n))].mean(axis=1)
+        for tested in (paired_test(d), bootstrap_t(float(d.mean()), replicates, n)):
+            for level in (*LEVELS, 1 - 0.05 / 55):
+                low, high = tested.ends(level)
+                excluded = low is not None and not low <= 0 <= high
+                assert (tested.p < 1 - level) == excluded, (n, level, d)
+                rejected.add(excluded)
+    assert rejected == {True, False}
+
+
+@pytest.mark.parametrize("n", [3, 5, 10, 40])
+@pytest.mark.parametrize("level", LEVELS)
+def test_power_is_the_noncentral_ts(n, level):
+    half = stats.t.isf((1 - level) / 2, n - 1)
+    for effect in (0.0, 1.0, 4.0, 9.0):
+        known = stats.nct.sf(half, n - 1, effect) + np.nan_to_num(stats.nct.cdf(-half, n - 1, effect))  # NaN if tiny
+        assert power(effect, n, level) == pytest.approx(known, abs=1e-4)
+    error = 0.5
+    tested = paired_test(np.resize([-1.0, 1.0], n) * error * np.sqrt(n - 1) + 3.0)
+    detectable = tested.detectable(level) / tested.error
+    if 2 / 4**n > 1 - level:
+        assert detectable == np.inf
+        return
+    assert power(detectable, n, level) == pytest.approx(POWER, abs=1e-3)
+
+
+@pytest.mark.parametrize(("effect", "margin"), [(0.5, None), (0.0, 0.4), (0.1, 0.4), (0.6, 0.4)])
+def test_the_stated_number_of_seeds_decides_in_four_of_five(effect, margin):
+    draw = np.random.default_rng(5)
+    d = draw.normal(size=12)
+    tested = paired_test(effect + (d - d.mean()) / d.std(ddof=1))
+    needed = tested.seeds_to_decide(0.99, margin)
+    decided = 0
+    for values in draw.normal(effect, 1.0, size=(2000, needed)):
+        low, high = paired_test(values).ends(0.99)
+        decided += not low <= 0 <= high or (margin is not None and -margin < low and high < margin)
+    assert decided / 2000 == pytest.approx(POWER, abs=0.04)
+
+
+def test_no_number_of_seeds_shows_no_difference_without_a_margin():
+    d = np.tile([-1.0, 1.0], 4)
+    assert paired_test(d).seeds_to_decide(0.95) is None
+    assert paired_test(np.zeros(5)).seeds_to_decide(0.95) is None
+    assert unpaired_test(np.ones(5), np.zeros(5)).seeds_to_decide(0.95) is None
+    needed = paired_test(np.ones(5)).seeds_to_decide(0.999)
+    assert paired_test(np.ones(needed)).p < 0.001 <= paired_test(np.ones(needed - 1)).p
+
+
+DECIDED = [("normal", 0.9), ("normal", 0.1), ("lognormal", 0.8), ("counts", 0.9), ("alike", 1.0)]
+
+
+@pytest.mark.parametrize("margin", [None, 0.5])
+@pytest.mark.parametrize(("law", "shift"), DECIDED)
+def test_more_seeds_never_decide_less(law, shift, margin):
+    """The same seeds again, or others with the same mean and standard deviation."""
+    draw, decisions = np.random.default_rng(6), set()
+
+    def decided(d, level):
+        low, high = paired_test(d).ends(level)
+        if low is None:
+            return False
+        return not low <= 0 <= high or (margin is not None and -margin < low and high < margin)
+
+    for n in [*range(3, 16), 20, 40] * 4:
+        d = drawn(law, n, draw) * shift
+        other = draw.normal(size=2 * n)
+        like = d.mean() + (other - other.mean()) / other.std(ddof=1) * d.std(ddof=1)
+        for level in (0.95, 1 - 0.05 / 55):
+            before = decided(d, level)
+            decisions.add(before)
+            assert not before or decided(np.tile(d, 2), level), (n, level, d)
+            assert not before or not d.std() or decided(like, level), (n, level, d)
+    assert decisions == {True, False}
+
+
+def test_the_bound_of_a_share_of_failures_is_exact():
+    """At the bound, so few failures have the probability 5 %."""
+    for failed, runs in ((0, 5), (0, 40), (1, 10), (7, 10)):
+        assert stats.binom.cdf(failed, runs, most_failures(failed, runs)) == pytest.approx(0.05)
+    assert most_failures(5, 5) == 1.0
 
 
 def test_holm_by_hand():

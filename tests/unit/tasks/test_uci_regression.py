@@ -249,12 +249,12 @@ def test_a_lost_chain_leaves_no_score_and_no_draw_leaves_nothing():
 
 
 def test_a_reference_is_accepted_by_r_hat_and_standard_errors():
-    assert (reference().refused, reference().tier) == ("", "reference")
+    assert (reference().refused, reference().kind) == ("", "function space")
     assert "2 hours" in reference().how
     many = [1.01] * 200
     assert not reference(200, rhat=[*many[2:], 1.2, 1.2]).refused
     apart = reference(200, rhat=[*many[3:], 1.2, 1.2, 1.2])
-    assert apart.tier == "none"
+    assert apart.kind == "none"
     assert "98.5%" in apart.refused
     assert "standard error" in reference(mean_error=[0.01, 0.01, 0.01, 0.06]).refused
     assert reference(rhat=[math.nan] * 4).refused

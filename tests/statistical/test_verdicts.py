@@ -1,0 +1,239 @@
+"""How often a verdict is wrong: simulated families of comparisons, and leaderboards of equal rows.
+
+`python tests/statistical/test_verdicts.py` prints the tables of docs/verdicts.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy.stats import binom, t
+
+from harness.analysis.diagnostics import bootstrap_low_error
+from harness.analysis.diagnostics.crossing import last_crossing
+from harness.analysis.statistics import Verdict, holm, rank_methods, rank_replicates
+from harness.analysis.statistics.ranks import Rank
+from harness.reporting.scoring.compare import Comparison, PairOutcome, compare_values, judge
+
+LEVEL = 0.05
+FALSE_ALARM = 1e-3
+MARGIN = 0.4
+
+Law = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+LAWS: dict[str, Law] = {
+    "normal": lambda draw, shape: draw.normal(size=shape),
+    "t, 3 df": lambda draw, shape: draw.standard_t(3, size=shape) / np.sqrt(3),
+    "lognormal": lambda draw, shape: (np.exp(draw.normal(size=shape)) - np.exp(0.5)) / 2.16,
+    "exponential": lambda draw, shape: draw.exponential(size=shape) - 1,
+    "two values": lambda draw, shape: 2.0 * (draw.random(shape) < 0.5) - 1 + 1e-3 * draw.normal(size=shape),
+}
+"""Values over seeds, of mean 0 and sd 1."""
+FAMILIES = {
+    "equal": [0.0],
+    "equivalent": [0.0, 0.1, 0.3],
+    "at the margin": [MARGIN],
+    "different": [0.6, 1.0, 3.0],
+    "mixed": [0.0, 0.1, MARGIN, 1.0, 3.0],
+    "one equal, the rest at the margin": [0.0, *[MARGIN] * 54],
+}
+"""The true differences of pairs, which are repeated."""
+SPREADS = (0.05, 0.3, 1.0)
+SEEDS = (3, 5, 10, 40)
+
+
+def family(
+    draw: np.random.Generator, law: str, truths: list[float], size: int, seeds: int, of_b: float = 1.0
+) -> list[Comparison]:
+    """Judged pairs with these true differences.
+
+    Their values share a seed's effect, and have sds of `SPREADS` in turn, B's multiplied by `of_b`: if it is not 1, the
+    differences of skewed values are skewed.
+    """
+    comparisons = []
+    for i, delta in enumerate(np.resize(truths, size)):
+        spread = SPREADS[i % len(SPREADS)]
+        a, b = spread * np.array([[1.0], [of_b]]) * LAWS[law](draw, (2, seeds)) + draw.normal(size=seeds)
+        comparison = compare_values(dict(enumerate(a + delta)), dict(enumerate(b)), "max")
+        comparisons.append(Comparison(**{**vars(comparison), "margin": MARGIN}))
+    return judge(comparisons)
+
+
+def is_wrong(comparison: Comparison, truth: float) -> bool:
+    """Whether the outcome is wrong, or the difference is not as large as the nearer end says."""
+    if comparison.outcome == PairOutcome.EQUIVALENT:
+        return truth >= MARGIN
+    if comparison.outcome == PairOutcome.BETTER:
+        return truth <= 0 or comparison.low > truth
+    return comparison.outcome == PairOutcome.WORSE
+
+
+def wrong_share(law: str, kind: str, size: int, seeds: int, times: int, seed: int = 0, of_b: float = 1.0) -> float:
+    """The share of families with a wrong statement."""
+    draw, truths = np.random.default_rng([seed, size, seeds]), FAMILIES[kind]
+    wrong = 0
+    for _ in range(times):
+        judged = family(draw, law, truths, size, seeds, of_b)
+        wrong += any(map(is_wrong, judged, np.resize(truths, size)))
+    return wrong / times
+
+
+def most(times: int, tests: int) -> float:
+    """The share that a true rate of LEVEL exceeds with probability FALSE_ALARM / tests."""
+    return float(binom.isf(FALSE_ALARM / tests, times, LEVEL)) / times
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("seeds", [3, 10])
+@pytest.mark.parametrize("kind", ["equal", "at the margin", "mixed"])
+@pytest.mark.parametrize("law", ["normal", "lognormal", "two values"])
+def test_a_family_seldom_has_a_wrong_statement(law, kind, seeds):
+    assert wrong_share(law, kind, 6, seeds, 200) <= most(200, 18)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("size", [1, 3, 20, 55])
+@pytest.mark.parametrize("kind", FAMILIES)
+@pytest.mark.parametrize("law", LAWS)
+def test_a_family_of_any_law_seldom_has_a_wrong_statement(law, kind, size):
+    rates = {seeds: wrong_share(law, kind, size, seeds, 500, seed=1) for seeds in SEEDS}
+    assert max(rates.values()) <= most(500, len(LAWS) * len(FAMILIES) * 4 * len(SEEDS)), rates
+
+
+@pytest.mark.statistical
+def test_intervals_at_the_levels_of_holms_method_would_not_do():
+    """Why all pairs have one level: of a pair that differs, Holm's level says nothing of where the interval ends."""
+    draw, size, seeds, wrong = np.random.default_rng(2), 55, 20, 0
+    for _ in range(300):
+        d = MARGIN + 0.1 * draw.normal(size=(size, seeds))
+        mean, error = d.mean(axis=1), d.std(axis=1, ddof=1) / np.sqrt(seeds)
+        p = 2 * t.sf(np.abs(mean) / error, seeds - 1)
+        rank, stops = p.argsort().argsort(), sum(adjusted < LEVEL for adjusted in holm(p.tolist()))
+        levels = LEVEL / np.maximum(size - np.minimum(rank, stops), 1)
+        half = t.isf(levels / 2, seeds - 1) * error
+        wrong += ((mean + half < MARGIN) & (mean - half > -MARGIN)).any()
+    assert wrong / 300 > most(300, 1)
+
+
+def test_a_false_statement_is_seen():
+    """The checks above can fail: with an interval that is too short, families have wrong statements too often."""
+    draw, wrong = np.random.default_rng(3), 0
+    for _ in range(100):
+        judged = [judge([one])[0] for one in family(draw, "normal", [0.0, MARGIN], 20, 10)]  # each at 95 % for itself
+        wrong += any(map(is_wrong, judged, np.resize([0.0, MARGIN], 20)))
+    assert wrong / 100 > most(100, 1)
+
+
+Board = Callable[[np.random.Generator, int, int], np.ndarray]
+"""Values (methods, seeds) of equal methods."""
+BOARDS: dict[str, Board] = {
+    "normal": lambda draw, m, n: draw.normal(size=(m, n)),
+    "t, 3 df, shared seeds": lambda draw, m, n: draw.standard_t(3, size=(m, n)) + 3 * draw.standard_t(3, size=n),
+    "lognormal": lambda draw, m, n: np.exp(draw.normal(size=(m, n))),
+    "two values": lambda draw, m, n: (draw.random((m, n)) < 0.5) + 1e-6 * draw.normal(size=(m, n)),
+    "never in 30 %": lambda draw, m, n: np.where(draw.random((m, n)) < 0.3, np.inf, np.exp(draw.normal(size=(m, n)))),
+    "unequal variances": lambda draw, m, n: draw.normal(size=(m, n)) * np.exp(1.5 * draw.normal(size=(m, 1))),
+    "half 100 times wider": lambda draw, m, n: draw.normal(size=(m, n)) * np.where(np.arange(m) % 2, 100, 1)[:, None],
+}
+METHODS = (2, 5, 10, 30)
+BOARD_SEEDS = (5, 10)
+
+
+def of_means(values: np.ndarray) -> list[Rank]:
+    ranks = rank_methods({f"m{i}": dict(enumerate(row)) for i, row in enumerate(values)}, "min")
+    return [rank for rank in ranks.values() if rank is not None]
+
+
+def of_medians(values: np.ndarray) -> list[Rank]:
+    """Medians over four chains a seed, from bootstrap replicates; those of logarithms, so that they are positive."""
+    methods, size = values.shape
+    chains = values[:, :, None] + np.random.default_rng(int(abs(values[0, 0]) * 1e6)).normal(size=(methods, size, 4))
+    drawn = np.random.default_rng(0).integers(size, size=(1000, size))
+    replicates = np.exp(np.median(chains[:, drawn].reshape(methods, 1000, -1), axis=2))
+    return rank_replicates(np.exp(np.median(chains, axis=(1, 2))), replicates, "min", seeds=size)
+
+
+def of_costs(draw: np.random.Generator, methods: int, size: int, pace: float) -> list[Rank]:
+    """Data passes to low error of averages of independent draws, eight chains a seed: a Brownian motion over its time.
+
+    At a high pace many never get there.
+    """
+    axis = np.unique(np.geomspace(5, 1000, 60).astype(int)).astype(float)
+    seeds = np.repeat(np.arange(size), 8)
+    points, replicates = [], []
+    for _ in range(methods):
+        steps = draw.normal(size=(size * 8, 3, len(axis))) * np.sqrt(np.diff(axis, prepend=0.0))
+        luck = np.exp(0.3 * draw.normal(size=size))[seeds]
+        curves = pace * luck[:, None] * ((steps.cumsum(axis=2) / axis) ** 2).max(axis=1)
+        points.append(last_crossing(np.median(curves, axis=0), axis, 0.01))
+        replicates.append(bootstrap_low_error(curves, axis, seeds))
+    return rank_replicates(points, np.stack(replicates), "min", seeds=size)
+
+
+def told_apart(ranks: list[Rank]) -> bool:
+    """Whether any row is called worse than any other."""
+    return any((rank.low, rank.high) != (1, len(ranks)) or rank.verdict == Verdict.WORSE for rank in ranks)
+
+
+def apart_share(board: Board, methods: int, size: int, boards: int, seed: int) -> float:
+    draw = np.random.default_rng([seed, methods, size])
+    return float(np.mean([told_apart(of_means(board(draw, methods, size))) for _ in range(boards)]))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("methods", "size"), [(2, 5), (10, 5), (15, 10)])
+@pytest.mark.parametrize("law", ["normal", "t, 3 df, shared seeds", "lognormal"])
+def test_equal_methods_are_seldom_called_different(law, methods, size):
+    assert apart_share(BOARDS[law], methods, size, 150, seed=0) <= most(150, 9)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("size", BOARD_SEEDS)
+@pytest.mark.parametrize("law", BOARDS)
+def test_equal_methods_of_any_law_are_seldom_called_different(law, size):
+    tests = len(BOARD_SEEDS) * len(BOARDS) * len(METHODS)
+    rates = {methods: apart_share(BOARDS[law], methods, size, 500, seed=1) for methods in METHODS}
+    assert max(rates.values()) <= most(500, tests), rates
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("size", BOARD_SEEDS)
+@pytest.mark.parametrize("methods", [2, 6, 15])
+def test_equal_medians_and_costs_are_seldom_called_different(methods, size):
+    draw = np.random.default_rng([3, methods, size])
+    laws = ("normal", "t, 3 df, shared seeds", "unequal variances")
+    rates = {
+        law: np.mean([told_apart(of_medians(BOARDS[law](draw, methods, size))) for _ in range(200)]) for law in laws
+    }
+    rates |= {
+        pace: np.mean([told_apart(of_costs(draw, methods, size, pace)) for _ in range(200)]) for pace in (1.0, 6.0)
+    }
+    assert max(rates.values()) <= most(200, 2 * 3 * 5), rates
+
+
+def main() -> None:
+    """The tables of docs/verdicts.md, in %: families with a wrong statement, boards that call equal rows different."""
+    columns = [(size, seeds) for size in (3, 20) for seeds in SEEDS]
+    _line("true differences", "values", *(f"{size} pairs, {seeds} seeds" for size, seeds in columns))
+    for kind, law, of_b in itertools.product(("equal", "at the margin", "mixed"), LAWS, (1.0, 0.3)):
+        if of_b == 1 or kind == "mixed":
+            rates = (wrong_share(law, kind, *column, 200, seed=4, of_b=of_b) for column in columns)
+            _line(kind, f"{law}{', B varies less' if of_b < 1 else ''}", *(f"{100 * rate:.1f}" for rate in rates))
+    _line("values over seeds", *(f"{n} seeds, {m} rows" for n in BOARD_SEEDS for m in METHODS))
+    for law, board in BOARDS.items():
+        _line(law, *(f"{100 * apart_share(board, m, n, 200, seed=4):.1f}" for n in BOARD_SEEDS for m in METHODS))
+
+
+def _line(*cells: str) -> None:
+    sys.stdout.write(f"| {' | '.join(cells)} |\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
