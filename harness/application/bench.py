@@ -161,9 +161,9 @@ class Bench(Application):
         study: str = "",
     ) -> list[RunRequest]:
         """Return a request for each sampler and task; see `run`. Classes that no plugin offers are kept as files."""
-        from harness.runs.plan import RunRequest, parse_seeds
+        from harness.runs.plan import RunRequest, parse_seeds, reported
 
-        numbers = parse_seeds(seeds) if isinstance(seeds, str) else None if seeds is None else list(seeds)
+        numbers = parse_seeds(seeds) if isinstance(seeds, str) else None if seeds is None else reported(seeds)
         scheduled = {} if schedule is None else self._named("schedules", schedule)[1]
         found = []
         for sampler, of_sampler in map(functools.partial(self._named, "samplers"), _several(samplers)):
