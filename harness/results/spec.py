@@ -31,6 +31,8 @@ GIVEN = "given"
 """The provenance of knowledge that a task gives a sampler at no cost."""
 USER, SWEPT, TUNED = "user", "swept", "tuned"
 """The provenance of a value that a user set for a run, of one in a declared sweep, and of one from `bench tune`."""
+ONE_SETTING = "one-setting"
+"""The provenance of a default where the command asked for nothing else: `--settings one-setting`."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,52 @@ class Component:
 
 
 @dataclass(frozen=True)
+class Tuning:
+    """The search that a setting comes from.
+
+    study     name of the study
+    version   of the rules of the search, `harness.runs.studies.VERSION`; results of two versions are not compared
+    budget    of the trials
+    schedules the names of those that were searched
+    searches, trials, passes  its cost: all searches of the pair, and the data passes of all their chains
+    changed   the parts of the run whose code has changed since: "sampler and the task"
+    """
+
+    study: str
+    version: int
+    budget: str
+    schedules: tuple[str, ...]
+    searches: int
+    trials: int
+    passes: float
+    changed: str = ""
+
+    def __str__(self) -> str:
+        times = f"{self.searches} searches, " if self.searches > 1 else ""
+        changed = f"; the code of the {self.changed} has changed since" if self.changed else ""
+        trials = f"{times}{self.trials} trials at {self.budget}"
+        return f"study {self.study}: {trials}, {self.passes:.2g} data passes{changed}"
+
+
+@dataclass(frozen=True)
 class Origin:
     """Where a setting came from: its value, how far to trust it, and the text of its source."""
 
     value: Any
     provenance: str
     source: str = ""
+    tuning: Tuning | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Return it as plain data, which `origin` reads."""
+        return {name: value for name, value in asdict(self).items() if name != "tuning" or value}
+
+
+def origin(record: Mapping[str, Any]) -> Origin:
+    """Return the origin of a stored record; `TypeError` or `KeyError` for another record."""
+    tuning = record.get("tuning")
+    tuned = Tuning(**{**tuning, "schedules": tuple(tuning["schedules"])}) if tuning else None
+    return Origin(**{**record, "tuning": tuned})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +215,7 @@ class RunSpec:
         for name in PARTS:
             record[name]["target"] = getattr(self, name).target
         labels = {"key": self.key, "group": self.group, "method": self.method, "budget": self.budget}
-        origins = {name: asdict(origin) for name, origin in sorted(self.origins.items())}
+        origins = {name: origin.record() for name, origin in sorted(self.origins.items())}
         return {**record, **labels, "protocol": self.protocol, "origins": origins}
 
 
@@ -203,7 +245,7 @@ def from_record(record: Mapping[str, Any]) -> RunSpec:
                 found[f.name] = part[name]
         for name in PARTS:
             found[name] = Component(**{f.name: record[name][f.name] for f in fields(Component)})
-        found["origins"] = {name: Origin(**origin) for name, origin in record["origins"].items()}
+        found["origins"] = {name: origin(one) for name, one in record["origins"].items()}
         found["execution"] = Execution(**{f.name: found.pop(f.name) for f in fields(Execution) if f.name in found})
         spec = RunSpec(**found)
         for part in (spec, spec.sampler, spec.schedule, spec.task, spec.execution):

@@ -11,18 +11,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.contracts.hookspecs import Method, StatedSettings
 from harness.contracts.parameters import Field, check, of_part, suggestions
 from harness.contracts.registry import Offer, Registry
 from harness.contracts.task import Protocol, data_passes
-from harness.results.spec import FIELDS, GIVEN, Origin
+from harness.results.spec import FIELDS, GIVEN, ONE_SETTING, Origin
 from harness.runs import plugin_metadata, warm_start
 from harness.runs.plugin_metadata import SamplerFacts, TaskFacts
 from harness.runs.stated import stated_settings
-from harness.runs.studies import Study
+from harness.runs.studies import VERSION, Study
 from harness.system.errors import UsageError
 
 START, WARM = "run.warm_start", "run.warm_"
@@ -45,7 +45,10 @@ RUN_FIELDS = {f.name: _run_field(f.name, *f.metadata["setting"]) for f in FIELDS
 
 @dataclass(frozen=True)
 class Pair:
-    """A method on a task under a protocol, with the settings that a plugin states and those of a study for it."""
+    """A method on a task under a protocol, with the settings that a plugin states and those of a study for it.
+
+    `defaults_only` leaves out what papers and authors state: what is not tuned is a default, or a rule from the task.
+    """
 
     method: Method
     sampler: Offer
@@ -53,6 +56,7 @@ class Pair:
     protocol: Protocol
     stated: StatedSettings | None = None
     tuned: Mapping[str, Origin] = field(default_factory=dict)
+    defaults_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,8 +92,10 @@ class Settings:
     warm_start: Offer | None = None
 
 
-def find_pair(registry: Registry, method_name: str, task_name: str, study: Study | None = None) -> Pair:
-    """Return the pair that "--sampler METHOD --task TASK[@PROTOCOL]" names, with its settings in a study.
+def find_pair(
+    registry: Registry, method_name: str, task_name: str, study: Study | None = None, budget: str = ""
+) -> Pair:
+    """Return the pair that "--sampler METHOD --task TASK[@PROTOCOL]" names, with its settings in a study at a budget.
 
     The default is the task's first protocol. Only if settings are stated for that protocol, and the method's for
     another one, that is the default. So a task with a protocol of its own compares all methods under it.
@@ -109,8 +115,13 @@ def find_pair(registry: Registry, method_name: str, task_name: str, study: Study
             protocol_name = next((name for name in known if name in own), protocol_name)
     if protocol_name not in known:
         raise UsageError(f"task {name} has no protocol {protocol_name!r:.80}{suggestions(protocol_name, known)}")
-    tuned = study.layer(registry, (named, sampler, task), protocol_name) if study else {}
-    return Pair(method, sampler, task, known[protocol_name], own.get(protocol_name), tuned)
+    tuned = study.layer(registry, (named, sampler, task), protocol_name, budget) if study else {}
+    tuning = next((origin.tuning for origin in tuned.values()), None)
+    earlier = tuning is not None and tuning.version < VERSION
+    return Pair(
+        method, sampler, task, known[protocol_name], own.get(protocol_name), tuned,
+        defaults_only=study is not None and not earlier,
+    )  # fmt: skip
 
 
 def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: str = "") -> Settings:
@@ -139,8 +150,10 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
     sampler_params = _component(pair.sampler, declared["sampler"], "sampler", origins)
     sampler = plugin_metadata.sampler_facts(pair.sampler, sampler_params)
     task = plugin_metadata.task_facts(pair.task, task_params)
-    if any(spec.name == "step_size" and spec.required for spec in declared["schedule"]):
-        _untuned_step(pair, sampler, task, origins)
+    for spec in declared["schedule"]:
+        step = spec.relative or spec.name == "step_size"
+        if spec.required and step and f"schedule.{spec.name}" not in origins:
+            origins[f"schedule.{spec.name}"] = _untuned_step(pair, sampler, task, spec.name)
     schedule_params = _component(schedule, declared["schedule"], "schedule", origins)
     plugin_metadata.schedule_facts(schedule, schedule_params)
     origins |= _given(pair, sampler, task)
@@ -158,6 +171,11 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
     }.items():
         if name in usual and origins[name].provenance == "user" and usual[name].value == value:
             origins[name] = usual[name]  # restating a default does not override it
+    if pair.defaults_only:
+        origins = {
+            name: replace(one, provenance=ONE_SETTING) if one.provenance == "default" else one
+            for name, one in origins.items()
+        }
     origins = dict(sorted(origins.items()))
     return Settings(
         pair, sampler, task, passes, schedule, sampler_params, schedule_params, task_params, run, origins, warm
@@ -180,8 +198,9 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
     protocol = pair.protocol
     short = protocol.budget_settings.get(budget, {})
     stated = {"run.burn_in": protocol.burn_in, "run.thin": protocol.thin, **protocol.settings}
-    own = plugin_metadata.own_settings(pair.sampler, pair.task.name)
-    stated_by, values = (pair.stated.stated_by, pair.stated.values) if pair.stated else ("", {})
+    own = {} if pair.defaults_only else plugin_metadata.own_settings(pair.sampler, pair.task.name)
+    use_stated = pair.stated is not None and not pair.defaults_only
+    stated_by, values = (pair.stated.stated_by, pair.stated.values) if pair.stated and use_stated else ("", {})
     method = {**pair.method.settings, **({"schedule": pair.method.schedule} if pair.method.schedule else {})}
     authors = {name: Origin(value, "plugin", pair.sampler.distribution) for name, value in own.items()}
     outside = pair.stated is None or pair.stated.distribution != pair.sampler.distribution
@@ -241,33 +260,28 @@ def _component(offer: Offer, declared: Sequence[Field], part: str, origins: dict
     for name, value in params.items():
         key = f"{part}.{name}"
         known = origins.get(key)
-        origins[key] = (
-            Origin(value, known.provenance, known.source) if known else Origin(value, "default", sources[name])
-        )
+        origins[key] = replace(known, value=value) if known else Origin(value, "default", sources[name])
     return params
 
 
-def _untuned_step(pair: Pair, sampler: SamplerFacts, task: TaskFacts, origins: dict[str, Origin]) -> None:
-    """If no source states a step size, set it to a share of the stability limit, marked as untuned.
+def _untuned_step(pair: Pair, sampler: SamplerFacts, task: TaskFacts, name: str) -> Origin:
+    """Return the step size for a schedule's setting that no source states: a share of the stability limit.
 
     `UsageError` if the curvature is unknown or the sampler has no finite stability limit.
     """
-    if "schedule.step_size" in origins:
-        return
     curvature = 1.0 if sampler.free_step else task.curvature
     if not curvature:
         raise UsageError(
-            f"no step size is known for {pair.method.name} on {pair.task.name}; give one by --set schedule.step_size=H"
+            f"no step size is known for {pair.method.name} on {pair.task.name}; give one by --set schedule.{name}=H"
         )
     limit = sampler.stability_limit or 2.0
     if not math.isfinite(limit):
         raise UsageError(
-            f"{pair.method.name} has no stability limit to take a step size from; "
-            "give one by --set schedule.step_size=H"
+            f"{pair.method.name} has no stability limit to take a step size from; give one by --set schedule.{name}=H"
         )
     text = f"{UNTUNED} of the stability limit {limit:.4g}"
     text += "" if sampler.free_step else f" / curvature {curvature:.4g}"
-    origins["schedule.step_size"] = Origin(UNTUNED * limit / curvature, "untuned", text)
+    return Origin(UNTUNED * limit / curvature, "untuned", text)
 
 
 def _warm_start(

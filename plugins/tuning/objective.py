@@ -26,7 +26,7 @@ class Objective:
 
     def loss(self, metrics: list[dict[str, Any]]) -> float:
         """Return the number to minimise from the metrics of a finished run; infinite if the metric has no value."""
-        value = next((found["value"] for found in metrics if found["name"] == self.metric), None)
+        value = next((metric["value"] for metric in metrics if metric["name"] == self.metric), None)
         if value is None or not math.isfinite(value):
             return math.inf
         if self.direction == "target":
@@ -35,8 +35,11 @@ class Objective:
 
     def of(self, trial: Trial) -> float | None:
         """Return the metric of a trial (or its distance from a target), the mean over seeds; None if a run failed."""
-        value = trial.objective
-        return None if not math.isfinite(value) else -value if self.direction == "max" else value
+        return self.shown(trial.objective)
+
+    def shown(self, loss: float) -> float | None:
+        """Return the metric (or its distance from a target) for a loss; None if it is infinite."""
+        return None if not math.isfinite(loss) else -loss if self.direction == "max" else loss
 
 
 def objective(task: str, declared: Sequence[Metric], named: str | None) -> Objective:
