@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.reports import Comparison, judge
+from harness.reports import Comparison, Term, judge, refusal, terms
 from reports.across import TaskField
 
 FILE = Path(__file__).with_name("orderings.toml")
@@ -18,7 +18,10 @@ _UNTESTED = Comparison("", 1, "", "min", None, p=1.0)
 
 @dataclass(frozen=True)
 class Ordering:
-    """A paper's statement that one method is better than another on a task. An empty `metric` means the ranking one."""
+    """A paper's statement that one method is better than another on a task. An empty `metric` means the ranking one.
+
+    differs  the terms in which the methods' rows may differ; rows that differ in another one are not compared
+    """
 
     statement: str
     citation: str
@@ -27,6 +30,7 @@ class Ordering:
     task: str
     metric: str = ""
     notes: str = ""
+    differs: tuple[Term, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,13 @@ def load_orderings(file: Path = FILE) -> list[Ordering]:
     """Return all orderings of a file, one for each task and pair."""
     document = tomllib.loads(file.read_text(encoding="utf-8"))
     return [
-        Ordering(one["statement"], one["citation"], better, worse, task, one.get("metric", ""), one.get("notes", ""))
+        Ordering(
+            **{name: one[name] for name in ("statement", "citation", "metric", "notes") if name in one},
+            better=better,
+            worse=worse,
+            task=task,
+            differs=tuple(terms(one.get("differs", ()))),
+        )
         for one in document["ordering"]
         for better, worse, task in itertools.product(one["better"], one["worse"], one["tasks"])
     ]
@@ -77,6 +87,8 @@ def _compared(one: Ordering, field: TaskField | None) -> tuple[str, Comparison |
     lacking = [name for name in (one.better, one.worse) if name not in field.rows]
     if lacking:
         return metric, None, "; ".join(f"{name}: {field.missing.get(name, 'no runs')}" for name in lacking)
+    if why := refusal(field.rows[one.better], field.rows[one.worse], one.differs):
+        return metric, replace(_UNTESTED, metric=metric, p=None, withheld=why), ""
     compared = field.score.compare(field.rows[one.better], field.rows[one.worse], metric)
     return metric, compared, "" if compared else f"no values of {metric}"
 

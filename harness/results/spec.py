@@ -87,11 +87,11 @@ class Origin:
     tuning: Tuning | None = None
 
     def record(self) -> dict[str, Any]:
-        """Return it as plain data, which `origin` reads."""
+        """Return it as plain data, which `read_origin` reads."""
         return {name: value for name, value in asdict(self).items() if name != "tuning" or value}
 
 
-def origin(record: Mapping[str, Any]) -> Origin:
+def read_origin(record: Mapping[str, Any]) -> Origin:
     """Return the origin of a stored record; `TypeError` or `KeyError` for another record."""
     tuning = record.get("tuning")
     tuned = Tuning(**{**tuning, "schedules": tuple(tuning["schedules"])}) if tuning else None
@@ -245,7 +245,7 @@ def from_record(record: Mapping[str, Any]) -> RunSpec:
                 found[f.name] = part[name]
         for name in PARTS:
             found[name] = Component(**{f.name: record[name][f.name] for f in fields(Component)})
-        found["origins"] = {name: origin(one) for name, one in record["origins"].items()}
+        found["origins"] = {name: read_origin(one) for name, one in record["origins"].items()}
         found["execution"] = Execution(**{f.name: found.pop(f.name) for f in fields(Execution) if f.name in found})
         spec = RunSpec(**found)
         for part in (spec, spec.sampler, spec.schedule, spec.task, spec.execution):

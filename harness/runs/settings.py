@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness.contracts.hookspecs import Method, StatedSettings
+from harness.contracts.hookspecs import DEFAULT_SCHEDULE, Method, StatedSettings
 from harness.contracts.parameters import Field, check, of_part, suggestions
 from harness.contracts.registry import Offer, Registry
 from harness.contracts.task import Protocol, data_passes
@@ -127,7 +127,7 @@ def find_pair(
 def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: str = "") -> Settings:
     """Resolve all settings of a pair. `given` has the command's by dotted name; "schedule" is the schedule's name."""
     layers = [_with_schedule(pair.method, layer) for layer in _layers(pair, given, budget)]
-    chosen = next((str(layer["schedule"].value) for layer in layers if "schedule" in layer), "constant")
+    chosen = next((str(layer["schedule"].value) for layer in layers if "schedule" in layer), DEFAULT_SCHEDULE)
     if pair.method.schedule and chosen != pair.method.schedule:
         raise UsageError(
             f"{pair.method.name} is {pair.method.sampler} under {pair.method.schedule}; "
@@ -231,7 +231,7 @@ def _with_schedule(method: Method, layer: Layer) -> Layer:
     from_command = any(origin.provenance == "user" for origin in layer.values())
     if "schedule" in layer or not sets_parameters or from_command:
         return layer
-    return {**layer, "schedule": Origin(method.schedule or "constant", "default", f"method {method.name}")}
+    return {**layer, "schedule": Origin(method.schedule or DEFAULT_SCHEDULE, "default", f"method {method.name}")}
 
 
 def _dotted(part: str, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,11 +17,14 @@ from harness.reports import (
     Request,
     Store,
     Table,
+    Term,
     check_metric,
     judge,
     number,
+    refusal,
     score_fields,
     suggestions,
+    terms,
 )
 from harness.system import words
 from plugins.comparison.selectors import Selector, members, side
@@ -47,6 +50,10 @@ def compare(
             help="Metrics, a,b,c; default: the joint error, data passes to low error, and the primary metric."
         ),
     ] = None,
+    differs: Annotated[
+        list[str] | None,
+        typer.Option(help="What the comparison is about, if rows differ in it: schedule, warm-start, batch, price."),
+    ] = None,
 ) -> Result:
     """Compare two rows on every task, protocol, budget and number of chains on which both were run.
 
@@ -55,18 +62,20 @@ def compare(
     not means over seeds, are compared by the ratio A / B: a t test of its logarithm, with a bootstrap over seeds.
     The interval is all that the test does not reject at 5 %: it excludes 0 (or the ratio 1) exactly where p < .05. Its
     level is 95 % for that comparison alone. The verdict is by Holm's p, over all comparisons printed.
+    Rows that differ in schedule, warm start, batch size or price of a gradient are compared only if --differs says so.
 
     Examples:
-        bench compare csgld sgld
-        bench compare csgld sgld --task mixture25 --metric modes_covered
+        bench compare psgld sgld
+        bench compare csgld sgld --task mixture25 --metric modes_covered --differs schedule
     """
     if a == b:
         raise UsageError(f"A and B are both {a!r}; give a label or group key to compare rows of one method")
+    named = terms(words(differs))
     scores, sides = _scores(bench, bench.store(), a, b, task)
     wanted = _metrics(scores, metric)
     found = [
         (score, left, right, compared)
-        for score, pairs in _current(bench, [(score, _pairs(bench, score, sides)) for score in scores])
+        for score, pairs in _fair(bench, _current(bench, [(s, _pairs(bench, s, sides)) for s in scores]), named)
         for left, right in pairs
         for name in wanted or score.compared_by_default
         if (compared := score.compare(left, right, name)) is not None
@@ -121,6 +130,26 @@ def _current(bench: Bench, found: Sequence[tuple[FieldScore, Pairs]]) -> list[tu
             bench.say(f"note: {score.title}: runs on older code of the task are left out")
         kept += [] if older else [(score, pairs)]
     return kept
+
+
+def _fair(
+    bench: Bench, fields: Sequence[tuple[FieldScore, Pairs]], named: Sequence[Term]
+) -> list[tuple[FieldScore, Pairs]]:
+    """Return the fields with the pairs that differ in nothing but what the command names; say which are left out.
+
+    Raise `UsageError` if there is no other pair.
+    """
+    reasons = {
+        f"{score.labels[a.key]} and {score.labels[b.key]} on {a.task}@{a.protocol}: {why}"
+        for score, pairs in fields for a, b in pairs if (why := refusal(a, b, named))
+    }  # fmt: skip
+    fair = [(score, [pair for pair in pairs if not refusal(*pair, named)]) for score, pairs in fields]
+    if reasons and not any(pairs for _, pairs in fair):
+        about = "; if that is what the comparison is about, name it: --differs schedule"
+        raise UsageError(f"not compared: {'; '.join(sorted(reasons))}{about}")
+    for reason in sorted(reasons):
+        bench.say(f"note: not compared: {reason}")
+    return fair
 
 
 def _metrics(scores: Sequence[FieldScore], asked: Sequence[str] | None) -> list[str]:

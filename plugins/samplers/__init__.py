@@ -18,8 +18,9 @@ def bench_samplers() -> list[Info]:
         Info(
             "adam",
             "plugins.samplers.adam:Adam",
-            "Adam (Kingma, Ba 2015), an optimiser",
+            "Adam (Kingma, Ba 2015)",
             law="plugins.samplers.laws.adam:AdamLaw",
+            optimiser=True,
         ),
         Info(
             "adamax-sgld",
@@ -108,8 +109,8 @@ def bench_samplers() -> list[Info]:
             "annealed thermostats (Chen et al. 2016), an optimiser in the end",
             law="plugins.samplers.laws.santa:SantaLaw",
         ),
-        Info("sgd", "plugins.samplers.sgd:SGD", "stochastic gradient descent, an optimiser"),
-        Info("sgdm", "plugins.samplers.sgdm:SGDM", "SGD with momentum in the velocity form, an optimiser"),
+        Info("sgd", "plugins.samplers.sgd:SGD", "stochastic gradient descent", optimiser=True),
+        Info("sgdm", "plugins.samplers.sgdm:SGDM", "SGD with momentum in the velocity form", optimiser=True),
         Info(
             "sgfs",
             "plugins.samplers.sgfs:SGFS",

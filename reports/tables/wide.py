@@ -13,6 +13,7 @@ from harness.reports import (
     Table,
     number,
     settings_from,
+    tuned_otherwise,
     typical,
     with_interval,
 )
@@ -144,17 +145,8 @@ def provenance_notes(groups: Sequence[Group], labels: Mapping[str, str]) -> list
 
 
 def chosen_by(group: Group) -> str:
-    """Return who chose a row's settings, in a word: the weakest choice, because it limits how far to trust the row."""
-    kinds = set(group.provenance.values())
-    words = {
-        "untuned": "untuned",
-        "tuned": "tuned",
-        "user": "user",
-        "plugin": "author",
-        "paper": "paper",
-        "code": "paper",
-    }
-    return next((word for kind, word in words.items() if kind in kinds), "defaults")
+    """Return who chose a row's settings: its ruleset, or by which rules or at which budget it was tuned."""
+    return tuned_otherwise(group) or str(group.ruleset)
 
 
 def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes: Sequence[str] = ()) -> Table:
