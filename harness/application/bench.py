@@ -202,11 +202,14 @@ class Bench(Application):
 
     def planned(self, requests: Sequence[RunRequest], most: int | None = None) -> list[Planned]:
         """Return each run of the requests once, with its standing and its cost; see `check_size` for `most`."""
+        from harness.runs import studies
         from harness.runs.plan import plan
 
         self.ledger.check_version()
         self.check_size(requests, most)
         found = [item for asked in requests for item in plan(self.registry, asked, self.ledger)]
+        for note in studies.notes(item.spec for item in found):
+            self.say(f"note: {note}")
         return list({item.spec.key: item for item in found}.values())
 
     def absent_data(self) -> Callable[[Planned], str]:

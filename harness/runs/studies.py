@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from harness.contracts.offers import NAME
 from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.registry import Offer, Registry
-from harness.results.spec import ONE_SETTING, TUNED, Origin, Tuning
+from harness.results.spec import ONE_SETTING, TUNED, Origin, RunSpec, Tuning
 from harness.runs.source import source_hash
 from harness.system.errors import DataError, UsageError
 from harness.system.files import read_json
@@ -73,6 +73,18 @@ class Study:
 def version(record: Mapping[str, Any]) -> int:
     """Return the version of the rules by which a record was tuned."""
     return int(record.get("search_version", 1))
+
+
+def notes(specs: Iterable[RunSpec]) -> list[str]:
+    """Return which runs have settings that were tuned at another budget or by earlier rules."""
+    pairs: dict[str, list[str]] = {}
+    for spec in {spec.group: spec for spec in specs}.values():
+        tuning = next((origin.tuning for origin in spec.origins.values() if origin.tuning), None)
+        if tuning and (tuning.version < VERSION or tuning.budget != spec.budget):
+            rules = " by earlier rules" if tuning.version < VERSION else ""
+            text = f"settings tuned at {tuning.budget}{rules}, run at {spec.budget}"
+            pairs.setdefault(text, []).append(f"{spec.method} on {spec.task.name}")
+    return [f"{text}: {', '.join(names[:3])}{', ...' if names[3:] else ''}" for text, names in pairs.items()]
 
 
 def changed_code(record: Mapping[str, Any], sources: Mapping[str, str]) -> str:

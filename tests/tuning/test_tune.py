@@ -337,3 +337,35 @@ def test_declared_intervals_are_of_values_that_the_class_takes(kind):
                 assert dataclasses.is_dataclass(cls(**{**needed, field.name: int(end) if field.type == "int" else end}))
     with pytest.raises(ValueError, match="not within allowed"):
         param(0.1, "(0, 0.5)", "", tune="[0.01, 1]")
+
+
+UNSCALED = """
+from dataclasses import dataclass
+
+from harness import Info, hook
+from tasks.synthetic.gaussian2d import Gaussian2D
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unscaled(Gaussian2D):
+    def curvature(self):
+        return {curvature}
+
+
+@hook
+def bench_tasks():
+    return [Info("unscaled", "{name}:Unscaled", "")]
+"""
+
+
+@pytest.mark.parametrize(("curvature", "failed"), [("None", 0), ("1e-12", 4)])
+def test_where_no_curvature_helps_a_coarse_pass_finds_the_step_size(bench_with, curvature, failed):
+    """The task states none, or one that is so wrong that every trial diverges; the right one is 10."""
+    name = f"unscaled{failed}"
+    command = bench_with(name, UNSCALED.format(curvature=curvature, name=name))
+    words = ("--sampler", "csgld", "--task", "unscaled", "--budget", "steps=100", "--chains", 1, "--trials", 4)
+    code, (record,), _ = command("tune", *words, "--seeds", 1)
+    assert code == 0
+    assert record["searches"][0]["coarse"] == 10
+    assert record["trials"] == 10 + 4 + failed + 10 * record["searches"][0]["widenings"]
+    assert 1e-4 < record["settings"]["schedule.step_size"] < 0.4
