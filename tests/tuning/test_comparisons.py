@@ -87,6 +87,24 @@ def test_two_rows_that_differ_in_a_term_are_not_compared(tmp_path, bench, term, 
     assert bench("compare", "psgld", "sgld", "--differs", term)[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "term"),
+    [
+        ({"full_gradients": True}, {"full_gradients": False}, Term.PRICE),
+        ({"full_gradients": True}, {"full_gradients": None}, None),
+        ({"settings": {"task.batch": 32}}, {"settings": {"task.batch": 64}}, Term.BATCH),
+        ({"settings": {"run.batch_order": "replaced"}}, {"settings": {}}, Term.BATCH),
+    ],
+)
+def test_the_price_of_a_gradient_and_the_batches_are_terms(left, right, term):
+    usual = {
+        "key": "k", "method": "a", "task": "t", "task_version": 1, "protocol": "p", "budget": "quick", "steps": 1,
+        "chains": 1, "settings": {}, "provenance": {}, "runs": (), "readings": {},
+    }  # fmt: skip
+    rows = Group(**{**usual, **left}), Group(**{**usual, **right})
+    assert [*differing_terms(*rows)] == ([term] if term else [])
+
+
 def test_rows_that_differ_in_what_a_sampler_is_are_compared(tmp_path, bench):
     write(tmp_path, "psgld")
     write(tmp_path, "sgld", 2.0)

@@ -46,6 +46,8 @@ def differing_terms(a: Group, b: Group) -> dict[Term, tuple[str, str]]:
         apart.pop(Term.SCHEDULE, None)
     if not a.tuning_version or not b.tuning_version:
         apart.pop(Term.TUNING, None)
+    if a.full_gradients is None or b.full_gradients is None:
+        apart.pop(Term.PRICE, None)
     return apart
 
 
@@ -65,6 +67,6 @@ def _term(group: Group, term: Term) -> str:
     if term == Term.TUNING:
         return f"rules {group.tuning_version}"
     if term == Term.BATCH:
-        names = sorted(name for name in settings if name.rpartition(".")[2] in {"batch", "order"})
+        names = sorted(name for name in settings if name.rpartition(".")[2] in {"batch", "batch_order"})
         return ", ".join(f"{name}={settings[name]}" for name in names) or "none"
-    return ""
+    return "full gradients" if group.full_gradients else "gradients of minibatches or with noise"

@@ -131,6 +131,7 @@ class Group:
     task_code  the version of the task's code and data, if runs of several versions exist
     given      what the task gave the sampler at no cost
     tuned      the study that settings come from, with its cost; "" for none
+    full_gradients  whether every gradient of its steps is of the full U, without noise; None if it is not recorded
     tuning     the same as a record; None for none, and in records of earlier versions
     level      the level of verification of the least verified run
     baseline   whether the method is offered as a baseline, which is not a sampler of the posterior
@@ -153,6 +154,7 @@ class Group:
     task_code: TaskCode | None = None
     given: Mapping[str, str] = field(default_factory=dict)
     tuned: str = ""
+    full_gradients: bool | None = None
     tuning: Tuning | None = None
     level: Level = Level.RUN_HERE
     baseline: bool = False
