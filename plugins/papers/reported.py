@@ -13,7 +13,7 @@ from plugins.papers.files import Choice, PaperFile
 from plugins.papers.match import Match, match_cell
 
 SWEPT = "swept"
-CHANGED = ("user", "tuned", SWEPT)
+CHANGED = ("user", "tuned", "one-setting", SWEPT)
 """Provenances of settings that differ from the published ones."""
 UNREPRODUCIBLE: Final = "not reproducible as published"
 COMPILE: Final = "run.compile"
@@ -154,7 +154,7 @@ def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
 
 
 def as_published(group: Group, execution: Collection[str]) -> bool:
-    """Return whether a group was run at the papers' length, without a setting of the user's or of a declared sweep."""
+    """Return whether a group was run at the papers' length, at its settings."""
     return group.budget == "paper" and not _changed(group, execution)
 
 

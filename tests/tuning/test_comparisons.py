@@ -12,6 +12,7 @@ from harness.results.spec import Origin, Tuning, read_origin
 from harness.runs import plan, plugin_metadata, studies
 from harness.runs.plan import RunRequest
 from plugins.papers import claims, files
+from plugins.papers.reported import as_published
 from reports.orderings import UNDECIDED, judge_orderings, load_orderings
 
 SEEDS = range(5)
@@ -159,6 +160,13 @@ def test_a_ruleset_is_who_chose_the_settings(tmp_path, kinds, ruleset):
     write(tmp_path, "sgld", origins=origins)
     _, by_method = groups(tmp_path)
     assert str(by_method["sgld"].ruleset) == ruleset
+
+
+@pytest.mark.parametrize(("kind", "published"), [("paper", True), ("one-setting", False), ("tuned", False)])
+def test_only_a_papers_settings_are_as_published(tmp_path, kind, published):
+    write(tmp_path, "sgld", origins={"sampler.s": {"value": 1, "provenance": kind, "source": ""}}, budget="paper")
+    _, by_method = groups(tmp_path)
+    assert as_published(by_method["sgld"], frozenset()) == published
 
 
 def test_rows_of_earlier_rules_have_no_rank_beside_new_ones(tmp_path):
