@@ -145,8 +145,8 @@ def test_a_row_may_lead_where_the_best_is_too_wide(tmp_path):
 
 def test_rows_without_a_rank_and_baselines_stand_apart(records):
     assert of(records, "unranked", label="psgld")["status"].startswith("diverged 5 of 5")
-    assert not [r for r in records if r["finding"] == "unranked" and r["label"] == "swag"]
-    baseline = of(records, "baseline", label="swag")
+    assert not [r for r in records if r["finding"] == "unranked" and r["label"] == "swag (baseline)"]
+    baseline = of(records, "baseline", label="swag (baseline)")
     assert baseline["against_best"] == pytest.approx(12.0, rel=0.1)
 
 
