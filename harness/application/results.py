@@ -105,7 +105,7 @@ class Results:
 
         a, b    methods, labels of rows, or the beginning of group keys
         metric  the metrics; default: the joint error, data passes to low error, and the primary metric
-        differs what the comparison is about, if the rows differ in it: schedule, warm-start, batch, price
+        differs what the comparison is about, if the rows differ in it: schedule, warm-start, batch, price, tuning
         """
         asked = {"metric": words(metric) or None, "differs": words(differs) or None}
         return self._verb("compare", a, b, task=self._tasks(), **asked)

@@ -52,7 +52,7 @@ def compare(
     ] = None,
     differs: Annotated[
         list[str] | None,
-        typer.Option(help="What the comparison is about, if rows differ in it: schedule, warm-start, batch, price."),
+        typer.Option(help=f"What the comparison is about, if the rows differ in it: {', '.join(Term)}."),
     ] = None,
 ) -> Result:
     """Compare two rows on every task, protocol, budget and number of chains on which both were run.
@@ -62,7 +62,8 @@ def compare(
     not means over seeds, are compared by the ratio A / B: a t test of its logarithm, with a bootstrap over seeds.
     The interval is all that the test does not reject at 5 %: it excludes 0 (or the ratio 1) exactly where p < .05. Its
     level is 95 % for that comparison alone. The verdict is by Holm's p, over all comparisons printed.
-    Rows that differ in schedule, warm start, batch size or price of a gradient are compared only if --differs says so.
+    Rows that differ in schedule, warm start, batches, price of a gradient, or of which one was tuned, are compared only
+    if --differs says so.
 
     Examples:
         bench compare psgld sgld
@@ -145,7 +146,7 @@ def _fair(
     }  # fmt: skip
     fair = [(score, [pair for pair in pairs if not refusal(*pair, named)]) for score, pairs in fields]
     if reasons and not any(pairs for _, pairs in fair):
-        about = "; if that is what the comparison is about, name it: --differs schedule"
+        about = f"; what the comparison is about is named by --differs, of {', '.join(Term)}"
         raise UsageError(f"not compared: {'; '.join(sorted(reasons))}{about}")
     for reason in sorted(reasons):
         bench.say(f"note: not compared: {reason}")

@@ -120,7 +120,7 @@ def test_runs_on_older_code_of_the_task_are_left_out_where_there_are_current_one
         (("csgld", "sgld", "--metric", "modes_coverd"), "modes_covered"),
         (("csgld", "sgld", "--metric", "low_error_share"), "not compared by seed"),
         (("csgld", "sgld", "--differs", "scedule"), "did you mean schedule"),
-        (("csgld", "sgld"), "they differ in schedule: cyclical and constant; if that is what the comparison is about"),
+        (("csgld", "sgld"), "they differ in schedule: cyclical and constant; what the comparison is about is named by"),
         (("csgld", "sgld", "--task", "mixture5"), "no finished run of task 'mixture5'"),
         (("csgld", "sgld", "--task", "mixture25@other"), "nothing to compare"),
         (("csgld", "abcdef123456"), "there is no run or row abcdef123456"),

@@ -21,15 +21,14 @@ class Term(StrEnum):
     BATCH = "batch"
     PRICE = "price"
     TUNING = "tuning"
-    """The rules of the search. Groups that were tuned by different rules are never compared."""
+    """Whether settings were searched, and by which rules. Groups tuned by different rules are never compared."""
 
 
 def terms(words: Iterable[str]) -> list[Term]:
     """Return the terms that a statement names. `UsageError` for a word that is none of them."""
-    known = [str(term) for term in Term if term != Term.TUNING]
     for word in (words := list(words)):
-        if word not in known:
-            raise UsageError(f"{word!r:.80} is not a term in which compared rows may differ{suggestions(word, known)}")
+        if word not in [*Term]:
+            raise UsageError(f"{word!r:.80} is not a term in which compared rows may differ{suggestions(word, Term)}")
     return [Term(word) for word in words]
 
 
@@ -44,8 +43,6 @@ def differing_terms(a: Group, b: Group) -> dict[Term, tuple[str, str]]:
     searched = [set(group.tuning.schedules) if group.tuning else set() for group in (a, b)]
     if all(set(apart.get(Term.SCHEDULE, ())) <= schedules for schedules in searched):
         apart.pop(Term.SCHEDULE, None)
-    if not a.tuning_version or not b.tuning_version:
-        apart.pop(Term.TUNING, None)
     if a.full_gradients is None or b.full_gradients is None:
         apart.pop(Term.PRICE, None)
     return apart
@@ -53,8 +50,10 @@ def differing_terms(a: Group, b: Group) -> dict[Term, tuple[str, str]]:
 
 def refusal(a: Group, b: Group, named: Collection[Term] = ()) -> str:
     """Return why two groups are not compared by a statement that names these terms; "" if they are."""
-    apart = {term: values for term, values in differing_terms(a, b).items() if term not in named}
-    return "; ".join(f"they differ in {term}: {x} and {y}" for term, (x, y) in apart.items())
+    apart = differing_terms(a, b)
+    never = {Term.TUNING} if a.tuning_version and b.tuning_version else set()
+    refused = {term: values for term, values in apart.items() if term not in named or term in never}
+    return "; ".join(f"they differ in {term}: {x} and {y}" for term, (x, y) in refused.items())
 
 
 def _term(group: Group, term: Term) -> str:
@@ -65,7 +64,7 @@ def _term(group: Group, term: Term) -> str:
         name, passes = settings.get("run.warm_start"), settings.get("run.warm_passes")
         return f"{passes:g} data passes of {name}" if name else "none"
     if term == Term.TUNING:
-        return f"rules {group.tuning_version}"
+        return f"by rules {group.tuning_version}" if group.tuning_version else "not tuned"
     if term == Term.BATCH:
         names = sorted(name for name in settings if name.rpartition(".")[2] in {"batch", "batch_order"})
         return ", ".join(f"{name}={settings[name]}" for name in names) or "none"
