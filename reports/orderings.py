@@ -70,12 +70,12 @@ def judge_orderings(orderings: Sequence[Ordering], fields: Sequence[TaskField]) 
     Every row has tuned or default settings of ours, so an ordering holds or fails "at our settings" (RULES.md 5).
     """
     by_task = {field.task: field for field in fields}
-    found = [_compared(one, by_task.get(one.task)) for one in orderings]
-    tested = [comparison or _UNTESTED for _, comparison, _ in found]
+    comparisons = [_compared(one, by_task.get(one.task)) for one in orderings]
+    tested = [comparison or _UNTESTED for _, comparison, _ in comparisons]
     judged = judge([c if c.p is not None else _UNTESTED for c in tested])
     return [
-        _verdict(one, metric, compared, after, lack)
-        for one, (metric, compared, lack), after in zip(orderings, found, judged, strict=True)
+        _verdict(one, metric, compared, after, reason)
+        for one, (metric, compared, reason), after in zip(orderings, comparisons, judged, strict=True)
     ]
 
 
@@ -84,18 +84,18 @@ def _compared(one: Ordering, field: TaskField | None) -> tuple[str, Comparison |
     if field is None:
         return one.metric, None, f"no field of {one.task} with two methods"
     metric = one.metric or field.metric
-    lacking = [name for name in (one.better, one.worse) if name not in field.rows]
-    if lacking:
-        return metric, None, "; ".join(f"{name}: {field.missing.get(name, 'no runs')}" for name in lacking)
+    absent = [name for name in (one.better, one.worse) if name not in field.rows]
+    if absent:
+        return metric, None, "; ".join(f"{name}: {field.missing.get(name, 'no runs')}" for name in absent)
     if why := refusal(field.rows[one.better], field.rows[one.worse], one.differs):
         return metric, replace(_UNTESTED, metric=metric, p=None, withheld=why), ""
     compared = field.score.compare(field.rows[one.better], field.rows[one.worse], metric)
     return metric, compared, "" if compared else f"no values of {metric}"
 
 
-def _verdict(one: Ordering, metric: str, compared: Comparison | None, after: Comparison, lack: str) -> JudgedOrdering:
+def _verdict(one: Ordering, metric: str, compared: Comparison | None, after: Comparison, reason: str) -> JudgedOrdering:
     if compared is None:
-        return JudgedOrdering(one, metric, None, NOT_RUN, lack)
+        return JudgedOrdering(one, metric, None, NOT_RUN, reason)
     if compared.p is None:
         return JudgedOrdering(one, metric, compared, UNDECIDED, compared.withheld or "too few seeds")
     verdict = {"a": HOLDS, "b": FAILS, "": UNDECIDED}[after.better]

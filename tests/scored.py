@@ -79,9 +79,9 @@ def write_run(
 
 def store(results):
     """The store over a folder, ingested; a note of the ingest is a failure."""
-    found = Store(results)
-    assert found.refresh() == ([] if (results / "runs").is_dir() else [f"there are no runs in {results}"])
-    return found
+    filled = Store(results)
+    assert filled.refresh() == ([] if (results / "runs").is_dir() else [f"there are no runs in {results}"])
+    return filled
 
 
 TARGETS = {
@@ -133,14 +133,14 @@ def final_errors(errors):
 
 
 def _metrics(values, versions):
-    found = []
+    rows = []
     for i, (name, value) in enumerate(values.items()):
         unit, direction, target = UNITS.get(name, ("1", "max", None))
-        found.append({
+        rows.append({
             "name": name, "value": value, "version": versions.get(name, 1), "unit": unit, "direction": direction,
             "target": target, "primary": i == 0,
         })  # fmt: skip
-    return found
+    return rows
 
 
 def _digest(record):

@@ -134,8 +134,7 @@ def starts(task: Any, streams: Sequence[Streams], device: str) -> Tensor:
     """Return `task.start` of each chain, (C, D)."""
     import torch
 
-    found = torch.stack([task.start(s.torch("init", device)) for s in streams])
-    return found.to(getattr(torch, task.dtype))
+    return torch.stack([task.start(s.torch("init", device)) for s in streams]).to(getattr(torch, task.dtype))
 
 
 def moment_observer(task: Task, trajectory: Trajectory, cost: Cost) -> Observer:

@@ -35,8 +35,8 @@ def asked(origins: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, str]
     by_kind = {str(one["provenance"]): one for one in origins.values()}
     study = ONE_SETTING if ONE_SETTING in by_kind else ""
     if tuned := by_kind.get(TUNED):  # earlier records name the study in the text only
-        named = re.match(r"study (\S+): ", str(tuned["source"]))
-        study = tuned["tuning"]["study"] if tuned.get("tuning") else named[1] if named else ""
+        match = re.match(r"study (\S+): ", str(tuned["source"]))
+        study = tuned["tuning"]["study"] if tuned.get("tuning") else match[1] if match else ""
     given = {name: _argument(o["value"]) for name, o in origins.items() if o["provenance"] in CHANGED}
     return study, given
 

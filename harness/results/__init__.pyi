@@ -30,11 +30,11 @@ from harness.results.spec import KEY_VERSION as KEY_VERSION
 from harness.results.spec import MAX_CHAINS as MAX_CHAINS
 from harness.results.spec import ONE_SETTING as ONE_SETTING
 from harness.results.spec import PARTS as PARTS
+from harness.results.spec import SEARCH_VERSION as SEARCH_VERSION
 from harness.results.spec import Component as Component
 from harness.results.spec import RunSpec as RunSpec
 from harness.results.store import changes as changes
 from harness.results.store import connection as connection
 from harness.results.store import ingest as ingest
-from harness.results.store import published as published
 from harness.results.store import reader as reader
 from harness.results.store.scored_runs import tuning_passes as tuning_passes

@@ -33,6 +33,8 @@ USER, SWEPT, TUNED = "user", "swept", "tuned"
 """The provenance of a value that a user set for a run, of one in a declared sweep, and of one from `bench tune`."""
 ONE_SETTING = "one-setting"
 """The provenance of a default where the command asked for nothing else: `--settings one-setting`."""
+SEARCH_VERSION = 2
+"""Version of the rules by which `bench tune` searches. Results that were tuned by different rules are not compared."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Tuning:
     """The search that a setting comes from.
 
     study     name of the study
-    version   of the rules of the search, `harness.runs.studies.VERSION`; results of two versions are not compared
+    version   of the rules of the search; `SEARCH_VERSION` is the present one
     budget    of the trials
     schedules the names of those that were searched
     searches, trials, passes  its cost: all searches of the pair, and the data passes of all their chains
@@ -190,7 +192,7 @@ class RunSpec:
         for f in FIELDS:
             value = values[f.name]
             if _counts(f, value, self.execution.device):
-                *above, name = _place(f)
+                *above, name = _path_in_record(f)
                 part = record[above[0]] if above else record
                 part[name] = value.canonical() if isinstance(value, Component) else value
         return record
@@ -237,17 +239,17 @@ def from_record(record: Mapping[str, Any]) -> RunSpec:
     try:
         if len(dump(record)) > MAX_CHARACTERS:
             raise ValueError(f"has more than {MAX_CHARACTERS:,} characters")
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for f in FIELDS:
-            *above, name = _place(f)
+            *above, name = _path_in_record(f)
             part = record[above[0]] if above else record
             if name in part or "when" not in f.metadata:
-                found[f.name] = part[name]
+                values[f.name] = part[name]
         for name in PARTS:
-            found[name] = Component(**{f.name: record[name][f.name] for f in fields(Component)})
-        found["origins"] = {name: read_origin(one) for name, one in record["origins"].items()}
-        found["execution"] = Execution(**{f.name: found.pop(f.name) for f in fields(Execution) if f.name in found})
-        spec = RunSpec(**found)
+            values[name] = Component(**{f.name: record[name][f.name] for f in fields(Component)})
+        values["origins"] = {name: read_origin(one) for name, one in record["origins"].items()}
+        values["execution"] = Execution(**{f.name: values.pop(f.name) for f in fields(Execution) if f.name in values})
+        spec = RunSpec(**values)
         for part in (spec, spec.sampler, spec.schedule, spec.task, spec.execution):
             check(part)
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -277,7 +279,7 @@ def recorded_key(record: Mapping[str, Any], *without: str) -> str:
         return ""
 
 
-def _place(f: Field[Any]) -> list[str]:
+def _path_in_record(f: Field[Any]) -> list[str]:
     return str(f.metadata.get("at", f.name)).split(".")
 
 

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from harness import DataError
-from harness.results import ENGINE, PARTS, RunSpec, Status
-from harness.runs import studies
+from harness.results import ENGINE, PARTS, SEARCH_VERSION, RunSpec, Status
 from harness.system import alone, write_whole
 from harness.tasks import TUNING_SEED
-from plugins.tuning.objective import Objective
-from plugins.tuning.search import Search, Trial
+from plugins.tuning import studies
+from plugins.tuning.search import Objective, Search, Trial
 
 PairKey = tuple[str, str, str]
 """The names of a method, a task and a protocol."""
@@ -39,7 +38,7 @@ def record(
     this_search = {
         **asked,
         "budget": spec.budget,
-        "search_version": studies.VERSION,
+        "search_version": SEARCH_VERSION,
         "trials": len(trials),
         "coarse": sum(trial.asked is None for trial in others),
         "pruned": sum(trial.stopped for trial in trials),
@@ -75,7 +74,7 @@ def record(
         "seeds": asked["seeds"],
         "finalist_seeds": list(FINALIST_SEEDS),
         "schedules": list(search.spaces),
-        "search_version": studies.VERSION,
+        "search_version": SEARCH_VERSION,
         "searches": [this_search],
         "code": sources(spec),
         "engine": ENGINE,

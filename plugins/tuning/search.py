@@ -11,11 +11,13 @@ import hashlib
 import importlib.util
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harness import UsageError, statistics
+from harness.reports import suggestions
+from harness.tasks import Metric
 from plugins.tuning.space import Range, Space
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ WIDENINGS = 3
 """How often the best trial may widen intervals at whose edge it is; each time with `PER_DIMENSION` further trials."""
 FINALISTS = 5
 """The best trials, which are run again on other seeds."""
+DEFAULTS = ("nll", "joint_error")
+"""The negative log-likelihood of held-out training data; for a task without it, the error against the truth."""
 
 
 @dataclass
@@ -224,3 +228,43 @@ def check_installed() -> None:
     """Raise `UsageError` if optuna is missing."""
     if importlib.util.find_spec("optuna") is None:
         raise UsageError("bench tune needs optuna, which is not installed: pip install 'sgmcmc-bench[tune]'")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A metric, with the direction in which it is better."""
+
+    metric: str
+    direction: str
+    target: float | None = None
+
+    def loss(self, metrics: list[dict[str, Any]]) -> float:
+        """Return the number to minimise from the metrics of a finished run; infinite if the metric has no value."""
+        value = next((metric["value"] for metric in metrics if metric["name"] == self.metric), None)
+        if value is None or not math.isfinite(value):
+            return math.inf
+        if self.direction == "target":
+            return abs(float(value) - float(self.target or 0.0))
+        return -float(value) if self.direction == "max" else float(value)
+
+    def of(self, trial: Trial) -> float | None:
+        """Return the metric of a trial (or its distance from a target), the mean over seeds; None if a run failed."""
+        return self.shown(trial.objective)
+
+    def shown(self, loss: float) -> float | None:
+        """Return the metric (or its distance from a target) for a loss; None if it is infinite."""
+        return None if not math.isfinite(loss) else -loss if self.direction == "max" else loss
+
+
+def objective(task: str, declared: Sequence[Metric], named: str | None) -> Objective:
+    """Return the named objective, or the task's default one; raise `UsageError` if the task has none."""
+    metrics = {metric.name: metric for metric in declared}
+    name = named or next((name for name in DEFAULTS if name in metrics), None)
+    if name is None:
+        raise UsageError(
+            f"task {task} has neither {' nor '.join(DEFAULTS)}; name what to tune by: --objective METRIC"
+            f"{suggestions('', metrics)}"
+        )
+    if name not in metrics:
+        raise UsageError(f"--objective {name!r:.80}: task {task} has no such metric{suggestions(name, metrics)}")
+    return Objective(name, metrics[name].direction, metrics[name].target)

@@ -13,12 +13,21 @@ import typer
 from harness import Bench, Result, UsageError, options
 from harness.reports import Column, Table, number
 from harness.results import MAX_CHAINS, ONE_SETTING, RunSpec, Status, tuning_passes
-from harness.runs import Planned, RunRequest, find_pair, parse_settings, plan, studies, task_facts
+from harness.runs import Planned, RunRequest, find_pair, parse_settings, plan, task_facts
 from harness.system import count
 from harness.tasks import TUNING_SEED
-from plugins.tuning.objective import objective
+from plugins.tuning import studies
 from plugins.tuning.record import FINALIST_SEEDS, add, record, sources
-from plugins.tuning.search import FINALISTS, LEAST_TRIALS, PER_DIMENSION, Search, Trial, check_installed, trials_for
+from plugins.tuning.search import (
+    FINALISTS,
+    LEAST_TRIALS,
+    PER_DIMENSION,
+    Search,
+    Trial,
+    check_installed,
+    objective,
+    trials_for,
+)
 from plugins.tuning.space import Space, dimensions, find_spaces
 
 COLUMNS = (

@@ -18,7 +18,7 @@ NAMED = 8
 
 def tables(records: Sequence[Record]) -> list[Table]:
     """The tables of the report's records."""
-    found = []
+    shown_tables = []
     for kind, (title, columns, notes) in _TABLES.items():
         rows = [record for record in records if record["finding"] == kind]
         more = _about_orderings(rows) if kind == "ordering" else []
@@ -26,14 +26,14 @@ def tables(records: Sequence[Record]) -> list[Table]:
         if shown:
             shape = [Column(name, name, "right" if name in _RIGHT else "left") for name in columns]
             cells = [{name: text(record) for name, text in columns.items()} for record in shown]
-            found.append(Table(title, shape, cells, [*notes, *more], keys=1))
-    return found
+            shown_tables.append(Table(title, shape, cells, [*notes, *more], keys=1))
+    return shown_tables
 
 
 def _about_orderings(records: Sequence[Record]) -> list[str]:
     """How many orderings have which verdict, the tests and what they assume, and what was not run."""
     counts = Counter(record["verdict"] for record in records)
-    lacking = [f"{_pair(r)} on {r['task']} ({r['reason']})" for r in records if r["verdict"] == NOT_RUN]
+    not_run = [f"{_pair(r)} on {r['task']} ({r['reason']})" for r in records if r["verdict"] == NOT_RUN]
     about: dict[str, list[str]] = {}
     for record in records:
         if record["notes"]:
@@ -42,7 +42,7 @@ def _about_orderings(records: Sequence[Record]) -> list[str]:
         "; ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]),
         *dict.fromkeys(f"p: {record['test']}" for record in records if record["test"]),
         *(f"{', '.join(dict.fromkeys(pairs))}: {notes}" for notes, pairs in about.items()),
-        *([f"not run: {_names(lacking, '; ')}"] if lacking else []),
+        *([f"not run: {_names(not_run, '; ')}"] if not_run else []),
     ]
 
 

@@ -7,9 +7,9 @@ from scored import store, write_run
 
 from harness import UsageError, registry
 from harness.reports import Group, Request, Term, differing_terms, refusal, score_fields, terms
-from harness.results import ENGINE
+from harness.results import SEARCH_VERSION
 from harness.results.spec import Origin, Tuning, read_origin
-from harness.runs import plan, plugin_metadata, studies
+from harness.runs import plan, plugin_metadata
 from harness.runs.plan import RunRequest
 from plugins.papers import claims, files
 from plugins.papers.reported import as_published
@@ -20,7 +20,7 @@ SEEDS = range(5)
 
 def tuning(**changes):
     return {
-        "study": "tuned", "version": studies.VERSION, "budget": "quick", "schedules": ["constant", "polynomial"],
+        "study": "tuned", "version": SEARCH_VERSION, "budget": "quick", "schedules": ["constant", "polynomial"],
         "searches": 1, "trials": 30, "passes": 100.0, **changes,
     }  # fmt: skip
 
@@ -242,4 +242,3 @@ def test_an_origin_is_read_as_it_was_written():
     origin = Origin(None, "tuned", "s", Tuning("tuned", 2, "quick", ("constant",), 1, 30, 1.5, "task"))
     assert read_origin(origin.record()) == origin
     assert Origin(None, "user").record() == {"value": None, "provenance": "user", "source": ""}
-    assert ENGINE

@@ -14,7 +14,7 @@ from scipy import stats
 from harness import Bench, DataError, Method, UsageError, registry
 from harness.contracts.parameters import schema
 from harness.contracts.registry import load
-from harness.runs import plan, studies
+from harness.runs import plan
 from harness.runs.plan import RunRequest, parse_seeds
 from harness.runs.settings import find_pair, resolve
 from harness.runs.stated import stated_settings
@@ -22,9 +22,9 @@ from harness.tasks import TUNING_SEED, Protocol
 
 pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
 
-from plugins.tuning.objective import Objective
+from plugins.tuning import studies
 from plugins.tuning.record import FINALIST_SEEDS
-from plugins.tuning.search import FINALISTS, PER_DIMENSION, WIDENINGS, Search, Trial, trials_for
+from plugins.tuning.search import FINALISTS, PER_DIMENSION, WIDENINGS, Objective, Search, Trial, trials_for
 from plugins.tuning.space import EDGE, SCHEDULES, Range, Space, dimensions, find_spaces, schedules
 
 AUTHORS = {"paper", "code", "inferred", "ours", "plugin"}

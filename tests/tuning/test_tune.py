@@ -16,15 +16,15 @@ from harness import param, registry
 from harness.contracts.parameters import schema
 from harness.contracts.registry import load
 from harness.reports import load_plugin
-from harness.runs import local, studies
+from harness.runs import local
 from harness.runs.settings import find_pair, resolve
 from harness.tasks import TUNING_SEED, DataTask, Protocol, Streams
+from plugins.tuning import studies
 
 pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
 
-from plugins.tuning.objective import objective
 from plugins.tuning.record import FINALIST_SEEDS
-from plugins.tuning.search import Search
+from plugins.tuning.search import Search, objective
 from plugins.tuning.space import Range, Space, find_spaces
 
 TUNE = ("tune", "--sampler", "sgld,sghmc", "--task", "gaussian2d", "--budget", "steps=300", "--chains", "2")

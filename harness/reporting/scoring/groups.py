@@ -212,8 +212,8 @@ class Group:
 
     @functools.cached_property
     def _metrics(self) -> dict[str, ValueRow]:
-        found = {name: versions[0].known for name, versions in self.readings.items()}
-        return dict(sorted(found.items(), key=lambda item: (not item[1].is_primary, item[0])))
+        described = {name: versions[0].known for name, versions in self.readings.items()}
+        return dict(sorted(described.items(), key=lambda item: (not item[1].is_primary, item[0])))
 
 
 FieldKey = tuple[str, int, str, int, str, str]
@@ -230,7 +230,7 @@ def field_of(group: Group) -> FieldKey:
 
 def fields(groups: Iterable[Group]) -> list[list[Group]]:
     """Return the groups in a fixed order, with one list per field."""
-    found: dict[FieldKey, list[Group]] = {}
+    by_field: dict[FieldKey, list[Group]] = {}
     for group in groups:
-        found.setdefault(field_of(group), []).append(group)
-    return [sorted(found[key], key=lambda g: (g.method, g.key)) for key in sorted(found)]
+        by_field.setdefault(field_of(group), []).append(group)
+    return [sorted(by_field[key], key=lambda g: (g.method, g.key)) for key in sorted(by_field)]

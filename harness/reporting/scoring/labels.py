@@ -10,7 +10,7 @@ from typing import Any
 from harness.contracts.hookspecs import DEFAULT_SCHEDULE
 from harness.contracts.user_files import IDENTIFIED
 from harness.reporting.scoring.groups import Group, field_of
-from harness.runs.studies import VERSION
+from harness.results.spec import SEARCH_VERSION
 
 SHORT = (8, 16, 64)
 """Lengths of a shown hash. The first length that distinguishes it from the others is used."""
@@ -25,21 +25,21 @@ def labels(field: Sequence[Group]) -> dict[str, str]:
     peers: dict[str, list[Group]] = {}
     for group in field:
         peers.setdefault(group.method, []).append(group)
-    found: dict[str, str] = {}
+    label_of: dict[str, str] = {}
     for method, groups in peers.items():
         texts = {name: _texts(groups, name) for name in _differing(groups)}
         for i, group in enumerate(groups):
-            own = [f"{name}={text[i]}" for name, text in texts.items() if name in group.settings]
-            own += [mark for mark in marks(group) if mark not in own]
-            found[group.key] = f"{method} ({', '.join(own)})" if own else method
-    places = {group.key: (field_of(group)[:-1], found[group.key]) for group in field}
-    for (place, label), times in Counter(places.values()).items():
+            distinct = [f"{name}={text[i]}" for name, text in texts.items() if name in group.settings]
+            distinct += [mark for mark in marks(group) if mark not in distinct]
+            label_of[group.key] = f"{method} ({', '.join(distinct)})" if distinct else method
+    places = {group.key: (field_of(group)[:-1], label_of[group.key]) for group in field}
+    for (field_key, label), times in Counter(places.values()).items():
         if times > 1:
-            alike = [key for key, own in places.items() if own == (place, label)]
+            alike = [key for key, labelled in places.items() if labelled == (field_key, label)]
             size = next(n for n in SHORT if len({key[:n] for key in alike}) == times)
             before = f"{label[:-1]}, " if label.endswith(")") else f"{label} ("
-            found |= {key: f"{before}group={key[:size]})" for key in alike}
-    return found
+            label_of |= {key: f"{before}group={key[:size]})" for key in alike}
+    return label_of
 
 
 def marks(group: Group) -> list[str]:
@@ -57,7 +57,7 @@ def marks(group: Group) -> list[str]:
 
 def tuned_otherwise(group: Group) -> str:
     """Return "tuned at quick" for settings tuned at another budget, or that other rules chose them; else ""."""
-    if 0 < group.tuning_version < VERSION:
+    if 0 < group.tuning_version < SEARCH_VERSION:
         return "tuned by earlier rules"
     return f"tuned at {group.tuning.budget}" if group.tuning and group.tuning.budget != group.budget else ""
 
@@ -73,10 +73,10 @@ def title(field: Sequence[Group], others: Sequence[Group] = ()) -> str:
     length = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
     chains = "1 chain" if first.chains == 1 else f"{first.chains} chains"
     same_task = [group for group in others if group.task == first.task]
-    place = next((i for i, group in enumerate(same_task) if group is first), 0)
-    own = [f"{n}={_texts(same_task, n)[place]}" for n in _differing(same_task) if n.startswith("task.")]
-    own += [first.task_code.text] if first.task_code else []
-    variant = f" ({', '.join(own)})" if own else ""
+    index = next((i for i, group in enumerate(same_task) if group is first), 0)
+    distinct = [f"{n}={_texts(same_task, n)[index]}" for n in _differing(same_task) if n.startswith("task.")]
+    distinct += [first.task_code.text] if first.task_code else []
+    variant = f" ({', '.join(distinct)})" if distinct else ""
     named = first.budget.partition("=")[2]
     unit = "data passes" if first.budget.startswith("passes=") else "seconds"
     budget = f"{_grouped(named)} {unit}, " if named else f"{first.budget} budget, "
