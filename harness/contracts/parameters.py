@@ -76,11 +76,6 @@ class Field:
     later: bool = False
 
     @property
-    def limits(self) -> tuple[float, float]:
-        """The ends of the interval of allowed values, infinite without one."""
-        return _interval(self.allowed) if self.allowed else (-math.inf, math.inf)
-
-    @property
     def relative(self) -> bool:
         """Whether the interval for `tune` is in units of the value without a search, as a step size's is."""
         return self.tune.endswith(RELATIVE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar, overload
 
 from harness.contracts.hookspecs import Info, Method
@@ -16,7 +15,7 @@ from harness.reporting.scoring.grouping import groups_of
 from harness.reporting.scoring.groups import Curve, Group, fields
 from harness.reporting.scoring.score import FieldScore
 from harness.results.store import Store
-from harness.results.store.scored_runs import AT_ONCE, CurveKey, curve_arrays, group_frames, tuning_passes
+from harness.results.store.scored_runs import AT_ONCE, CurveKey, curve_arrays, group_frames
 from harness.runs.source import source_hash
 from harness.runs.stated import stated_settings
 
@@ -33,20 +32,11 @@ def load_groups(store: Store, request: Request, *, trials: bool = False) -> list
     offered = {offer.name: offer.info for offer in methods if isinstance(offer.info, Info | Method)}
     stated = stated_settings(request.registry or registry())
     return [
-        _with_cost(store, group)
+        group
         for group in groups_of(frames, functools.partial(_installed, request), offered, stated)
         if not request.budgets or group.budget in request.budgets
         if not request.chains or group.chains in request.chains
     ]
-
-
-def _with_cost(store: Store, group: Group) -> Group:
-    """Return a tuned group with what was spent on tuning its pair until now, if its trials are in this folder."""
-    if group.tuning is None:
-        return group
-    passes = tuning_passes(store).get((group.method, group.task, group.protocol), 0.0)
-    tuning = replace(group.tuning, passes=max(passes, group.tuning.passes))
-    return replace(group, tuning=tuning, tuned=str(tuning))
 
 
 def _installed(request: Request, task: str) -> set[str]:

@@ -37,4 +37,3 @@ from harness.results.store import changes as changes
 from harness.results.store import connection as connection
 from harness.results.store import ingest as ingest
 from harness.results.store import reader as reader
-from harness.results.store.scored_runs import tuning_passes as tuning_passes

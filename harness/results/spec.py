@@ -53,14 +53,10 @@ class Component:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The search that a setting comes from.
+    """The searches that a setting comes from: `version` is that of their rules, `schedules` were searched.
 
-    study     name of the study
-    version   of the rules of the search; `SEARCH_VERSION` is the present one
-    budget    of the trials
-    schedules the names of those that were searched
-    searches, trials, passes  its cost: all searches of the pair, and the data passes of all their chains
-    changed   the parts of the run whose code has changed since: "sampler and the task"
+    The cost is `searches` of the pair, their `trials`, and the data `passes` of all chains. `changed` names the parts
+    whose code has changed since.
     """
 
     study: str
@@ -73,9 +69,8 @@ class Tuning:
     changed: str = ""
 
     def __str__(self) -> str:
-        times = f"{self.searches} searches, " if self.searches > 1 else ""
+        trials = f"{self.searches} searches, " * (self.searches > 1) + f"{self.trials} trials at {self.budget}"
         changed = f"; the code of the {self.changed} has changed since" if self.changed else ""
-        trials = f"{times}{self.trials} trials at {self.budget}"
         return f"study {self.study}: {trials}, {self.passes:.2g} data passes{changed}"
 
 
@@ -95,9 +90,9 @@ class Origin:
 
 def read_origin(record: Mapping[str, Any]) -> Origin:
     """Return the origin of a stored record; `TypeError` or `KeyError` for another record."""
-    tuning = record.get("tuning")
-    tuned = Tuning(**{**tuning, "schedules": tuple(tuning["schedules"])}) if tuning else None
-    return Origin(**{**record, "tuning": tuned})
+    if not (tuning := record.get("tuning")):
+        return Origin(**record)
+    return Origin(**{**record, "tuning": Tuning(**{**tuning, "schedules": tuple(tuning["schedules"])})})
 
 
 @dataclass(frozen=True, kw_only=True)

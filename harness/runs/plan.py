@@ -128,14 +128,14 @@ def plan(registry: Registry, request: RunRequest, ledger: Ledger) -> list[Planne
 
 def tuning_notes(specs: Iterable[RunSpec]) -> list[str]:
     """Return which runs have settings that were tuned at another budget or by earlier rules."""
-    pairs: dict[str, list[str]] = {}
-    for spec in {spec.group: spec for spec in specs}.values():
+    pairs: dict[str, dict[str, None]] = {}
+    for spec in specs:
         tuning = next((origin.tuning for origin in spec.origins.values() if origin.tuning), None)
         if tuning and (tuning.version < SEARCH_VERSION or tuning.budget != spec.budget):
-            rules = " by earlier rules" if tuning.version < SEARCH_VERSION else ""
+            rules = " by earlier rules" * (tuning.version < SEARCH_VERSION)
             text = f"settings tuned at {tuning.budget}{rules}, run at {spec.budget}"
-            pairs.setdefault(text, []).append(f"{spec.method} on {spec.task.name}")
-    return [f"{text}: {', '.join(names[:3])}{', ...' if names[3:] else ''}" for text, names in pairs.items()]
+            pairs.setdefault(text, {})[f"{spec.method} on {spec.task.name}"] = None
+    return [f"{text}: {', '.join([*names][:3])}{', ...' * (len(names) > 3)}" for text, names in pairs.items()]
 
 
 def _lacks(spec: RunSpec, settings: Settings) -> str | None:

@@ -56,7 +56,7 @@ class Study(typing.Protocol):
 class Pair:
     """A method on a task under a protocol, with the settings that a plugin states and those of a study for it.
 
-    `defaults_only` leaves out what papers and authors state: what is not tuned is a default, or a rule from the task.
+    `defaults_only` leaves out what papers and authors state.
     """
 
     method: Method
@@ -125,12 +125,9 @@ def find_pair(
     if protocol_name not in known:
         raise UsageError(f"task {name} has no protocol {protocol_name!r:.80}{suggestions(protocol_name, known)}")
     tuned = study.layer(registry, (named, sampler, task), protocol_name, budget) if study else {}
-    tuning = next((origin.tuning for origin in tuned.values()), None)
-    earlier = tuning is not None and tuning.version < SEARCH_VERSION
-    return Pair(
-        method, sampler, task, known[protocol_name], of_method.get(protocol_name), tuned,
-        defaults_only=study is not None and not earlier,
-    )  # fmt: skip
+    earlier = any(origin.tuning and origin.tuning.version < SEARCH_VERSION for origin in tuned.values())
+    alone = study is not None and not earlier
+    return Pair(method, sampler, task, known[protocol_name], of_method.get(protocol_name), tuned, alone)
 
 
 def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: str = "") -> Settings:
@@ -180,12 +177,8 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
     }.items():
         if name in usual and origins[name].provenance == "user" and usual[name].value == value:
             origins[name] = usual[name]  # restating a default does not override it
-    if pair.defaults_only:
-        origins = {
-            name: replace(one, provenance=ONE_SETTING) if one.provenance == "default" else one
-            for name, one in origins.items()
-        }
-    origins = dict(sorted(origins.items()))
+    kind = ONE_SETTING if pair.defaults_only else "default"
+    origins = {n: replace(o, provenance=kind) if o.provenance == "default" else o for n, o in sorted(origins.items())}
     return Settings(
         pair, sampler, task, passes, schedule, sampler_params, schedule_params, task_params, run, origins, warm
     )
@@ -208,8 +201,8 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
     short = protocol.budget_settings.get(budget, {})
     stated = {"run.burn_in": protocol.burn_in, "run.thin": protocol.thin, **protocol.settings}
     recommended = {} if pair.defaults_only else plugin_metadata.own_settings(pair.sampler, pair.task.name)
-    use_stated = pair.stated is not None and not pair.defaults_only
-    stated_by, values = (pair.stated.stated_by, pair.stated.values) if pair.stated and use_stated else ("", {})
+    of_paper = None if pair.defaults_only else pair.stated
+    stated_by, values = (of_paper.stated_by, of_paper.values) if of_paper else ("", {})
     method = {**pair.method.settings, **({"schedule": pair.method.schedule} if pair.method.schedule else {})}
     authors = {name: Origin(value, "plugin", pair.sampler.distribution) for name, value in recommended.items()}
     outside = pair.stated is None or pair.stated.distribution != pair.sampler.distribution

@@ -9,16 +9,27 @@ from pathlib import Path
 from typing import Any
 
 from harness import DataError
+from harness.reports import Store
 from harness.results import ENGINE, PARTS, SEARCH_VERSION, RunSpec, Status
 from harness.system import alone, write_whole
 from harness.tasks import TUNING_SEED
 from plugins.tuning import studies
 from plugins.tuning.search import Objective, Search, Trial
 
+_SPENT = """
+select method, task, protocol, sum(passes * chains) as passes from attempt join run using (run_key)
+where seed >= ? and passes is not null group by all
+"""
 PairKey = tuple[str, str, str]
 """The names of a method, a task and a protocol."""
 FINALIST_SEEDS = tuple(TUNING_SEED + 100 + k for k in range(10))
 """The seeds of the finalists, which no search uses: it has at most 100."""
+
+
+def spent(store: Store) -> dict[PairKey, float]:
+    """Return the data passes of all chains of all runs on tuning seeds, by pair."""
+    rows = store.rows(_SPENT, [TUNING_SEED])
+    return {(row["method"], row["task"], row["protocol"]): row["passes"] for row in rows}
 
 
 def record(

@@ -179,7 +179,7 @@ def _space(
     for name, f in fields.items():
         limits = f.search_range(values.get(name))
         if limits and name not in {*given, *pair.method.settings}:
-            least, most = f.limits
+            least, most = map(float, f.allowed[1:-1].split(",")) if f.allowed else (-math.inf, math.inf)
             ranges[name] = Range(*limits, values[name], whole=f.type == "int", least=least, most=most)
     return Space(ranges, step, tuple(float(f"{h / settings.task.terms:.{DIGITS}g}") for h in DECADES) if step else ())
 

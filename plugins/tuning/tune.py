@@ -12,12 +12,12 @@ import typer
 
 from harness import Bench, Result, UsageError, options
 from harness.reports import Column, Table, number
-from harness.results import MAX_CHAINS, ONE_SETTING, RunSpec, Status, tuning_passes
+from harness.results import MAX_CHAINS, ONE_SETTING, RunSpec, Status
 from harness.runs import Planned, RunRequest, find_pair, parse_settings, plan, task_facts
 from harness.system import count
 from harness.tasks import TUNING_SEED
 from plugins.tuning import studies
-from plugins.tuning.record import FINALIST_SEEDS, add, record, sources
+from plugins.tuning.record import FINALIST_SEEDS, add, record, sources, spent
 from plugins.tuning.search import (
     FINALISTS,
     LEAST_TRIALS,
@@ -275,7 +275,7 @@ def tune(
                 job.judge(some, instead)
         new = [job.record() for job in group if job.tuned]
         if new:
-            records |= add(file, {studies.key(one): one for one in new}, tuning_passes(bench.store()))
+            records |= add(file, {studies.key(one): one for one in new}, spent(bench.store()))
     return _result(records, jobs, study, file)
 
 

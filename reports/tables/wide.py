@@ -209,8 +209,15 @@ def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes:
 def cost_columns(score: FieldScore, known: str) -> dict[str, Cell]:
     """Return columns of data passes of a chain and seconds of sampling of a run: medians over seeds.
 
-    `known` is a metric of all groups.
+    `known` is a metric of all groups. If a row is tuned, a column adds the data passes of tuning, shared among the
+    chains of one run.
     """
+
+    def with_tuning(group: Group) -> str:
+        spent = typical(group.done.numbers.passes) if score.estimate(group, known) else None
+        return number(spent + (group.tuning.passes / group.chains if group.tuning else 0.0)) if spent else "-"
+
+    tuned: dict[str, Cell] = {"with tuning": with_tuning} if any(group.tuning for group in score.groups) else {}
 
     def cost(name: str) -> Cell:
         def cell(group: Group) -> str:
@@ -219,4 +226,4 @@ def cost_columns(score: FieldScore, known: str) -> dict[str, Cell]:
 
         return cell
 
-    return {"data passes": cost("passes"), "seconds": cost("seconds_sampling")}
+    return {"data passes": cost("passes"), **tuned, "seconds": cost("seconds_sampling")}

@@ -13,7 +13,9 @@ from harness.runs import plan, plugin_metadata
 from harness.runs.plan import RunRequest
 from plugins.papers import claims, files
 from plugins.papers.reported import as_published
+from reports.across import across, task_fields
 from reports.orderings import UNDECIDED, judge_orderings, load_orderings
+from reports.tables.wide import cost_columns
 
 SEEDS = range(5)
 
@@ -185,13 +187,21 @@ def test_rows_of_earlier_rules_rank_among_themselves(tmp_path):
     assert {score.standing(group, "nll").status for group in by_method.values()} == {"ranked"}
 
 
-def test_the_cost_of_a_row_is_that_of_all_trials_in_the_folder(tmp_path):
-    write(tmp_path, "sgld", origins=tuned_origins(passes=100.0))
-    for k in range(3):
-        write_run(tmp_path, method="sgld", seed=10**9 + k, metrics={"nll": 1.0}, passes=1000.0, chains=4)
-    _, by_method = groups(tmp_path)
-    assert by_method["sgld"].tuning.passes == 3 * 4 * 1000
-    assert "1.2e+04 data passes" in by_method["sgld"].tuned
+def test_the_cost_is_shown_with_and_without_tuning(tmp_path):
+    write(tmp_path, "sgld", origins=tuned_origins(passes=600.0), passes=1000.0, chains=4)
+    write(tmp_path, "psgld", passes=1000.0, chains=4)
+    score, by_method = groups(tmp_path)
+    cells = cost_columns(score, "nll")
+    assert [cells[name](by_method["sgld"]) for name in ("data passes", "with tuning")] == ["1000", "1150"]
+    assert [cells[name](by_method["psgld"]) for name in ("data passes", "with tuning")] == ["1000", "1000"]
+
+
+def test_a_ranking_over_tasks_marks_optimisers(tmp_path):
+    for task in ("mixture25", "blr-heart"):
+        for method in ("sgld", "adam"):
+            write(tmp_path, method, task=task)
+    table = across(store(tmp_path), Request(metric="nll", registry=registry()))
+    assert table.names == {"adam": "adam (optimiser)", "sgld": "sgld"}
 
 
 def test_optimisers_are_declared_as_what_they_are():
@@ -223,8 +233,6 @@ def test_every_claim_names_the_terms_in_which_its_sides_differ():
 
 
 def test_an_ordering_of_rows_under_two_schedules_is_undecided_unless_it_is_about_them(tmp_path):
-    from reports.across import task_fields
-
     for method in ("psgld", "sgld"):
         write(tmp_path, method, 1.0 if method == "psgld" else 3.0, seeds=range(12),
               schedule="polynomial" if method == "sgld" else None)  # fmt: skip

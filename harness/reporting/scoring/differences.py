@@ -14,14 +14,9 @@ if TYPE_CHECKING:
 
 
 class Term(StrEnum):
-    """A term of a comparison, which has to be equal for both groups unless it is what is compared."""
+    """What has to be equal for both groups unless it is what is compared. TUNING is whether and how they were tuned."""
 
-    SCHEDULE = "schedule"
-    WARM_START = "warm-start"
-    BATCH = "batch"
-    PRICE = "price"
-    TUNING = "tuning"
-    """Whether settings were searched, and by which rules. Groups tuned by different rules are never compared."""
+    SCHEDULE, WARM_START, BATCH, PRICE, TUNING = "schedule", "warm-start", "batch", "price", "tuning"
 
 
 def terms(words: Iterable[str]) -> list[Term]:
@@ -35,37 +30,37 @@ def terms(words: Iterable[str]) -> list[Term]:
 def differing_terms(a: Group, b: Group) -> dict[Term, tuple[str, str]]:
     """Return the terms in which two groups differ, with the values of both.
 
-    A schedule that was searched is like any other tuned setting: it does not count as a difference if each of the two
-    searches had the schedules of both.
+    A schedule that the searches of both groups could have chosen is like any other tuned setting.
     """
-    values = {term: (_term(a, term), _term(b, term)) for term in Term}
-    apart = {term: pair for term, pair in values.items() if pair[0] != pair[1]}
+    values = zip(Term, _terms(a), _terms(b), strict=True)
+    apart = {term: (x, y) for term, x, y in values if x != y and x is not None and y is not None}
     searched = [set(group.tuning.schedules) if group.tuning else set() for group in (a, b)]
     if all(set(apart.get(Term.SCHEDULE, ())) <= schedules for schedules in searched):
         apart.pop(Term.SCHEDULE, None)
-    if a.full_gradients is None or b.full_gradients is None:
-        apart.pop(Term.PRICE, None)
     return apart
 
 
 def refusal(a: Group, b: Group, named: Collection[Term] = ()) -> str:
-    """Return why two groups are not compared by a statement that names these terms; "" if they are."""
-    apart = differing_terms(a, b)
-    never = {Term.TUNING} if a.tuning_version and b.tuning_version else set()
-    refused = {term: values for term, values in apart.items() if term not in named or term in never}
-    return "; ".join(f"they differ in {term}: {x} and {y}" for term, (x, y) in refused.items())
+    """Return why two groups are not compared by a statement that names these terms; "" if they are.
+
+    Groups that were tuned by different rules are never compared.
+    """
+    named = {*named} - ({Term.TUNING} if a.tuning_version and b.tuning_version else set())
+    apart = {term: values for term, values in differing_terms(a, b).items() if term not in named}
+    return "; ".join(f"they differ in {term}: {x} and {y}" for term, (x, y) in apart.items())
 
 
-def _term(group: Group, term: Term) -> str:
+def _terms(group: Group) -> tuple[str | None, ...]:
+    """Return the value of each term, None where it is not known."""
     settings = group.settings
-    if term == Term.SCHEDULE:
-        return str(settings.get("schedule", ""))
-    if term == Term.WARM_START:
-        name, passes = settings.get("run.warm_start"), settings.get("run.warm_passes")
-        return f"{passes:g} data passes of {name}" if name else "none"
-    if term == Term.TUNING:
-        return f"by rules {group.tuning_version}" if group.tuning_version else "not tuned"
-    if term == Term.BATCH:
-        names = sorted(name for name in settings if name.rpartition(".")[2] in {"batch", "batch_order"})
-        return ", ".join(f"{name}={settings[name]}" for name in names) or "none"
-    return "full gradients" if group.full_gradients else "gradients of minibatches or with noise"
+    start, batches = (
+        settings.get("run.warm_start"),
+        sorted(n for n in settings if n.endswith((".batch", ".batch_order"))),
+    )
+    return (
+        str(settings.get("schedule", "")),
+        f"{settings.get('run.warm_passes', 0):g} data passes of {start}" if start else "none",
+        ", ".join(f"{name}={settings[name]}" for name in batches) or "none",
+        {True: "full gradients", False: "gradients of minibatches or with noise", None: None}[group.full_gradients],
+        f"by rules {group.tuning_version}" if group.tuning_version else "not tuned",
+    )

@@ -95,11 +95,8 @@ def groups_of(
 def _kind(offered: Mapping[str, Info | Method], method: str, sampler: str) -> dict[str, bool]:
     """Return whether a method is a baseline or an optimiser, and whether its name implies its schedule."""
     infos = [offered[name] for name in (method, sampler) if name in offered]
-    return {
-        "baseline": any(info.baseline for info in infos),
-        "optimiser": any(isinstance(info, Info) and info.optimiser for info in infos),
-        "schedule_in_name": method != sampler and all(info.schedule for info in infos if isinstance(info, Method)),
-    }
+    kinds = {kind: any(getattr(info, kind, False) for info in infos) for kind in ("baseline", "optimiser")}
+    return {**kinds, "schedule_in_name": method != sampler and all(getattr(info, "schedule", "-") for info in infos)}
 
 
 def _maker(rows: pl.DataFrame, readings: Mapping[str, Sequence[Readings]]) -> Callable[[], list[Run]]:

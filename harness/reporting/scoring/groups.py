@@ -24,16 +24,9 @@ CHANGED = (USER, SWEPT)
 
 
 class Ruleset(StrEnum):
-    """Who chose the settings of a row; rows of two rulesets are two rows."""
+    """Who chose the settings of a row: nobody (defaults, a rule from the task), a search, an author, or the command."""
 
-    ONE = "one setting"
-    """Nobody: they are defaults, and a step size that follows from the task's curvature and number of terms."""
-    TUNED = "tuned equally"
-    """A search, by the same rules for every sampler."""
-    AUTHOR = "author's"
-    """A paper, or the author of the plugin."""
-    USER = "user's"
-    """The command that made the runs, at least some of them."""
+    ONE, TUNED, AUTHOR, USER = "one setting", "tuned equally", "author's", "user's"
 
 
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -165,10 +158,8 @@ class Group:
     def ruleset(self) -> Ruleset:
         """Who chose the row's settings."""
         kinds = set(self.provenance.values())
-        if USER in kinds:
-            return Ruleset.USER
-        if TUNED in kinds:
-            return Ruleset.TUNED
+        if kinds & {USER, TUNED}:
+            return Ruleset.USER if USER in kinds else Ruleset.TUNED
         return Ruleset.AUTHOR if kinds - {"default", "untuned", ONE_SETTING} else Ruleset.ONE
 
     @property

@@ -43,15 +43,12 @@ def labels(field: Sequence[Group]) -> dict[str, str]:
 
 
 def marks(group: Group) -> list[str]:
-    """Return what the name of a row has to say: its schedule, how it was tuned, and that it is no sampler.
-
-    A constant step size and a schedule that the method's name implies are not named.
-    """
+    """Return what a row's name has to say: that it is no sampler, its schedule unless implied, how it was tuned."""
     schedule = group.settings.get("schedule", DEFAULT_SCHEDULE)
     return [
         *(["baseline"] if group.baseline else ["optimiser"] if group.optimiser else []),
         *([f"schedule={schedule}"] if schedule != DEFAULT_SCHEDULE and not group.schedule_in_name else []),
-        *([how] if (how := tuned_otherwise(group)) else []),
+        *filter(None, [tuned_otherwise(group)]),
     ]
 
 

@@ -64,10 +64,6 @@ _CODES = """
 select run.task, task_source, task_data, max(attempt) as latest
 from chosen join run using (group_key, run_key, seed) group by all order by all
 """
-_TUNING = """
-select method, task, protocol, sum(passes * chains) as passes from attempt join run using (run_key)
-where seed >= ? and passes is not null group by all
-"""
 AT_ONCE = 5000
 """Number of attempts whose curves are in memory at once, 150 MB. For each batch, DuckDB scans all attempts' curves."""
 _CURVES = """
@@ -108,12 +104,6 @@ def group_frames(store: Store, *filters: Collection[str], trials: bool = False) 
             origins=db.sql(_ORIGINS).pl(),
             codes=db.sql(_CODES).pl(),
         )
-
-
-def tuning_passes(store: Store) -> dict[tuple[str, str, str], float]:
-    """Return the data passes of all chains of all runs on tuning seeds, by method, task and protocol."""
-    rows = store.rows(_TUNING, [TUNING_SEED])
-    return {(row["method"], row["task"], row["protocol"]): row["passes"] for row in rows}
 
 
 CurveKey = tuple[str, str]
