@@ -33,7 +33,6 @@ TYPED += ["polars", "rich", "typer"]
 PARALLEL = ["--numprocesses=2", "--dist=worksteal"]
 # What the benchmarks stand beside; jax is its CPU build.
 PEERS = ["blackjax>=1.2", "jax>=0.4.34", "posteriors>=0.1"]
-FEWER_TRIALS = {"airfoil": "10", "energy": "10"}
 # What chooses the kernels of torch and NumPy, as on other processors; "plain" is what any x86 processor has.
 KERNELS = {
     "own": {},
@@ -116,7 +115,7 @@ def tuned(session: nox.Session) -> None:
     for run in nox.project.load_toml("plugins/nights/suites/field.toml")["run"]:
         for task in run["tasks"]:
             able = session.run("python", "-m", "plugins.nights.suite_pairs", task, silent=True, env=ONE_THREAD)
-            words = ["--sampler", str(able).strip(), "--task", task, "--trials", FEWER_TRIALS.get(task, "20")]
+            words = ["--sampler", str(able).strip(), "--task", task]
             session.run("bench", "--results", results, "tune", *words, env=ONE_THREAD)
     shutil.copy(f"{results}/tuning/tuned.json", "plugins/tuning/tuned.json")
 

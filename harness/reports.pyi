@@ -17,6 +17,10 @@ from harness.reporting.scoring.compare import PairOutcome as PairOutcome
 from harness.reporting.scoring.compare import compare as compare
 from harness.reporting.scoring.compare import compare_values as compare_values
 from harness.reporting.scoring.compare import judge as judge
+from harness.reporting.scoring.differences import Term as Term
+from harness.reporting.scoring.differences import differing_terms as differing_terms
+from harness.reporting.scoring.differences import refusal as refusal
+from harness.reporting.scoring.differences import terms as terms
 from harness.reporting.scoring.estimates import Estimate as Estimate
 from harness.reporting.scoring.estimates import metric_estimate as metric_estimate
 from harness.reporting.scoring.formatting import number as number
@@ -24,8 +28,10 @@ from harness.reporting.scoring.formatting import with_interval as with_interval
 from harness.reporting.scoring.groups import Group as Group
 from harness.reporting.scoring.groups import Run as Run
 from harness.reporting.scoring.labels import labels as labels
+from harness.reporting.scoring.labels import marks as marks
 from harness.reporting.scoring.labels import setting_text as setting_text
 from harness.reporting.scoring.labels import settings_from as settings_from
+from harness.reporting.scoring.labels import tuned_otherwise as tuned_otherwise
 from harness.reporting.scoring.record import typical as typical
 from harness.reporting.scoring.score import FieldScore as FieldScore
 from harness.reporting.scoring.score import check_metric as check_metric

@@ -78,6 +78,11 @@ class Across:
         return [field.task for field in self.tasks]
 
     @property
+    def names(self) -> dict[str, str]:
+        """The methods' names for readers, by method: optimisers are marked."""
+        return {m: f"{m} (optimiser)" if self.tasks[0].rows[m].optimiser else m for m in self.methods}
+
+    @property
     def run_keys(self) -> dict[str, list[str]]:
         """The run keys by method."""
         return {m: [run.key for task in self.tasks for run in task.rows[m].runs] for m in self.methods}
@@ -155,7 +160,9 @@ def _field(score: FieldScore, metric: str) -> TaskField:
 
 def _preference(group: Group) -> tuple[int, str]:
     """Return a sort key for the rows of a method: the last one represents it."""
-    kind = 3 if settings_from(group, "tuned") else 0 if settings_from(group, "user", "swept") else 2
+    kind = (
+        3 + group.tuning_version if settings_from(group, "tuned") else 0 if settings_from(group, "user", "swept") else 2
+    )
     return kind, max(run.attempt for run in group.runs)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from harness.reports import Comparison, PairOutcome, judge
+from harness.reports import Comparison, PairOutcome, Term, judge, refusal, terms
 from reports.across import TaskField
 
 FILE = Path(__file__).with_name("orderings.toml")
@@ -22,6 +22,7 @@ class OrderingVerdict(StrEnum):
     FAILS = "fails at our settings"
     EQUIVALENT = "equivalent at our settings"
     UNDECIDED = "undecided"
+    REFUSED = "refused"
     NOT_RUN = "not run"
 
 
@@ -35,7 +36,10 @@ _OF_OUTCOME = {
 
 @dataclass(frozen=True)
 class Ordering:
-    """A paper's statement that one method is better than another on a task. An empty `metric` means the ranking one."""
+    """A paper's statement that one method is better than another on a task. An empty `metric` means the ranking one.
+
+    differs  the terms in which the methods' rows may differ; rows that differ in another one are not compared
+    """
 
     statement: str
     citation: str
@@ -44,6 +48,7 @@ class Ordering:
     task: str
     metric: str = ""
     notes: str = ""
+    differs: tuple[Term, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,13 @@ def load_orderings(file: Path = FILE) -> list[Ordering]:
     """Return all orderings of a file, one for each task and pair."""
     document = tomllib.loads(file.read_text(encoding="utf-8"))
     return [
-        Ordering(one["statement"], one["citation"], better, worse, task, one.get("metric", ""), one.get("notes", ""))
+        Ordering(
+            **{name: one[name] for name in ("statement", "citation", "metric", "notes") if name in one},
+            better=better,
+            worse=worse,
+            task=task,
+            differs=tuple(terms(one.get("differs", ()))),
+        )
         for one in document["ordering"]
         for better, worse, task in itertools.product(one["better"], one["worse"], one["tasks"])
     ]
@@ -90,6 +101,8 @@ def _compared(ordering: Ordering, field: TaskField | None) -> JudgedOrdering:
         return not_run(f"no field of {ordering.task} with two methods")
     if absent := [name for name in (ordering.better, ordering.worse) if name not in field.rows]:
         return not_run("; ".join(f"{name}: {field.missing.get(name, 'no runs')}" for name in absent))
+    if why := refusal(field.rows[ordering.better], field.rows[ordering.worse], ordering.differs):
+        return JudgedOrdering(ordering, metric, None, OrderingVerdict.REFUSED, why)
     comparison = field.score.compare(field.rows[ordering.better], field.rows[ordering.worse], metric)
     if comparison is None:
         return not_run(f"no values of {metric}")

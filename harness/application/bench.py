@@ -163,9 +163,9 @@ class Bench(Application):
         study: str = "",
     ) -> list[RunRequest]:
         """Return a request for each sampler and task; see `run`. Classes that no plugin offers are kept as files."""
-        from harness.runs.plan import RunRequest, parse_seeds
+        from harness.runs.plan import RunRequest, parse_seeds, reported
 
-        numbers = parse_seeds(seeds) if isinstance(seeds, str) else None if seeds is None else list(seeds)
+        numbers = parse_seeds(seeds) if isinstance(seeds, str) else None if seeds is None else reported(seeds)
         scheduled = {} if schedule is None else self._named("schedules", schedule)[1]
         requests = []
         for sampler, of_sampler in map(functools.partial(self._named, "samplers"), _several(samplers)):
@@ -204,11 +204,13 @@ class Bench(Application):
 
     def planned(self, requests: Sequence[RunRequest], most: int | None = None) -> list[Planned]:
         """Return each run of the requests once, with its standing and its cost; see `check_size` for `most`."""
-        from harness.runs.plan import plan
+        from harness.runs.plan import plan, tuning_notes
 
         self.ledger.check_version()
         self.check_size(requests, most)
         runs = [item for asked in requests for item in plan(self.registry, asked, self.ledger)]
+        for note in tuning_notes(item.spec for item in runs):
+            self.say(f"note: {note}")
         return list({item.spec.key: item for item in runs}.values())
 
     def absent_data(self) -> Callable[[Planned], str]:

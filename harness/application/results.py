@@ -98,13 +98,17 @@ class Results:
         result = build(find_report(self._registry, name), name, self._store, request)
         return replace(result, notes=[*result.notes, *why_empty(result, name, self._store, request)])
 
-    def compare(self, a: str, b: str, *, metric: str | Iterable[str] | None = None) -> Result:
+    def compare(
+        self, a: str, b: str, *, metric: str | Iterable[str] | None = None, differs: str | Iterable[str] | None = None
+    ) -> Result:
         """Compare two rows of these tasks, paired by seed, as `bench compare A B` does.
 
         a, b    methods, labels of rows, or the beginning of group keys
         metric  the metrics; default: the joint error, data passes to low error, and the primary metric
+        differs what the comparison is about, if the rows differ in it: schedule, warm-start, batch, price, tuning
         """
-        return self._verb("compare", a, b, task=self._tasks(), metric=words(metric) or None)
+        asked = {"metric": words(metric) or None, "differs": words(differs) or None}
+        return self._verb("compare", a, b, task=self._tasks(), **asked)
 
     def cite(self) -> Result:
         """Return the BibTeX of the papers behind the methods, schedules, tasks and protocols of these runs.

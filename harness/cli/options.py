@@ -103,7 +103,9 @@ def request(
     study: Annotated[
         str,
         typer.Option(
-            "--settings", help="Use the settings of this study of `bench tune`; `tuned` is shipped with bench."
+            "--settings",
+            help="Use the settings of this study of `bench tune` (`tuned` is shipped with bench); `one-setting`: "
+            "defaults and a rule from the task, without those of papers and authors.",
         ),
     ] = "",
     sweep: Annotated[

@@ -22,6 +22,8 @@ GROUP = "bench"
 spec = pluggy.HookspecMarker(GROUP)
 hook = pluggy.HookimplMarker(GROUP)
 """Marks a function of a plugin as the implementation of the hook of that name, for example `bench_samplers`."""
+DEFAULT_SCHEDULE = "constant"
+"""The schedule where none is named."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Info:
     `law` (samplers only) is "package.module:Class" of its `plugins.checking.SamplerLaw`; "" if it has none.
     `fill` (reports only) is a command whose results the report shows; users see it if the report is empty.
     `baseline` (samplers only) marks what is not a sampler of the posterior: leaderboards show it without a rank.
+    `optimiser` (samplers only) marks what draws no noise: rankings say so beside its name.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Info:
     law: str = ""
     fill: str = ""
     baseline: bool = False
+    optimiser: bool = False
 
 
 @dataclass(frozen=True)

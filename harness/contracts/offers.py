@@ -162,7 +162,7 @@ def _record(where: str, member: Any, kind: type[Any]) -> Any:
         return Path(str(member))
     values = {name: getattr(member, name) for name in kind.__annotations__ if name != "settings"}
     for name, value in values.items():
-        wanted, described = (bool, "true or false") if name == "baseline" else (str, "text")
+        wanted, described = (bool, "true or false") if name in {"baseline", "optimiser"} else (str, "text")
         if type(value) is not wanted:
             raise PluginError(f"{where}: {name} is a {type(value).__name__}, not {described}")
     if problem := name_problem(values["name"]):

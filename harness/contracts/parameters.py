@@ -75,12 +75,17 @@ class Field:
     tune: str = ""
     later: bool = False
 
+    @property
+    def relative(self) -> bool:
+        """Whether the interval for `tune` is in units of the value without a search, as a step size's is."""
+        return self.tune.endswith(RELATIVE)
+
     def search_range(self, value: Any) -> tuple[float, float] | None:
         """Return the interval that `tune` declares for a setting with this value, or None if it declares none."""
         if not self.tune or value is None:
             return None
         low, high = _interval(self.tune.removesuffix(RELATIVE))
-        return (low * value, high * value) if self.tune.endswith(RELATIVE) else (low, high)
+        return (low * value, high * value) if self.relative else (low, high)
 
 
 @dataclass(frozen=True, kw_only=True)

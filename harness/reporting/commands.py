@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from harness.reporting.scoring.groups import CHANGED
-from harness.results.spec import TUNED
+from harness.results.spec import ONE_SETTING, TUNED
 
 
 def run_command(row: Mapping[str, Any], seeds: Iterable[int], *more: str) -> str:
@@ -32,8 +32,11 @@ def asked(origins: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, str]
 
     `origins` has the origin of each setting.
     """
-    tuned = [str(origin["source"]) for origin in origins.values() if origin["provenance"] == TUNED]
-    study = next((match[1] for source in tuned if (match := re.match(r"study (\S+): ", source))), "")
+    by_kind = {str(one["provenance"]): one for one in origins.values()}
+    study = ONE_SETTING if ONE_SETTING in by_kind else ""
+    if tuned := by_kind.get(TUNED):  # earlier records name the study in the text only
+        match = re.match(r"study (\S+): ", str(tuned["source"]))
+        study = tuned["tuning"]["study"] if tuned.get("tuning") else match[1] if match else ""
     given = {name: _argument(o["value"]) for name, o in origins.items() if o["provenance"] in CHANGED}
     return study, given
 

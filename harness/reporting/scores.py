@@ -29,11 +29,11 @@ def load_groups(store: Store, request: Request, *, trials: bool = False) -> list
     """
     frames = group_frames(store, request.tasks, request.methods, request.protocols, trials=trials)
     methods = [*_offers(request, "samplers"), *_offers(request, "methods")]
-    baselines = {offer.name for offer in methods if isinstance(offer.info, Info | Method) and offer.info.baseline}
+    offered = {offer.name: offer.info for offer in methods if isinstance(offer.info, Info | Method)}
     stated = stated_settings(request.registry or registry())
     return [
         group
-        for group in groups_of(frames, functools.partial(_installed, request), baselines, stated)
+        for group in groups_of(frames, functools.partial(_installed, request), offered, stated)
         if not request.budgets or group.budget in request.budgets
         if not request.chains or group.chains in request.chains
     ]

@@ -31,6 +31,10 @@ GIVEN = "given"
 """The provenance of knowledge that a task gives a sampler at no cost."""
 USER, SWEPT, TUNED = "user", "swept", "tuned"
 """The provenance of a value that a user set for a run, of one in a declared sweep, and of one from `bench tune`."""
+ONE_SETTING = "one-setting"
+"""The provenance of a default where the command asked for nothing else: `--settings one-setting`."""
+SEARCH_VERSION = 2
+"""Version of the rules by which `bench tune` searches. Results that were tuned by different rules are not compared."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +52,47 @@ class Component:
 
 
 @dataclass(frozen=True)
+class Tuning:
+    """The searches that a setting comes from: `version` is that of their rules, `schedules` were searched.
+
+    The cost is `searches` of the pair, their `trials`, and the data `passes` of all chains. `changed` names the parts
+    whose code has changed since.
+    """
+
+    study: str
+    version: int
+    budget: str
+    schedules: tuple[str, ...]
+    searches: int
+    trials: int
+    passes: float
+    changed: str = ""
+
+    def __str__(self) -> str:
+        trials = f"{self.searches} searches, " * (self.searches > 1) + f"{self.trials} trials at {self.budget}"
+        changed = f"; the code of the {self.changed} has changed since" if self.changed else ""
+        return f"study {self.study}: {trials}, {self.passes:.2g} data passes{changed}"
+
+
+@dataclass(frozen=True)
 class Origin:
     """Where a setting came from: its value, how far to trust it, and the text of its source."""
 
     value: Any
     provenance: str
     source: str = ""
+    tuning: Tuning | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Return it as plain data, which `read_origin` reads."""
+        return {name: value for name, value in asdict(self).items() if name != "tuning" or value}
+
+
+def read_origin(record: Mapping[str, Any]) -> Origin:
+    """Return the origin of a stored record; `TypeError` or `KeyError` for another record."""
+    if not (tuning := record.get("tuning")):
+        return Origin(**record)
+    return Origin(**{**record, "tuning": Tuning(**{**tuning, "schedules": tuple(tuning["schedules"])})})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +212,7 @@ class RunSpec:
         for name in PARTS:
             record[name]["target"] = getattr(self, name).target
         labels = {"key": self.key, "group": self.group, "method": self.method, "budget": self.budget}
-        origins = {name: asdict(origin) for name, origin in sorted(self.origins.items())}
+        origins = {name: origin.record() for name, origin in sorted(self.origins.items())}
         return {**record, **labels, "protocol": self.protocol, "origins": origins}
 
 
@@ -203,7 +242,7 @@ def from_record(record: Mapping[str, Any]) -> RunSpec:
                 values[f.name] = part[name]
         for name in PARTS:
             values[name] = Component(**{f.name: record[name][f.name] for f in fields(Component)})
-        values["origins"] = {name: Origin(**origin) for name, origin in record["origins"].items()}
+        values["origins"] = {name: read_origin(one) for name, one in record["origins"].items()}
         values["execution"] = Execution(**{f.name: values.pop(f.name) for f in fields(Execution) if f.name in values})
         spec = RunSpec(**values)
         for part in (spec, spec.sampler, spec.schedule, spec.task, spec.execution):

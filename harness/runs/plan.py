@@ -15,7 +15,7 @@ from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.registry import Offer, Registry
 from harness.engine.stepping.execution_mode import Work, choose, slowed
 from harness.results.ledger.ledger import Ledger, RunStatus
-from harness.results.spec import MAX_STEPS, Component, Execution, RunSpec
+from harness.results.spec import MAX_STEPS, SEARCH_VERSION, Component, Execution, RunSpec
 from harness.runs import plugin_metadata, uncompiled
 from harness.runs.settings import Settings, Study, find_pair, resolve
 from harness.runs.source import source_hash
@@ -93,7 +93,7 @@ def expand(registry: Registry, request: RunRequest, study: Study | None = None) 
     """
     groups = []
     for method, task in itertools.product(request.samplers, request.tasks):
-        pair = find_pair(registry, method, task, study)
+        pair = find_pair(registry, method, task, study, request.budget)
         for point in _points(request.sweep):
             settings = resolve(registry, pair, {**request.given, **point}, request.budget)
             seeds = request.seeds if request.seeds is not None else pair.protocol.seeds
@@ -124,6 +124,18 @@ def plan(registry: Registry, request: RunRequest, ledger: Ledger) -> list[Planne
                 data, lacks = tuple(settings.task.datasets), _lacks(spec, settings)
                 planned[spec.key] = Planned(spec, standings[spec.key], passes, block, data, lacks)
     return list(planned.values())
+
+
+def tuning_notes(specs: Iterable[RunSpec]) -> list[str]:
+    """Return which runs have settings that were tuned at another budget or by earlier rules."""
+    pairs: dict[str, dict[str, None]] = {}
+    for spec in specs:
+        tuning = next((origin.tuning for origin in spec.origins.values() if origin.tuning), None)
+        if tuning and (tuning.version < SEARCH_VERSION or tuning.budget != spec.budget):
+            rules = " by earlier rules" * (tuning.version < SEARCH_VERSION)
+            text = f"settings tuned at {tuning.budget}{rules}, run at {spec.budget}"
+            pairs.setdefault(text, {})[f"{spec.method} on {spec.task.name}"] = None
+    return [f"{text}: {', '.join([*names][:3])}{', ...' * (len(names) > 3)}" for text, names in pairs.items()]
 
 
 def _lacks(spec: RunSpec, settings: Settings) -> str | None:
@@ -182,15 +194,20 @@ def parse_seeds(text: str) -> list[int]:
         if any(len(number) > DIGITS for number in match.groups() if number):
             raise UsageError(f"--seeds {text!r:.200}: {part!r:.60} is not below 10^{DIGITS}")
         low, high = int(match[1]), int(match[2] or match[1])
-        if high >= TUNING_SEED:
-            raise UsageError(
-                f"--seeds {text!r:.200}: seeds from {TUNING_SEED:,} are for `bench tune`; choose lower ones"
-            )
+        reported([high])
         if high < low or len(seeds) + high - low >= MAX_SEEDS:
             why = "is empty" if high < low else f"makes them more than {MAX_SEEDS:,}"
             raise UsageError(f"--seeds {text!r:.200}: the range {part!r} {why}")
         seeds += range(low, high + 1)
     return list(dict.fromkeys(seeds))
+
+
+def reported(seeds: Iterable[int]) -> list[int]:
+    """Return the seeds as a list. `UsageError` for one that is reserved for `bench tune`, which no report shows."""
+    numbers = list(seeds)
+    if any(seed >= TUNING_SEED for seed in numbers):
+        raise UsageError(f"--seeds: seeds from {TUNING_SEED:,} are for `bench tune`; choose lower ones")
+    return numbers
 
 
 def parse_settings(words: Sequence[str], option: str) -> dict[str, str]:

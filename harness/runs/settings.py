@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness.contracts.hookspecs import Method, StatedSettings
+from harness.contracts.hookspecs import DEFAULT_SCHEDULE, Method, StatedSettings
 from harness.contracts.parameters import Field, check, of_part, suggestions
 from harness.contracts.registry import Offer, Registry
 from harness.contracts.task import Protocol, data_passes
-from harness.results.spec import FIELDS, GIVEN, Origin
+from harness.results.spec import FIELDS, GIVEN, ONE_SETTING, SEARCH_VERSION, Origin
 from harness.runs import plugin_metadata, warm_start
 from harness.runs.plugin_metadata import SamplerFacts, TaskFacts
 from harness.runs.stated import stated_settings
@@ -46,13 +46,18 @@ RUN_FIELDS = {f.name: _run_field(f.name, *f.metadata["setting"]) for f in FIELDS
 class Study(typing.Protocol):
     """Tuned settings: all that is known here of what the fact `study` returns."""
 
-    def layer(self, registry: Registry, pair: tuple[Offer, Offer, Offer], protocol: str) -> Mapping[str, Origin]:
+    def layer(
+        self, registry: Registry, pair: tuple[Offer, Offer, Offer], protocol: str, budget: str
+    ) -> Mapping[str, Origin]:
         """Return the tuned settings of (method, sampler, task) under a protocol. `UsageError` if there are none."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A method on a task under a protocol, with the settings that a plugin states and those of a study for it."""
+    """A method on a task under a protocol, with the settings that a plugin states and those of a study for it.
+
+    `defaults_only` leaves out what papers and authors state.
+    """
 
     method: Method
     sampler: Offer
@@ -60,6 +65,7 @@ class Pair:
     protocol: Protocol
     stated: StatedSettings | None = None
     tuned: Mapping[str, Origin] = field(default_factory=dict)
+    defaults_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,8 +101,10 @@ class Settings:
     warm_start: Offer | None = None
 
 
-def find_pair(registry: Registry, method_name: str, task_name: str, study: Study | None = None) -> Pair:
-    """Return the pair that "--sampler METHOD --task TASK[@PROTOCOL]" names, with its settings in a study.
+def find_pair(
+    registry: Registry, method_name: str, task_name: str, study: Study | None = None, budget: str = ""
+) -> Pair:
+    """Return the pair that "--sampler METHOD --task TASK[@PROTOCOL]" names, with its settings in a study at a budget.
 
     The default is the task's first protocol. Only if settings are stated for that protocol, and the method's for
     another one, that is the default. So a task with a protocol of its own compares all methods under it.
@@ -116,14 +124,16 @@ def find_pair(registry: Registry, method_name: str, task_name: str, study: Study
             protocol_name = next((name for name in known if name in of_method), protocol_name)
     if protocol_name not in known:
         raise UsageError(f"task {name} has no protocol {protocol_name!r:.80}{suggestions(protocol_name, known)}")
-    tuned = study.layer(registry, (named, sampler, task), protocol_name) if study else {}
-    return Pair(method, sampler, task, known[protocol_name], of_method.get(protocol_name), tuned)
+    tuned = study.layer(registry, (named, sampler, task), protocol_name, budget) if study else {}
+    earlier = any(origin.tuning and origin.tuning.version < SEARCH_VERSION for origin in tuned.values())
+    alone = study is not None and not earlier
+    return Pair(method, sampler, task, known[protocol_name], of_method.get(protocol_name), tuned, alone)
 
 
 def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: str = "") -> Settings:
     """Resolve all settings of a pair. `given` has the command's by dotted name; "schedule" is the schedule's name."""
     layers = [_with_schedule(pair.method, layer) for layer in _layers(pair, given, budget)]
-    chosen = next((str(layer["schedule"].value) for layer in layers if "schedule" in layer), "constant")
+    chosen = next((str(layer["schedule"].value) for layer in layers if "schedule" in layer), DEFAULT_SCHEDULE)
     if pair.method.schedule and chosen != pair.method.schedule:
         raise UsageError(
             f"{pair.method.name} is {pair.method.sampler} under {pair.method.schedule}; "
@@ -146,8 +156,10 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
     sampler_params = _component(pair.sampler, declared["sampler"], "sampler", origins)
     sampler = plugin_metadata.sampler_facts(pair.sampler, sampler_params)
     task = plugin_metadata.task_facts(pair.task, task_params)
-    if any(spec.name == "step_size" and spec.required for spec in declared["schedule"]):
-        _untuned_step(pair, sampler, task, origins)
+    for spec in declared["schedule"]:
+        step = spec.relative or spec.name == "step_size"
+        if spec.required and step and f"schedule.{spec.name}" not in origins:
+            origins[f"schedule.{spec.name}"] = _untuned_step(pair, sampler, task, spec.name)
     schedule_params = _component(schedule, declared["schedule"], "schedule", origins)
     plugin_metadata.schedule_facts(schedule, schedule_params)
     origins |= _given(pair, sampler, task)
@@ -165,7 +177,8 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
     }.items():
         if name in usual and origins[name].provenance == "user" and usual[name].value == value:
             origins[name] = usual[name]  # restating a default does not override it
-    origins = dict(sorted(origins.items()))
+    kind = ONE_SETTING if pair.defaults_only else "default"
+    origins = {n: replace(o, provenance=kind) if o.provenance == "default" else o for n, o in sorted(origins.items())}
     return Settings(
         pair, sampler, task, passes, schedule, sampler_params, schedule_params, task_params, run, origins, warm
     )
@@ -187,8 +200,9 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
     protocol = pair.protocol
     short = protocol.budget_settings.get(budget, {})
     stated = {"run.burn_in": protocol.burn_in, "run.thin": protocol.thin, **protocol.settings}
-    recommended = plugin_metadata.own_settings(pair.sampler, pair.task.name)
-    stated_by, values = (pair.stated.stated_by, pair.stated.values) if pair.stated else ("", {})
+    recommended = {} if pair.defaults_only else plugin_metadata.own_settings(pair.sampler, pair.task.name)
+    of_paper = None if pair.defaults_only else pair.stated
+    stated_by, values = (of_paper.stated_by, of_paper.values) if of_paper else ("", {})
     method = {**pair.method.settings, **({"schedule": pair.method.schedule} if pair.method.schedule else {})}
     authors = {name: Origin(value, "plugin", pair.sampler.distribution) for name, value in recommended.items()}
     outside = pair.stated is None or pair.stated.distribution != pair.sampler.distribution
@@ -219,7 +233,7 @@ def _with_schedule(method: Method, layer: Layer) -> Layer:
     from_command = any(origin.provenance == "user" for origin in layer.values())
     if "schedule" in layer or not sets_parameters or from_command:
         return layer
-    return {**layer, "schedule": Origin(method.schedule or "constant", "default", f"method {method.name}")}
+    return {**layer, "schedule": Origin(method.schedule or DEFAULT_SCHEDULE, "default", f"method {method.name}")}
 
 
 def _dotted(part: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -248,33 +262,28 @@ def _component(offer: Offer, declared: Sequence[Field], part: str, origins: dict
     for name, value in params.items():
         key = f"{part}.{name}"
         known = origins.get(key)
-        origins[key] = (
-            Origin(value, known.provenance, known.source) if known else Origin(value, "default", sources[name])
-        )
+        origins[key] = replace(known, value=value) if known else Origin(value, "default", sources[name])
     return params
 
 
-def _untuned_step(pair: Pair, sampler: SamplerFacts, task: TaskFacts, origins: dict[str, Origin]) -> None:
-    """If no source states a step size, set it to a share of the stability limit, marked as untuned.
+def _untuned_step(pair: Pair, sampler: SamplerFacts, task: TaskFacts, name: str) -> Origin:
+    """Return the step size for a schedule's setting that no source states: a share of the stability limit.
 
     `UsageError` if the curvature is unknown or the sampler has no finite stability limit.
     """
-    if "schedule.step_size" in origins:
-        return
     curvature = 1.0 if sampler.free_step else task.curvature
     if not curvature:
         raise UsageError(
-            f"no step size is known for {pair.method.name} on {pair.task.name}; give one by --set schedule.step_size=H"
+            f"no step size is known for {pair.method.name} on {pair.task.name}; give one by --set schedule.{name}=H"
         )
     limit = sampler.stability_limit or 2.0
     if not math.isfinite(limit):
         raise UsageError(
-            f"{pair.method.name} has no stability limit to take a step size from; "
-            "give one by --set schedule.step_size=H"
+            f"{pair.method.name} has no stability limit to take a step size from; give one by --set schedule.{name}=H"
         )
     text = f"{UNTUNED} of the stability limit {limit:.4g}"
     text += "" if sampler.free_step else f" / curvature {curvature:.4g}"
-    origins["schedule.step_size"] = Origin(UNTUNED * limit / curvature, "untuned", text)
+    return Origin(UNTUNED * limit / curvature, "untuned", text)
 
 
 def _warm_start(

@@ -22,12 +22,15 @@ from harness.reports import (
     Request,
     Store,
     Table,
+    Term,
     check_metric,
     judge,
     labels,
     number,
+    refusal,
     score_fields,
     suggestions,
+    terms,
 )
 from harness.system import words
 
@@ -62,6 +65,10 @@ def compare(
             help="Metrics, a,b,c; default: the joint error, data passes to low error, and the primary metric."
         ),
     ] = None,
+    differs: Annotated[
+        list[str] | None,
+        typer.Option(help=f"What the comparison is about, if the rows differ in it: {', '.join(Term)}."),
+    ] = None,
 ) -> Result:
     """Compare two rows on every task, protocol, budget and number of chains on which both were run.
 
@@ -72,20 +79,22 @@ def compare(
     All intervals that are printed hold at once in 95 % of commands. A is equivalent to B if the interval lies within a
     factor 1.5 of the joint error, or .02 nats of lppd and nll; else better or worse if it excludes 0 (or the ratio 1);
     else undecided. Beside it are the least difference that so many seeds show with probability 0.8, and how many seeds
-    would decide what these show.
+    would decide what these show. Rows that differ in schedule, warm start, batches, price of a gradient, or of which
+    one was tuned, are compared only if --differs says so.
 
     Examples:
-        bench compare csgld sgld
-        bench compare csgld sgld --task mixture25 --metric modes_covered
+        bench compare psgld sgld
+        bench compare csgld sgld --task mixture25 --metric modes_covered --differs schedule
     """
     if a == b:
         raise UsageError(f"A and B are both {a!r}; give a label or group key to compare rows of one method")
+    named = terms(words(differs))
     scores, sides = _scores(bench, bench.store(), a, b, task)
     for name in (wanted := words(metric)):
         check_metric(scores, name, by_seed=True)
     comparisons = [
         (score, left, right, compared)
-        for score, pairs in _current(bench, [(score, _pairs(bench, score, sides)) for score in scores])
+        for score, pairs in _fair(bench, _current(bench, [(s, _pairs(bench, s, sides)) for s in scores]), named)
         for left, right in pairs
         for name in wanted or score.compared_by_default
         if (compared := score.compare(left, right, name)) is not None
@@ -140,6 +149,26 @@ def _current(bench: Bench, fields: Sequence[tuple[FieldScore, Pairs]]) -> list[t
             bench.say(f"note: {score.title}: runs on older code of the task are left out")
         kept += [] if older else [(score, pairs)]
     return kept
+
+
+def _fair(
+    bench: Bench, fields: Sequence[tuple[FieldScore, Pairs]], named: Sequence[Term]
+) -> list[tuple[FieldScore, Pairs]]:
+    """Return the fields with the pairs that differ in nothing but what the command names; say which are left out.
+
+    Raise `UsageError` if there is no other pair.
+    """
+    reasons = {
+        f"{score.labels[a.key]} and {score.labels[b.key]} on {a.task}@{a.protocol}: {why}"
+        for score, pairs in fields for a, b in pairs if (why := refusal(a, b, named))
+    }  # fmt: skip
+    fair = [(score, [pair for pair in pairs if not refusal(*pair, named)]) for score, pairs in fields]
+    if reasons and not any(pairs for _, pairs in fair):
+        about = f"; what the comparison is about is named by --differs, of {', '.join(Term)}"
+        raise UsageError(f"not compared: {'; '.join(sorted(reasons))}{about}")
+    for reason in sorted(reasons):
+        bench.say(f"note: not compared: {reason}")
+    return fair
 
 
 def _nothing(scores: Sequence[FieldScore], sides: tuple[Selector, Selector]) -> str:

@@ -86,7 +86,7 @@ def _why_not(registry: Registry, study: studies.Study, method: str, task: str) -
         pair = find_pair(registry, method, task)
     except BenchError as error:
         return str(error)
-    if (pair.method.name, pair.task.name, pair.protocol.name) in study.records:
+    if (pair.method.name, pair.task.name, pair.protocol.name) in study.pairs:
         return ""
     return _unable(registry, method, task) or f"study {study.name} has no settings for it"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from harness import statistics
-from harness.reports import Estimate, Group, compare_values, setting_text
+from harness.reports import Estimate, Group, Term, compare_values, refusal, setting_text
 from plugins.papers.files import PaperFile
 from plugins.papers.reported import COMPILE, SWEPT, own_choices
 
@@ -59,6 +59,7 @@ class Claim:
     direction max or min: which is better
     obstacle, needs, cause, execution, ours  as in `Reported`, for both sides
     beside    metrics that are shown for both sides, without a test
+    differs   the terms in which the sides differ, as the statement says
     """
 
     paper: str
@@ -80,6 +81,7 @@ class Claim:
     exact: Analysis | None = None
     ours: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
+    differs: tuple[Term, ...] = ()
 
     @property
     def sides(self) -> list[Setup]:
@@ -130,6 +132,7 @@ def load_claims(files: Sequence[PaperFile]) -> list[Claim]:
                 paper=paper,
                 exact=_analysis(entry),
                 beside=tuple(name for name in beside if isinstance(name, str)) if isinstance(beside, list) else (),
+                differs=tuple(entry["differs"]),
                 table=entry["table"] or "",
                 statement=entry["statement"] or "",
                 kind=entry["kind"] or "ordering",
@@ -190,6 +193,8 @@ def _tested(claim: Claim, ours: Sequence[Ours | None]) -> Judged | None:
     sides = [(side.group, side.estimate) for side in ours if side is not None and side.estimate is not None]
     if not ours or len(sides) < len(ours):
         return None
+    if why := refusal(sides[0][0], sides[1][0], claim.differs):
+        return Judged("undecided", why)
     values = [estimate.by_seed for _, estimate in sides]
     lost = sum(len(group.diverged) + len(group.failed) for group, _ in sides)
     remarks = [*(estimate.remark for _, estimate in sides), f"{lost} of our runs diverged or failed" if lost else ""]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import PluginError, Registry, UsageError
+from harness.reports import Term, terms
 from harness.tasks import StatedSettings, StatedValue
 from plugins import toml_files
 
@@ -169,10 +170,19 @@ def _paper(document: Mapping[str, Any]) -> PaperFile:
         for i, entry in enumerate(_entries(document, "reported", "cells"))
     ]
     claims = [
-        {**entry, **_checked(entry, OF_CLAIM, f"[[claim]]: claim {i}")}
+        {**entry, **_checked(entry, OF_CLAIM, f"[[claim]]: claim {i}"), "differs": _differs(entry, i)}
         for i, entry in enumerate(_entries(document, "claim", "claims"))
     ]
     return PaperFile(paper["id"], second, frozenset(execution), cells, claims, [*_choices(document)])
+
+
+def _differs(entry: Mapping[str, Any], number: int) -> list[Term]:
+    """Return the terms in which the sides of a claim differ, as its statement says."""
+    words = entry.get("differs", [])
+    try:
+        return terms(words if isinstance(words, list) else [words])
+    except (UsageError, TypeError) as error:
+        raise Malformed(f"[[claim]]: claim {number}: differs: {error}") from None
 
 
 def _checked(entry: Mapping[str, Any], names: Iterable[str], where: str, required: Collection[str] = ()) -> Entry:

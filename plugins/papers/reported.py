@@ -20,7 +20,7 @@ ErrorKind = Literal["sd", "se", "unknown"]
 _ROUNDING = 1e-12
 
 SWEPT = "swept"
-CHANGED = ("user", "tuned", SWEPT)
+CHANGED = ("user", "tuned", "one-setting", SWEPT)
 """Provenances of settings that differ from the published ones."""
 UNREPRODUCIBLE: Final = "not reproducible as published"
 COMPILE: Final = "run.compile"
@@ -243,7 +243,7 @@ def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
 
 
 def as_published(group: Group, execution: Collection[str]) -> bool:
-    """Return whether a group was run at the papers' length, without a setting of the user's or of a declared sweep."""
+    """Return whether a group was run at the papers' length, at its settings."""
     return group.budget == "paper" and not _changed(group, execution)
 
 

@@ -70,11 +70,20 @@ BASELINES = {
 """The same of those that are no samplers of the posterior, in `plugins.baselines`."""
 
 
+OPTIMISERS = ("adam", "sgd", "sgdm")
+
+
 @hook
 def bench_samplers() -> list[Info]:
     """The samplers of this package, and the baselines."""
     samplers = [
-        Info(name, f"plugins.samplers.{target}", summary, law=law and f"plugins.samplers.laws.{law}")
+        Info(
+            name,
+            f"plugins.samplers.{target}",
+            summary,
+            law=law and f"plugins.samplers.laws.{law}",
+            optimiser=name in OPTIMISERS,
+        )
         for name, (target, summary, law) in SAMPLERS.items()
     ]
     baselines = [

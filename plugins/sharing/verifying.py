@@ -16,7 +16,7 @@ import json
 import math
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -233,11 +233,11 @@ class Verifier:
         labelled: dict[str, list[RunSpec]] = {}
         for row in rows:
             spec = self._current(self.submission.places[row["attempt"]])
-            origins = {name: asdict(origin) for name, origin in spec.origins.items()}
+            origins = {name: origin.record() for name, origin in spec.origins.items()}
             labelled.setdefault(json.dumps([spec.method, spec.budget, origins], sort_keys=True), []).append(spec)
         for specs in labelled.values():
             one = specs[0]
-            study, given = asked({name: asdict(origin) for name, origin in one.origins.items()})
+            study, given = asked({name: origin.record() for name, origin in one.origins.items()})
             tuned = studies.load(self.plugins, self.job.results, study) if study else None
             wanted = RunRequest(
                 [one.method], [f"{one.task.name}@{one.protocol}"], [spec.seed for spec in specs], one.chains,

@@ -10,18 +10,27 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from harness import UsageError
+from harness import UsageError, statistics
 from harness.reports import suggestions
 from harness.tasks import Metric
-from plugins.tuning.space import Range
+from plugins.tuning.space import Range, Space
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
 
 TOGETHER = 5
 """Trials that are requested at once."""
-
+LEAST_TRIALS, PER_DIMENSION = 10, 10
+"""Trials of a search: so many, and so many more for each dimension of its space."""
+WIDENINGS = 3
+"""How often the best trial may widen intervals at whose edge it is; each time with `PER_DIMENSION` further trials."""
+FINALISTS = 5
+"""The best trials, which are run again on other seeds."""
 DEFAULTS = ("nll", "joint_error")
 """The negative log-likelihood of held-out training data; for a task without it, the error against the truth."""
 
@@ -31,22 +40,28 @@ class Trial:
     """Values that were tried, and the objective for each tuning seed; infinite for a run that failed.
 
     `refused` says why no run could be made with the values; `stopped` means that the trial was worse than the median
-    after some of its seeds.
+    after some of its seeds; `final` is the same values on the seeds of the finalists.
     """
 
-    values: Mapping[str, float]
-    asked: Any
+    values: Mapping[str, Any]
+    asked: Any = None
     seen: list[float] = field(default_factory=list)
     statuses: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
-    passes: float = 0.0
     refused: str = ""
     stopped: bool = False
+    final: Trial | None = None
 
     @property
     def objective(self) -> float:
         """The mean over seeds; infinite before the first one."""
         return sum(self.seen) / len(self.seen) if self.seen else math.inf
+
+    @property
+    def upper(self) -> float:
+        """The upper end of the 95 % interval of the objective over seeds."""
+        interval = statistics.mean_interval(self.seen)
+        return interval.mean if interval.high is None else interval.high
 
     @property
     def going(self) -> bool:
@@ -55,44 +70,62 @@ class Trial:
 
 
 class Search:
-    """The trials of one pair. The first has the pair's values without a search, if the intervals include them."""
+    """The trials of one pair. The first ones have the values without a search, under each schedule."""
 
-    def __init__(self, name: str, space: Mapping[str, Range], trials: int) -> None:
+    def __init__(self, name: str, spaces: Mapping[str, Space], trials: int) -> None:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self.space, self.count = space, trials
+        self.spaces: dict[str, dict[str, Range]] = {schedule: dict(one.ranges) for schedule, one in spaces.items()}
+        self.first_trials = self.count = trials
+        self.widenings = 0
         self.trials: list[Trial] = []
         self.round: list[Trial] = []
-        seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
-        sampler = optuna.samplers.TPESampler(
-            seed=seed, n_startup_trials=max(TOGETHER, trials // 3), multivariate=True, constant_liar=True
-        )
-        self._study = optuna.create_study(sampler=sampler, pruner=optuna.pruners.MedianPruner())
-        self._study.enqueue_trial(
-            {
-                name: min(max(limits.default, limits.low), limits.high)
-                for name, limits in space.items()
+        self._seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
+        self._study = self._new_study()
+        for schedule, ranges in self.spaces.items():
+            values = {
+                self._parameter(schedule, setting): min(max(limits.default, limits.low), limits.high)
+                for setting, limits in ranges.items()
                 if limits.default is not None
             }
-        )
+            self._study.enqueue_trial({**values, **({"schedule": schedule} if len(self.spaces) > 1 else {})})
+
+    def _new_study(self) -> Any:
+        import optuna
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            sampler = optuna.samplers.TPESampler(
+                seed=(self._seed + self.widenings) % 2**32, n_startup_trials=max(TOGETHER, self.first_trials // 3),
+                multivariate=True, group=True, constant_liar=True,
+            )  # fmt: skip
+        return optuna.create_study(sampler=sampler, pruner=optuna.pruners.MedianPruner())
+
+    def _parameter(self, schedule: str, setting: str) -> str:
+        """Return the name of a setting in optuna: each schedule has step sizes of its own."""
+        return f"{schedule}:{setting}" if setting.startswith("schedule.") else setting
 
     def ask(self) -> list[Trial]:
         """Start the next round of trials, and return them; none if all trials were made."""
         self.round = []
         for _ in range(min(TOGETHER, self.count - len(self.trials))):
             asked = self._study.ask()
-            values = {name: self._suggest(asked, name, limits) for name, limits in self.space.items()}
-            self.round.append(Trial(values, asked))
+            names = list(self.spaces)
+            schedule = asked.suggest_categorical("schedule", names) if len(names) > 1 else names[0]
+            values = {name: self._suggest(asked, schedule, name) for name in self.spaces[schedule]}
+            self.round.append(Trial({"schedule": schedule, **values}, asked))
         self.trials += self.round
         return self.round
 
-    def _suggest(self, asked: Any, name: str, limits: Range) -> float:
+    def _suggest(self, asked: Any, schedule: str, name: str) -> float:
+        limits = self.spaces[schedule][name]
+        parameter = self._parameter(schedule, name)
         if limits.whole:
-            value = asked.suggest_int(name, int(limits.low), int(limits.high), log=limits.logarithmic)
+            value = asked.suggest_int(parameter, int(limits.low), int(limits.high), log=limits.logarithmic)
         else:
-            value = asked.suggest_float(name, limits.low, limits.high, log=limits.logarithmic)
-        return limits.rounded(value) if asked.number or limits.default is None else limits.default
+            value = asked.suggest_float(parameter, limits.low, limits.high, log=limits.logarithmic)
+        return limits.rounded(value) if asked.number >= len(self.spaces) or limits.default is None else limits.default
 
     def stop_hopeless(self) -> None:
         """Stop the trials of this round that are worse than the median after the same number of seeds."""
@@ -111,10 +144,58 @@ class Search:
             else:
                 self._study.tell(trial.asked, state=TrialState.PRUNED)
 
+    def widen(self, trial: Trial | None) -> bool:
+        """Widen the intervals at whose edge a trial lies, for further trials; return whether there will be any."""
+        edges = self.edges(trial) if trial else {}
+        if not trial or not edges or self.widenings >= WIDENINGS:
+            return False
+        self.widenings += 1
+        self.count += PER_DIMENSION
+        for ranges in self.spaces.values():
+            for name in edges.keys() & ranges.keys():
+                if not name.startswith("schedule.") or ranges is self.spaces[trial.values["schedule"]]:
+                    ranges[name] = ranges[name].widened(edges[name])
+        self._continue()
+        return True
+
+    def _continue(self) -> None:
+        """Go on with the trials so far in the intervals as they are now."""
+        import optuna
+
+        new = {
+            self._parameter(schedule, name): _distribution(limits)
+            for schedule, ranges in self.spaces.items()
+            for name, limits in ranges.items()
+        }
+        before = self._study.get_trials()
+        self._study = self._new_study()
+        self._study.add_trials(
+            optuna.trial.create_trial(
+                state=one.state, value=one.value, params=one.params, intermediate_values=one.intermediate_values,
+                distributions={name: new.get(name, known) for name, known in one.distributions.items()},
+            )
+            for one in before if one.state.is_finished()
+        )  # fmt: skip
+
+    def edges(self, trial: Trial) -> dict[str, str]:
+        """Return the settings of a trial that lie at the edge of an interval, "low" or "high"."""
+        ranges = self.spaces[trial.values["schedule"]]
+        sides = {name: limits.edge(trial.values[name]) for name, limits in ranges.items()}
+        return {name: side for name, side in sides.items() if side}
+
+    def finalists(self) -> list[Trial]:
+        """Return the best trials that have a value for every seed, each with a trial on other seeds: `final`."""
+        whole = sorted((trial for trial in self.trials if trial.going), key=lambda trial: trial.objective)
+        distinct = list({tuple(trial.values.items()): trial for trial in whole}.values())
+        for trial in distinct[:FINALISTS]:
+            trial.final = trial.final or Trial(trial.values)
+        return distinct[:FINALISTS]
+
     @property
     def untuned(self) -> Trial | None:
         """The trial with the values that the pair has without a search; None if a stated interval excludes one."""
-        whole = all(limits.default is not None for limits in self.space.values())
+        first = next(iter(self.spaces.values()))
+        whole = all(limits.default is not None for limits in first.values())
         return self.trials[0] if whole and self.trials else None
 
     @property
@@ -122,6 +203,25 @@ class Search:
         """The best trial that has a value for every seed; the earliest of equal ones."""
         whole = [trial for trial in self.trials if trial.going]
         return min(whole, key=lambda trial: trial.objective, default=None)
+
+    @property
+    def chosen(self) -> Trial | None:
+        """The finalist whose objective has the lowest upper end of its interval over the finalists' seeds."""
+        whole = [trial for trial in self.trials if trial.final and trial.final.seen and trial.final.going]
+        return min(whole, key=lambda trial: trial.final.upper if trial.final else math.inf, default=None)
+
+
+def trials_for(dimensions: int) -> int:
+    """Return how many trials a search of a space with so many dimensions makes."""
+    return LEAST_TRIALS + PER_DIMENSION * dimensions
+
+
+def _distribution(limits: Range) -> BaseDistribution:
+    from optuna.distributions import FloatDistribution, IntDistribution
+
+    if limits.whole:
+        return IntDistribution(int(limits.low), int(limits.high), log=limits.logarithmic)
+    return FloatDistribution(limits.low, limits.high, log=limits.logarithmic)
 
 
 def check_installed() -> None:
@@ -149,8 +249,11 @@ class Objective:
 
     def of(self, trial: Trial) -> float | None:
         """Return the metric of a trial (or its distance from a target), the mean over seeds; None if a run failed."""
-        value = trial.objective
-        return None if not math.isfinite(value) else -value if self.direction == "max" else value
+        return self.shown(trial.objective)
+
+    def shown(self, loss: float) -> float | None:
+        """Return the metric (or its distance from a target) for a loss; None if it is infinite."""
+        return None if not math.isfinite(loss) else -loss if self.direction == "max" else loss
 
 
 def objective(task: str, declared: Sequence[Metric], named: str | None) -> Objective:

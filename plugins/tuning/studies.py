@@ -10,30 +10,48 @@ from typing import Any
 
 from harness import DataError, Registry, UsageError
 from harness.contracts import Offer
-from harness.results import spec
+from harness.results import ONE_SETTING, spec
 from harness.runs import source_hash
 from harness.system import read_json
+from harness.tasks import TUNING_SEED
 
 FOLDER = "tuning"
-FORMAT = 1
+FORMAT = 2
 NAME = "[a-z][a-z0-9-]*"
-_TYPES = {"method": str, "task": str, "protocol": str, "settings": dict, "trials": int, "passes": float, "code": dict}
+_TYPES = {"method": str, "task": str, "protocol": str, "budget": str, "settings": dict, "trials": int, "passes": float,
+          "code": dict}  # fmt: skip
+_TYPES_NOW = {"searches": list, "schedules": list, "seeds": list, "finalist_seeds": list}
 
-PairNames = tuple[str, str, str]
-"""The names of a method, a task and a protocol."""
+StudyKey = tuple[str, str, str, str]
+"""The names of a method, a task, a protocol and a budget."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """A study: its records as `bench tune` writes them, by method, task and protocol."""
+    """A study: its records as `bench tune` writes them, by method, task, protocol and budget."""
 
     name: str
-    records: Mapping[PairNames, Mapping[str, Any]]
+    records: Mapping[StudyKey, Mapping[str, Any]]
 
-    def layer(self, registry: Registry, pair: tuple[Offer, Offer, Offer], protocol: str) -> dict[str, spec.Origin]:
+    @property
+    def pairs(self) -> set[tuple[str, str, str]]:
+        """The method, task and protocol of each record."""
+        return {key[:3] for key in self.records}
+
+    def record(self, method: str, task: str, protocol: str, budget: str) -> Mapping[str, Any] | None:
+        """Return the record of a pair at a budget, or else the one at another budget, of the newest rules."""
+        of_pair = [one for key, one in self.records.items() if key[:3] == (method, task, protocol)]
+        same = [one for one in of_pair if budget in (one["budget"], one.get("asked_budget"))]
+        return max(same or of_pair, key=lambda one: (version(one), one["budget"]), default=None)
+
+    def layer(
+        self, registry: Registry, pair: tuple[Offer, Offer, Offer], protocol: str, budget: str
+    ) -> dict[str, spec.Origin]:
         """Return the tuned settings of (method, sampler, task) under a protocol. `UsageError` if there are none."""
+        if self.name == ONE_SETTING:
+            return {}
         method, sampler, task = pair
-        record = self.records.get((method.name, task.name, protocol))
+        record = self.record(method.name, task.name, protocol, budget)
         if record is None:
             where = f"{task.name}@{protocol}"
             raise UsageError(
@@ -42,10 +60,18 @@ class Study:
             )
         schedule = registry.find("schedules", str(record["settings"]["schedule"]), prefer=sampler.distribution)
         parts = {"sampler": sampler, "schedule": schedule, "task": task}
-        changed = changed_code(record, {part: source_hash(offer.target) for part, offer in parts.items()})
-        text = f"study {self.name}: {record['trials']} trials, {record['passes']:.2g} data passes"
-        text += f"; the code of the {changed} has changed since" if changed else ""
-        return {name: spec.Origin(value, spec.TUNED, text) for name, value in record["settings"].items()}
+        tuning = spec.Tuning(
+            study=self.name, version=version(record), budget=record["budget"],
+            schedules=tuple(record.get("schedules", ())), searches=len(record.get("searches", [record])),
+            trials=record["trials"], passes=record["passes"],
+            changed=changed_code(record, {part: source_hash(offer.target) for part, offer in parts.items()}),
+        )  # fmt: skip
+        return {name: spec.Origin(value, spec.TUNED, str(tuning), tuning) for name, value in record["settings"].items()}
+
+
+def version(record: Mapping[str, Any]) -> int:
+    """Return the version of the rules by which a record was tuned."""
+    return int(record.get("search_version", 1))
 
 
 def changed_code(record: Mapping[str, Any], sources: Mapping[str, str]) -> str:
@@ -57,37 +83,55 @@ def path(results: Path, study: str) -> Path:
     """Return the file of a study in a results folder. `UsageError` for an invalid name of a study."""
     if not re.fullmatch(NAME, study):
         raise UsageError(f"{study!r:.80} is not a name of a study: it must match {NAME}")
+    if study == ONE_SETTING:
+        raise UsageError(f"{ONE_SETTING} is not a name of a study: it means settings that nobody tuned")
     return results / FOLDER / f"{study}.json"
 
 
-def read(file: Path) -> dict[PairNames, Mapping[str, Any]]:
-    """Read the records of a study, by method, task and protocol. `DataError` for a file that is not a study."""
-    record = read_json(file) or {}
-    tuned = record.get("tuned")
-    whole = isinstance(tuned, list) and all(
-        isinstance(one, dict)
-        and all(isinstance(one.get(name), kind) for name, kind in _TYPES.items())
-        and "schedule" in one["settings"]
-        for one in tuned
-    )
-    if record.get("format") != FORMAT or not whole:
+def read(file: Path) -> dict[StudyKey, Mapping[str, Any]]:
+    """Read the records of a study, by method, task, protocol and budget. `DataError` for a file that is not a study."""
+    document = read_json(file) or {}
+    records = document.get("tuned")
+    if document.get("format") not in (1, FORMAT) or not isinstance(records, list) or not all(map(_whole, records)):
         raise DataError(f"{file} is not a study of this version of bench; delete it and run `bench tune` again")
-    assert isinstance(tuned, list)
-    return {(one["method"], one["task"], one["protocol"]): one for one in tuned}
+    for one in records:
+        seeds, finalist_seeds = one.get("seeds", []), one.get("finalist_seeds", [])
+        if set(seeds) & set(finalist_seeds) or any(seed < TUNING_SEED for seed in [*seeds, *finalist_seeds]):
+            raise DataError(
+                f"{file}: {one['method']} on {one['task']} was tuned on seeds that are not reserved for it, or chosen "
+                "on those that it was searched on; delete the record and run `bench tune` again"
+            )
+    return {key(one): one for one in records}
+
+
+def key(record: Mapping[str, Any]) -> StudyKey:
+    """Return the key of a record."""
+    return record["method"], record["task"], record["protocol"], record["budget"]
+
+
+def _whole(record: Any) -> bool:
+    if not isinstance(record, dict) or type(record.get("search_version", 1)) is not int:
+        return False
+    types = {**_TYPES, **(_TYPES_NOW if version(record) == spec.SEARCH_VERSION else {})}
+    whole = all(isinstance(record.get(name), kind) for name, kind in types.items())
+    seeds = [seed for name in ("seeds", "finalist_seeds") for seed in record.get(name, [])] if whole else []
+    return whole and "schedule" in record["settings"] and all(type(seed) is int for seed in seeds)
 
 
 def load(registry: Registry, results: Path, study: str) -> Study:
-    """Return the study of that name. `UsageError` if there is none.
+    """Return the study of that name; `one-setting` has no records. `UsageError` if there is none.
 
     Its records are those of the plugins and of the results folder. The results folder's replace the plugins'.
     """
+    if study == ONE_SETTING:
+        return Study(study, {})
     files = [file for plugin in registry.plugins for file in plugin.studies if file.stem == study]
-    files += [file] if (file := path(results, study)).is_file() else []
-    records: dict[PairNames, Mapping[str, Any]] = {}
-    for file in files:
+    of_folder = path(results, study)
+    records: dict[StudyKey, Mapping[str, Any]] = {}
+    for file in [*files, *([of_folder] if of_folder.is_file() else [])]:
         records |= read(file)
     if not records:
-        known = {file.stem for plugin in registry.plugins for file in plugin.studies}
+        known = {file.stem for plugin in registry.plugins for file in plugin.studies} | {ONE_SETTING}
         known |= {file.stem for file in (results / FOLDER).glob("*.json")}
-        raise UsageError(f"there is no study {study!r:.80}; known: {', '.join(sorted(known)) or 'none'}")
+        raise UsageError(f"there is no study {study!r:.80}; known: {', '.join(sorted(known))}")
     return Study(study, records)

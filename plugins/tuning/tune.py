@@ -1,14 +1,9 @@
-"""`bench tune`: search the settings of samplers on tasks, at a declared cost, on seeds that no report shows.
-
-A study as data has the space that was searched, the rule, the cost, and the settings that were found.
-"""
+"""`bench tune`: search the settings of samplers on tasks, at a declared cost, on seeds that no report shows."""
 
 from __future__ import annotations
 
-import importlib.metadata
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,71 +12,173 @@ import typer
 
 from harness import Bench, Result, UsageError, options
 from harness.reports import Column, Table, number
-from harness.results import ENGINE, MAX_CHAINS, PARTS, RunSpec, Status
+from harness.results import MAX_CHAINS, ONE_SETTING, RunSpec, Status
 from harness.runs import Planned, RunRequest, find_pair, parse_settings, plan, task_facts
-from harness.system import alone, count, write_whole
+from harness.system import count
 from harness.tasks import TUNING_SEED
 from plugins.tuning import studies
-from plugins.tuning.search import TOGETHER, Objective, Search, check_installed, objective
-from plugins.tuning.space import space
+from plugins.tuning.record import FINALIST_SEEDS, add, record, sources, spent
+from plugins.tuning.search import (
+    FINALISTS,
+    LEAST_TRIALS,
+    PER_DIMENSION,
+    Search,
+    Trial,
+    check_installed,
+    objective,
+    trials_for,
+)
+from plugins.tuning.space import Space, dimensions, find_spaces
 
 COLUMNS = (
     Column("method", "method"),
     Column("task", "task"),
     Column("value", "tuned", "right", number),
+    Column("upper", "worse end", "right", number),
     Column("value_untuned", "before", "right", number),
     Column("tuned", "tuned settings"),
     Column("objective", "objective"),
     Column("trials", "trials", "right"),
     Column("passes", "data passes", "right", ".3g"),
 )
+Step = tuple[list[Trial], Sequence[int]]
+"""Trials to run next, and on which seeds."""
 
 
 class _PairTuning:
     """The search of one pair, and the runs of its trials. `__init__` raises the errors that a run of it raises."""
 
-    def __init__(self, bench: Bench, asked: RunRequest, metric: str | None, stated: Sequence[str], trials: int) -> None:
+    def __init__(
+        self, bench: Bench, asked: RunRequest, metric: str | None, stated: Sequence[str], trials: int | None
+    ) -> None:
         registry = bench.registry
         pair = find_pair(registry, asked.samplers[0], asked.tasks[0])
-        limits = space(registry, pair, asked.given, asked.budget, stated)
-        (first,) = plan.plan(registry, replace(asked, seeds=[TUNING_SEED]), bench.ledger)
-        self.asked, self.bench = asked, bench
-        self.spec, self.together = first.spec, first.max_block
-        self.objective = objective(pair.task.name, task_facts(pair.task, first.spec.task.params).metrics, metric)
-        self.pair: studies.PairNames = (pair.method.name, pair.task.name, pair.protocol.name)
-        self.search = Search(" ".join(self.pair), limits, trials)
+        self.bench, self.asked = bench, replace(asked, study=ONE_SETTING)
+        self.key = (pair.method.name, pair.task.name, pair.protocol.name)
+        self.spaces: dict[str, Space] = {}
+        self.specs: dict[str, RunSpec] = {}
+        refused = []
+        for schedule, space in find_spaces(registry, pair, asked.given, asked.budget, stated).items():
+            unset = {
+                name: limits.rounded(limits.low) for name, limits in space.ranges.items() if limits.default is None
+            }
+            start = unset if space.scaled else {space.step: space.coarse[0]}
+            try:
+                (planned,) = self._runs({"schedule": schedule, **start}, [TUNING_SEED])
+            except UsageError as error:  # a sampler may not take a schedule
+                refused.append(error)
+                continue
+            self.spaces[schedule] = space
+            self.specs[schedule] = planned.spec
+        if not self.specs:
+            raise refused[0]
+        self.together = planned.max_block
+        self.objective = objective(pair.task.name, task_facts(pair.task, planned.spec.task.params).metrics, metric)
+        self.trials = trials or trials_for(dimensions(self.spaces))
+        self.searched = {
+            "command": f"--budget {asked.budget} --chains {asked.chains} --seeds {len(asked.seeds or [])}"
+            f" --objective {self.objective.metric} --trials {self.trials}"
+            + "".join(f" --space {text}" for text in stated)
+            + "".join(f" --set {name}={value}" for name, value in asked.given.items()),
+            "asked_budget": asked.budget,
+            "asked_trials": trials,
+            "dimensions": dimensions(self.spaces),
+            "seeds": list(asked.seeds or []),
+            "chains": asked.chains,
+            "objective": self.objective.metric,
+            "given": dict(asked.given),
+            "refused_schedules": [str(error) for error in refused],
+        }
+        self.others: list[Trial] = []
+        self.search: Search | None = None
         self.problems: list[str] = []
 
     @property
     def name(self) -> str:
         """The pair as text, METHOD on TASK@PROTOCOL."""
-        return "{} on {}@{}".format(*self.pair)
+        return "{} on {}@{}".format(*self.key)
 
-    def plan(self, seeds: Sequence[int]) -> list[Planned]:
+    @property
+    def tuned(self) -> bool:
+        """Whether settings were chosen."""
+        return self.search is not None and self.search.chosen is not None
+
+    def record(self) -> dict[str, Any]:
+        """Return the record of the pair in a study, without its cost."""
+        assert self.search is not None
+        assert self.search.chosen is not None
+        return record(
+            self.specs[self.search.chosen.values["schedule"]], self.search, self.others, self.objective, self.searched
+        )
+
+    def steps(self) -> Iterator[Step]:
+        """Yield which trials to run next; their runs are judged before the next step is asked for."""
+        unknown = [schedule for schedule, space in self.spaces.items() if not space.scaled]
+        yield from self._find_scale(unknown)
+        if self.spaces:
+            yield from self._search()
+        scalable = [schedule for schedule, space in self.spaces.items() if space.step]
+        if self.search and self.search.best is None and scalable and not unknown:
+            self.others += self.search.trials
+            yield from self._find_scale(scalable)
+            if self.spaces:
+                yield from self._search()
+
+    def _find_scale(self, schedules: Sequence[str]) -> Iterator[Step]:
+        """Run the coarse pass of each schedule, and search around the best step size that it finds."""
+        passes = {
+            name: [Trial({"schedule": name, self.spaces[name].step: h}) for h in self.spaces[name].coarse]
+            for name in schedules
+        }
+        trials = [trial for of_schedule in passes.values() for trial in of_schedule]
+        if trials:
+            self.others += trials
+            yield trials, (self.asked.seeds or [])[:1]
+        for name, of_schedule in passes.items():
+            best = min(of_schedule, key=lambda trial: trial.objective)
+            space = self.spaces.pop(name)
+            if best.going:
+                self.spaces[name] = space.around(best.values[space.step])
+
+    def _search(self) -> Iterator[Step]:
+        search = self.search = Search(" ".join(self.key), self.spaces, self.trials)
+        seeds = self.asked.seeds or []
+        stages = [seeds[k : k + self.together] for k in range(0, len(seeds), self.together)]
+        while True:
+            while trials := search.ask():
+                for stage in stages:  # of seeds that advance together: stopping between them would save nothing
+                    yield trials, stage
+                    if stage is not stages[-1]:
+                        search.stop_hopeless()
+                search.tell()
+            if not search.widen(search.best):
+                yield [final for trial in search.finalists() if (final := trial.final)], FINALIST_SEEDS
+                if not search.widen(search.chosen):
+                    return
+
+    def plan(self, trials: Sequence[Trial], seeds: Sequence[int]) -> list[Planned]:
         """Return the runs with these seeds of all trials that continue; a trial whose values are refused ends."""
         planned: list[Planned] = []
-        for trial in self.search.round:
+        for trial in trials:
             if not trial.going:
                 continue
-            given = {**self.asked.given, **trial.values}
             try:
-                runs = plan.plan(self.bench.registry, replace(self.asked, seeds=seeds, given=given), self.bench.ledger)
+                runs = self._runs(trial.values, seeds)
             except UsageError as error:
                 trial.refused = str(error)
                 continue
-            trial.keys += [run.spec.key for run in runs]
-            trial.passes += sum(run.passes * run.spec.chains for run in runs)
+            trial.keys += [run.spec.key for run in runs if run.spec.key not in trial.keys]
             planned += runs
         return planned
 
-    def replace(self, keys: Mapping[str, str]) -> None:
-        """Record the keys of the runs that were executed instead of planned ones."""
-        for trial in self.search.round:
-            trial.keys = [keys.get(key, key) for key in trial.keys]
+    def _runs(self, values: Mapping[str, Any], seeds: Sequence[int]) -> list[Planned]:
+        asked = replace(self.asked, seeds=seeds, given={**self.asked.given, **values})
+        return plan.plan(self.bench.registry, asked, self.bench.ledger)
 
-    def judge(self) -> None:
-        """Record the objective of the runs that were planned last."""
-        for trial in self.search.round:
+    def judge(self, trials: Sequence[Trial], instead: Mapping[str, str]) -> None:
+        """Record the objective of the runs that were executed last; `instead` of planned ones others may have been."""
+        for trial in trials:
+            trial.keys = [instead.get(key, key) for key in trial.keys]
             for key in trial.keys[len(trial.seen) :]:
                 standing = self.bench.ledger.standing(key)
                 result = standing.attempt.result() if standing.attempt and standing.status == Status.DONE else None
@@ -95,7 +192,15 @@ def tune(
     bench: Bench,
     sampler: options.Samplers,
     task: options.Tasks,
-    trials: Annotated[int, typer.Option("--trials", min=1, max=10_000, help="Settings to try for each pair.")] = 30,
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            "--trials",
+            min=1,
+            max=10_000,
+            help=f"Settings to try for each pair; default: {LEAST_TRIALS} and {PER_DIMENSION} for each dimension.",
+        ),
+    ] = None,
     study: Annotated[str, typer.Option("--study", help="Name under which --settings finds the result.")] = "tuned",
     budget: Annotated[
         str,
@@ -126,13 +231,15 @@ def tune(
 ) -> Result:
     """Search for the best settings of samplers on tasks; `bench run --settings tuned` uses them.
 
-    Each trial is a run of each tuning seed at a fixed budget. These seeds are reserved: no report shows their runs, and
-    networks are judged on a tenth of the training data that they were not trained on. Where the runs of several seeds
-    do not advance together, a trial that is worse than the median after some of them ends there. The same command again
-    resumes an interrupted search: trials are runs in the results folder like any other.
+    Each trial is a run of each tuning seed at a fixed budget. The best trials run again on other seeds, which decide.
+    These seeds are reserved: no report shows their runs, and networks are judged on a tenth of the training data that
+    they were not trained on. The schedule is searched too, unless the sampler under it is a method of its own. Settings
+    of papers and authors have no part in a search. Where the runs of several seeds do not advance together, a trial
+    that is worse than the median after some of them ends there. The same command again resumes an interrupted search:
+    trials are runs in the results folder like any other.
 
     Examples:
-        bench tune --sampler sgld,psgld --task blr-heart --trials 30
+        bench tune --sampler sgld,psgld --task blr-heart
         bench tune --sampler sghmc --task mixture5 --space sampler.friction=0.01:1
     """
     check_installed()
@@ -142,10 +249,10 @@ def tune(
     kind, places = bench.places(devices, workers)
     file = studies.path(bench.results, study)
     given = parse_settings(settings or [], "--set")
-    asked = RunRequest(
-        options.some(sampler, "--sampler"), options.some(task, "--task"), [], chains, budget, given, device=kind
-    )
     numbers = [TUNING_SEED + k for k in range(seeds)]
+    asked = RunRequest(
+        options.some(sampler, "--sampler"), options.some(task, "--task"), numbers, chains, budget, given, device=kind
+    )
     groups = [
         [_PairTuning(bench, replace(asked, samplers=[one], tasks=[name]), objective_, space_ or [], trials)
          for one in asked.samplers]
@@ -154,56 +261,55 @@ def tune(
     jobs = [job for group in groups for job in group]
     _print_changed_code(bench, file, jobs)
     bench.ledger.prepare()
-    records: dict[studies.PairNames, dict[str, Any]] = {}
+    records: dict[studies.StudyKey, dict[str, Any]] = {}
     for group in groups:
-        size = group[0].together  # of seeds that advance together: stopping between them would save nothing
-        stages = [numbers[k : k + size] for k in range(0, seeds, size)]
-        for begun in range(0, trials, TOGETHER):
-            for job in group:
-                job.search.ask()
-            for stage in stages:
-                bench.say(f"{group[0].pair[1]}: trial {begun + 1} of {trials}, {count(len(stage), 'seed')}")
-                planned = {run.spec.key: run for job in group for run in job.plan(stage)}
-                done = bench.execute(
-                    [*planned.values()], places, retry=retry, long_is_fine=yes, timeout=limit, draws="none"
-                )
-                for job in group:
-                    job.replace({key: run.spec.key for key, run in done.instead.items()})
-                    job.judge()
-                    if stage is not stages[-1]:
-                        job.search.stop_hopeless()
-            for job in group:
-                job.search.tell()
-        records |= {job.pair: record(job.spec, job.search, job.objective, numbers) for job in group if job.search.best}
-        if records:
-            add(file, records)
+        progress = {job: job.steps() for job in group}
+        while steps := {job: step for job in group if (step := next(progress[job], None))}:
+            planned = {run.spec.key: run for job, step in steps.items() for run in job.plan(*step)}
+            bench.say(f"{group[0].key[1]}: {count(sum(len(some) for some, _ in steps.values()), 'trial')}")
+            done = bench.execute(
+                [*planned.values()], places, retry=retry, long_is_fine=yes, timeout=limit, draws="none"
+            )
+            instead = {key: run.spec.key for key, run in done.instead.items()}
+            for job, (some, _) in steps.items():
+                job.judge(some, instead)
+        new = [job.record() for job in group if job.tuned]
+        if new:
+            records |= add(file, {studies.key(one): one for one in new}, spent(bench.store()))
     return _result(records, jobs, study, file)
 
 
 def _print_changed_code(bench: Bench, file: Path, jobs: Sequence[_PairTuning]) -> None:
     """Print the pairs in the study whose code has changed: their trials are run again."""
     known = studies.read(file) if file.is_file() else {}
-    for job in jobs:
-        if changed := job.pair in known and studies.changed_code(known[job.pair], sources(job.spec)):
+    for job, one in ((job, one) for job in jobs for key, one in known.items() if key[:3] == job.key):
+        spec = job.specs.get(one["settings"]["schedule"])
+        if spec and (changed := studies.changed_code(one, sources(spec))):
             bench.say(f"{job.name}: the code of the {changed} has changed since its study; the trials are run again")
 
 
 def _result(records: Mapping[Any, Mapping[str, Any]], jobs: Sequence[_PairTuning], study: str, file: Path) -> Result:
-    lost = [job for job in jobs if job.search.best is None]
+    lost = [job for job in jobs if not job.tuned]
     notes = [f"{job.name}: no trial succeeded: {_why(job)}" for job in lost]
     notes += [
         f"{job.name}: {len(job.problems)} runs failed, the first: {job.problems[0]}" for job in jobs if job.problems
     ]
+    notes += [
+        f"{one['method']} on {one['task']}: still at an edge of its interval: {name} ({side})"
+        for one in records.values()
+        for name, side in one["at_edge"].items()
+    ]
     if records:
         notes.append(f"in {file}; use it by: bench run --settings {study}")
     rows = [{**one, "tuned": _words(one["settings"])} for one in records.values()]
-    title = "Tuned settings; objective on the tuning seeds, which flatters the best of many trials"
+    title = f"Tuned settings; objective on the seeds of the {FINALISTS} finalists, before: on those of the search"
     return Result([Table(title, COLUMNS, rows, keys=2)] if rows else [], list(records.values()), notes=notes,
                   exit_code=int(bool(lost)), changed=True)  # fmt: skip
 
 
 def _why(job: _PairTuning) -> str:
-    refused = [trial.refused for trial in job.search.trials if trial.refused]
+    trials = [*job.others, *(job.search.trials if job.search else ())]
+    refused = [trial.refused for trial in trials if trial.refused]
     return (job.problems or refused or ["every run diverged or has no value of the objective"])[0]
 
 
@@ -211,46 +317,3 @@ def _words(settings: Mapping[str, Any]) -> str:
     return ", ".join(
         f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in settings.items()
     )
-
-
-def record(spec: RunSpec, search: Search, objective: Objective, seeds: list[int]) -> dict[str, Any]:
-    """Return the record of one pair. `spec` is a run of its first trial; `passes` counts all chains of all trials."""
-    best, untuned = search.best, search.untuned
-    assert best is not None
-    return {
-        "method": spec.method,
-        "task": spec.task.name,
-        "protocol": spec.protocol,
-        "settings": {"schedule": spec.schedule.name, **best.values},
-        "objective": objective.metric,
-        "direction": objective.direction,
-        "value": objective.of(best),
-        "value_untuned": objective.of(untuned) if untuned and untuned.seen else None,
-        "trials": len(search.trials),
-        "pruned": sum(trial.stopped for trial in search.trials),
-        "failed": sum(any(status != Status.DONE for status in trial.statuses) for trial in search.trials),
-        "refused": sum(bool(trial.refused) for trial in search.trials),
-        "passes": sum(trial.passes for trial in search.trials),
-        "budget": spec.budget,
-        "chains": spec.chains,
-        "seeds": seeds,
-        "space": {name: [limits.low, limits.high] for name, limits in search.space.items()},
-        "rule": f"optuna {importlib.metadata.version('optuna')}, TPE, median pruner",
-        "code": sources(spec),
-        "engine": ENGINE,
-        "run_keys": best.keys,
-    }
-
-
-def sources(spec: RunSpec) -> dict[str, str]:
-    """Return the hashes of the code of a run's parts."""
-    return {part: getattr(spec, part).source for part in PARTS}
-
-
-def add(file: Path, tuned: Mapping[studies.PairNames, Mapping[str, Any]]) -> None:
-    """Add records to a study's file, in place of earlier records of the same pairs."""
-    file.parent.mkdir(exist_ok=True)
-    with alone(file.parent):
-        records = {**(studies.read(file) if file.is_file() else {}), **tuned}
-        lines = ",\n".join(json.dumps(records[pair], allow_nan=False) for pair in sorted(records))
-        write_whole(file, f'{{"format": {studies.FORMAT}, "tuned": [\n{lines}\n]}}\n'.encode())

@@ -66,7 +66,7 @@ class Profile(Report):
         records = [_record(scores, profile, m, factor) for m in order for factor in (*FACTORS, np.inf)]
         unsolved = ", or whose joint error is 1 (one exact draw) or more," if scores.metric == JOINT else ""
         caption = CAPTION.format(metric=scores.words, unsolved=unsolved, tasks=scores.listed)
-        height = 3.3 + legend_height([scores.methods[m] for m in order[:NAMED]], WIDTH)
+        height = 3.3 + legend_height([scores.names[scores.methods[m]] for m in order[:NAMED]], WIDTH)
         figure = Figure("profile", lambda canvas: _draw(canvas, scores, profile, order), (WIDTH, height), caption)
         if not np.isfinite(profile.ratios).any():
             return Result([_table(scores, records, order)], records, notes=["no figure: no method solved any task"])
@@ -131,7 +131,7 @@ def _table(scores: Across, records: Sequence[Mapping[str, Any]], order: Array) -
     by = {(r["method"], r["factor"]): r for r in records}
     names = {factor: f"within {factor:g} x" for factor in FACTORS} | {1.0: "best", np.inf: "solved"}
     rows = [
-        {"method": scores.methods[m]}
+        {"method": scores.names[scores.methods[m]]}
         | {
             names[factor]: f"{r['share']:.0%} [{r['low']:.0%}, {r['high']:.0%}]"
             for factor in names
@@ -168,7 +168,7 @@ def _draw(canvas: Any, scores: Across, profile: Profiles, order: Array) -> None:
         style = {"markevery": (0.06 * k, 0.16), "markersize": 4.5, **styles[scores.methods[m]]}
         shift = APART * (min(len(order), NAMED) / 2 - k)
         (line,) = ax.step(taus, shares[m] + shift, where="post", linewidth=1.6, zorder=3, **style)
-        handles[scores.methods[m]] = line
+        handles[scores.names[scores.methods[m]]] = line
         if k < (BANDS if len(order) > 2 * BANDS else NAMED):
             ax.fill_between(
                 np.geomspace(1, greatest, POINTS), ends[0, m], ends[1, m], step="post",

@@ -136,7 +136,12 @@ def _records(scores: Across, ranks: MeanRanks) -> list[dict[str, Any]]:
 
 def _table(scores: Across, ranks: MeanRanks, records: Sequence[Mapping[str, Any]]) -> Table:
     rows = [
-        {"method": r["method"], "mean": r["mean_rank"], "ends": f"[{r['low']:.1f}, {r['high']:.1f}]", **r["ranks"]}
+        {
+            "method": scores.names[r["method"]],
+            "mean": r["mean_rank"],
+            "ends": f"[{r['low']:.1f}, {r['high']:.1f}]",
+            **r["ranks"],
+        }
         for r in records
     ]
     columns = [Column("method", "method"), Column("mean", "mean rank", "right", ".2f"), Column("ends", "95 %", "right")]
@@ -166,7 +171,7 @@ def _draw(canvas: Any, scores: Across, ranks: MeanRanks) -> None:
         ax.plot([k + 0.35 + 0.022 * k * (column + 1)] * 2, [first - 0.3, last + 0.3], **bar)
     ax.plot([1, 1 + min(ranks.difference, k - 1)], [-1.15, -1.15], **bar)
     ax.text(1 + min(ranks.difference, k - 1), -1.15, f"  CD = {ranks.difference:.1f}", va="center", fontsize="small")
-    ax.set(yticks=range(k), yticklabels=[scores.methods[m] for m in order], ylim=(k - 0.4, -1.7))
+    ax.set(yticks=range(k), yticklabels=[scores.names[scores.methods[m]] for m in order], ylim=(k - 0.4, -1.7))
     ax.set(xlabel=f"rank by {scores.words} on {len(scores.tasks)} tasks (1 is best)")
     ax.set_xlim(left=1 - 0.03 * k)
     ax.xaxis.get_major_locator().set_params(integer=True)

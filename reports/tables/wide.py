@@ -15,6 +15,7 @@ from harness.reports import (
     Table,
     number,
     settings_from,
+    tuned_otherwise,
     typical,
     with_interval,
 )
@@ -184,17 +185,8 @@ def provenance_notes(groups: Sequence[Group], labels: Mapping[str, str]) -> list
 
 
 def chosen_by(group: Group) -> str:
-    """Return who chose a row's settings, in a word: the weakest choice, because it limits how far to trust the row."""
-    kinds = set(group.provenance.values())
-    words = {
-        "untuned": "untuned",
-        "tuned": "tuned",
-        "user": "user",
-        "plugin": "author",
-        "paper": "paper",
-        "code": "paper",
-    }
-    return next((word for kind, word in words.items() if kind in kinds), "defaults")
+    """Return who chose a row's settings: its ruleset, or by which rules or at which budget it was tuned."""
+    return tuned_otherwise(group) or str(group.ruleset)
 
 
 def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes: Sequence[str] = ()) -> Table:
@@ -243,8 +235,15 @@ def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes:
 def cost_columns(score: FieldScore, known: str) -> dict[str, Cell]:
     """Return columns of data passes of a chain and seconds of sampling of a run: medians over seeds.
 
-    `known` is a metric of all groups.
+    `known` is a metric of all groups. If a row is tuned, a column adds the data passes of tuning, shared among the
+    chains of one run.
     """
+
+    def with_tuning(group: Group) -> str:
+        spent = typical(group.done.numbers.passes) if score.estimate(group, known) else None
+        return number(spent + (group.tuning.passes / group.chains if group.tuning else 0.0)) if spent else "-"
+
+    tuned: dict[str, Cell] = {"with tuning": with_tuning} if any(group.tuning for group in score.groups) else {}
 
     def cost(name: str) -> Cell:
         def cell(group: Group) -> str:
@@ -253,4 +252,4 @@ def cost_columns(score: FieldScore, known: str) -> dict[str, Cell]:
 
         return cell
 
-    return {"data passes": cost("passes"), "seconds": cost("seconds_sampling")}
+    return {"data passes": cost("passes"), **tuned, "seconds": cost("seconds_sampling")}

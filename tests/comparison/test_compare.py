@@ -27,7 +27,7 @@ def results(tmp_path):
 @pytest.fixture
 def answer(bench):
     def command(*words):
-        code, out, err = bench("compare", *words, "--json")
+        code, out, err = bench("compare", *words, "--differs", "schedule", "--json")
         assert code == 0, err
         return json.loads(out)
 
@@ -79,7 +79,7 @@ def test_of_several_versions_of_the_code_a_method_means_the_newest(bench, result
         write_run(
             results, seed=seed, metrics={"modes_covered": 9.0 + seed % 2}, curves=moments(), number=9, engine=99
         )  # fmt: skip
-    code, out, err = bench("compare", "csgld", "sgld", "--metric", "modes_covered", "--json")
+    code, out, err = bench("compare", "csgld", "sgld", "--differs", "schedule", "--metric", "modes_covered", "--json")
     assert code == 0
     (row,) = json.loads(out)
     assert row["b_mean"] == 9.5
@@ -109,7 +109,7 @@ def test_runs_on_older_code_of_the_task_are_left_out_where_there_are_current_one
         edited(results, "sgld", number, task="elsewhere", source=source)
         edited(results, "csgld", number, value=3.0 - number, task="elsewhere", source=source)
     words = "--task", "elsewhere", "--metric", "modes_covered", "--json"
-    code, out, err = bench("compare", "csgld", "sgld", *words)
+    code, out, err = bench("compare", "csgld", "sgld", "--differs", "schedule", *words)
     assert code == 0
     (row,) = json.loads(out)
     assert (row["a_mean"], row["b_mean"]) == (2.5, 5.5)
@@ -124,6 +124,8 @@ def test_runs_on_older_code_of_the_task_are_left_out_where_there_are_current_one
         (("csgld", "hmc"), "hmc has no finished run"),
         (("csgld", "sgld", "--metric", "modes_coverd"), "modes_covered"),
         (("csgld", "sgld", "--metric", "low_error_share"), "not compared by seed"),
+        (("csgld", "sgld", "--differs", "scedule"), "did you mean schedule"),
+        (("csgld", "sgld"), "they differ in schedule: cyclical and constant; what the comparison is about is named by"),
         (("csgld", "sgld", "--task", "mixture5"), "no finished run of task 'mixture5'"),
         (("csgld", "sgld", "--task", "mixture25@other"), "nothing to compare"),
         (("csgld", "abcdef123456"), "there is no run or row abcdef123456"),

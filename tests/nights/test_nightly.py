@@ -312,7 +312,7 @@ def test_a_suite_of_all_says_what_it_leaves_out(here, capsys, monkeypatch):
     suite.write_text(f'reports = ["leaderboard"]\n[[run]]\n{text}')
     assert nightly(here, suite=suite) == 2
     assert "there is no study 'mini'" in capsys.readouterr().err
-    pair = {"method": "sgld", "task": "mixture5", "protocol": "adaptive-drift"}
+    pair = {"method": "sgld", "task": "mixture5", "protocol": "adaptive-drift", "budget": "quick"}
     settings = {"schedule": "constant", "schedule.step_size": 0.01}
     (here / "r" / "tuning").mkdir(parents=True)
     study = {"format": 1, "tuned": [{**pair, "settings": settings, "trials": 1, "passes": 1.0, "code": {}}]}

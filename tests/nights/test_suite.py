@@ -32,7 +32,7 @@ def study(results, *pairs):
     records = [
         {
             "method": method, "task": task, "settings": {"schedule": "constant"}, "trials": 1, "passes": 1.0,
-            "code": {}, "protocol": find_pair(registry(), method, task).protocol.name,
+            "code": {}, "budget": "quick", "protocol": find_pair(registry(), method, task).protocol.name,
         }
         for method, task in pairs
     ]  # fmt: skip
@@ -191,7 +191,7 @@ def test_all_without_settings_or_with_an_unknown_task_is_an_error(tmp_path):
 def test_a_suite_of_all_runs_the_pairs_of_the_study(tmp_path, name):
     """The study's pairs on its tasks, each once; what can run and has no settings is left out by that reason."""
     suite, left_out = complete(find(registry(), name), registry(), tmp_path)
-    tuned = {(method, task) for method, task, _ in studies.load(registry(), tmp_path, "tuned").records}
+    tuned = {(method, task) for method, task, _ in studies.load(registry(), tmp_path, "tuned").pairs}
     pairs = [pair for entry in suite.entries for pair in itertools.product(entry.samplers, entry.tasks)]
     tasks = {task for entry in find(registry(), name).entries for task in entry.tasks}
     assert sorted(pairs) == sorted((method, task) for method, task in tuned if task in tasks)
@@ -215,7 +215,6 @@ def test_the_study_covers_every_pair_of_a_suite(tmp_path, name):
     suite = find(registry(), name)
     ours = [o for kind in KINDS[:2] for o in registry().offers(kind) if o.distribution == "sgmcmc-bench"]
     samplers = {offer.name for offer in ours if not offer.info.baseline}
-    records = studies.load(registry(), tmp_path, "tuned").records
-    tuned = {(method, task) for method, task, _ in records}
+    tuned = {(method, task) for method, task, _ in studies.load(registry(), tmp_path, "tuned").pairs}
     able_pairs = {(m, t) for entry in suite.entries for t in entry.tasks for m in able(registry(), t) if m in samplers}
     assert able_pairs - tuned == UNTUNED & able_pairs

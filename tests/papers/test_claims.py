@@ -18,7 +18,10 @@ def claim(kind="ordering", direction="min", **changes):
 
 
 def ours(values, diverged=(), failed=()):
-    group = SimpleNamespace(done=_Runs(range(len(values))), diverged=_Runs(diverged), failed=_Runs(failed))
+    group = SimpleNamespace(
+        done=_Runs(range(len(values))), diverged=_Runs(diverged), failed=_Runs(failed), settings={}, tuning=None,
+        tuning_version=0, full_gradients=None,
+    )  # fmt: skip
     return Ours(
         group,
         averaged(

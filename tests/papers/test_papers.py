@@ -40,7 +40,7 @@ TABLE_KEYS = {
     "claim": {
         "table", "statement", "kind", "better", "worse", "task", "protocol", "chains", "worse_protocol", "worse_chains",
         "metric", "direction", "share", "trials", "margin", "obstacle", "needs", "cause", "cause_by", "notes",
-        "analysis", "finding", "evidence", "beside",
+        "analysis", "finding", "evidence", "beside", "differs",
     },
 }  # fmt: skip
 

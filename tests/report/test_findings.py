@@ -147,8 +147,8 @@ def test_a_task_without_a_leader_decides_nothing(tmp_path, errors, tied):
 
 def test_rows_without_a_rank_and_baselines_stand_apart(records):
     assert of(records, "unranked", label="psgld")["status"].startswith("diverged 8 of 8")
-    assert not [r for r in records if r["finding"] == "unranked" and r["label"] == "swag"]
-    baseline = of(records, "baseline", label="swag")
+    assert not [r for r in records if r["finding"] == "unranked" and r["label"] == "swag (baseline)"]
+    baseline = of(records, "baseline", label="swag (baseline)")
     assert baseline["against_best"] == pytest.approx(12.0, rel=0.1)
 
 

@@ -19,7 +19,7 @@ from plugins.sharing.shards import documents_of
 
 READING = (
     ["ls", "runs", "--json"], ["report", "leaderboard", "--json"], ["report", "convergence", "--json"],
-    ["compare", "sgld", "csgld", "--json"], ["sql", "from run_metric order by all", "--json"],
+    ["compare", "sgld", "csgld", "--differs", "schedule", "--json"], ["sql", "from run_metric order by all", "--json"],
     ["sql", "from curve order by all", "--json"], ["show", fabricated.run_key(0), "--json"],
 )  # fmt: skip
 

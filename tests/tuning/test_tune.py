@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib.util
 import json
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from harness import UsageError, param, registry
+from harness import param, registry
 from harness.contracts.parameters import schema
 from harness.contracts.registry import load
 from harness.reports import load_plugin
@@ -24,10 +23,17 @@ from plugins.tuning import studies
 
 pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
 
+from plugins.tuning.record import FINALIST_SEEDS
 from plugins.tuning.search import Search, objective
-from plugins.tuning.space import Range, space
+from plugins.tuning.space import Range, Space, find_spaces
 
 TUNE = ("tune", "--sampler", "sgld,sghmc", "--task", "gaussian2d", "--budget", "steps=300", "--chains", "2")
+
+
+def runs_of(results, method):
+    """The number of runs of a method on tuning seeds."""
+    specs = [json.loads(path.read_text()) for path in results.rglob("spec.json")]
+    return sum(spec["method"] == method and spec["seed"] >= TUNING_SEED for spec in specs)
 
 
 @pytest.fixture
@@ -47,25 +53,31 @@ def test_a_study_is_used_by_name_and_its_trials_are_no_results(bench, tmp_path):
     code, records, _ = bench(*TUNE, "--trials", 6, "--seeds", 1)
     assert code == 0
     assert [r["method"] for r in records] == ["sgld", "sghmc"]
-    assert all(r["value"] <= r["value_untuned"] for r in records)
-    assert all(r["passes"] == 6 * 300 * 2 and r["seeds"] == [TUNING_SEED] for r in records)
+    for one in records:
+        uppers = [finalist["upper"] for finalist in one["searches"][0]["finalists"]]
+        assert one["value"] <= one["upper"] == min(upper for upper in uppers if upper is not None)
+    assert all(r["passes"] == runs_of(tmp_path / "r", r["method"]) * 300 * 2 for r in records)
+    assert all(r["trials"] == 6 and r["seeds"] == [TUNING_SEED] for r in records)
     tuned = records[1]["settings"]
-    assert set(tuned) == {"schedule", "schedule.step_size", "sampler.friction"}
+    assert {"schedule", "sampler.friction"} < set(tuned)
     assert bench("report", "leaderboard")[1] == []  # trials only
 
     again = bench(*TUNE, "--trials", 6, "--seeds", 1)
     assert again[1] == records
-    assert re.findall(r"(\d+) to do", again[2]) == ["0", "0"]
+    assert set(re.findall(r"(\d+) to do", again[2])) == {"0"}
 
     run = ("run", "--sampler", "sghmc", "--task", "gaussian2d", "--budget", "steps=300", "--seeds", "0-1")
     assert bench(*run, "--settings", "tuned")[0] == 0
     (row,) = [r for r in bench("report", "leaderboard")[1] if r["metric"] == "joint_error"]
-    assert row["tuned"].startswith("study tuned: 6 trials, 3.6e+03 data passes")
+    assert row["tuned"].startswith(f"study tuned: 6 trials at passes=300, {records[1]['passes']:.2g} data passes")
     assert row["seeds"] == 2
     spec = next(json.loads(p.read_text()) for p in (tmp_path / "r").rglob("spec.json") if '"seed": 0' in p.read_text())
     assert spec["sampler"]["params"]["friction"] == tuned["sampler.friction"]
-    assert spec["schedule"]["params"]["step_size"] == tuned["schedule.step_size"]
-    assert spec["origins"]["schedule.step_size"]["provenance"] == "tuned"
+    assert spec["schedule"]["name"] == tuned["schedule"]
+    step = next(name for name in tuned if name.startswith("schedule."))
+    assert spec["schedule"]["params"][step.partition(".")[2]] == tuned[step]
+    assert spec["origins"][step]["provenance"] == "tuned"
+    assert spec["origins"][step]["tuning"]["schedules"] == ["constant", "polynomial"]
 
     # Made with other code: the rows and `tune` itself say so.
     study = tmp_path / "r" / "tuning" / "tuned.json"
@@ -108,6 +120,7 @@ def test_an_interrupted_study_ends_as_an_undisturbed_one(bench, monkeypatch):
         (("--space", "schedule.step_size"), "is not NAME=LOW:HIGH"),
         (("--space", "schedule.step=1:2"), "did you mean schedule.step_size?"),
         (("--study", "../x"), "is not a name of a study"),
+        (("--study", "one-setting"), "is not a name of a study"),
         (("--budget", "seconds=1"), "unknown budget 'seconds=1'"),
     ],
 )
@@ -137,10 +150,10 @@ def test_whole_numbers_tried_twice_run_once_and_a_range_may_leave_the_usual_valu
     assert code == 0
     assert "is held by" not in said
     assert not [str(one.message) for one in recwarn if "out of range" in str(one.message)]
-    assert record["refused"] == record["pruned"] == 0
+    assert record["searches"][0]["refused"] == record["searches"][0]["pruned"] == 0
     assert record["settings"]["sampler.leapfrog"] in {1, 2}
     assert record["value_untuned"] is None  # leapfrog is 10
-    assert len(list((tmp_path / "r" / "runs").rglob("spec.json"))) <= 2
+    assert runs_of(tmp_path / "r", "hmc") <= 2 + 2 * len(FINALIST_SEEDS)
 
 
 ONE_AT_A_TIME = """
@@ -167,10 +180,11 @@ def test_where_seeds_do_not_advance_together_hopeless_trials_cost_one_run(bench_
     words = ("--sampler", "sgld", "--task", "alone", "--budget", "steps=50", "--chains", 1, "--trials", 10)
     code, (record,), _ = command("tune", *words, "--seeds", 2)
     assert code == 0
-    assert record["pruned"] > 0
-    ended = record["pruned"] + record["failed"]
-    assert record["passes"] == 50 * (2 * 10 - ended)
-    assert len(record["run_keys"]) == 2
+    search = record["searches"][0]
+    assert search["pruned"] > 0
+    ended = search["pruned"] + search["failed"]
+    assert record["passes"] == 50 * (2 * 10 - ended + len(search["finalists"]) * len(FINALIST_SEEDS))
+    assert len(record["run_keys"]) == len(FINALIST_SEEDS)
 
 
 def test_a_study_without_a_result_is_not_written(bench, tmp_path):
@@ -189,10 +203,14 @@ def test_without_optuna(bench, monkeypatch):
     assert "pip install 'sgmcmc-bench[tune]'" in said
 
 
+def spaces_of(method, task, given=(), stated=()):
+    return find_spaces(registry(), find_pair(registry(), method, task), dict(given), "quick", list(stated))
+
+
 def _search(seeds, loss, name="a", trials=40):
     """A whole search of a loss of (values, seed)."""
     limits = {"h": Range(1e-4, 1.0, 1e-3), "n": Range(1, 30, 4, whole=True)}
-    search = Search(name, limits, trials)
+    search = Search(name, {"constant": Space(limits)}, trials)
     while search.ask():
         for k in range(seeds):
             for trial in search.round:
@@ -212,7 +230,7 @@ def _bowl(values, seed):
 
 def test_the_search_finds_the_minimum_and_repeats_itself():
     search = _search(1, _bowl)
-    assert search.trials[0].values == {"h": 1e-3, "n": 4}
+    assert search.trials[0].values == {"schedule": "constant", "h": 1e-3, "n": 4}
     assert len(search.trials) == 40
     assert search.best.objective < 0.1 < _bowl({"h": 1e-3, "n": 4}, 0)
     assert [t.values for t in _search(1, _bowl).trials] == [t.values for t in search.trials]
@@ -287,36 +305,28 @@ def unsettled(tmp_path, monkeypatch):
 def test_the_shipped_study_is_of_pairs_that_exist(tmp_path):
     study = studies.load(registry(), tmp_path, "tuned")
     assert study.records
-    for (method, task, protocol), record in study.records.items():
-        pair = find_pair(registry(), method, f"{task}@{protocol}", study)
-        resolved = resolve(registry(), pair, {}, record["budget"])
-        parts = {"sampler": resolved.sampler_params, "schedule": resolved.schedule_params}
+    for (method, task, protocol, budget), record in study.records.items():
+        pair = find_pair(registry(), method, f"{task}@{protocol}", study, budget)
+        settings = resolve(registry(), pair, {}, record["budget"])
+        parts = {"sampler": settings.sampler_params, "schedule": settings.schedule_params}
         for name, value in record["settings"].items():
             if "." in name:
                 part, _, parameter = name.partition(".")
                 assert parts[part][parameter] == value
-                assert resolved.origins[name].provenance == "tuned"
+                assert settings.origins[name].provenance == "tuned"
+                assert settings.origins[name].tuning.version == studies.version(record)
         assert all(seed >= TUNING_SEED for seed in record["seeds"])
-        assert record["value_untuned"] is None or record["value"] <= record["value_untuned"]
+        earlier = studies.version(record) == 1 and record["value_untuned"] is not None
+        assert not earlier or record["value"] <= record["value_untuned"]
 
 
 def test_the_command_line_is_stronger_than_a_study_and_what_a_method_fixes_is_not_searched(tmp_path):
     study = studies.load(registry(), tmp_path, "tuned")
-    resolved = resolve(registry(), find_pair(registry(), "sghmc", "gaussian2d", study), {"sampler.friction": 0.5})
-    assert resolved.sampler_params["friction"] == 0.5
-    assert resolved.origins["schedule.step_size"].provenance == "tuned"
-    pair = find_pair(registry(), "sghmc-frictionless", "gaussian2d")
-    assert list(space(registry(), pair, {}, "quick", [])) == ["schedule.step_size"]
-    assert "sampler.friction" in space(registry(), find_pair(registry(), "sghmc", "gaussian2d"), {}, "quick", [])
-
-
-def test_the_space_of_every_task_is_known():
-    """Also where a task has settings that were added after runs existed, which run keys omit at their defaults."""
-    spaces = {}
-    for offer in registry().offers("tasks"):
-        with contextlib.suppress(UsageError):  # the step size is a paper's, and nothing else can be searched
-            spaces[offer.name] = [*space(registry(), find_pair(registry(), "sgld", offer.name), {}, "quick", [])]
-    assert spaces["airfoil"] == spaces["gaussian2d"] == ["schedule.step_size"]
+    settings = resolve(registry(), find_pair(registry(), "sghmc", "gaussian2d", study), {"sampler.friction": 0.5})
+    assert settings.sampler_params["friction"] == 0.5
+    assert settings.origins["schedule.step_size"].provenance == "tuned"
+    assert list(spaces_of("sghmc-frictionless", "gaussian2d")["constant"].ranges) == ["schedule.step_size"]
+    assert "sampler.friction" in spaces_of("sghmc", "gaussian2d")["constant"].ranges
 
 
 @pytest.mark.parametrize("kind", ["samplers", "schedules"])
@@ -327,7 +337,38 @@ def test_declared_intervals_are_of_values_that_the_class_takes(kind):
         for field in schema(cls):
             value = needed.get(field.name, field.default)
             for end in field.search_range(value) or ():
-                built = cls(**{**needed, field.name: int(end) if field.type == "int" else end})
-                assert dataclasses.is_dataclass(built)
+                assert dataclasses.is_dataclass(cls(**{**needed, field.name: int(end) if field.type == "int" else end}))
     with pytest.raises(ValueError, match="not within allowed"):
         param(0.1, "(0, 0.5)", "", tune="[0.01, 1]")
+
+
+UNSCALED = """
+from dataclasses import dataclass
+
+from harness import Info, hook
+from tasks.synthetic.gaussian2d import Gaussian2D
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unscaled(Gaussian2D):
+    def curvature(self):
+        return {curvature}
+
+
+@hook
+def bench_tasks():
+    return [Info("unscaled", "{name}:Unscaled", "")]
+"""
+
+
+@pytest.mark.parametrize(("curvature", "failed"), [("None", 0), ("1e-12", 4)])
+def test_where_no_curvature_helps_a_coarse_pass_finds_the_step_size(bench_with, curvature, failed):
+    """The task states none, or one that is so wrong that every trial diverges; the right one is 10."""
+    name = f"unscaled{failed}"
+    command = bench_with(name, UNSCALED.format(curvature=curvature, name=name))
+    words = ("--sampler", "csgld", "--task", "unscaled", "--budget", "steps=100", "--chains", 1, "--trials", 4)
+    code, (record,), _ = command("tune", *words, "--seeds", 1)
+    assert code == 0
+    assert record["searches"][0]["coarse"] == 10
+    assert record["trials"] == 10 + 4 + failed + 10 * record["searches"][0]["widenings"]
+    assert 1e-4 < record["settings"]["schedule.step_size"] < 0.4

@@ -168,7 +168,7 @@ MEANT = {
     "contracts/truth.py names tempering": "the method of sampling, not the report",
     "contracts/sampler.py names sgd": "the optimiser that most samplers are at T = 0",
     "runs/plan.py names cycles": "more cycles than steps are refused when planning",
-    "runs/settings.py names constant": "the schedule where none is named",
+    "contracts/hookspecs.py names constant": "the schedule where none is named",
 }
 
 

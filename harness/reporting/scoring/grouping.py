@@ -7,14 +7,16 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness.contracts.hookspecs import Info, Method
 from harness.reporting.scoring.groups import CHANGED, Group, Numbers, Readings, Run, Runs, TaskCode
 from harness.reporting.scoring.labels import SHORT
 from harness.results.records import Level, ValueRow
-from harness.results.spec import GIVEN, SETTINGS, TUNED
+from harness.results.spec import GIVEN, SETTINGS, TUNED, read_origin
 from harness.runs.stated import settle
 
 if TYPE_CHECKING:
@@ -32,13 +34,13 @@ Code = tuple[str, str, str]
 def groups_of(
     frames: GroupFrames,
     installed: Callable[[str], Collection[str]] = lambda _: (),
-    baselines: Collection[str] = (),
+    offered: Mapping[str, Info | Method] = MappingProxyType({}),
     stated: Iterable[StatedSettings] = (),
 ) -> list[Group]:
     """Return the groups of the frames.
 
     installed  returns the hashes of a task's installed code
-    baselines  the samplers and methods that are offered as baselines
+    offered    the samplers and methods by name
     stated     the settings that papers, or others, state now
     """
     readings = _readings(frames.metrics)
@@ -79,14 +81,22 @@ def groups_of(
                     if o["provenance"] == GIVEN
                 },
                 tuned=next((str(o["source"]) for o in origins[key].values() if o["provenance"] == TUNED), ""),
+                tuning=next((read_origin(o).tuning for o in origins[key].values() if o.get("tuning")), None),
                 runs=runs,
                 readings=readings.get(key, {}),
                 task_code=codes.get((row["task"], row["task_source"], row["task_data"])),
                 level=min(map(Level, set(levels[rows])), key=[*Level].index),
-                baseline=row["name"] in baselines or row["sampler"] in baselines,
+                **_kind(offered, row["name"], row["sampler"]),
             )
         )
     return groups
+
+
+def _kind(offered: Mapping[str, Info | Method], method: str, sampler: str) -> dict[str, bool]:
+    """Return whether a method is a baseline or an optimiser, and whether its name implies its schedule."""
+    infos = [offered[name] for name in (method, sampler) if name in offered]
+    kinds = {kind: any(getattr(info, kind, False) for info in infos) for kind in ("baseline", "optimiser")}
+    return {**kinds, "schedule_in_name": method != sampler and all(getattr(info, "schedule", "-") for info in infos)}
 
 
 def _maker(rows: pl.DataFrame, readings: Mapping[str, Sequence[Readings]]) -> Callable[[], list[Run]]:

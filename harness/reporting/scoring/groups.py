@@ -10,16 +10,24 @@ import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.results.records import FINAL, Level, Status, ValueRow
-from harness.results.spec import SWEPT, USER
+from harness.results.spec import ONE_SETTING, SWEPT, TUNED, USER, Tuning
 
 CHANGED = (USER, SWEPT)
 """The provenances of settings that differ from the published ones."""
+
+
+class Ruleset(StrEnum):
+    """Who chose the settings of a row: nobody (defaults, a rule from the task), a search, an author, or the command."""
+
+    ONE, TUNED, AUTHOR, USER = "one setting", "tuned equally", "author's", "user's"
+
 
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 """A curve: x (n,) and y (C, n), or y (1, n) for a curve of the whole run."""
@@ -116,8 +124,12 @@ class Group:
     task_code  the version of the task's code and data, if runs of several versions exist
     given      what the task gave the sampler at no cost
     tuned      the study that settings come from, with its cost; "" for none
+    full_gradients  whether every gradient of its steps is of the full U, without noise; None if it is not recorded
+    tuning     the same as a record; None for none, and in records of earlier versions
     level      the level of verification of the least verified run
     baseline   whether the method is offered as a baseline, which is not a sampler of the posterior
+    optimiser  whether it is an optimiser, which draws no noise
+    schedule_in_name  whether the method's name implies its schedule, as csgld's does
     """
 
     key: str
@@ -135,8 +147,25 @@ class Group:
     task_code: TaskCode | None = None
     given: Mapping[str, str] = field(default_factory=dict)
     tuned: str = ""
+    full_gradients: bool | None = None
+    tuning: Tuning | None = None
     level: Level = Level.RUN_HERE
     baseline: bool = False
+    optimiser: bool = False
+    schedule_in_name: bool = False
+
+    @property
+    def ruleset(self) -> Ruleset:
+        """Who chose the row's settings."""
+        kinds = set(self.provenance.values())
+        if kinds & {USER, TUNED}:
+            return Ruleset.USER if USER in kinds else Ruleset.TUNED
+        return Ruleset.AUTHOR if kinds - {"default", "untuned", ONE_SETTING} else Ruleset.ONE
+
+    @property
+    def tuning_version(self) -> int:
+        """The version of the rules by which the row was tuned; 0 if it was not."""
+        return self.tuning.version if self.tuning else int(bool(self.tuned))
 
     @property
     def verified(self) -> bool:

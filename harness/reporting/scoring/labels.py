@@ -7,15 +7,17 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from harness.contracts.hookspecs import DEFAULT_SCHEDULE
 from harness.contracts.user_files import IDENTIFIED
 from harness.reporting.scoring.groups import Group, field_of
+from harness.results.spec import SEARCH_VERSION
 
 SHORT = (8, 16, 64)
 """Lengths of a shown hash. The first length that distinguishes it from the others is used."""
 
 
 def labels(field: Sequence[Group]) -> dict[str, str]:
-    """Return the label of each group by its key: the method and the settings that differ, "sgld (schedule.a=0.1)".
+    """Return the label of each group by its key: the method, the settings that differ, and its marks, "sgld (n=10)".
 
     No two groups with the same task, version, protocol, budget and number of chains have the same label. If settings do
     not distinguish them, the beginning of the group key does.
@@ -28,6 +30,7 @@ def labels(field: Sequence[Group]) -> dict[str, str]:
         texts = {name: _texts(groups, name) for name in _differing(groups)}
         for i, group in enumerate(groups):
             distinct = [f"{name}={text[i]}" for name, text in texts.items() if name in group.settings]
+            distinct += [mark for mark in marks(group) if mark not in distinct]
             label_of[group.key] = f"{method} ({', '.join(distinct)})" if distinct else method
     places = {group.key: (field_of(group)[:-1], label_of[group.key]) for group in field}
     for (field_key, label), times in Counter(places.values()).items():
@@ -37,6 +40,23 @@ def labels(field: Sequence[Group]) -> dict[str, str]:
             before = f"{label[:-1]}, " if label.endswith(")") else f"{label} ("
             label_of |= {key: f"{before}group={key[:size]})" for key in alike}
     return label_of
+
+
+def marks(group: Group) -> list[str]:
+    """Return what a row's name has to say: that it is no sampler, its schedule unless implied, how it was tuned."""
+    schedule = group.settings.get("schedule", DEFAULT_SCHEDULE)
+    return [
+        *(["baseline"] if group.baseline else ["optimiser"] if group.optimiser else []),
+        *([f"schedule={schedule}"] if schedule != DEFAULT_SCHEDULE and not group.schedule_in_name else []),
+        *filter(None, [tuned_otherwise(group)]),
+    ]
+
+
+def tuned_otherwise(group: Group) -> str:
+    """Return "tuned at quick" for settings tuned at another budget, or that other rules chose them; else ""."""
+    if 0 < group.tuning_version < SEARCH_VERSION:
+        return "tuned by earlier rules"
+    return f"tuned at {group.tuning.budget}" if group.tuning and group.tuning.budget != group.budget else ""
 
 
 def title(field: Sequence[Group], others: Sequence[Group] = ()) -> str:

@@ -40,6 +40,8 @@ def flat_record(group: Group, label: str, estimate: Estimate, standing: RankStat
         "seeds_to_decide": rank.seeds if rank else None,
         "status": standing.status,
         "verified": str(group.level),
+        "ruleset": str(group.ruleset),
+        "tuning_passes": group.tuning.passes if group.tuning else None,
         "untuned": ", ".join(settings_from(group, "untuned")) or None,
         "tuned": group.tuned or None,
         "given": ", ".join(group.given) or None,

@@ -43,12 +43,14 @@ def standings(
     trusted = [group.key for group in field if group.verified]  # unverified groups must not affect the others
     truth_known = any(gates.get(key) is not None for key in trusted)
     newest = max((e.version for key in trusted if (e := estimates.get(key)) is not None), default=0)
+    newest_rules = max((group.tuning_version for group in field), default=0)
     status_of: dict[str, RankStatus] = {}
     for group in field:
         gate = gates.get(group.key)
         reason = (
             _failure(group)
             or ("baseline: not a sampler of the posterior" if group.baseline else "")
+            or ("unranked: tuned by earlier rules" if 0 < group.tuning_version < newest_rules else "")
             or ("" if group.verified else f"{group.level}: not repeated by the owner of these results (RULES.md 9)")
             or (f"biased: {gate.reason}" if gate is not None and gate.verdict == "biased" else "")
             or ("unranked: fewer than five seeds" if len(group.runs) < MINIMUM_SEEDS else "")

@@ -100,8 +100,11 @@ def test_results_have_reports_figures_and_comparisons_of_the_runs(tmp_path):
     assert set(results.runs["status"]) == {"done"}
     assert "sgld" in str(results.report("leaderboard"))
     assert repr(results.report("leaderboard")).startswith("Result of 1 table, ")
-    assert set(results.compare("sgld", "csgld").frame()["pairs"]) == {3}
-    assert bench.compare("sgld", "csgld").records == results.compare("sgld", "csgld").records
+    assert set(results.compare("sgld", "csgld", differs="schedule").frame()["pairs"]) == {3}
+    assert (
+        bench.compare("sgld", "csgld", differs=["schedule"]).records
+        == results.compare("sgld", "csgld", differs="schedule").records
+    )
     assert bench.sql("select count(*) as n from run")["n"].to_list() == [6]
     assert bench.load(method="sgld").runs.height == 3
 

@@ -151,7 +151,10 @@ def test_only_what_is_missing_is_new(tmp_path):
         ({"given": {"schedule.aa": "1"}}, r"unknown setting 'schedule.aa'.*schedule\.a"),
         ({"given": {"sampler.gradient_variance": "-1"}}, r"outside \[0, inf\)"),
         ({"given": {"schedule": "cyclic", "schedule.step_size": "1"}}, "unknown schedule 'cyclic'; did you mean"),
-        ({"given": {"schedule": "polynomial"}, "task": "mixture5"}, "needs a; give it by --set schedule.a"),
+        (
+            {"given": {"schedule": "two-stages"}, "task": "mixture5"},
+            "needs first_step_size; give it by --set",
+        ),
         ({"sampler": "csgld", "given": {"schedule": "constant"}}, "--sampler sgld --schedule constant"),
         ({"budget": "papr"}, "'papr'.*did you mean paper"),
         ({"budget": "steps=-1"}, "not a number above 0"),
