@@ -166,7 +166,7 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
 
 def _passes_per_step(sampler: SamplerFacts, task: TaskFacts) -> float:
     calls = sampler.gradients_per_step, sampler.full_gradients_per_step
-    return data_passes(calls, task.batch_terms, task.terms, sampler.refresh_every)
+    return data_passes(calls, task.batch_terms, task.priced_terms, sampler.refresh_every)
 
 
 Layer = dict[str, Origin]

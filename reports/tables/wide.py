@@ -200,7 +200,7 @@ def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes:
 def cost_columns(score: FieldScore, known: str) -> dict[str, Cell]:
     """Return columns of data passes of a chain and seconds of sampling of a run: medians over seeds.
 
-    `known` is a metric of all groups.
+    `known` is a metric of all groups. Where it is recorded, a column says whether gradients were full.
     """
 
     def cost(name: str) -> Cell:
@@ -210,4 +210,7 @@ def cost_columns(score: FieldScore, known: str) -> dict[str, Cell]:
 
         return cell
 
-    return {"data passes": cost("passes"), "seconds": cost("seconds_sampling")}
+    kinds = {True: "full", False: "stochastic", None: "-"}
+    recorded = any(group.full_gradients is not None for group in score.groups)
+    gradients: dict[str, Cell] = {"gradients": lambda group: kinds[group.full_gradients]} if recorded else {}
+    return {**gradients, "data passes": cost("passes"), "seconds": cost("seconds_sampling")}

@@ -48,7 +48,7 @@ def groups_of(
         _merge(origins.setdefault(key, {}), json.loads(text))
     stated_for = {(one.method, one.task, one.protocol): one for one in stated}
     columns = [frames.runs[name].to_list() for name in _NUMBERS]
-    levels = frames.runs["level"].to_list()
+    levels, full = (frames.runs[name].to_list() for name in ("level", "full_gradients"))
     counts = frames.runs.group_by("group_key", maintain_order=True).len()
     starts = dict(zip(counts["group_key"], itertools.accumulate(counts["len"], initial=0), strict=False))
     lengths = dict(counts.iter_rows())
@@ -82,6 +82,7 @@ def groups_of(
                 runs=runs,
                 readings=readings.get(key, {}),
                 task_code=codes.get((row["task"], row["task_source"], row["task_data"])),
+                full_gradients=next((known for known in full[rows] if known is not None), None),
                 level=min(map(Level, set(levels[rows])), key=[*Level].index),
                 baseline=row["name"] in baselines or row["sampler"] in baselines,
             )

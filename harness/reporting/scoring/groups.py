@@ -116,6 +116,7 @@ class Group:
     task_code  the version of the task's code and data, if runs of several versions exist
     given      what the task gave the sampler at no cost
     tuned      the study that settings come from, with its cost; "" for none
+    full_gradients  whether every gradient of its steps is of the full U, without noise; None if it is not recorded
     level      the level of verification of the least verified run
     baseline   whether the method is offered as a baseline, which is not a sampler of the posterior
     """
@@ -135,6 +136,7 @@ class Group:
     task_code: TaskCode | None = None
     given: Mapping[str, str] = field(default_factory=dict)
     tuned: str = ""
+    full_gradients: bool | None = None
     level: Level = Level.RUN_HERE
     baseline: bool = False
 

@@ -48,6 +48,7 @@ def flat_record(group: Group, label: str, estimate: Estimate, standing: RankStat
         "tier": rank.tier if rank else None,
         "status": standing.status,
         "verified": str(group.level),
+        "full_gradients": group.full_gradients,
         "untuned": ", ".join(settings_from(group, "untuned")) or None,
         "tuned": group.tuned or None,
         "given": ", ".join(group.given) or None,

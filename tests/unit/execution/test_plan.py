@@ -39,10 +39,10 @@ def test_what_a_task_hands_to_a_sampler_at_no_cost_is_recorded(tmp_path):
 
 
 def test_the_command_beats_the_paper_and_says_so(tmp_path):
-    made = spec(tmp_path, "csgld", given={"schedule.step_size": "0.01", "task.gradient_noise": "0"})
+    made = spec(tmp_path, "csgld", given={"schedule.step_size": "0.01", "task.noise": "0"})
     assert made.schedule.params["step_size"] == 0.01
     assert made.schedule.params["cycles"] == 30
-    assert made.task.params["gradient_noise"] == 0.0
+    assert made.task.params["noise"] == 0.0
     assert made.origins["schedule.step_size"].provenance == "user"
 
 
@@ -79,7 +79,7 @@ def test_a_step_size_without_a_unit_is_not_divided_by_the_curvature(tmp_path, sa
         ("paper", 50_000),
         ("smoke", 3_000),
         ("steps=1234", 1_234),
-        ("passes=777", 777),
+        ("passes=77", 7_700),
     ],
 )
 def test_budgets_become_steps(tmp_path, budget, steps):
@@ -172,7 +172,7 @@ def test_only_what_is_missing_is_new(tmp_path):
         ({"given": {"run.thin": "1.5"}}, "not an integer"),
         ({"given": {"run.thin": 2**64}}, r"not between -2\^53 and 2\^53"),
         ({"sampler": "csgld", "budget": "steps=20", "given": {"schedule.cycles": 21}}, "more than the 20 steps"),
-        ({"budget": "passes=0.1"}, "less than one step"),
+        ({"budget": "passes=0.001"}, "less than one step"),
         ({"budget": "seconds=5"}, "unknown budget 'seconds=5'"),
         ({"budget": "steps=1e12"}, "more than 100,000,000 steps"),
         ({"sampler": "sghmc", "given": {"sampler.fricton": "1"}}, r"did you mean sampler\.friction\?"),
