@@ -5,20 +5,33 @@ from __future__ import annotations
 import itertools
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.reports import Comparison, judge
+import numpy as np
+
+from harness.reports import Comparison, Group, Request, judge
+from harness.tasks import Streams
 from reports.across import TaskField
+from reports.figures.parts import task_of, trajectory
 
 FILE = Path(__file__).with_name("orderings.toml")
-VERDICTS = HOLDS, FAILS, UNDECIDED, NOT_RUN = "holds at our settings", "fails at our settings", "undecided", "not run"
+VERDICTS = HOLDS, FAILS, UNDECIDED, REFUSED, NOT_RUN = (
+    "holds at our settings", "fails at our settings", "undecided", "refused", "not run",
+)  # fmt: skip
+UNTESTED = (REFUSED, NOT_RUN)
+LEAST_NOISE = 0.1
+"""Share of the gradient noise in the injected noise, from which on an ordering about noise is judged."""
+PRODUCT = ("better", "worse", "tasks")
 _UNTESTED = Comparison("", 1, "", "min", None, p=1.0)
 
 
 @dataclass(frozen=True)
 class Ordering:
-    """A paper's statement that one method is better than another on a task. An empty `metric` means the ranking one."""
+    """A paper's statement that one method is better than another on a task. An empty `metric` means the ranking one.
+
+    about_noise  whether it is about gradient noise; it is refused where the worse row has hardly any
+    """
 
     statement: str
     citation: str
@@ -27,6 +40,7 @@ class Ordering:
     task: str
     metric: str = ""
     notes: str = ""
+    about_noise: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,43 +62,70 @@ def load_orderings(file: Path = FILE) -> list[Ordering]:
     """Return all orderings of a file, one for each task and pair."""
     document = tomllib.loads(file.read_text(encoding="utf-8"))
     return [
-        Ordering(one["statement"], one["citation"], better, worse, task, one.get("metric", ""), one.get("notes", ""))
+        Ordering(better=better, worse=worse, task=task, **{n: v for n, v in one.items() if n not in PRODUCT})
         for one in document["ordering"]
-        for better, worse, task in itertools.product(one["better"], one["worse"], one["tasks"])
+        for better, worse, task in itertools.product(*(one[name] for name in PRODUCT))
     ]
 
 
-def judge_orderings(orderings: Sequence[Ordering], fields: Sequence[TaskField]) -> list[JudgedOrdering]:
+def judge_orderings(
+    orderings: Sequence[Ordering], fields: Sequence[TaskField], request: Request
+) -> list[JudgedOrdering]:
     """Return the verdicts, paired by seed. Holm's family is all orderings: one that was not tested counts as p = 1.
 
     Every row has tuned or default settings of ours, so an ordering holds or fails "at our settings" (RULES.md 5).
     """
     by_task = {field.task: field for field in fields}
-    found = [_compared(one, by_task.get(one.task)) for one in orderings]
-    tested = [comparison or _UNTESTED for _, comparison, _ in found]
+    compared = [_compared(one, by_task.get(one.task), request) for one in orderings]
+    tested = [one.comparison or _UNTESTED for one in compared]
     judged = judge([c if c.p is not None else _UNTESTED for c in tested])
-    return [
-        _verdict(one, metric, compared, after, lack)
-        for one, (metric, compared, lack), after in zip(orderings, found, judged, strict=True)
-    ]
+    return [_verdict(one, after) for one, after in zip(compared, judged, strict=True)]
 
 
-def _compared(one: Ordering, field: TaskField | None) -> tuple[str, Comparison | None, str]:
-    """Return the metric, the comparison, and the reason if there is none."""
+def _compared(one: Ordering, field: TaskField | None, request: Request) -> JudgedOrdering:
+    """Return an ordering with its comparison, still undecided, or with the reason why there is none."""
     if field is None:
-        return one.metric, None, f"no field of {one.task} with two methods"
+        return JudgedOrdering(one, one.metric, None, NOT_RUN, f"no field of {one.task} with two methods")
     metric = one.metric or field.metric
-    lacking = [name for name in (one.better, one.worse) if name not in field.rows]
-    if lacking:
-        return metric, None, "; ".join(f"{name}: {field.missing.get(name, 'no runs')}" for name in lacking)
+    if absent := [name for name in (one.better, one.worse) if name not in field.rows]:
+        reason = "; ".join(f"{name}: {field.missing.get(name, 'no runs')}" for name in absent)
+        return JudgedOrdering(one, metric, None, NOT_RUN, reason)
+    share = noise_share(field.rows[one.worse], request) if one.about_noise else LEAST_NOISE
+    if share < LEAST_NOISE:
+        reason = f"gradient noise of {one.worse} is {share:.2g} of the injected noise, below {LEAST_NOISE:g}"
+        return JudgedOrdering(one, metric, None, REFUSED, reason)
     compared = field.score.compare(field.rows[one.better], field.rows[one.worse], metric)
-    return metric, compared, "" if compared else f"no values of {metric}"
+    verdict = UNDECIDED if compared else NOT_RUN
+    return JudgedOrdering(one, metric, compared, verdict, "" if compared else f"no values of {metric}")
 
 
-def _verdict(one: Ordering, metric: str, compared: Comparison | None, after: Comparison, lack: str) -> JudgedOrdering:
-    if compared is None:
-        return JudgedOrdering(one, metric, None, NOT_RUN, lack)
-    if compared.p is None:
-        return JudgedOrdering(one, metric, compared, UNDECIDED, compared.withheld or "too few seeds")
+def _verdict(one: JudgedOrdering, after: Comparison) -> JudgedOrdering:
+    if one.comparison is None:
+        return one
+    if one.comparison.p is None:
+        return replace(one, reason=one.comparison.withheld or "too few seeds")
     verdict = {"a": HOLDS, "b": FAILS, "": UNDECIDED}[after.better]
-    return JudgedOrdering(one, metric, after, verdict, after.withheld)
+    return replace(one, comparison=after, verdict=verdict, reason=after.withheld)
+
+
+def noise_share(group: Group, request: Request) -> float:
+    """Return the largest share, over directions, of the gradient noise's variance in the injected noise's in a step.
+
+    It is h V / (2 a T), with the mean h and T of the draws, and the friction a of a sampler that has one, else 1. V is
+    the largest eigenvalue of the covariance of 4,000 stochastic gradients at the mean of the truth. 0 without a truth.
+    """
+    import torch
+
+    task, chains, steps = task_of(group, request), 40, 100
+    truth = task.truth()
+    problem = task.build([Streams(0, chain, ("noise",)) for chain in range(chains)], "cpu")
+    batches = problem.draw_batches(steps)
+    if truth is None or not batches:
+        return 0.0
+    theta = problem.initial()
+    theta = theta.new_tensor(truth.mean).expand_as(theta)
+    gradients = [problem.gradient(theta, {name: leaf[k] for name, leaf in batches.items()}) for k in range(steps)]
+    V = np.linalg.eigvalsh(np.atleast_2d(np.cov(torch.cat(gradients).numpy().T)))[-1]
+    path, friction = trajectory(group, request), float(group.settings.get("sampler.friction", 1))
+    h, T = path.step_size[path.keep].mean(), path.temperature[path.keep].mean()
+    return float(h * V / (2 * friction * T)) if friction * T else np.inf

@@ -11,7 +11,7 @@ from harness import Result
 from harness.reports import Group, Report, Request, typical
 from harness.tasks import TIERS
 from reports.across import JOINT, TaskField, task_fields
-from reports.orderings import NOT_RUN, JudgedOrdering, judge_orderings, load_orderings
+from reports.orderings import UNTESTED, JudgedOrdering, judge_orderings, load_orderings
 from reports.tables.findings_tables import tables
 from reports.tables.leaderboard import COST
 
@@ -46,7 +46,7 @@ class Findings(Report):
         fields = sorted(task_fields(store, request), key=lambda f: ([*TIERS].index(f.score.tier), f.task))
         if not fields:
             return Result()
-        judged = judge_orderings(load_orderings(), fields)
+        judged = judge_orderings(load_orderings(), fields, request)
         records = [
             *(_task(field) for field in fields),
             *(_cheapest(field) for field in fields if field.score.tier == "truth"),
@@ -187,7 +187,7 @@ def _ordering(one: JudgedOrdering, fields: Sequence[TaskField]) -> dict[str, Any
         "pairs": len(compared.pairs) if compared else 0, "p": compared.p if compared else None,
         "p_holm": compared.adjusted if compared else None, "test": compared.test if compared else None,
         "verdict": one.verdict, "reason": one.reason or None, "notes": ordering.notes or None,
-        "command": words if one.verdict != NOT_RUN else None,
+        "command": words if one.verdict not in UNTESTED else None,
     }  # fmt: skip
 
 
