@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.reports import Comparison, Group, Request, judge
-from harness.tasks import Streams
+from harness.tasks import DensityTask, Streams
 from reports.across import TaskField
 from reports.figures.parts import task_of, trajectory
 
@@ -112,7 +112,8 @@ def noise_share(group: Group, request: Request) -> float:
     """Return the largest share, over directions, of the gradient noise's variance in the injected noise's in a step.
 
     It is h V / (2 a T), with the mean h and T of the draws, and the friction a of a sampler that has one, else 1. V is
-    the largest eigenvalue of the covariance of 4,000 stochastic gradients at the mean of the truth. 0 without a truth.
+    the largest eigenvalue of the covariance of 4,000 stochastic gradients at the mean of the truth. Without one, this is
+    known of densities alone, whose noise is the same everywhere; 0 of other tasks.
     """
     import torch
 
@@ -120,10 +121,10 @@ def noise_share(group: Group, request: Request) -> float:
     truth = task.truth()
     problem = task.build([Streams(0, chain, ("noise",)) for chain in range(chains)], "cpu")
     batches = problem.draw_batches(steps)
-    if truth is None or not batches:
+    if not batches or (truth is None and not isinstance(task, DensityTask)):
         return 0.0
-    theta = problem.initial()
-    theta = theta.new_tensor(truth.mean).expand_as(theta)
+    theta = 0 * problem.initial()
+    theta = theta if truth is None else theta + theta.new_tensor(truth.mean)
     gradients = [problem.gradient(theta, {name: leaf[k] for name, leaf in batches.items()}) for k in range(steps)]
     V = np.linalg.eigvalsh(np.atleast_2d(np.cov(torch.cat(gradients).numpy().T)))[-1]
     path, friction = trajectory(group, request), float(group.settings.get("sampler.friction", 1))

@@ -210,6 +210,7 @@ def test_the_share_of_gradient_noise_is_that_of_its_worst_direction():
     assert noise_share(row("gaussian", 0.1, temperature=0.5, **isotropic), request) == pytest.approx(51.2, rel=0.15)
     uneven = noise_share(row("gaussian", noise=16.0, noise_kind="correlated"), request)
     assert uneven == pytest.approx(0.01 * 256 * scales(10).max() ** 2, rel=0.15)
+    assert noise_share(row("funnel", noise=2.0), request) == pytest.approx(0.01 * 4, rel=0.15)  # it has no truth
     assert noise_share(row("gaussian2d", noise=0.0), request) == 0
 
 
