@@ -112,8 +112,8 @@ def noise_share(group: Group, request: Request) -> float:
     """Return the largest share, over directions, of the gradient noise's variance in the injected noise's in a step.
 
     It is h V / (2 a T), with the mean h and T of the draws, and the friction a of a sampler that has one, else 1. V is
-    the largest eigenvalue of the covariance of 4,000 stochastic gradients at the mean of the truth. Without a truth it is
-    known of densities alone, whose noise is the same everywhere, and 0 of other tasks.
+    the largest eigenvalue of the covariance of 4,000 stochastic gradients at the mean of the truth. Without a truth it
+    is known of densities alone, whose noise is the same everywhere, and 0 of other tasks.
     """
     import torch
 

@@ -67,6 +67,9 @@ NotAPartition = made(
     draw_batches="{name: torch.where(leaf == 3, 4, leaf) for name, leaf in draw_batches.items()}",
 )
 WrongGradient = made("WrongGradient", DataProblem, gradient="gradient - theta / 2")
+ScaledByEpochs = made("ScaledByEpochs", DataProblem, scale="self.batches if batch else 1")
+ForgetsTheWayBack = made("ForgetsTheWayBack", DataProblem,
+    load="super().load({**state, 'place': state['place'] % self.batches})")  # fmt: skip
 ForgetsPlace = made("ForgetsPlace", DataProblem,
     load="super().load({**state, 'place': torch.zeros_like(state['place'])})")  # fmt: skip
 MixesChains = made("MixesChains", DataProblem, gradient="gradient + 0 * theta.mean(0)")
@@ -83,6 +86,8 @@ MixesChains = made("MixesChains", DataProblem, gradient="gradient + 0 * theta.me
         (FixedPriorBeside, laws.law_prior_counted_once),
         (NotAPartition, laws.law_mean_of_batches),
         (WrongGradient, laws.law_gradient_is_that_of_the_energy),
+        (ScaledByEpochs, laws.law_mean_of_batches),
+        (ForgetsTheWayBack, laws.law_state_restores_the_batches),
         (ForgetsPlace, laws.law_state_restores_the_batches),
         (MixesChains, laws.law_chains_do_not_interact),
     ],

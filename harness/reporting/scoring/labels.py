@@ -7,15 +7,19 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from harness.contracts.randomness import ORDERS
 from harness.contracts.user_files import IDENTIFIED
 from harness.reporting.scoring.groups import Group, field_of
 
+ORDER = "run.batch_order"
 SHORT = (8, 16, 64)
 """Lengths of a shown hash. The first length that distinguishes it from the others is used."""
 
 
 def labels(field: Sequence[Group]) -> dict[str, str]:
     """Return the label of each group by its key: the method and the settings that differ, "sgld (schedule.a=0.1)".
+
+    The order of minibatches is named wherever it is not the usual one.
 
     No two groups with the same task, version, protocol, budget and number of chains have the same label. If settings do
     not distinguish them, the beginning of the group key does.
@@ -25,7 +29,9 @@ def labels(field: Sequence[Group]) -> dict[str, str]:
         peers.setdefault(group.method, []).append(group)
     found: dict[str, str] = {}
     for method, groups in peers.items():
-        texts = {name: _texts(groups, name) for name in _differing(groups)}
+        unusual = any(group.settings.get(ORDER, ORDERS[0]) != ORDERS[0] for group in groups)
+        names = dict.fromkeys([*_differing(groups), *([ORDER] if unusual else [])])
+        texts = {name: _texts(groups, name) for name in names}
         for i, group in enumerate(groups):
             own = [f"{name}={text[i]}" for name, text in texts.items() if name in group.settings]
             found[group.key] = f"{method} ({', '.join(own)})" if own else method

@@ -7,6 +7,7 @@ from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
+from harness.results.spec import from_record
 from harness.runs import plugin_metadata
 from harness.runs.plan import RunRequest, parse_seeds, plan
 from harness.system.errors import UsageError
@@ -114,6 +115,23 @@ def test_full_gradients_of_init_are_paid_by_the_budget(tmp_path):
     assert steps(budget="steps=245").budget == "passes=150"
     with pytest.raises(UsageError, match="less than one step after the 101 data passes that sgld-cv spends"):
         steps(budget="passes=90")
+
+
+def test_the_order_of_minibatches_is_in_the_key_where_it_is_not_the_usual_one(tmp_path):
+    def ordered(order):
+        return spec(tmp_path, "sgld", "blr-heart", given={"task.batch": "27", "run.batch_order": order})
+
+    usual = spec(tmp_path, "sgld", "blr-heart", given={"task.batch": "27"})
+    assert "batch_order" not in usual.canonical()
+    assert ordered("shuffled").key == usual.key
+    for order in ("replaced", "symmetric"):
+        assert ordered(order).canonical() == {**usual.canonical(), "batch_order": order}
+        assert from_record(ordered(order).to_json()) == ordered(order)
+    for task in ("blr-heart", "mixture5"):
+        with pytest.raises(UsageError, match=f"run.batch_order = replaced: {task} has no minibatches"):
+            spec(tmp_path, "sgld", task, given={"run.batch_order": "replaced"})
+    with pytest.raises(UsageError, match="shuffled, replaced, symmetric"):
+        ordered("random")
 
 
 def test_a_budget_has_one_name_however_it_was_asked_for(tmp_path):
