@@ -12,6 +12,7 @@ from safetensors.numpy import save
 from harness.contracts.hookspecs import Info
 from harness.contracts.registry import Offer
 from harness.reporting.report import Request
+from harness.results import timings
 from harness.results.store import Store
 
 UNITS = {
@@ -82,6 +83,13 @@ def store(results):
     found = Store(results)
     assert found.refresh() == ([] if (results / "runs").is_dir() else [f"there are no runs in {results}"])
     return found
+
+
+def time_rows(results, seconds=50.0):
+    """Timings of all rows of a folder, as `bench time` writes them, so that a run takes these seconds."""
+    for path in results.glob("runs/*/*/*/spec.json"):
+        record = json.loads(path.read_text())
+        timings.write(results, record["group"], timings.Timing(seconds / record["steps"], "a machine"))
 
 
 TARGETS = {

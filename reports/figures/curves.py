@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness import Result, statistics
-from harness.reports import Column, FieldScore, Figure, Group, Request, Table, typical
+from harness.reports import Column, FieldScore, Figure, Group, Request, Table
 from reports.figures.parts import (
     BAND,
+    NOT_TIMED,
     Array,
     FieldReport,
     band,
@@ -19,6 +20,7 @@ from reports.figures.parts import (
     legend_height,
     name_figure,
     record,
+    seconds_a_pass,
 )
 from reports.figures.styles import looks
 
@@ -33,11 +35,10 @@ SHOWN = {
 class Curves(FieldReport):
     """A figure for each field (task, protocol, chains, budget) of classifiers: the test error and negative
     log-likelihood of the posterior mean so far and the errors of single draws, if they were measured, against data
-    passes on the left and seconds on the right.
+    passes on the left and, where `bench time` measured them, seconds on the right.
 
-    Lines are means over seeds (and chains), bands go from the lowest to the highest seed. The seconds of a run are
-    those of sampling alone, without evaluation, spread evenly over its passes; a line has the median speed of its
-    seeds. Seconds compare runs of one machine only.
+    Lines are means over seeds (and chains), bands go from the lowest to the highest seed. Seconds are those of sampling
+    alone, without evaluation, spread evenly over the passes of a run.
     """
 
     name: ClassVar[str] = "curves"
@@ -72,18 +73,11 @@ def _lines(score: FieldScore) -> tuple[list[Line], list[str]]:
     ]
 
 
-def _seconds_a_pass(group: Group) -> float | None:
-    numbers = group.done.numbers
-    return typical(
-        [s / p if s is not None and p else None for s, p in zip(numbers.seconds_sampling, numbers.passes, strict=True)]
-    )
-
-
 def _record(figure: str, label: str, group: Group, name: str, x: Array, values: Array) -> dict[str, Any]:
     mean, end = values.mean(axis=0), values[:, -1]
     over = statistics.mean_interval(end) if np.isfinite(end).all() else None
     best = int(np.nanargmin(mean)) if np.isfinite(mean).any() else 0
-    pace = _seconds_a_pass(group)
+    pace = seconds_a_pass(group)
     return record(
         figure, group, label=label, metric=name, points=len(x), seeds=len(values), passes=float(x[-1]),
         seconds=None if pace is None else pace * float(x[-1]), mean=over.mean if over else None,
@@ -97,9 +91,10 @@ def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
     columns = [Column("label", "method"), Column("metric", "curve"), Column("seeds", "seeds", "right")]
     columns += [Column("mean", "at the end", "right", ".4g"), Column("lowest", "lowest", "right", ".4g")]
     columns += [Column("lowest_at_passes", "at passes", "right", ".4g"), Column("passes", "passes", "right", ".4g")]
-    columns += [Column("seconds", "seconds", "right", ".3g")]
-    note = "means over seeds; lowest: of the mean curve; seconds of sampling, without evaluation"
-    return Table(heading, columns, records, [note], keys=2)
+    columns += [Column("seconds", "seconds", "right")]
+    rows = [{**r, "seconds": NOT_TIMED if r["seconds"] is None else f"{r['seconds']:.3g}"} for r in records]
+    note = "means over seeds; lowest: of the mean curve; seconds of sampling, from a timing pass (`bench time`)"
+    return Table(heading, columns, rows, [note], keys=2)
 
 
 def _figure(name: str, title: str, lines: Sequence[Line]) -> Figure:
@@ -113,7 +108,7 @@ def _draw(canvas: Any, lines: Sequence[Line], shown: Sequence[str], title: str) 
     styles = looks(list({line[0] for line in lines}))
     handles: dict[str, Any] = {}
     for label, group, name, x, values in lines:
-        pace = _seconds_a_pass(group)
+        pace = seconds_a_pass(group)
         marker = "o" if np.isfinite(values.mean(axis=0)).sum() < 15 else ""
         for ax, scale in zip(axes[shown.index(name)], (1.0, pace), strict=True):
             if scale is not None:

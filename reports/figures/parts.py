@@ -28,6 +28,7 @@ from harness.reports import (
     check_metric,
     labels,
     score_fields,
+    typical,
 )
 
 if TYPE_CHECKING:
@@ -182,6 +183,16 @@ def heading(score: FieldScore) -> str:
 def first_done(group: Group) -> Run | None:
     """Return the finished run with the lowest seed, or None."""
     return min(group.done, key=lambda run: run.seed, default=None)
+
+
+NOT_TIMED = "not timed"
+"""In place of seconds that `bench time` has not measured."""
+
+
+def seconds_a_pass(group: Group) -> float | None:
+    """Return the seconds of sampling of a data pass, by the timing pass; None if the group was not timed."""
+    passes = typical(group.done.numbers.passes)
+    return group.seconds / passes if group.seconds is not None and passes else None
 
 
 def task_of(group: Group, request: Request) -> Any:

@@ -11,6 +11,7 @@ from harness import Result
 from harness.reports import Group, Report, Request, typical
 from harness.tasks import TIERS
 from reports.across import JOINT, TaskField, task_fields
+from reports.figures.parts import seconds_a_pass
 from reports.orderings import UNTESTED, JudgedOrdering, judge_orderings, load_orderings
 from reports.tables.findings_tables import tables
 from reports.tables.leaderboard import COST
@@ -82,7 +83,7 @@ def _task(field: TaskField) -> dict[str, Any]:
         "mean": best.mean, "low": best.low, "high": best.high,
         "against_sgld": _apart(field, _value(field, field.rows[PLAIN])) if PLAIN in field.rows else None,
         "against_median": _apart(field, statistics.median(values)),
-        "passes": typical(first.done.numbers.passes), "seconds": typical(first.done.numbers.seconds_sampling),
+        "passes": typical(first.done.numbers.passes), "seconds": first.seconds,
     }  # fmt: skip
 
 
@@ -96,9 +97,8 @@ def _cheapest(field: TaskField) -> dict[str, Any]:
     if not costs:
         return record
     method = min(costs, key=lambda name: (costs[name], name))
-    done = field.rows[method].done.numbers
-    passes, seconds = typical(done.passes), typical(done.seconds_sampling)
-    there = seconds * costs[method] / passes if seconds is not None and passes else None
+    pace = seconds_a_pass(field.rows[method])
+    there = None if pace is None else pace * costs[method]
     return {**record, "cheapest": method, "passes": costs[method], "seconds": there}
 
 

@@ -198,19 +198,19 @@ def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes:
 
 
 def cost_columns(score: FieldScore, known: str) -> dict[str, Cell]:
-    """Return columns of data passes of a chain and seconds of sampling of a run: medians over seeds.
+    """Return columns of data passes of a chain, a median over seeds, and of seconds of sampling by the timing pass.
 
     `known` is a metric of all groups. Where it is recorded, a column says whether gradients were full.
     """
 
-    def cost(name: str) -> Cell:
-        def cell(group: Group) -> str:
-            found = typical(getattr(group.done.numbers, name)) if score.estimate(group, known) else None
-            return number(found) if found else "-"
+    def spent(group: Group) -> str:
+        passes = typical(group.done.numbers.passes) if score.estimate(group, known) else None
+        return number(passes) if passes else "-"
 
-        return cell
+    def seconds(group: Group) -> str:
+        return "not timed" if group.seconds is None else number(group.seconds)
 
     kinds = {True: "full", False: "stochastic", None: "-"}
     recorded = any(group.full_gradients is not None for group in score.groups)
     gradients: dict[str, Cell] = {"gradients": lambda group: kinds[group.full_gradients]} if recorded else {}
-    return {**gradients, "data passes": cost("passes"), "seconds": cost("seconds_sampling")}
+    return {**gradients, "data passes": spent, "seconds": seconds}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from safetensors.numpy import save
-from scored import store, write_run
+from scored import store, time_rows, write_run
 
 from harness.reporting.rendering import figures
 from harness.reporting.report import Request
@@ -64,14 +64,16 @@ def test_runs_without_cycles_or_arrays_are_left_out_and_named_where_asked_for(tm
     assert {record["method"] for record in made.records} == {"sgld"}
 
 
-def test_curves_are_means_over_chains_and_seeds_and_seconds_are_those_of_sampling(tmp_path):
+def test_curves_are_means_over_chains_and_seeds_and_seconds_are_those_of_the_timing_pass(tmp_path):
     for seed in (0, 1):
         write(tmp_path, seed=seed, shift=2 * seed)
+    assert Curves().build(store(tmp_path), Request()).records[0]["seconds"] is None
+    time_rows(tmp_path, 25.0)
     made = Curves().build(store(tmp_path), Request())
     error, _, single = made.records
     assert (error["metric"], error["mean"], error["lowest"]) == ("test_error", 6, 6)
     assert (error["seeds"], error["points"], error["passes"]) == (2, 6, 6)
-    assert error["seconds"] == pytest.approx(50)  # what the made-up result.json says of sampling
+    assert error["seconds"] == pytest.approx(25)
     assert single["mean"] == pytest.approx(35)
     assert single["lowest_at_passes"] == 6
     (figure,) = made.figures

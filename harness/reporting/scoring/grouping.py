@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from harness.contracts.hookspecs import StatedSettings
     from harness.results.store.scored_runs import GroupFrames
+    from harness.results.timings import Timing
 
 _NUMBERS = [field.name for field in dataclasses.fields(Numbers)]
 _RUN = [field.name for field in dataclasses.fields(Run) if field.name != "metrics"]
@@ -34,12 +36,14 @@ def groups_of(
     installed: Callable[[str], Collection[str]] = lambda _: (),
     baselines: Collection[str] = (),
     stated: Iterable[StatedSettings] = (),
+    timings: Mapping[str, Timing] = MappingProxyType({}),
 ) -> list[Group]:
     """Return the groups of the frames.
 
     installed  returns the hashes of a task's installed code
     baselines  the samplers and methods that are offered as baselines
     stated     the settings that papers, or others, state now
+    timings    what `bench time` measured, by group
     """
     readings = _readings(frames.metrics)
     codes = _codes(frames.codes.rows(), installed)
@@ -84,6 +88,7 @@ def groups_of(
                 task_code=codes.get((row["task"], row["task_source"], row["task_data"])),
                 full_gradients=next((known for known in full[rows] if known is not None), None),
                 level=min(map(Level, set(levels[rows])), key=[*Level].index),
+                timing=timings.get(key),
                 baseline=row["name"] in baselines or row["sampler"] in baselines,
             )
         )

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from harness.results.records import FINAL, Level, Status, ValueRow
 from harness.results.spec import SWEPT, USER
+from harness.results.timings import Timing
 
 CHANGED = (USER, SWEPT)
 """The provenances of settings that differ from the published ones."""
@@ -118,6 +119,7 @@ class Group:
     tuned      the study that settings come from, with its cost; "" for none
     full_gradients  whether every gradient of its steps is of the full U, without noise; None if it is not recorded
     level      the level of verification of the least verified run
+    timing     what `bench time` measured; None if it did not
     baseline   whether the method is offered as a baseline, which is not a sampler of the posterior
     """
 
@@ -138,7 +140,13 @@ class Group:
     tuned: str = ""
     full_gradients: bool | None = None
     level: Level = Level.RUN_HERE
+    timing: Timing | None = None
     baseline: bool = False
+
+    @property
+    def seconds(self) -> float | None:
+        """The seconds of sampling of a run by the timing pass; a run's own clock is not compared."""
+        return self.timing.seconds_a_step * self.steps if self.timing else None
 
     @property
     def verified(self) -> bool:

@@ -27,7 +27,7 @@ def flat_record(group: Group, label: str, estimate: Estimate, standing: RankStat
         "budget": group.budget,
         "steps": group.steps,
         "passes": typical(group.done.numbers.passes),
-        "seconds": typical(group.done.numbers.seconds_sampling),
+        "seconds": group.seconds,
         "metric": estimate.metric,
         "metric_version": estimate.version,
         "unit": estimate.unit,
