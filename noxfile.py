@@ -102,7 +102,7 @@ def clusters(session: nox.Session) -> None:
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """Ten times the cases of tests/fuzz, new ones each time; half an hour. A failing one becomes an `@example`."""
+    """Twenty times the cases of tests/fuzz, new ones each time; half an hour. A failing one becomes an `@example`."""
     session.install(".", *PYTEST)
     words = [*PARALLEL, "--hypothesis-show-statistics", *(session.posargs or ["tests/fuzz"])]
     session.run("pytest", *words, env=ONE_THREAD | {"HYPOTHESIS_PROFILE": "long"})

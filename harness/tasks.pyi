@@ -9,8 +9,6 @@ from harness.contracts.density import DensityProblem as DensityProblem
 from harness.contracts.density import DensityTask as DensityTask
 from harness.contracts.hookspecs import StatedSettings as StatedSettings
 from harness.contracts.hookspecs import StatedValue as StatedValue
-from harness.contracts.mlp import MLP as MLP
-from harness.contracts.mlp import MLPProblem as MLPProblem
 from harness.contracts.module import Block as Block
 from harness.contracts.module import Layout as Layout
 from harness.contracts.module import Network as Network
@@ -18,11 +16,8 @@ from harness.contracts.module import constant as constant
 from harness.contracts.network import NetworkProblem as NetworkProblem
 from harness.contracts.network import NetworkTask as NetworkTask
 from harness.contracts.observers import MOMENT_METRICS as MOMENT_METRICS
-from harness.contracts.observers import SERIES_METRICS as SERIES_METRICS
-from harness.contracts.observers import TEMPERATURE_METRICS as TEMPERATURE_METRICS
 from harness.contracts.observers import MomentErrors as MomentErrors
 from harness.contracts.observers import MomentObserver as MomentObserver
-from harness.contracts.observers import SeriesObserver as SeriesObserver
 from harness.contracts.observers import draw_grid as draw_grid
 from harness.contracts.observers import finite_or_none as finite_or_none
 from harness.contracts.observers import from_tensors as from_tensors

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness import UsageError, diagnostics
-from harness.reports import FieldScore, Group, Request, score_fields, settings_from, typical
+from harness.reports import Estimate, FieldScore, Group, Request, score_fields, settings_from, typical
 from reports.figures.parts import Array
 from reports.tables.leaderboard import JOINT, ranking_metric
 
@@ -68,6 +68,16 @@ class Across:
     left_out: list[str]
 
     @property
+    def words(self) -> str:
+        """The metric, in words."""
+        return self.metric.replace("_", " ")
+
+    @property
+    def task_names(self) -> list[str]:
+        """The names of the tasks."""
+        return [field.task for field in self.tasks]
+
+    @property
     def run_keys(self) -> dict[str, list[str]]:
         """The run keys by method."""
         return {m: [run.key for task in self.tasks for run in task.rows[m].runs] for m in self.methods}
@@ -83,26 +93,25 @@ class Across:
         several = {name for task in self.tasks for name in task.several if name in self.methods}
         rule = "of several rows on a task the tuned one, else one that nobody changed, else the latest"
         chosen = f"{rule} stands for the method: {', '.join(sorted(several))}"
-        return [f"tasks: {self.listed}", *([chosen] if several else []), *(f"left out: {own}" for own in self.left_out)]
+        left_out = [f"left out: {reason}" for reason in self.left_out]
+        return [f"tasks: {self.listed}", *([chosen] if several else []), *left_out]
 
 
 def across(store: Store, request: Request) -> Across | None:
     """Return the comparison for a request, by its metric or the joint error; None if no two methods share a task."""
     metric = request.metric or JOINT
-    found = task_fields(store, request, metric)
-    most = max((len(field.rows) for field in found), default=0)
-    tasks = [field for field in found if request.tasks or 2 * len(field.rows) >= max(most, 4)]
-    names = sorted({method for field in found for method in (*field.rows, *field.missing)})
+    fields = task_fields(store, request, metric)
+    most = max((len(field.rows) for field in fields), default=0)
+    tasks = [field for field in fields if request.tasks or 2 * len(field.rows) >= max(most, 4)]
+    names = sorted({method for field in fields for method in (*field.rows, *field.missing)})
     methods = [name for name in names if tasks and all(name in field.rows for field in tasks)]
     if len(methods) < 2:
         return None
-    left_out = [f"{name}: {_lacks(name, tasks)}" for name in names if name not in methods]
-    few = [f"task {f.task}: {len(f.rows)} of {most} methods have a value" for f in found if f not in tasks]
-    values = np.array([[_value(field, name, metric) for field in tasks] for name in methods])
-    replicates = np.array([[_replicates(field, name, metric) for field in tasks] for name in methods])
+    left_out = [f"{name}: {_why_left_out(name, tasks)}" for name in names if name not in methods]
+    few = [f"task {f.task}: {len(f.rows)} of {most} methods have a value" for f in fields if f not in tasks]
+    values = np.array([[loss(field, field.rows[name]) for field in tasks] for name in methods])
+    replicates = np.array([[_replicates(field, field.rows[name]) for field in tasks] for name in methods])
     seeds = min(len(field.rows[name].runs) for field in tasks for name in methods)
-    sign = _sign(tasks, metric)
-    values, replicates = (np.where(np.isinf(own), np.inf, sign * own) for own in (values, replicates))
     return Across(metric, tasks, methods, values, replicates, seeds, [*left_out, *few])
 
 
@@ -111,7 +120,7 @@ def task_fields(store: Store, request: Request, metric: str = "") -> list[TaskFi
 
     If no metric is given, it is the one that ranks the field. Raise `UsageError` if the request's metric is unknown.
     """
-    found: dict[str, TaskField] = {}
+    by_task: dict[str, TaskField] = {}
     known: set[str] = set()
     scores = score_fields(store, request)
     for score in scores:
@@ -120,12 +129,12 @@ def task_fields(store: Store, request: Request, metric: str = "") -> list[TaskFi
         if by not in score.metrics:
             continue
         field = _field(score, by)
-        best = found.get(field.task)
+        best = by_task.get(field.task)
         if best is None or (len(field.rows), field.passes) > (len(best.rows), best.passes):
-            found[field.task] = field
+            by_task[field.task] = field
     if scores and request.metric and metric not in known:
         raise UsageError(f"no field has the metric {metric!r}; known: {', '.join(sorted(known))}")
-    return [field for field in found.values() if len(field.rows) >= 2]
+    return [field for field in by_task.values() if len(field.rows) >= 2]
 
 
 def _field(score: FieldScore, metric: str) -> TaskField:
@@ -150,33 +159,28 @@ def _preference(group: Group) -> tuple[int, str]:
     return kind, max(run.attempt for run in group.runs)
 
 
-def _lacks(name: str, tasks: Sequence[TaskField]) -> str:
+def _why_left_out(name: str, tasks: Sequence[TaskField]) -> str:
     why = [f"{field.task} ({field.missing.get(name, 'no runs')})" for field in tasks if name not in field.rows]
     return f"no value on {', '.join(why)}"
 
 
-def _value(field: TaskField, method: str, metric: str) -> float:
-    group = field.rows[method]
-    estimate = None if group.diverged else field.score.estimate(group, metric)
-    return np.inf if estimate is None or estimate.mean is None else _distance(estimate.mean, estimate.target)
+def loss(field: TaskField, group: Group) -> float:
+    """Return a row's value so that lower is better; infinite if it has none, or if a seed diverged."""
+    estimate = None if group.diverged else field.score.estimate(group, field.metric)
+    return np.inf if estimate is None or estimate.mean is None else float(_as_losses(np.array(estimate.mean), estimate))
 
 
-def _distance(value: float, target: float | None) -> float:
-    return value if target is None else abs(value - target)
+def _as_losses(values: Array, estimate: Estimate) -> Array:
+    distances = values if estimate.target is None else np.abs(values - estimate.target)
+    return np.where(np.isinf(distances), np.inf, -distances if estimate.direction == "max" else distances)
 
 
-def _replicates(field: TaskField, method: str, metric: str) -> Array:
+def _replicates(field: TaskField, group: Group) -> Array:
     """Return replicates (B,), on the same resampled seeds for all methods with the same number of seeds."""
-    group = field.rows[method]
-    estimate = None if group.diverged else field.score.estimate(group, metric)
-    if estimate is None or estimate.replicates is not None:
-        return np.full(len(diagnostics.seed_counts(2)), np.inf) if estimate is None else estimate.replicates
-    by_seed = np.array([_distance(estimate.by_seed[seed], estimate.target) for seed in sorted(estimate.by_seed)])
-    if len(by_seed) < 2:
-        return np.full(len(diagnostics.seed_counts(2)), _value(field, method, metric))
+    estimate = None if group.diverged else field.score.estimate(group, field.metric)
+    if estimate is not None and estimate.replicates is not None:
+        return _as_losses(estimate.replicates, estimate)
+    if estimate is None or len(estimate.by_seed) < 2:
+        return np.full(len(diagnostics.seed_counts(2)), loss(field, group))
+    by_seed = _as_losses(np.array([estimate.by_seed[seed] for seed in sorted(estimate.by_seed)]), estimate)
     return np.asarray(diagnostics.seed_counts(len(by_seed)) @ by_seed / len(by_seed))
-
-
-def _sign(tasks: Sequence[TaskField], metric: str) -> float:
-    estimates = (field.score.estimate(group, metric) for field in tasks for group in field.rows.values())
-    return -1.0 if any(found is not None and found.direction == "max" for found in estimates) else 1.0

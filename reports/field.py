@@ -88,8 +88,8 @@ def left_out(records: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
         on.setdefault(record["task"], set()).add(record["method"])
     return [
         {"task": task, "method": method, "why": _why_not(method, task)}
-        for task, own in on.items()
-        for method in sorted(methods - own)
+        for task, present in on.items()
+        for method in sorted(methods - present)
     ]
 
 
@@ -97,25 +97,25 @@ def _why_not(method: str, task: str) -> str:
     """Return what the task lacks, or else whether the study has settings."""
     sampler = load_plugin("samplers", registry().method(method).info.sampler)
     target = load_plugin("tasks", task)
-    if lacks := sorted(sampler.needs - target.provides):
-        return f"needs {', '.join(lacks)}"
+    if missing := sorted(sampler.needs - target.provides):
+        return f"needs {', '.join(missing)}"
     if target().dim() < sampler.least_dimension:
         return f"needs {sampler.least_dimension} dimensions"
     tuned = json.loads(STUDY.read_text(encoding="utf-8"))["tuned"]
     return "not run" if (method, task) in {(one["method"], one["task"]) for one in tuned} else "no tuned settings"
 
 
-def page(found: Mapping[str, Any], figures: Sequence[str] = ()) -> str:
+def page(numbers: Mapping[str, Any], figures: Sequence[str] = ()) -> str:
     """Return the page for collected numbers, as Markdown; `figures` are those of docs/field that exist."""
-    findings = _read(found["findings"])
+    findings = _read(numbers["findings"])
     tier = {record["task"]: record["tier"] for record in findings if record["finding"] == "task"}
-    records = _read(found["leaderboard"])
+    records = _read(numbers["leaderboard"])
     boards = _boards(records)
-    parts = [HEAD, "## What was run\n\n", _markdown([_runs(found), _machines(found), _absent(found)])]
+    parts = [HEAD, "## What was run\n\n", _markdown([_runs(numbers), _machines(numbers), _absent(numbers)])]
     parts += ["## What we learned\n\n", _markdown(tables(findings))]
     for name in TIERS:
-        own = [table for task, table in boards if tier.get(task, "none") == name]
-        parts += [f"## Leaderboards, tier of the truth: {name}\n\n{TIERS[name]}.\n\n", _markdown(own)] if own else []
+        if shown := [table for task, table in boards if tier.get(task, "none") == name]:
+            parts += [f"## Leaderboards, tier of the truth: {name}\n\n{TIERS[name]}.\n\n", _markdown(shown)]
     for name in figures:
         command = f"bench --results field report {name} --out docs/field/{name}.svg"
         parts.append(f"## {FIGURES[name]}\n\n![{FIGURES[name]}](field/{name}.svg)\n\n    {command}\n\n")
@@ -126,33 +126,32 @@ def _markdown(shown: Sequence[Table]) -> str:
     return render(Result(shown), "markdown").rstrip() + "\n\n"
 
 
-def _runs(found: Mapping[str, Any]) -> Table:
+def _runs(numbers: Mapping[str, Any]) -> Table:
     names = {"status": "status", "runs": "runs", "first": "first started", "last": "last finished", "hours": "hours"}
     columns = [Column(key, header, "left" if key == "status" else "right") for key, header in names.items()]
-    rows = [{**row, "hours": number(row["hours"]) if row["hours"] is not None else None} for row in found["runs"]]
-    about = [f"seeds {row['low']} to {row['high']}; {_listed(row['chains'])} chains a run" for row in found["seeds"]]
+    rows = [{**row, "hours": number(row["hours"]) if row["hours"] is not None else None} for row in numbers["runs"]]
+    about = [
+        f"seeds {row['low']} to {row['high']}; {' or '.join(map(str, row['chains']))} chains a run"
+        for row in numbers["seeds"]
+    ]
     return Table("Runs", columns, rows, [*about, "hours: of sampling, summed over runs"])
 
 
-def _listed(values: Sequence[int]) -> str:
-    return " or ".join(map(str, values))
-
-
-def _machines(found: Mapping[str, Any]) -> Table:
+def _machines(numbers: Mapping[str, Any]) -> Table:
     names = ("bench", "python", "torch", "cpu", "cores", "gpu", "platform")
-    rows = found["machines"]
+    rows = numbers["machines"]
     return Table("Machines", [Column(name, name) for name in names if any(row[name] for row in rows)], rows)
 
 
-def _absent(found: Mapping[str, Any]) -> Table:
+def _absent(numbers: Mapping[str, Any]) -> Table:
     """Return a table of methods without a run on some tasks; those with the same tasks and reason share a row."""
     tasks: dict[tuple[str, str], list[str]] = {}
-    for record in found["left_out"]:
+    for record in numbers["left_out"]:
         tasks.setdefault((record["method"], record["why"]), []).append(record["task"])
     methods: dict[tuple[str, str], list[str]] = {}
     for (method, why), on in tasks.items():
         methods.setdefault((why, ", ".join(on)), []).append(method)
-    rows = [{"methods": ", ".join(own), "why": why, "tasks": on} for (why, on), own in sorted(methods.items())]
+    rows = [{"methods": ", ".join(names), "why": why, "tasks": on} for (why, on), names in sorted(methods.items())]
     columns = [Column(name, name) for name in ("methods", "why", "tasks")]
     notes = ["needs: what the task does not provide", "no tuned settings: the study has none"]
     return Table("Methods that were not run", columns, rows, notes)
@@ -164,7 +163,7 @@ def _boards(records: Sequence[Mapping[str, Any]]) -> list[tuple[str, Table]]:
     for record in records:
         names = ("task", "task_version", "protocol", "chains", "budget")
         fields.setdefault(tuple(record[name] for name in names), []).append(record)
-    return [(place[0], _board(own)) for place, own in fields.items()]
+    return [(key[0], _board(rows)) for key, rows in fields.items()]
 
 
 def _board(records: Sequence[Mapping[str, Any]]) -> Table:
@@ -179,20 +178,14 @@ def _board(records: Sequence[Mapping[str, Any]]) -> Table:
         Column("status", "status"),
     ]  # fmt: skip
     rows = [
-        {**record, "rank": _rank(record), "value": _value(record), "cost": _value(cost.get(record["label"])),
+        {**record, "rank": wide.rank_text(record["rank"], record["rank_low"], record["rank_high"]),
+         "value": _value(record), "cost": _value(cost.get(record["label"])),
          "status": record["status"].partition(":")[0]}
         for record in ranked
     ]  # fmt: skip
-    place = f"{first['task']}@{first['protocol']}, {first['budget']} budget, {first['chains']} chains"
+    title = f"{first['task']}@{first['protocol']}, {first['budget']} budget, {first['chains']} chains"
     shown = f"bench report leaderboard --task {first['task']}@{first['protocol']}"
-    return Table(place, columns, rows, [shown])
-
-
-def _rank(record: Mapping[str, Any]) -> str:
-    if record["rank"] is None:
-        return "-"
-    span = record["rank_low"], record["rank_high"]
-    return f"{record['rank']} ({span[0]} to {span[1]})" if span[0] != span[1] else f"{record['rank']}"
+    return Table(title, columns, rows, [shown])
 
 
 def _value(record: Mapping[str, Any] | None) -> str:
@@ -205,17 +198,16 @@ def _value(record: Mapping[str, Any] | None) -> str:
 
 def _written(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return records for JSON, which has no infinity: the text "inf" stands for it."""
-    return [{name: _finite(value) for name, value in record.items()} for record in records]
+    return [
+        {name: str(v) if isinstance(v, float) and math.isinf(v) else v for name, v in record.items()}
+        for record in records
+    ]
 
 
-def _lines(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+def _lines(numbers: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """Return JSON with one record per line."""
-    lists = {name: ",\n".join(json.dumps(r, allow_nan=False) for r in records) for name, records in found.items()}
+    lists = {name: ",\n".join(json.dumps(r, allow_nan=False) for r in records) for name, records in numbers.items()}
     return "{\n" + ",\n".join(f'"{name}": [\n{text}\n]' for name, text in lists.items()) + "\n}\n"
-
-
-def _finite(value: Any) -> Any:
-    return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
 def _read(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -229,8 +221,8 @@ def main(results: str = "") -> None:
         write_set(FILE.parent, {FILE.name: _lines(collect(load(results))).encode()})
     if FILE.is_file():
         drawn = [name for name in FIGURES if (FILE.parent / f"{name}.svg").is_file()]
-        found = json.loads(FILE.read_text(encoding="utf-8"))
-        write_set(PAGE.parent, {PAGE.name: page(found, drawn).encode()})
+        numbers = json.loads(FILE.read_text(encoding="utf-8"))
+        write_set(PAGE.parent, {PAGE.name: page(numbers, drawn).encode()})
 
 
 if __name__ == "__main__":

@@ -75,9 +75,9 @@ def ledger(tmp_path):
     """A results folder without runs."""
     from harness.results.ledger.ledger import Ledger
 
-    made = Ledger(tmp_path / "results")
-    made.prepare()
-    return made
+    empty = Ledger(tmp_path / "results")
+    empty.prepare()
+    return empty
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def bench_with(tmp_path, capsys):
 
     modules = []
 
-    def made(module, text):
+    def with_plugin(module, text):
         plugin = tmp_path / f"{module}.py"
         plugin.write_text(text)
         modules.append(module)
@@ -127,7 +127,7 @@ def bench_with(tmp_path, capsys):
 
         return command
 
-    yield made
+    yield with_plugin
     for module in modules:
         sys.modules.pop(module, None)
     registry.cache_clear()

@@ -17,7 +17,7 @@ from harness.system.columns import document
 METRICS = ("modes_covered", "mass_error", "covariance_ratio", "low_error")
 
 
-def made(seed=0, task="mixture25", method="sgld", **changes):
+def run_spec(seed=0, task="mixture25", method="sgld", **changes):
     """A RunSpec; `changes` are its fields."""
     schedule = "cyclical" if method.startswith("c") else "constant"
     params = {"step_size": 0.02, "temperature": 1.0}
@@ -31,16 +31,16 @@ def made(seed=0, task="mixture25", method="sgld", **changes):
         "method": method, "protocol": "csgmcmc", "budget": "quick", "steps": 1000, "burn_in": 100, "chains": 4,
         "origins": origins,
     }  # fmt: skip
-    return specs.made(seed, **{**fields, **changes})
+    return specs.run_spec(seed, **{**fields, **changes})
 
 
 def run_key(seed=0, task="mixture25", method="sgld"):
-    return made(seed, task, method).key
+    return run_spec(seed, task, method).key
 
 
 def spec(seed=0, task="mixture25", method="sgld", key="", **changes):
     """The record of a run; another `key` makes it that of no run."""
-    document = made(seed, task, method, **changes).to_json()
+    document = run_spec(seed, task, method, **changes).to_json()
     return {**document, "key": key or document["key"]}
 
 

@@ -25,9 +25,10 @@ import torch
 from harness.contracts.randomness import Streams
 from harness.contracts.registry import load, registry
 from plugins.checking import gaussian
-from plugins.checking.law import Broken, Skip, streams
+from plugins.checking.law import Broken, frozen, streams
 from plugins.checking.samplers import homogeneity, whole
-from plugins.checking.samplers.real_loop import GREY, GROWTH, LEVEL, families, more
+from plugins.checking.samplers.exact import experiments
+from plugins.checking.samplers.real_loop import GREY, GROWTH, LEVEL, more
 
 TOGETHER = 20
 """Repeats in one loop."""
@@ -59,10 +60,8 @@ def main():
 
 
 def paths(sampler, asked):
-    try:
-        (family,) = families(sampler)
-    except Skip as reason:
-        return f"{'-':>8} {reason}"
+    if not (family := experiments(frozen(sampler))):
+        return f"{'-':>8} not linear and not a Metropolis kernel"
     began, tally, done = time.monotonic(), np.zeros(3, dtype=int), 0
     with Quick(shared=True):
         while done < asked.repeats and time.monotonic() - began < asked.seconds:
@@ -77,8 +76,8 @@ def tried(family, repeats):
     """Repeats with a p-value under ten times the level, with a second look, and with an alarm."""
     near, second, alarms = (np.zeros(len(repeats), dtype=bool) for _ in range(3))
     for experiment in family:
-        for i, found in enumerate(outcomes(experiment, [(1 + GROWTH) * repeat + 11 for repeat in repeats])):
-            p = worst(found, len(family))
+        for i, p_values in enumerate(outcomes(experiment, [(1 + GROWTH) * repeat + 11 for repeat in repeats])):
+            p = worst(p_values, len(family))
             near[i] |= p < 10 * LEVEL
             alarms[i] |= p < LEVEL / 2
             if LEVEL / 2 <= p < GREY:
@@ -90,7 +89,7 @@ def tried(family, repeats):
 
 def simulated(sampler, asked):
     """Every p-value of every repeat of the whole law, or of the long run."""
-    began, done, alarms, found = time.monotonic(), 0, 0, []
+    began, done, alarms, all_ps = time.monotonic(), 0, 0, []
     while done < asked.repeats and time.monotonic() - began < asked.seconds:
         seed = 50_000 + asked.first + done
         if asked.law == "time-homogeneity":
@@ -104,9 +103,9 @@ def simulated(sampler, asked):
                 alarms += 1
             for simulation in family:
                 ps += simulation.p_values().values() if simulation.levels else []
-        found += ps
+        all_ps += ps
         done += 1
-    ps = np.array(found)
+    ps = np.array(all_ps)
     each = (time.monotonic() - began) / done
     return f"{done:8} {len(ps):9} {(ps < 0.01).sum():10} {(ps < 0.001).sum():11} {alarms:7} {each:7.1f}"
 
@@ -135,11 +134,11 @@ def outcomes(experiment, seeds):
     return experiment.p_values([chain for seed in seeds for chain in streams(experiment.chains, seed)])
 
 
-def worst(found, experiments):
+def worst(p_values, experiments):
     """The least p-value, times how many there are: what the law holds against its level."""
-    if isinstance(found, Exception):
-        return 0.0 if isinstance(found, Broken) else 1.0
-    return experiments * len(found) * min(found.values())
+    if isinstance(p_values, Exception):
+        return 0.0 if isinstance(p_values, Broken) else 1.0
+    return experiments * len(p_values) * min(p_values.values())
 
 
 class Quick:
@@ -147,7 +146,7 @@ class Quick:
 
     def __init__(self, shared):
         self.shared = shared
-        self.made = {}
+        self.streams = {}
 
     def __enter__(self):
         self.torch, self.numpy, self.states, self.load = (
@@ -156,7 +155,7 @@ class Quick:
             gaussian.states,
             gaussian.load_states,
         )
-        Streams.torch = self.kept(lambda own, name: torch.Generator().manual_seed(_short(own, name)))
+        Streams.torch = self.kept(lambda streams, name: torch.Generator().manual_seed(_short(streams, name)))
         Streams.numpy = self.kept(self.numpy)
         if self.shared:
             gaussian.states = lambda generators: self.states(generators[:1])
@@ -173,19 +172,19 @@ class Quick:
     def kept(self, make):
         """`make`, asked once for all the chains of a seed, if they share it: the first chain begins anew."""
 
-        def stream(own, name, *_, **__):
+        def stream(streams, name, *_, **__):
             if not self.shared:
-                return make(own, name)
-            key = (make, own.seed, own.axes, name)
-            if own.chain == 0:
-                self.made[key] = make(own, name)
-            return self.made[key]
+                return make(streams, name)
+            key = (make, streams.seed, streams.axes, name)
+            if streams.chain == 0:
+                self.streams[key] = make(streams, name)
+            return self.streams[key]
 
         return stream
 
 
-def _short(own, name):
-    return int.from_bytes(own.digest(name)[:4], "big")
+def _short(streams, name):
+    return int.from_bytes(streams.digest(name)[:4], "big")
 
 
 if __name__ == "__main__":

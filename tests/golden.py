@@ -69,9 +69,9 @@ def double(task, shift):
 
 def numbers(sampler, task, step, shift=0.0):
     """The end of two chains of `STEPS` steps in two cycles."""
-    made = load(INFOS["samplers"][sampler].target)(), double(load(INFOS["tasks"][task].target)(), shift)
+    sampler_and_task = load(INFOS["samplers"][sampler].target)(), double(load(INFOS["tasks"][task].target)(), shift)
     schedule = Cyclical(step_size=step, cycles=2, beta=0.2, explore_with_noise=True)
-    loop = make_loop(made[1], made[0], schedule, STEPS, seeds=(7,), burn_in=5)
+    loop = make_loop(sampler_and_task[1], sampler_and_task[0], schedule, STEPS, seeds=(7,), burn_in=5)
     part = slice(-4, None) if sampler in LAST else slice(4)
     return [float(x) for x in run_loop(loop).theta[:, part].flatten()]
 
@@ -98,18 +98,18 @@ def contents():
 
 def kept(golden):
     """Return the golden hashes, with those of new plugins; one in a file with others has the hash of these."""
-    found = contents()
-    of_file = {found[target]: digest for target, digest in golden.items() if target in found}
-    return {target: of_file.get(digest, digest) for target, digest in found.items()} | golden
+    hashes = contents()
+    of_file = {hashes[target]: digest for target, digest in golden.items() if target in hashes}
+    return {target: of_file.get(digest, digest) for target, digest in hashes.items()} | golden
 
 
 def keep(golden):
     """Declare today's code equal to the code of the golden hashes."""
-    found = contents()
-    for top in sorted({target.partition(".")[0] for target in found}):
+    hashes = contents()
+    for top in sorted({target.partition(".")[0] for target in hashes}):
         equal = {
             digest: golden[target]
-            for target, digest in sorted(found.items())
+            for target, digest in sorted(hashes.items())
             if target.startswith(f"{top}.") and golden.get(target, digest) != digest
         }
         path = ROOT / top / EQUAL

@@ -73,9 +73,9 @@ class Line:
         return BoundPotential(self, 1)
 
 
-def kernel(place, spread, grid):
-    """The matrix of a step to N(place, spread^2) from each point of the grid: rows are where it starts."""
-    weights = np.exp(-0.5 * ((grid[None, :] - place[:, None]) / spread[:, None]) ** 2)
+def kernel(mean, spread, grid):
+    """The matrix of a step to N(mean, spread^2) from each point of the grid: rows are where it starts."""
+    weights = np.exp(-0.5 * ((grid[None, :] - mean[:, None]) / spread[:, None]) ** 2)
     return weights / weights.sum(1, keepdims=True)
 
 

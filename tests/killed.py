@@ -72,7 +72,7 @@ def end_at(number, fault):
     numbers = itertools.count()
 
     def wrapped(name, call):
-        def made(*arguments, **options):
+        def faulty(*arguments, **options):
             if (name == "open" and not arguments[1] & os.O_CREAT) or next(numbers) != number:
                 return call(*arguments, **options)
             if name == "write":
@@ -81,7 +81,7 @@ def end_at(number, fault):
                 os._exit(9)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        return made
+        return faulty
 
     for name in CALLS:
         setattr(os, name, wrapped(name, getattr(os, name)))

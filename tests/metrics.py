@@ -53,8 +53,8 @@ class MadeClassifier(DataTask):
 
     def arrays(self, part):
         rng = np.random.default_rng(len(part))
-        found = {"x": rng.normal(size=(40, 5)), "label": rng.integers(3, size=40)}
-        return found | ({"reference": softmax(rng.normal(size=(40, 3)), axis=1)} if part == "test" else {})
+        rows = {"x": rng.normal(size=(40, 5)), "label": rng.integers(3, size=40)}
+        return rows | ({"reference": softmax(rng.normal(size=(40, 3)), axis=1)} if part == "test" else {})
 
     def logits(self, theta, rows):
         return torch.einsum("cnx,cxk->cnk", rows["x"].expand(len(theta), -1, -1), theta.view(-1, 5, 3))
@@ -99,11 +99,11 @@ def missing(kind):
 def numbers(kind, shift=0.0):
     """{metric and version, or curve: numbers} of fixed draws, each off by a factor 1 +- shift."""
     torch.set_num_threads(1)
-    made = task(kind)
+    subject = task(kind)
     keep = np.arange(DRAWS) >= BURN_IN
     cycle = np.arange(DRAWS) * 4 // DRAWS
     trajectory = Trajectory(np.full(DRAWS, 0.1), np.ones(DRAWS), keep, keep, cycle, ~keep)
-    built = made.build([Streams(0, chain, (kind,)) for chain in range(CHAINS)], "cpu")
+    built = subject.build([Streams(0, chain, (kind,)) for chain in range(CHAINS)], "cpu")
     observer = built.observer(slice(0, CHAINS), trajectory, Cost(1.0, 0.5))
     rng = np.random.default_rng(0)
     draws = SCALE * rng.normal(size=(DRAWS - BURN_IN, CHAINS, built.dim))
@@ -112,9 +112,9 @@ def numbers(kind, shift=0.0):
     with torch.no_grad():
         observer.observe(torch.from_numpy(draws), torch.from_numpy(weights), np.flatnonzero(keep) + 1)
     outcome = observer.outcome()
-    values = {f"metric {v.name}, version {v.version}": [v.value] for v in metric_values(made, outcome.metrics)}
+    values = {f"metric {v.name}, version {v.version}": [v.value] for v in metric_values(subject, outcome.metrics)}
     return values | {
-        f"curve {name}, version {made.version} of the task": summary(x, y) for name, (x, y) in outcome.curves.items()
+        f"curve {name}, version {subject.version} of the task": summary(x, y) for name, (x, y) in outcome.curves.items()
     }
 
 
@@ -133,14 +133,14 @@ def growth(plain, shifted):
     return max((float(f"{abs(b - a) / abs(a) / SHIFT:.3g}") for a, b in pairs), default=0.0)
 
 
-def check(kind, name, found, stored, grown):
+def check(kind, name, numbers, stored, grown):
     """Fail unless each number is the stored one within rounding."""
     what = name.partition(",")[0]
     remedy = (
         f"It is {name}, of {kind}. If {what} is meant to change, raise its version (of a curve, that of the task; or "
         f"ENGINE, if the arithmetic of the harness changed), then {WRITE}"
     )
-    for a, b in zip(found, stored, strict=True):
+    for a, b in zip(numbers, stored, strict=True):
         rounding.check([a], [b], bound("float64", DRAWS, grown), remedy)
 
 
@@ -152,13 +152,13 @@ def main():
             sys.exit(f"{kind} cannot be measured: {why}")
         plain, shifted = numbers(kind), numbers(kind, SHIFT)
         kinds[kind] = {}
-        for name, found in plain.items():
+        for name, computed in plain.items():
             stored, grown = before["kinds"].get(kind, {}).get(name, (None, None))
             if stored is not None and before["engine"] == ENGINE:
-                check(kind, name, found, stored, grown)
+                check(kind, name, computed, stored, grown)
                 kinds[kind][name] = [stored, grown]
             else:
-                kinds[kind][name] = [found, growth(found, shifted[name])]
+                kinds[kind][name] = [computed, growth(computed, shifted[name])]
     lines = [
         f"{json.dumps(kind)}: {{\n" + ",\n".join(f" {json.dumps(n)}: {json.dumps(v)}" for n, v in names.items()) + "\n}"
         for kind, names in kinds.items()

@@ -61,9 +61,9 @@ class Recorded:
         with torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad(), below():
             for operation, args, kwargs, outputs in self.operations:
                 again = tree.tree_leaves(operation(*args, **kwargs))
-                inputs = {_place(leaf) for leaf in tree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
+                inputs = {_storage(leaf) for leaf in tree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
                 for old, new in zip(tree.tree_leaves(outputs), again, strict=True):
-                    if isinstance(old, torch.Tensor) and _place(old) not in inputs:
+                    if isinstance(old, torch.Tensor) and _storage(old) not in inputs:
                         old.copy_(new)
 
 
@@ -78,7 +78,7 @@ class PretendedGPU(TorchFunctionMode):
         self.graphs: list[Recorded] = []
         self.sides = [False]
         self._saved: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._made: set[int] = set()
+        self._in_graph: set[int] = set()
         self._operations = _Operations(self)
         self._patches = contextlib.ExitStack()
 
@@ -93,12 +93,12 @@ class PretendedGPU(TorchFunctionMode):
         self._patches.close()
 
     def has(self, tensor: torch.Tensor) -> bool:
-        return _place(tensor) in self.gpu
+        return _storage(tensor) in self.gpu
 
     def mark(self, tensors: Any) -> None:
         for leaf in tree.tree_leaves(tensors):
             if isinstance(leaf, torch.Tensor):
-                self.gpu[_place(leaf)] = StorageWeakRef(leaf.untyped_storage())  # kept, so the number is not reused
+                self.gpu[_storage(leaf)] = StorageWeakRef(leaf.untyped_storage())  # kept, so the number is not reused
 
     def wait(self, what: str) -> None:
         if self.graph is not None:
@@ -126,14 +126,14 @@ class PretendedGPU(TorchFunctionMode):
         try:
             if name in {"to", "cpu", "cuda", "type"} and wanted is not None and wanted != self.has(args[0]):
                 return self._sent(function, args, kwargs, to_gpu=wanted)
-            found = function(*args, **kwargs)
+            tensors = function(*args, **kwargs)
         finally:
             side = self.sides.pop()
         if side and (wanted or name in FROM_DATA):
             if name in FROM_DATA:
                 self.wait(f"{name}(): a constant from the CPU")
-            self.mark(found)
-        return found
+            self.mark(tensors)
+        return tensors
 
     def _property(self, function, args, *, on_gpu):
         of = getattr(function.__self__, "__name__", "")
@@ -146,16 +146,16 @@ class PretendedGPU(TorchFunctionMode):
     def _sent(self, function, args, kwargs, *, to_gpu):
         self.wait("a copy from the CPU" if to_gpu else "a copy to the CPU")
         with _disable_current_modes():
-            found = function(*args, **kwargs) if function.__name__ == "to" else args[0]
-            found = found.clone(memory_format=torch.preserve_format)
+            tensor = function(*args, **kwargs) if function.__name__ == "to" else args[0]
+            tensor = tensor.clone(memory_format=torch.preserve_format)
         if to_gpu:
-            self.mark(found)
-        return found
+            self.mark(tensor)
+        return tensor
 
     @contextlib.contextmanager
     def recording(self, graph: Recorded):
         """The operations within become the graph's; what they write is put back at the end."""
-        self.graph, self._saved, self._made = graph, {}, set()
+        self.graph, self._saved, self._in_graph = graph, {}, set()
         self.graphs.append(graph)
         try:
             yield
@@ -177,15 +177,15 @@ class PretendedGPU(TorchFunctionMode):
             raise GPUError(f"{name}: random numbers in a recorded step")
         if self.graph is not None and side:
             self._save(leaves)
-        found = function(*args, **kwargs)
+        output = function(*args, **kwargs)
+        outputs = [leaf for leaf in tree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
         if side:
-            written = {_place(leaf) for leaf, there in zip(leaves, sides, strict=True) if not there}
-            self.mark([f for f in tree.tree_leaves(found) if isinstance(f, torch.Tensor) and _place(f) not in written])
+            written = {_storage(leaf) for leaf, there in zip(leaves, sides, strict=True) if not there}
+            self.mark([leaf for leaf in outputs if _storage(leaf) not in written])
         if self.graph is not None:
-            outputs = [leaf for leaf in tree.tree_leaves(found) if isinstance(leaf, torch.Tensor)]
-            self._made |= {_place(leaf) for leaf in outputs} - {_place(leaf) for leaf in leaves}
-            self.graph.operations.append((function, args, kwargs, found))
-        return found
+            self._in_graph |= {_storage(leaf) for leaf in outputs} - {_storage(leaf) for leaf in leaves}
+            self.graph.operations.append((function, args, kwargs, output))
+        return output
 
     def _refuse(self, name, leaves, sides, args):
         if name in VALUE_SHAPED:
@@ -206,9 +206,9 @@ class PretendedGPU(TorchFunctionMode):
     def _save(self, leaves):
         """Keep what an operation may write, of what was there before: not all operations declare what they write."""
         for leaf in leaves:
-            if _place(leaf) not in self._made and _place(leaf) not in self._saved:
+            if _storage(leaf) not in self._in_graph and _storage(leaf) not in self._saved:
                 whole = torch.empty(0, dtype=torch.uint8).set_(leaf.untyped_storage())
-                self._saved[_place(leaf)] = (whole, whole.clone())
+                self._saved[_storage(leaf)] = (whole, whole.clone())
 
 
 class _Operations(TorchDispatchMode):
@@ -224,9 +224,9 @@ class _Generator(torch.Generator):
     """A generator of the CPU that says which side it is of."""
 
     def __new__(cls, device="cpu"):
-        made = super().__new__(cls, "cpu")
-        made.side = torch.device(device)
-        return made
+        pretended = super().__new__(cls, "cpu")
+        pretended.side = torch.device(device)
+        return pretended
 
     def __init__(self, device="cpu"):
         pass
@@ -240,7 +240,7 @@ def _one_hot(classes, number):
     return classes[..., None].eq(torch.arange(number)).to(torch.int64)
 
 
-def _place(tensor: torch.Tensor) -> int:
+def _storage(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 

@@ -34,15 +34,15 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
-        found = dict(attributes)
+        values = dict(attributes)
         self.tags.add(tag)
-        self.attributes |= found.keys()
+        self.attributes |= values.keys()
         self.links += [value for name, value in attributes if name in {"href", "src"}]
-        assert found.get("id") not in self.ids
-        self.ids |= {found["id"]} if "id" in found else set()
-        self.policy += found["content"] if found.get("http-equiv") == "Content-Security-Policy" else ""
-        self.alts += [found["alt"]] if tag == "img" else [found["aria-label"]] if found.get("role") == "img" else []
-        self.images += [found["src"]] if tag == "img" else []
+        assert values.get("id") not in self.ids
+        self.ids |= {values["id"]} if "id" in values else set()
+        self.policy += values["content"] if values.get("http-equiv") == "Content-Security-Policy" else ""
+        self.alts += [values["alt"]] if tag == "img" else [values["aria-label"]] if values.get("role") == "img" else []
+        self.images += [values["src"]] if tag == "img" else []
         if tag not in VOID:
             self.open.append(tag)
 
@@ -88,11 +88,11 @@ def _check_link(folder, name, link, pages):
     if link == "data:,":
         return
     assert (address.scheme, address.netloc, address.query) == ("", "", "")
-    place = (folder / name).parent / address.path if address.path else folder / name
-    assert place.resolve().is_relative_to(folder.resolve())
-    assert place.is_file(), f"{name} links to {link}"
+    target = (folder / name).parent / address.path if address.path else folder / name
+    assert target.resolve().is_relative_to(folder.resolve())
+    assert target.is_file(), f"{name} links to {link}"
     if address.fragment:
-        assert address.fragment in pages[place.resolve().relative_to(folder.resolve()).as_posix()].ids, link
+        assert address.fragment in pages[target.resolve().relative_to(folder.resolve()).as_posix()].ids, link
 
 
 if __name__ == "__main__":

@@ -31,12 +31,12 @@ def machine():
     )
 
 
-def check(found, stored, within, remedy):
+def check(values, stored, within, remedy):
     """Fail unless each number differs from the stored one by at most `within` of the largest; None equals only None."""
-    assert [x is None for x in found] == [x is None for x in stored], f"{found} instead of {stored}; {remedy}"
-    a, b = (np.array([x for x in numbers if x is not None], dtype=np.float64) for numbers in (found, stored))
+    assert [x is None for x in values] == [x is None for x in stored], f"{values} instead of {stored}; {remedy}"
+    a, b = (np.array([x for x in numbers if x is not None], dtype=np.float64) for numbers in (values, stored))
     apart, scale = np.abs(a - b).max(initial=0.0), np.abs(b).max(initial=0.0)
     assert apart <= within * scale, (
-        f"\n{found}\ninstead of\n{stored}\nThey differ by {apart:.3g}, {apart / scale if scale else np.inf:.2g} of the "
-        f"largest; the bound of rounding is {within:.2g}. {remedy}\nOn this machine:\n{machine()}"
+        f"\n{values}\ninstead of\n{stored}\nThey differ by {apart:.3g}, {apart / scale if scale else np.inf:.2g} of "
+        f"the largest; the bound of rounding is {within:.2g}. {remedy}\nOn this machine:\n{machine()}"
     )

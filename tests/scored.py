@@ -14,6 +14,7 @@ from harness.contracts.registry import Offer
 from harness.reporting.report import Request
 from harness.results import timings
 from harness.results.store import Store
+from harness.system.files import sealed, write_json
 
 UNITS = {
     "modes_covered": ("modes", "max", None),
@@ -80,16 +81,19 @@ def write_run(
 
 def store(results):
     """The store over a folder, ingested; a note of the ingest is a failure."""
-    found = Store(results)
-    assert found.refresh() == ([] if (results / "runs").is_dir() else [f"there are no runs in {results}"])
-    return found
+    filled = Store(results)
+    assert filled.refresh() == ([] if (results / "runs").is_dir() else [f"there are no runs in {results}"])
+    return filled
 
 
 def time_rows(results, seconds=50.0):
     """Timings of all rows of a folder, as `bench time` writes them, so that a run takes these seconds."""
     for path in results.glob("runs/*/*/*/spec.json"):
         record = json.loads(path.read_text())
-        timings.write(results, record["group"], timings.Timing(seconds / record["steps"], "a machine"))
+        folder = results / timings.FOLDER
+        folder.mkdir(exist_ok=True)
+        timing = {"seconds_a_step": seconds / record["steps"], "machine": "a machine"}
+        write_json(folder / f"{record['group']}.json", sealed(timing))
 
 
 TARGETS = {
@@ -141,14 +145,14 @@ def final_errors(errors):
 
 
 def _metrics(values, versions):
-    found = []
+    rows = []
     for i, (name, value) in enumerate(values.items()):
         unit, direction, target = UNITS.get(name, ("1", "max", None))
-        found.append({
+        rows.append({
             "name": name, "value": value, "version": versions.get(name, 1), "unit": unit, "direction": direction,
             "target": target, "primary": i == 0,
         })  # fmt: skip
-    return found
+    return rows
 
 
 def _digest(record):

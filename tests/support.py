@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
+import time
 
 import torch
 
+from harness.cli.app import run
 from harness.contracts.randomness import Streams
+from harness.contracts.registry import registry
 from harness.engine.loop import Loop
+from harness.runs.source import content_hash
 from plugins.samplers.hmc import HMC
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.sghmc import SGHMC
@@ -45,6 +51,38 @@ def both(task, sampler, schedule, steps, **how):
     return loops, seen
 
 
+def forget(module):
+    """What this process remembers of a plugin's file."""
+    sys.modules.pop(module, None)
+    registry.cache_clear()
+    content_hash.cache_clear()
+
+
+@contextlib.contextmanager
+def importable(folder):
+    """The folder at the end of the path; its modules and plugins are forgotten afterwards."""
+    known = set(sys.modules)
+    sys.path.append(str(folder))
+    registry.cache_clear()
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        sys.path_importer_cache.pop(str(folder), None)
+        registry.cache_clear()
+        for name in set(sys.modules) - known:
+            if str(folder) in str(getattr(sys.modules[name], "__file__", "")):
+                del sys.modules[name]
+
+
+def bench_here(results, *words):
+    """`bench WORDS` on a results folder in this process: exit code, stdout and stderr."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(["--results", str(results), *words])
+    return code, out.getvalue(), err.getvalue()
+
+
 def bench_words(*words):
     """The command `bench WORDS` by this interpreter; like the script, it does not import from the current folder."""
     return [sys.executable, "-c", "import sys; del sys.path[0]; from harness.cli import main; main()", *words]
@@ -57,3 +95,29 @@ def bench(words, folder=None, **environment):
         bench_words(*words), cwd=folder, env=inherited | environment, capture_output=True, text=True, timeout=600,
         check=False,
     )  # fmt: skip
+
+
+def until(condition, seconds=120):
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def begun(results, *words):
+    """`bench WORDS` in a process of its own, from when one of its runs has stored draws."""
+    command = bench_words("--results", str(results), *words)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    until(lambda: list(results.glob("runs/*/*/*/draws.part")))
+    return process
+
+
+def install(site, name, version="1.0", requires=(), **files):
+    """What an installer leaves of a distribution in a folder: its metadata, and files beside them."""
+    info = site / f"{name}-0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    lines = "".join(f"Requires-Dist: {line}\n" for line in requires)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{lines}")
+    for file, content in files.items():
+        (info / file).write_text(content)

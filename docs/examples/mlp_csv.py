@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness import Info, UsageError, hook, param
-from harness.tasks import MLP, NetworkTask, Protocol
+from harness.tasks import NetworkTask, Protocol
+from tasks.mlp import MLP
 
 
 @functools.cache

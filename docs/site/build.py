@@ -87,8 +87,8 @@ def unlink_source(page: Path, tree: Path) -> None:
     """Replace the links of a page to source code, which the site does not contain, by their texts."""
 
     def text(link: re.Match[str]) -> str:
-        place = os.path.relpath(page.parent / link[2], tree)
-        return link[1] if (ROOT / place).exists() and not (tree / place).is_file() else link[0]
+        path = os.path.relpath(page.parent / link[2], tree)
+        return link[1] if (ROOT / path).exists() and not (tree / path).is_file() else link[0]
 
     source = page.read_text(encoding="utf-8").replace("\\<", "&lt;")  # Python-Markdown would show the backslash
     page.write_text(LINK.sub(text, source), encoding="utf-8")
@@ -98,8 +98,8 @@ def navigation(entry: Any, tree: Path) -> Any:
     """The navigation with the pages that a pattern stands for in its place; without those that it names elsewhere."""
     if isinstance(entry, dict):
         ((title, part),) = entry.items()
-        found = navigation(part, tree)
-        return {title: found[0] if isinstance(part, str) and len(found) == 1 else found} if found else None
+        pages = navigation(part, tree)
+        return {title: pages[0] if isinstance(part, str) and len(pages) == 1 else pages} if pages else None
     if isinstance(entry, str):
         matches = sorted(path for path in tree.glob(entry) if path.name != "README.md" or "*" not in entry)
         return [str(path.relative_to(tree)) for path in matches] if "*" in entry else [entry]
@@ -110,8 +110,8 @@ def navigation(entry: Any, tree: Path) -> Any:
 def check_offline(site: Path) -> None:
     """`SystemExit` if a page or style sheet loads something from elsewhere."""
     for path in (*site.rglob("*.html"), *site.rglob("*.css")):
-        if found := LOADED.search(path.read_text(encoding="utf-8")):
-            raise SystemExit(f"{path.relative_to(site)} loads {found[0]:.200}; the site has to work offline")
+        if loaded := LOADED.search(path.read_text(encoding="utf-8")):
+            raise SystemExit(f"{path.relative_to(site)} loads {loaded[0]:.200}; the site has to work offline")
 
 
 def main(out: Path) -> None:

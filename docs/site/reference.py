@@ -66,10 +66,10 @@ def parsed(path: Path) -> ast.Module:
 
 def source(module: str) -> Path:
     """A module's file; `ModuleNotFoundError` where there is none."""
-    found = importlib.util.find_spec(module)
-    if found is None or not found.origin:
+    spec = importlib.util.find_spec(module)
+    if spec is None or not spec.origin:
         raise ModuleNotFoundError(module)
-    return Path(found.origin)
+    return Path(spec.origin)
 
 
 def described(name: str, home: str) -> Iterator[str]:
@@ -186,4 +186,4 @@ def commands() -> str:
         if not (command.help or "").strip():
             raise SystemExit(f"bench {name} has no description: write its docstring")
         texts.append(typer.cli.get_docs_for_click(obj=command, ctx=context, indent=1, name=f"bench {name}"))
-    return EXAMPLES.sub(lambda found: f"**Examples**:\n\n```sh\n{inspect.cleandoc(found[1])}\n```\n", "\n".join(texts))
+    return EXAMPLES.sub(lambda match: f"**Examples**:\n\n```sh\n{inspect.cleandoc(match[1])}\n```\n", "\n".join(texts))

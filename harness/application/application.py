@@ -88,12 +88,17 @@ class Application:
         """The attempts in the results folder."""
         return Ledger(self.results)
 
+    def unread_store(self) -> Store:
+        """Return the store of the folder, which may be of a form that a plugin reads. It still has to be refreshed."""
+        from harness.results.store import Store
+
+        stores = (store_of(self.results) for store_of in self.registry.facts("store"))
+        return next(filter(None, stores), None) or Store(self.results)
+
     def store(self) -> Store:
         """Return the database of the results folder, updated with new runs. Problems in single runs are messages."""
-        from harness.results.store import store_of
-
         self.ledger.check_version()
-        opened = store_of(self.results)
+        opened = self.unread_store()
         for note in opened.refresh():
             self.say(f"note: {note}")
         return opened

@@ -79,9 +79,11 @@ class Bench(Application):
         """
         import polars as pl
 
-        devices, max_runs = asked.pop("devices", "auto"), asked.pop("max_runs", None)
-        planned, _ = self.prepared(self.requests(samplers, tasks, **asked), devices, None, max_runs)
-        return pl.DataFrame([*self.forecast(planned).records])
+        from harness.contracts.registry import load
+
+        options = {name: asked.pop(name) for name in ("devices", "max_runs") if name in asked}
+        verb = load(self.registry.target("verbs", "plan"))
+        return pl.DataFrame([*verb(self, self.requests(samplers, tasks, **asked), **options).records])
 
     def run(
         self,
@@ -165,14 +167,14 @@ class Bench(Application):
 
         numbers = parse_seeds(seeds) if isinstance(seeds, str) else None if seeds is None else list(seeds)
         scheduled = {} if schedule is None else self._named("schedules", schedule)[1]
-        found = []
+        requests = []
         for sampler, of_sampler in map(functools.partial(self._named, "samplers"), _several(samplers)):
             for task, of_task in map(functools.partial(self._named, "tasks"), _several(tasks)):
                 given = {**scheduled, **of_sampler, **of_task, **(settings or {})}
-                found.append(RunRequest([sampler], [task], numbers, chains, budget, given, sweep or {}, study=study))
-        if not found:
+                requests.append(RunRequest([sampler], [task], numbers, chains, budget, given, sweep or {}, study=study))
+        if not requests:
             raise UsageError("no sampler or no task is given")
-        return found
+        return requests
 
     def places(self, devices: str, workers: int | None, tasks: Sequence[str] = ()) -> tuple[str, list[Place]]:
         """Return the kind of device, which is part of run keys, and where workers run: on each device, or on the CPU.
@@ -206,8 +208,8 @@ class Bench(Application):
 
         self.ledger.check_version()
         self.check_size(requests, most)
-        found = [item for asked in requests for item in plan(self.registry, asked, self.ledger)]
-        return list({item.spec.key: item for item in found}.values())
+        runs = [item for asked in requests for item in plan(self.registry, asked, self.ledger)]
+        return list({item.spec.key: item for item in runs}.values())
 
     def absent_data(self) -> Callable[[Planned], str]:
         """Return a function that says why the data of a planned run cannot be used, or ""; it checks a file once."""
@@ -222,12 +224,6 @@ class Bench(Application):
             return ""
 
         return lambda planned: next(filter(None, map(problem, planned.data)), "")
-
-    def forecast(self, planned: Sequence[Planned]) -> Result:
-        """Return which of the runs are done, why the others are not, and their cost."""
-        from harness.application.forecast import forecast
-
-        return forecast(self, planned)
 
     def execute(self, planned: Sequence[Planned], places: Sequence[Place], **how: Any) -> LaunchSummary:
         """Do the planned runs that are missing; see `harness.application.launch.execute`."""
@@ -262,15 +258,13 @@ class Bench(Application):
 
     def _offered(self, kind: str, cls: type) -> str:
         """Return the name of the offer of a class; one that no plugin offers becomes a plugin file."""
-        from harness.application import definitions
-
         if not issubclass(cls, _bases()[kind]):
             raise UsageError(f"{cls.__name__} is not a harness.{'tasks.' * (kind == 'tasks')}{_bases()[kind].__name__}")
         target = f"{cls.__module__}:{cls.__qualname__}"
         for offer in self.registry.offers(kind):
             if offer.target == target:
                 return f"{offer.distribution}:{offer.name}"
-        path, name = definitions.keep(cls, kind, self.results)
+        path, name = self.registry.facts("definition")[0](cls, kind, self.results)
         if str(path) not in self.plugins:
             self.plugins = (*self.plugins, str(path))
         return name

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from harness.application.application import Application
 from harness.application.progress import Progress
@@ -14,7 +14,6 @@ from harness.contracts import user_files
 from harness.engine.stepping.execution_mode import LARGE
 from harness.results.environment import gpus
 from harness.results.ledger.heartbeats import ranges
-from harness.results.ledger.ledger import RunStatus
 from harness.results.records import Status
 from harness.results.spec import RunSpec, from_record
 from harness.runs import local, plugin_metadata, uncompiled
@@ -120,29 +119,29 @@ def _plain(
 
     `elsewhere` says that the workers were on other machines, whose compilers are not the one of this machine.
     """
-    found = {}
+    plain = {}
     for item in missing:
         if said := outcome.uncompiled.get(item.spec.key):
             lasting = said["scope"] == "step" or (said["scope"] == "compiler" and not elsewhere)
             uncompiled.keep(item.spec, said["reason"], lasting=lasting)
             spec = uncompiled.in_mode(item.spec, "plain")
-            found[item.spec.key] = replace(
+            plain[item.spec.key] = replace(
                 item, spec=spec, standing=app.ledger.standing(spec.key), missing=said["reason"]
             )
-    return found
+    return plain
 
 
 def _done_as_plain(app: Application, planned: Sequence[Planned], draws: str) -> dict[str, Planned]:
     """Return the plain runs that were done for runs that other machines could not compile, by the keys of these."""
-    found = {}
+    plain = {}
     for item in planned:
         if not item.standing.cached and item.spec.execution.compile != "plain":
             spec = uncompiled.in_mode(item.spec, "plain")
             standing = app.ledger.standing(spec.key)
             stored = standing.done(draws) and standing.attempt and read_json(standing.attempt.path / "spec.json")
             if stored and uncompiled.asked_mode(from_record(stored)) is None:
-                found[item.spec.key] = replace(item, spec=spec, standing=standing)
-    return found
+                plain[item.spec.key] = replace(item, spec=spec, standing=standing)
+    return plain
 
 
 def _print_unfinished(app: Application, missing: Sequence[Planned]) -> None:
@@ -182,44 +181,29 @@ def devices_for(app: Application, text: str, tasks: Sequence[str] = ()) -> tuple
         return kind, list(launcher.devices)
     if text != "auto":
         return _named_devices(text)
-    found = gpus()
-    offers = [app.registry.find("tasks", name.partition("@")[0]) for name in tasks] if found else []
+    devices = gpus()
+    offers = [app.registry.find("tasks", name.partition("@")[0]) for name in tasks] if devices else []
     large = bool(offers) and all(
         plugin_metadata.task_facts(o, plugin_metadata.resolve(o, {})).dim >= LARGE for o in offers
     )
-    return ("cuda", found) if large else ("cpu", ["cpu"])
+    return ("cuda", devices) if large else ("cpu", ["cpu"])
 
 
 def _named_devices(text: str) -> tuple[str, list[str]]:
-    found = [word.strip() for word in text.split(",") if word.strip()]
-    for word in found:
+    devices = [word.strip() for word in text.split(",") if word.strip()]
+    for word in devices:
         if not re.fullmatch("cpu|cuda(:[0-9]{0,4})?", word):
             raise UsageError(f"--devices {text!r}: {word!r} is neither cpu nor cuda:N")
-    if not found:
+    if not devices:
         raise UsageError("--devices is empty")
-    kinds = {word.partition(":")[0] for word in found}
+    kinds = {word.partition(":")[0] for word in devices}
     if len(kinds) > 1:
         raise UsageError(f"--devices {text!r}: CPU and GPU give different random numbers; choose one kind")
-    named = Counter(word if word == "cpu" else f"cuda:{int(word[5:] or 0)}" for word in found)
+    named = Counter(word if word == "cpu" else f"cuda:{int(word[5:] or 0)}" for word in devices)
     if twice := next((device for device, times in named.items() if times > 1), None):
         of_cpu = "; --workers sets the number of its processes" if twice == "cpu" else ""
         raise UsageError(f"--devices {text!r:.80}: name {twice} once{of_cpu}")
     return kinds.pop(), list(named)
-
-
-def reason_to_repeat(standing: RunStatus) -> str:
-    """Return a text about an attempt that failed or is damaged, and about what runs it again."""
-    if standing.failed:
-        return f"{standing.status} before ({standing.reason}); --retry runs it again"
-    return f"done before, but {standing.reason}; it is run again"
-
-
-def record_of(spec: RunSpec, standing: RunStatus) -> dict[str, Any]:
-    """Return the entries that the records of `bench plan` and `bench run` share."""
-    return {
-        "run_key": spec.key, "method": spec.method, "task": spec.task.name, "protocol": spec.protocol,
-        "seed": spec.seed, "chains": spec.chains, "steps": spec.steps, "budget": spec.budget, "status": standing.status,
-    }  # fmt: skip
 
 
 def ended(missing: Sequence[Planned], statuses: Mapping[str, str]) -> str:
@@ -257,4 +241,4 @@ def _print_done_before(
             app.say(line)
     damaged = [p for p in planned if p.standing.status == Status.DAMAGED]
     for spec, standing in ((p.spec, p.standing) for p in [*damaged, *([] if retry else failed)]):
-        app.say(f"{spec.method} on {spec.task.name}, seed {spec.seed}: {reason_to_repeat(standing)}")
+        app.say(f"{spec.method} on {spec.task.name}, seed {spec.seed}: {standing.reason_to_repeat}")

@@ -144,7 +144,7 @@ class Progress:
         paces: dict[str, list[float]] = {}
         for block in started:
             paces.setdefault(block.name, []).append(block.pace or 0.0)
-        mean = {name: sum(found) / len(found) for name, found in paces.items()}
+        mean = {name: sum(seconds) / len(seconds) for name, seconds in paces.items()}
         other = sum(mean.values()) / len(mean)
         besides = (time.monotonic() - self.began) * self.workers - sum(block.seconds for block in started)
         expected = [b.steps * mean.get(b.name, other) + max(0.0, besides) / len(started) for b in waiting]

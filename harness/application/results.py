@@ -16,7 +16,6 @@ from harness.contracts.registry import load as load_target
 from harness.reporting.rendering import figures
 from harness.reporting.report import Result
 from harness.reporting.requests import FILTERS, build, find_report, request_for, why_empty
-from harness.results.store import Store, store_of
 from harness.system.errors import DataError, UsageError
 from harness.system.text import count, words
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from harness.application.draws import Draws
     from harness.reporting.report import Request
     from harness.reporting.tables import Figure
+    from harness.results.store import Store
 
 Filter = str | int | Iterable[str | int] | None
 """Names as in "a,b", or a list of names. None selects all."""
@@ -52,7 +52,7 @@ def selected(app: Application, filters: Mapping[str, Filter]) -> Results:
         raise DataError(
             f"there is no results folder {app.results}; `bench run` makes one, in ./bench-results by default"
         )
-    store = store_of(app.results)
+    store = app.unread_store()
     for note in store.refresh(replace=False):
         warnings.warn(note, stacklevel=3)
     return Results(app, store, request_for(store, app.registry, _words(filters)))
@@ -116,8 +116,8 @@ class Results:
 
     def figures(self, report: str, *, metric: str | None = None, **filters: Filter) -> dict[str, Any]:
         """Return the figures of a report as matplotlib Figures, by name."""
-        found = self.report(report, metric=metric, **filters).figures
-        return {figure.name: _shown(figure) for figure in found}
+        figures_of_report = self.report(report, metric=metric, **filters).figures
+        return {figure.name: _shown(figure) for figure in figures_of_report}
 
     def figure(
         self,
@@ -150,7 +150,7 @@ class Results:
 
         Raises `UsageError` if several runs or none are selected, `DataError` if the run kept no draws.
         """
-        return draws.read(self.path, draws.only_run(self._chosen(run, seed, filters)), self._registry)
+        return draws.read(self.path, self._registry, draws.only_run(self._chosen(run, seed, filters)))
 
     def to_arviz(self, run: str = "", *, seed: int | None = None, rows: int = 50, **filters: Filter) -> Any:
         """Return the draws of a group of runs as an xarray DataTree for ArviZ, with the chains of all seeds.
@@ -161,7 +161,9 @@ class Results:
         The runs of a group differ only in their seed. Weighted draws are resampled, and the attributes say so. Needs
         arviz-base: `pip install sgmcmc-bench[arviz]`. Raises the same errors as `draws`.
         """
-        return draws.to_arviz(self._store, draws.only_group(self._chosen(run, seed, filters)), self._registry, rows)
+        group = draws.only_group(self._chosen(run, seed, filters))
+        read = functools.partial(draws.read, self.path, self._registry)
+        return self._registry.facts("arviz")[0](self._store, group, self._registry, rows, read)
 
     def _verb(self, name: str, *given: Any, **options: Any) -> Result:
         result: Result = load_target(self._registry.target("verbs", name))(self._app, *given, **options)
@@ -184,9 +186,9 @@ class Results:
     def _narrowed(self, filters: Mapping[str, Filter], metric: str | None = None) -> Request:
         """Return the request of this object, with the given filters in place of its own."""
         request = self._request
-        own = {"task": request.tasks, "method": request.methods, "protocol": request.protocols}
-        own |= {"budget": request.budgets, "chains": tuple(map(str, request.chains))}
-        wanted = {name: [*values] for name, values in own.items()} | _words(filters)
+        selected_by = {"task": request.tasks, "method": request.methods, "protocol": request.protocols}
+        selected_by |= {"budget": request.budgets, "chains": tuple(map(str, request.chains))}
+        wanted = {name: [*values] for name, values in selected_by.items()} | _words(filters)
         return request_for(self._store, self._registry, wanted, metric)
 
     def _frame(self, query: str, order: str = "") -> pl.DataFrame:
@@ -219,8 +221,8 @@ def _words(filters: Mapping[str, Filter]) -> dict[str, list[str]]:
     unknown = [name for name in filters if name not in FILTERS]
     if unknown:
         raise UsageError(f"there is no filter {unknown[0]!r}; the filters are {', '.join(FILTERS)}")
-    found = {}
+    named = {}
     for name, value in filters.items():
         values = [value] if isinstance(value, str | int) else value or []
-        found[name] = words(map(str, values))
-    return found
+        named[name] = words(map(str, values))
+    return named

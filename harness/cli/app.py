@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import functools
-import importlib
 import inspect
 import os
 import platform
@@ -30,13 +29,6 @@ CONTEXT = "command_context"
 """The parameter by which typer gives a verb its context; the verb itself gets the application."""
 LONGEST = 2000
 """Most characters of a message, which may quote user input. The middle of a longer message is cut out."""
-VERBS = {
-    "run": "Run samplers on tasks.",
-    "plan": "Show what `run` would do and what it would cost.",
-    "report": "Make a report; `bench ls reports` lists them.",
-}
-"""Each core verb and its line in `bench --help`. The verb is the function of that name in the module
-`harness.cli.<verb>`. Its own help is that function's docstring. Plugins add verbs by the hook `bench_verbs`."""
 EVERYWHERE = (
     "With every command: --results DIR, --plugin FILE, --format table|json|csv|markdown|latex|html, --json, --csv, "
     "--debug; see `bench --help`."
@@ -51,12 +43,12 @@ class Verbs(typer.core.TyperGroup):
     """The group of all verbs: it lists each with its line of help, and imports only the verb that is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the core verbs, then those of the plugins' verbs."""
-        return [*VERBS, *_offered(ctx)]
+        """Return the names of the verbs."""
+        return [*_offered(ctx)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a verb by name, with only its line of help, or None if there is no verb of that name."""
-        line = VERBS.get(cmd_name) or _offered(ctx).get(cmd_name)
+        line = _offered(ctx).get(cmd_name)
         if line is None:
             self.commands = dict.fromkeys(self.list_commands(ctx), self)  # typer searches this for near matches
             return None
@@ -85,7 +77,7 @@ def _files(ctx: Any) -> tuple[str, ...]:
 
 
 def _offered(ctx: Any) -> dict[str, str]:
-    """Return the verbs of plugins with their lines of help. A problem of a plugin is reported only once."""
+    """Return the verbs with their lines of help, ours where several plugins have one name. Report each problem once."""
     from harness.contracts.registry import registry
 
     known = registry(_files(ctx))
@@ -94,18 +86,15 @@ def _offered(ctx: Any) -> dict[str, str]:
         for plugin in known.plugins:
             if plugin.problems and not plugin.offers:
                 say(f"note: plugin {plugin.name} ({plugin.distribution}) is left out: {plugin.problems[0]}")
-    return {offer.name: offer.info.summary for offer in known.offers("verbs") if offer.name not in VERBS}
+    verbs = sorted(known.offers("verbs"), key=lambda offer: (offer.name, offer.distribution == HARNESS))
+    return {offer.name: offer.info.summary for offer in verbs}
 
 
 def _command(name: str, files: tuple[str, ...]) -> Any:
     from harness.contracts.plugin_errors import plugin_code
+    from harness.contracts.registry import load, registry
 
-    if name in VERBS:
-        verb = getattr(importlib.import_module(f"harness.cli.{name}"), name)
-    else:
-        from harness.contracts.registry import load, registry
-
-        verb = load(registry(files).target("verbs", name))
+    verb = load(registry(files).find("verbs", name, prefer=HARNESS).target)
     group = verb if isinstance(verb, typer.Typer) else _app()
     with plugin_code(f"verb {name}"):
         for registered in group.registered_commands:
@@ -129,8 +118,8 @@ def _as_command(verb: Callable[..., Any]) -> Callable[..., Any]:
 
     signature = inspect.signature(verb, eval_str=True)
     wants_bench = "bench" in signature.parameters
-    own = [parameter for name, parameter in signature.parameters.items() if name != "bench"]
-    asked = [parameter.name for parameter in own if parameter.annotation is typer.Context]
+    parameters = [parameter for name, parameter in signature.parameters.items() if name != "bench"]
+    asked = [parameter.name for parameter in parameters if parameter.annotation is typer.Context]
 
     @functools.wraps(verb)
     def called(**given: Any) -> Any:
@@ -139,9 +128,9 @@ def _as_command(verb: Callable[..., Any]) -> Callable[..., Any]:
         return verb(**given, bench=context.obj.bench) if wants_bench else verb(**given)
 
     if not asked:
-        own.append(inspect.Parameter(CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
-    called.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
-    called.__annotations__ = {parameter.name: parameter.annotation for parameter in own}
+        parameters.append(inspect.Parameter(CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
+    called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called
 
 
@@ -244,8 +233,8 @@ def options(
     ] = False,
 ) -> None:
     """Set the options that all verbs share."""
-    if found := memory_limit(GIB_TO_READ):
-        raise RunError(f"too little memory for `bench {ctx.invoked_subcommand}`; {found}")
+    if limit := memory_limit(GIB_TO_READ):
+        raise RunError(f"too little memory for `bench {ctx.invoked_subcommand}`; {limit}")
     shown = debug or bool(os.environ.get("BENCH_DEBUG"))
     asked = {"--json": "json"} if as_json else {}
     asked |= {"--csv": "csv"} if as_csv else {}
@@ -300,15 +289,15 @@ def front(arguments: list[str]) -> list[str]:
 
 def repeat(arguments: list[str]) -> list[str]:
     """Let --set and --sweep take several words: `--set a=1 b=2` becomes `--set a=1 --set b=2`."""
-    found: list[str] = []
+    expanded: list[str] = []
     option = ""
     for word in arguments:
-        if option and found[-1] != option and "=" in word and not word.startswith("-"):
-            found.append(option)
-        elif word.startswith("-") or (option and found[-1] != option):
+        if option and expanded[-1] != option and "=" in word and not word.startswith("-"):
+            expanded.append(option)
+        elif word.startswith("-") or (option and expanded[-1] != option):
             option = word if word in ("--set", "--sweep") else ""
-        found.append(word)
-    return found
+        expanded.append(word)
+    return expanded
 
 
 def run(arguments: list[str]) -> int:
@@ -349,8 +338,8 @@ def _message(error: BaseException) -> tuple[str, int]:
 
 
 def _help_hint(error: BaseException) -> str:
-    place = getattr(getattr(error, "ctx", None), "command_path", "")
-    return f" See `{place} --help`." if place else ""
+    command = getattr(getattr(error, "ctx", None), "command_path", "")
+    return f" See `{command} --help`." if command else ""
 
 
 def _fail(message: str, code: int, *, debug: bool) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -138,20 +138,23 @@ def request(
 
 
 def with_request(verb: Callable[..., Result]) -> Callable[..., Result]:
-    """Add the options of `request` to a verb, after its `bench`. The verb gets the resulting request as `asked`."""
+    """Add the options of `request` to a verb, after its `bench`. The verb gets the request in a list, as `asked`.
+
+    From Python, `asked` may be given instead of these options.
+    """
     from harness.application.bench import Bench
     from harness.runs.plan import RunRequest
 
     names = {"RunRequest": RunRequest, "Bench": Bench}
-    ours, own = (inspect.signature(f, locals=names, eval_str=True) for f in (request, verb))
-    first, _, *rest = own.parameters.values()
+    shared, signature = (inspect.signature(f, locals=names, eval_str=True) for f in (request, verb))
+    first, _, *rest = signature.parameters.values()
 
     @functools.wraps(verb)
-    def called(bench: Bench, **given: Any) -> Result:
-        return verb(bench, request(**{name: given.pop(name) for name in ours.parameters}), **given)
+    def called(bench: Bench, asked: Sequence[RunRequest] = (), **given: Any) -> Result:
+        return verb(bench, asked or [request(**{name: given.pop(name) for name in shared.parameters})], **given)
 
-    parameters = [first, *ours.parameters.values(), *rest]
-    called.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    parameters = [first, *shared.parameters.values(), *rest]
+    called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called
 
@@ -169,7 +172,7 @@ def duration(text: str | None, option: str) -> float | None:
 
 def some(values: list[str], option: str) -> list[str]:
     """Return the names in an option that may be repeated and may list several. `UsageError` if there is none."""
-    found = words(values)
-    if not found:
+    names = words(values)
+    if not names:
         raise UsageError(f"{option} is empty")
-    return found
+    return names

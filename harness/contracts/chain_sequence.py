@@ -37,7 +37,7 @@ class ChainSequence:
     def _refill(self) -> None:
         self._start = states(self.generators)
         self._stretch = self._draw()
-        self._place = 0
+        self._position = 0
 
     def _draw(self) -> Tensor:
         """Draw the next stretch of all chains, (length, C, ...)."""
@@ -51,11 +51,11 @@ class ChainSequence:
 
         parts: list[Tensor] = []
         while steps:
-            if self._place == len(self._stretch):
+            if self._position == len(self._stretch):
                 self._refill()
-            part = self._stretch[self._place : self._place + steps]
+            part = self._stretch[self._position : self._position + steps]
             parts.append(part)
-            self._place += len(part)
+            self._position += len(part)
             steps -= len(part)
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
@@ -65,28 +65,28 @@ class ChainSequence:
         If `part` lies within one stretch, the whole stretch is copied to the device at once, so that a step does not
         wait for a copy of its own.
         """
-        if device == "cpu" or self._place < len(part):
+        if device == "cpu" or self._position < len(part):
             return part.to(device)
         if self._copied is not self._stretch:
             self._copied, self._copy = self._stretch, self._stretch.to(device)
-        return self._copy[self._place - len(part) : self._place]
+        return self._copy[self._position - len(part) : self._position]
 
     def ahead(self, steps: int) -> Tensor:
         """Return the next tensors without taking them: `steps` of them, or fewer at the end of the stretch."""
-        return self._stretch[self._place : self._place + steps]
+        return self._stretch[self._position : self._position + steps]
 
     def state(self) -> dict[str, Tensor]:
         """Return the generators' states before the current stretch, (C, bytes), and the place in the stretch, (C,)."""
         import torch
 
-        place = torch.full((len(self.generators),), self._place, dtype=torch.int64)
-        return {"generators": self._start, "place": place}
+        position = torch.full((len(self.generators),), self._position, dtype=torch.int64)
+        return {"generators": self._start, "place": position}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continue from `state`."""
         load_states(self.generators, state["generators"])
         self._refill()
-        self._place = int(state["place"][0])
+        self._position = int(state["place"][0])
 
 
 def filled(n: int, lanes: int) -> int:
@@ -123,7 +123,7 @@ class _Epochs(ChainSequence):
     def _refill(self) -> None:
         import torch
 
-        self._now, self._place = states(self.generators), 0
+        self._now, self._position = states(self.generators), 0
         self._stretch = torch.empty((0, len(self.generators), self.width), dtype=torch.int64)
         self._extend(1)
 
@@ -131,19 +131,16 @@ class _Epochs(ChainSequence):
         """Replace the stretch by what is left of it, followed by `rounds` new rounds."""
         import torch
 
-        rest = self._stretch[self._place :].transpose(0, 1)
+        rest = self._stretch[self._position :].transpose(0, 1)
         stretch = torch.empty((len(rest), rest.shape[1] + rounds * self.round, self.width), dtype=torch.int64)
         stretch[:, : rest.shape[1]] = rest
         fresh = stretch[:, rest.shape[1] :]
-        if self.order == "symmetric":
-            pairs = fresh.unflatten(1, (rounds, 2, self.batches))
-            once = torch.empty_like(pairs[:, :, 0]).flatten(1, 2)
-            self._start = self._drawn(once, rounds)
-            pairs[:, :, 0] = once.unflatten(1, (rounds, self.batches))
-            pairs[:, :, 1] = pairs[:, :, 0].flip(2)
-        else:
-            self._start = self._drawn(fresh, rounds)
-        self._stretch, self._place = stretch.transpose(0, 1), 0
+        there = fresh if self.round == self.batches else torch.empty_like(fresh[:, : rounds * self.batches])
+        self._start = self._drawn(there, rounds)
+        if there is not fresh:
+            epochs = there.unflatten(1, (rounds, self.batches))
+            fresh[:] = torch.cat([epochs, epochs.flip(2)], dim=2).flatten(1, 2)
+        self._stretch, self._position = stretch.transpose(0, 1), 0
 
     def _drawn(self, out: Tensor, epochs: int) -> Tensor:
         """Draw epochs into `out` (C, batches of all, width); return the generators' states before the last epoch."""
@@ -168,14 +165,13 @@ class _Epochs(ChainSequence):
 
         load_states(self.generators, self._now)
         out.fill_(self.terms)
+        N, replaced = self.terms, self.order == "replaced"
         to, order = out.numpy(), np.full(self.batches * self.batch, self.terms)
         for epoch in range(epochs):
             before = states(self.generators)
             for chain, generator in zip(to, self.generators, strict=True):
-                if self.order == "replaced":
-                    order[:] = generator.integers(self.terms, size=len(order))
-                else:
-                    order[: self.terms] = generator.permutation(self.terms)
+                drawn = generator.integers(N, size=len(order)) if replaced else generator.permutation(N)
+                order[: len(drawn)] = drawn
                 rows = chain[epoch * self.batches : (epoch + 1) * self.batches]
                 rows[:, : self.batch] = order.reshape(rows.shape[0], self.batch)
         self._now = states(self.generators)
@@ -183,15 +179,15 @@ class _Epochs(ChainSequence):
 
     def take(self, steps: int) -> Tensor:
         """Return the next `steps` minibatches of all chains, (steps, C, width)."""
-        missing = steps - (len(self._stretch) - self._place)
+        missing = steps - (len(self._stretch) - self._position)
         if missing > 0:
             self._extend(-(-missing // self.round))
-        self._place += steps
-        return self._stretch[self._place - steps : self._place]
+        self._position += steps
+        return self._stretch[self._position - steps : self._position]
 
     def state(self) -> dict[str, Tensor]:
         """Return the generators' states before the current round, which may just have ended, and the place in it."""
         import torch
 
-        place = self._place - (len(self._stretch) - self.round)
-        return {"generators": self._start, "place": torch.full((len(self.generators),), place, dtype=torch.int64)}
+        position = self._position - (len(self._stretch) - self.round)
+        return {"generators": self._start, "place": torch.full((len(self.generators),), position, dtype=torch.int64)}

@@ -61,13 +61,13 @@ def problem(file: DataFile) -> str | None:
         size = path.stat().st_size
         if size < file.size:
             return f"truncated ({size} of {file.size} bytes)"
-        found = digest(path)
+        sha256 = digest(path)
     except FileNotFoundError:
         return "missing"
     except OSError as error:
         return f"unreadable ({error.strerror})"
-    if found != file.sha256:
-        return f"altered (SHA-256 {found[:12]}..., expected {file.sha256[:12]}...)"
+    if sha256 != file.sha256:
+        return f"altered (SHA-256 {sha256[:12]}..., expected {file.sha256[:12]}...)"
     return None
 
 

@@ -51,13 +51,9 @@ class DensityTask(Task):
         """Return grad U (C, D), by automatic differentiation of `energy` unless overridden."""
         return differentiate(lambda x: (self.energy(x).sum(), x), theta)[0]
 
-    def noise_sd(self) -> float:
-        """Return the sd of the gradient noise."""
-        return self.noise * self.gradient_noise
-
     def priced_terms(self) -> int:
         """Return N as a gradient is priced: `noisy_terms`, or 1 without noise."""
-        return self.noisy_terms if self.noise_sd() > 0 else 1
+        return self.noisy_terms if self.noise * self.gradient_noise > 0 else 1
 
     def start(self, generator: torch.Generator) -> Tensor:
         """Return the starting point (D,) of a chain, drawn from its own generator and on that generator's device."""
@@ -67,7 +63,7 @@ class DensityTask(Task):
         return self.box * (2 * uniform - 1)
 
     def unit_noise(self, generator: np.random.Generator, steps: int) -> NDArray[np.float64]:
-        """Return the noise that `noise_sd` scales, (steps, D): mean 0, variance about 1; normal by default."""
+        """Return the noise that `gradient_noise` scales, (steps, D): mean 0, variance about 1; normal by default."""
         return generator.standard_normal((steps, self.dim()))
 
     def observer(self, chains: int, trajectory: Trajectory, cost: Cost) -> Observer:
@@ -80,7 +76,7 @@ class DensityTask(Task):
 
 
 class DensityProblem(Problem):
-    """U(theta) + <tilt, theta>, where each step draws a new tilt: `noise_sd` times `unit_noise`.
+    """U(theta) + <tilt, theta>, where each step draws a new tilt: noise times gradient_noise times `unit_noise`.
 
     The full U has no tilt.
     """
@@ -91,13 +87,14 @@ class DensityProblem(Problem):
         self.streams = list(streams)
         self.device = device
         self.tilts: ChainSequence | None = None
-        if task.noise_sd() > 0:
+        self.sd = task.noise * task.gradient_noise
+        if self.sd > 0:
             self.tilts = ChainSequence([s.numpy("order") for s in streams], self._draw_tilts)
 
     def _draw_tilts(self, generator: np.random.Generator) -> Tensor:
         import torch
 
-        return torch.from_numpy(self.task.noise_sd() * self.task.unit_noise(generator, STRETCH))
+        return torch.from_numpy(self.sd * self.task.unit_noise(generator, STRETCH))
 
     def plain_energy(self, theta: Tensor) -> Tensor:
         """Return U (C,) without a tilt."""
@@ -147,8 +144,7 @@ def starts(task: Any, streams: Sequence[Streams], device: str) -> Tensor:
     """Return `task.start` of each chain, (C, D)."""
     import torch
 
-    found = torch.stack([task.start(s.torch("init", device)) for s in streams])
-    return found.to(getattr(torch, task.dtype))
+    return torch.stack([task.start(s.torch("init", device)) for s in streams]).to(getattr(torch, task.dtype))
 
 
 def moment_observer(task: Task, trajectory: Trajectory, cost: Cost) -> Observer:

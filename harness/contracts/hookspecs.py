@@ -141,6 +141,13 @@ def bench_facts() -> list[Info]:
     run        called with its row of the view run_status and the registry; returns entries for `bench show`
     suite      called with the path of its file; returns entries for `bench ls suites`; `UsageError` for a bad file
     launcher   called with the `Bench` of a command with --launcher; returns its `application.launch.Launcher`
+    store      called with a results folder; returns its store if the results have another form, such as Parquet files,
+               else None
+    study      called with the registry, a results folder and a name; returns the study of tuned settings of that name
+    arviz      called with the store, rows of the view `result` of one group, the registry, a number of test rows, and
+               a function that reads the draws of a row; returns an xarray DataTree
+    definition called with a class, "samplers", "schedules" or "tasks", and a results folder; writes the class to a
+               plugin file there, and returns this file and the name of the offer
     jobs       called with a `Bench`; returns a row of `bench status` for each job of its folder, and error messages
     reference  called without arguments; returns lists of BibTeX entries by what they are the source of, such as
                "sampler sgld", for `bench cite`

@@ -171,16 +171,16 @@ def _splitter() -> Callable[[Tensor, Sequence[int], Sequence[bool], torch.dtype]
         def forward(ctx: Any, flat: Tensor, sizes: Sequence[int], lowered: Sequence[bool], low: torch.dtype) -> Any:
             ctx.sizes, ctx.dtype = sizes, flat.dtype
             both = zip(flat.to(low).split(sizes), flat.split(sizes), lowered, strict=True)
-            return tuple(cast if is_low else own for cast, own, is_low in both)
+            return tuple(cast if is_low else uncast for cast, uncast, is_low in both)
 
         @staticmethod
         def backward(ctx: Any, *slopes: Tensor) -> Any:
-            found = torch.empty(sum(ctx.sizes), dtype=ctx.dtype, device=slopes[0].device)
+            gradient = torch.empty(sum(ctx.sizes), dtype=ctx.dtype, device=slopes[0].device)
             for dtype in dict.fromkeys(slope.dtype for slope in slopes):
-                pairs = zip(found.split(ctx.sizes), slopes, strict=True)
-                places, values = zip(*((place, slope) for place, slope in pairs if slope.dtype == dtype), strict=True)
+                pairs = zip(gradient.split(ctx.sizes), slopes, strict=True)
+                places, values = zip(*((piece, slope) for piece, slope in pairs if slope.dtype == dtype), strict=True)
                 torch._foreach_copy_(places, values)
-            return found, None, None, None
+            return gradient, None, None, None
 
     return Pieces.apply
 

@@ -24,12 +24,9 @@ if TYPE_CHECKING:
 
     Batch = dict[str, Tensor]
 
-STRETCH = 500
-"""Number of rows in one forward pass when a whole set goes through the network."""
-
 
 class WithProblem(Protocol):
-    """A network that makes its problem itself, as `harness.tasks.MLP` does."""
+    """A network that makes its problem itself, as `tasks.mlp.MLP` does."""
 
     layout: Layout
 
@@ -70,7 +67,7 @@ class NetworkTask(DataTask):
         return True
 
     def network(self) -> Network | WithProblem:
-        """Return `Network(make)`, where `make` makes a torch module, or `MLP(sizes)`, for all chains at once."""
+        """Return `Network(make)`, of a function that makes a torch module, or `MLP(sizes)` of `tasks.mlp`."""
         raise NotImplementedError(f"{type(self).__name__} has no network")
 
     def inputs(self, x: Tensor) -> Tensor:
@@ -118,8 +115,8 @@ class NetworkTask(DataTask):
         """Return the same code in float64, with few rows and the settings `in_laws`."""
         small = type(f"Small{type(self).__name__}", (type(self),), {"dtype": "float64", "few": 60})
         settings = {field.name: getattr(self, field.name) for field in fields(self)}
-        made: Self = small(**{**settings, **self.in_laws})
-        return made
+        task: Self = small(**{**settings, **self.in_laws})
+        return task
 
     def build(self, streams: Sequence[Streams], device: str) -> NetworkProblem:
         """Return the problem of `len(streams)` chains."""
@@ -150,6 +147,8 @@ class NetworkProblem(DataProblem):
 
     task: NetworkTask
     network: Any
+    stretch: ClassVar[int] = 500
+    """Number of rows in one forward pass when a whole set goes through the network."""
 
     def __init__(self, task: NetworkTask, streams: Sequence[Streams], device: str) -> None:
         import torch
@@ -270,9 +269,9 @@ class NetworkProblem(DataProblem):
         """Return the likelihood's part of U (C,), and grad U (C, D)."""
         import torch
 
-        found = [self._differentiate_chain(c, x.detach(), batch) for c, x in enumerate(theta)]
-        losses = torch.stack([loss for loss, _ in found])
-        return losses, found[0][1][None] if len(found) == 1 else torch.stack([slope for _, slope in found])
+        by_chain = [self._differentiate_chain(c, x.detach(), batch) for c, x in enumerate(theta)]
+        losses = torch.stack([loss for loss, _ in by_chain])
+        return losses, by_chain[0][1][None] if len(by_chain) == 1 else torch.stack([slope for _, slope in by_chain])
 
     def _differentiate_chain(self, c: int, x: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
         import torch
@@ -299,7 +298,7 @@ class NetworkProblem(DataProblem):
                 x, label = self.batch_rows(c, batch, size)
                 yield self.multiple * size, (self.task.inputs(x), label)
             return
-        length = STRETCH if self.task.batch is None else self.task.batch
+        length = self.stretch if self.task.batch is None else self.task.batch
         for x, label in zip(self.stretches("train", length), self.labels["train"].split(length), strict=True):
             yield len(label), (self.task.inputs(x), label)
 
@@ -336,7 +335,7 @@ class NetworkProblem(DataProblem):
         import torch
 
         with torch.no_grad():
-            for x in self.stretches(name, STRETCH):
+            for x in self.stretches(name, self.stretch):
                 yield self.outputs(theta, chains, self.task.inputs(x)).log_softmax(2).float()
 
     def outputs(self, theta: Tensor, chains: slice, x: Tensor) -> Tensor:

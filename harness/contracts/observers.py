@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.analysis.diagnostics import (
-    DrawSums,
-    JointMoments,
-    LowError,
-    bulk_ess,
-    configurational_temperature,
-    directional_temperatures,
-    pooled_errors,
-    rank_normalised_split_rhat,
-    reference_ess,
-    tail_ess,
-)
+from harness.analysis.diagnostics import DrawSums, JointMoments, LowError, pooled_errors
 from harness.contracts.task import Metric, Observer, Outcome
 
 if TYPE_CHECKING:
@@ -127,8 +116,8 @@ class MomentObserver(Observer):
 
     A task adds metrics that are functions of weighted sums over the draws by passing two functions or by subclassing.
 
-    sums  draws (B, C, D), weights (B, C) -> an array, which is added up over the blocks
-    own   that array -> metrics by name
+    sums        draws (B, C, D), weights (B, C) -> an array, which is added up over the blocks
+    metrics_of  that array -> metrics by name
     """
 
     def __init__(
@@ -137,10 +126,10 @@ class MomentObserver(Observer):
         trajectory: Trajectory,
         cost: Cost,
         sums: Callable[[Array, Array], Array] | None = None,
-        own: Callable[[Array], Mapping[str, float | None]] | None = None,
+        metrics_of: Callable[[Array], Mapping[str, float | None]] | None = None,
     ) -> None:
         self.errors = MomentErrors(truth, trajectory, cost)
-        self.sums, self.own = sums, own
+        self.sums, self.metrics_of = sums, metrics_of
         self.total = np.zeros(())
         self.seen = 0
 
@@ -161,8 +150,8 @@ class MomentObserver(Observer):
         if not self.seen:
             return Outcome({})
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            own = self.own(self.total) if self.own else {}
-        return Outcome({n: finite_or_none(v) for n, v in own.items()} | self.errors.metrics(), self.errors.curves())
+            values = self.metrics_of(self.total) if self.metrics_of else {}
+        return Outcome({n: finite_or_none(v) for n, v in values.items()} | self.errors.metrics(), self.errors.curves())
 
     def state(self) -> dict[str, Tensor]:
         """Return everything that `load` needs."""
@@ -171,105 +160,8 @@ class MomentObserver(Observer):
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continue from `state`."""
         self.errors.load(state)
-        own = from_tensors(state, "moments")
-        self.seen, self.total = int(own["seen"]), own["total"]
-
-
-SERIES_METRICS = (
-    Metric("paper_ess_median", "max", "draws", "ESS of a chain by true moments, cut at 0.05: median coordinate"),
-    Metric("paper_ess_mean", "max", "draws", "the same: mean over coordinates"),
-    Metric("ess_bulk", "max", "draws", "rank-normalised ESS of all chains, split, worst coordinate", version=2),
-    Metric("ess_tail", "max", "draws", "the same for the 5 % and 95 % quantiles", version=2),
-    Metric("rhat", "min", "1", "rank-normalised split R-hat, worst coordinate"),
-    *MOMENT_METRICS,
-)
-"""The metrics that `SeriesObserver` reports."""
-TEMPERATURE_METRICS = (
-    Metric("temperature", "target", "1", "configurational temperature, mean over directions", target=1.0),
-    Metric("temperature_min", "target", "1", "the coldest eigendirection of the Hessian at the mode", target=1.0),
-    Metric("temperature_max", "target", "1", "the hottest eigendirection of the Hessian at the mode", target=1.0),
-)
-"""The metrics that `SeriesObserver` also reports if it is given a gradient."""
-
-
-class SeriesObserver(MomentObserver):
-    """`MomentObserver` with the metrics that need the whole series of draws, which it holds: 8 bytes a number.
-
-    Effective sample sizes and R-hat use the draws in order, without their weights; errors and temperatures use the
-    weights. For an ensemble, effective sample sizes and R-hat have no value, because its particles are not a series and
-    may depend on each other. The curves are those of `MomentErrors` and chain_ess (C, D), the paper's ESS of each
-    chain.
-
-    gradient    draws (n, D) -> grad U (n, D), for temperatures: they pool all chains, and are 1 up to Monte Carlo error
-    axes        the directions of temperatures, columns (D, K)
-    gradients   the largest number of draws at which the gradient is computed
-    """
-
-    def __init__(
-        self,
-        truth: Truth,
-        chains: int,
-        trajectory: Trajectory,
-        cost: Cost,
-        *,
-        gradient: Callable[[Array], Array] | None = None,
-        axes: Array | None = None,
-        gradients: int = 20_000,
-    ) -> None:
-        super().__init__(truth, trajectory, cost)
-        self.gradient, self.axes, self.gradients = gradient, axes, gradients
-        kept = int(np.count_nonzero(trajectory.keep))
-        self.series = trajectory.particles == 1
-        self.draws = np.empty((kept, chains, len(truth.mean)))
-        self.weights = np.empty((kept, chains))
-
-    def add(self, draws: Array, weights: Array) -> None:
-        """Add draws (B, C, D) with weights (B, C), and keep them."""
-        block = slice(self.seen, self.seen + len(draws))
-        self.draws[block], self.weights[block] = draws, weights
-        super().add(draws, weights)
-
-    def picked(self, n: int) -> Array:
-        """Return at most n of the draws of all chains, (n, D), evenly spaced in weight."""
-        flat = self.draws[: self.seen].reshape(-1, self.draws.shape[2])
-        return pick(flat, self.weights[: self.seen].ravel(), min(len(flat), n))
-
-    def outcome(self) -> Outcome:
-        """Return `SERIES_METRICS`, `TEMPERATURE_METRICS` if a gradient is known, and the curves."""
-        plain = super().outcome()
-        if not self.seen:
-            return plain
-        values, curves, x = dict(plain.metrics), dict(plain.curves), self.draws[: self.seen]
-        centre = self.errors.truth.mean
-        if self.gradient is not None and self.axes is not None:
-            chosen = self.picked(self.gradients)
-            with np.errstate(over="ignore", invalid="ignore"):
-                slopes = self.gradient(chosen)
-                along = directional_temperatures(chosen, slopes, centre, self.axes)
-                values["temperature"] = float(configurational_temperature(chosen, slopes, centre))
-            values |= {"temperature_min": along.min(), "temperature_max": along.max()}
-        if self.seen >= 4 and self.series:
-            chain_ess = reference_ess(x, centre, self.errors.truth.sd)
-            curves["chain_ess"] = (np.arange(len(centre), dtype=np.float64), chain_ess)
-            values |= {
-                "paper_ess_median": np.median(chain_ess, axis=1).mean(),
-                "paper_ess_mean": chain_ess.mean(),
-                "ess_bulk": bulk_ess(x).min(),
-                "ess_tail": tail_ess(x).min(),
-                "rhat": rank_normalised_split_rhat(x).max(),
-            }
-        return Outcome({name: finite_or_none(value) for name, value in values.items()}, curves)
-
-    def state(self) -> dict[str, Tensor]:
-        """Return everything that `load` needs."""
-        own = {"draws": self.draws[: self.seen], "weights": self.weights[: self.seen]}
-        return super().state() | to_tensors({"own": own})
-
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from `state`."""
-        super().load(state)
-        own = from_tensors(state, "own")
-        self.draws[: self.seen], self.weights[: self.seen] = own["draws"], own["weights"]
+        moments = from_tensors(state, "moments")
+        self.seen, self.total = int(moments["seen"]), moments["total"]
 
 
 def steps_of_draws(trajectory: Trajectory, counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -290,8 +182,8 @@ def finite_or_none(value: float | None) -> float | None:
 def pick(draws: Array, weights: Array, n: int) -> Array:
     """Return n of the draws (N, D), evenly spaced in cumulative weight (N,): in time, if all weights are equal."""
     total = np.cumsum(weights)
-    place = np.searchsorted(total, total[-1] * (np.arange(n) + 0.5) / n)
-    return np.asarray(draws[place.clip(max=len(draws) - 1)])
+    index = np.searchsorted(total, total[-1] * (np.arange(n) + 0.5) / n)
+    return np.asarray(draws[index.clip(max=len(draws) - 1)])
 
 
 def to_tensors(states: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, Tensor]:

@@ -98,8 +98,8 @@ def look(plugin: Plugin) -> None:
         plugin.problems.append(str(error))
         return
     for kind in (*KINDS, "facts", "settings"):
-        found = _call(manager, plugin, f"bench_{kind}", Method if kind == "methods" else Info)
-        plugin.offers += [Offer(info, kind, plugin.name, plugin.distribution, plugin.version) for info in found]
+        infos = _call(manager, plugin, f"bench_{kind}", Method if kind == "methods" else Info)
+        plugin.offers += [Offer(info, kind, plugin.name, plugin.distribution, plugin.version) for info in infos]
     plugin.papers = _call(manager, plugin, "bench_papers", Path)
     plugin.studies = _call(manager, plugin, "bench_studies", Path)
     plugin.suites = _call(manager, plugin, "bench_suites", Path)
@@ -108,11 +108,11 @@ def look(plugin: Plugin) -> None:
 def _call(manager: pluggy.PluginManager, plugin: Plugin, hook: str, kind: type) -> list[Any]:
     try:
         with plugin_code(f"{hook} failed"):
-            found, problems = records(hook, getattr(manager.hook, hook)(), kind)
+            members, problems = records(hook, getattr(manager.hook, hook)(), kind)
     except BenchError as error:
-        found, problems = [], [str(error)]
+        members, problems = [], [str(error)]
     plugin.problems += problems
-    return found
+    return members
 
 
 def _check_shadowing(value: str) -> None:
@@ -122,10 +122,10 @@ def _check_shadowing(value: str) -> None:
         return
     home = Path(harness.__file__).resolve().parent.parent / package
     spec = importlib.util.find_spec(package)
-    found = Path(spec.origin).resolve().parent if spec and spec.origin else None
-    if found != home:
+    folder = Path(spec.origin).resolve().parent if spec and spec.origin else None
+    if folder != home:
         raise ImportError(
-            f"the package {package!r} of sgmcmc-bench is shadowed by {found or 'another module'}; "
+            f"the package {package!r} of sgmcmc-bench is shadowed by {folder or 'another module'}; "
             "run from another folder, or remove that one from PYTHONPATH"
         )
 
@@ -139,7 +139,7 @@ def name_problem(name: str) -> str:
 
 def records(hook: str, answers: Any, kind: type) -> tuple[list[Any], list[str]]:
     """Return the valid members of a hook's answers, of class `kind` (Info, Method, Path), and all problems found."""
-    found: list[Any] = []
+    members: list[Any] = []
     problems: list[str] = []
     for answer in answers:
         if not isinstance(answer, list):
@@ -148,10 +148,10 @@ def records(hook: str, answers: Any, kind: type) -> tuple[list[Any], list[str]]:
         for i, member in enumerate(answer):
             try:
                 with plugin_code(f"{hook}, number {i}"):
-                    found.append(_record(f"{hook}, number {i}", member, kind))
+                    members.append(_record(f"{hook}, number {i}", member, kind))
             except PluginError as error:
                 problems.append(str(error))
-    return found, problems
+    return members, problems
 
 
 def _record(where: str, member: Any, kind: type[Any]) -> Any:
@@ -195,8 +195,8 @@ def entries() -> tuple[list[EntryPoint], dict[str, str]]:
         points = [*importlib.metadata.entry_points(group=GROUP)]
     except Exception:  # noqa: BLE001 - it stops at the first distribution whose metadata cannot be read
         points, unreadable = _one_by_one()
-    found = [EntryPoint(point.name, point.value, *_origin(point.dist)) for point in points]
-    return sorted(found, key=lambda entry: (entry.distribution, entry.name)), unreadable
+    entry_points = [EntryPoint(point.name, point.value, *_origin(point.dist)) for point in points]
+    return sorted(entry_points, key=lambda entry: (entry.distribution, entry.name)), unreadable
 
 
 def _one_by_one() -> tuple[list[importlib.metadata.EntryPoint], dict[str, str]]:
@@ -206,11 +206,11 @@ def _one_by_one() -> tuple[list[importlib.metadata.EntryPoint], dict[str, str]]:
     for dist in importlib.metadata.distributions():
         name = _origin(dist)[0]
         try:
-            own = dist.entry_points.select(group=GROUP)
+            of_dist = dist.entry_points.select(group=GROUP)
         except Exception as error:  # noqa: BLE001 - metadata that cannot be read
             unreadable[str(getattr(dist, "_path", name))] = format_error(error)
             continue
-        points += [] if name in seen and name != UNKNOWN else own
+        points += [] if name in seen and name != UNKNOWN else of_dist
         seen.add(name)
     return points, unreadable
 

@@ -49,7 +49,7 @@ def _hint(error: BaseException, text: str) -> str:
     called = re.match(r"(\w+)\.\w+\(\) (?:got|missing|takes) ", text) if isinstance(error, TypeError) else None
     name = called[1] if called else ""
     offered = (getattr(module, name, None) for module in (harness, harness.tasks, harness.reports))
-    cls = next((found for found in offered if isinstance(found, type)), None)
+    cls = next((kind for kind in offered if isinstance(kind, type)), None)
     if cls is None:
         return ""
     ways = [cls, *(getattr(cls, name) for name, member in vars(cls).items() if isinstance(member, classmethod))]

@@ -203,9 +203,9 @@ class DataProblem(Problem):
 
     def read(self) -> dict[str, Tensor]:
         """Return the arrays of the task, with rows of zeros added at the end, and "present"."""
-        found = self.tensors(self.part("train"), filled(self.terms + 1, self.task.lanes))
-        self._check_blank_row(found)
-        return found
+        arrays = self.tensors(self.part("train"), filled(self.terms + 1, self.task.lanes))
+        self._check_blank_row(arrays)
+        return arrays
 
     def part(self, name: str) -> Mapping[str, NDArray[Any]]:
         """Return the task's arrays of a set.
@@ -226,14 +226,14 @@ class DataProblem(Problem):
         import torch
 
         dtype = getattr(torch, self.task.dtype)
-        found = {"present": torch.zeros(length, dtype=dtype, device=self.device)}
+        leaves = {"present": torch.zeros(length, dtype=dtype, device=self.device)}
         for name, array in arrays.items():
             leaf = torch.from_numpy(np.asarray(array)).to(self.device)
-            found[name] = torch.zeros((length, *leaf.shape[1:]), dtype=leaf.dtype, device=self.device)
-            found[name][: len(leaf)] = leaf
-            found[name] = found[name].to(dtype) if leaf.is_floating_point() else found[name]
-            found["present"][: len(leaf)] = 1
-        return found
+            leaves[name] = torch.zeros((length, *leaf.shape[1:]), dtype=leaf.dtype, device=self.device)
+            leaves[name][: len(leaf)] = leaf
+            leaves[name] = leaves[name].to(dtype) if leaf.is_floating_point() else leaves[name]
+            leaves["present"][: len(leaf)] = 1
+        return leaves
 
     def _check_blank_row(self, arrays: Mapping[str, Tensor]) -> None:
         import torch

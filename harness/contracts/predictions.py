@@ -67,10 +67,10 @@ REFERENCE_METRICS = tuple(AGAINST_REFERENCE)
 
 def averaged_scores(mean: Array, labels: NDArray[np.int64], reference: Array | None = None) -> dict[str, float]:
     """Return the metrics `AVERAGED` by name and, if there is a reference, `AGAINST_REFERENCE`."""
-    found = {metric.name: float(score(mean, labels)) for metric, score in AVERAGED.items()}
+    scores = {metric.name: float(score(mean, labels)) for metric, score in AVERAGED.items()}
     if reference is not None:
-        found |= {metric.name: score(mean, reference) for metric, score in AGAINST_REFERENCE.items()}
-    return found
+        scores |= {metric.name: score(mean, reference) for metric, score in AGAINST_REFERENCE.items()}
+    return scores
 
 
 RECORDED = 600
@@ -79,8 +79,8 @@ RECORDED = 600
 
 def reference_of(problem: Any) -> Array | None:
     """Return the predictions (M, K) with which those of a problem are compared, or None if there are none."""
-    found = getattr(problem, "reference", None)
-    return None if found is None else found.cpu().numpy().astype(np.float64)
+    probabilities = getattr(problem, "reference", None)
+    return None if probabilities is None else probabilities.cpu().numpy().astype(np.float64)
 
 
 LARGEST = 2**22
@@ -143,21 +143,21 @@ class PredictiveObserver(Observer):
         """
         import torch
 
-        own = self.tensors
-        seen = int(own["seen"])
-        own["seen"] += 1
+        tensors = self.tensors
+        seen = int(tensors["seen"])
+        tensors["seen"] += 1
         logs = torch.cat(list(self.problem.predict(theta, self.rows, "test")), dim=1).to(torch.float64)
         error = (logs.argmax(2) != self.labels).double().mean(1)
         loss = -logs.gather(2, self.labels.expand(self.chains, -1)[..., None]).mean((1, 2))
         if seen >= self.first_averaged:
-            own["weight"] += weight.sum()
-            own["single"] += torch.stack([(weight * error).sum(), (weight * loss).sum()])
+            tensors["weight"] += weight.sum()
+            tensors["single"] += torch.stack([(weight * error).sum(), (weight * loss).sum()])
             self.add("test", weight, logs)
         if seen % self.stride == 0:
             point = seen // self.stride
             if seen >= self.first_averaged:
-                own["curves"][:2, point, 0] = self._running_scores()
-            own["curves"][2, point], own["curves"][3, point] = 100 * error, loss
+                tensors["curves"][:2, point, 0] = self._running_scores()
+            tensors["curves"][2, point], tensors["curves"][3, point] = 100 * error, loss
         return seen, logs, error
 
     def add(self, name: str, weight: Tensor, logs: Tensor) -> None:

@@ -12,6 +12,7 @@ import ctypes
 import functools
 import hashlib
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,7 @@ NOISE_BLOCK_NUMBERS = 100_000
 class Streams:
     """The streams of one chain of one run. `axes` are further names on which a stream depends (the task's, say).
 
-    `order` is one of `ORDERS`: how minibatches follow each other. No stream depends on it.
+    No stream depends on `order`, how minibatches follow each other.
     """
 
     seed: int
@@ -190,10 +191,10 @@ def _fast_normals() -> Callable[[torch.Tensor, torch.Generator], None] | None:
 
     # What torch computes depends on its version and on the processor, so a sample decides.
     generators = [torch.Generator().manual_seed(5) for _ in range(2)]
-    found, wanted = torch.empty(2, 100_003)
-    fill(found, generators[0])
+    sample, wanted = torch.empty(2, 100_003)
+    fill(sample, generators[0])
     wanted.normal_(generator=generators[1])
-    same = torch.equal(found, wanted) and torch.equal(*(g.get_state() for g in generators))
+    same = torch.equal(sample, wanted) and torch.equal(*(g.get_state() for g in generators))
     return fill if same else None
 
 
@@ -241,7 +242,4 @@ class Slot:
     @property
     def numbers(self) -> int:
         """How many numbers a chain draws for it."""
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return math.prod(self.shape)

@@ -45,11 +45,11 @@ class Registry:
                 look(plugin)
         described([plugin for plugin in self.plugins if plugin.distribution != HARNESS])
         self.plugins += [
-            Plugin(Path(place).name, UNKNOWN, "", place, problems=[f"its entry points cannot be read: {why}"])
-            for place, why in unreadable.items()
+            Plugin(Path(path).name, UNKNOWN, "", path, problems=[f"its entry points cannot be read: {why}"])
+            for path, why in unreadable.items()
         ]
-        found = [offer.info for plugin in self.plugins for offer in plugin.offers if offer.kind == "samplers"]
-        self.laws.update({info.target: info.law for info in found if isinstance(info, Info) and info.law})
+        infos = [offer.info for plugin in self.plugins for offer in plugin.offers if offer.kind == "samplers"]
+        self.laws.update({info.target: info.law for info in infos if isinstance(info, Info) and info.law})
         self._mark_clashes()
 
     @property
@@ -59,8 +59,8 @@ class Registry:
 
     def offers(self, kind: str) -> list[Offer]:
         """Return everything of a kind ("samplers", ...) that can be used, sorted by name."""
-        found = [offer for plugin in self.plugins for offer in plugin.offers if offer.kind == kind]
-        return sorted(found, key=lambda offer: (offer.name, offer.distribution))
+        offers = [offer for plugin in self.plugins for offer in plugin.offers if offer.kind == kind]
+        return sorted(offers, key=lambda offer: (offer.name, offer.distribution))
 
     def facts(self, kind: str) -> list[Callable[..., Any]]:
         """Return the functions of the hook `bench_facts` for a kind."""
@@ -74,8 +74,8 @@ class Registry:
 
     def suites(self) -> list[tuple[Plugin, Path]]:
         """Return the files of all suites, each with its plugin, sorted by name."""
-        found = [(plugin, path) for plugin in self.plugins for path in plugin.suites]
-        return sorted(found, key=lambda pair: (pair[1].stem, pair[0].distribution))
+        files = [(plugin, path) for plugin in self.plugins for path in plugin.suites]
+        return sorted(files, key=lambda pair: (pair[1].stem, pair[0].distribution))
 
     def find(self, kind: str, name: str, prefer: str = "") -> Offer:
         """Return the offer of that name ("name" or "distribution:name"); raise `UsageError` with near matches.
@@ -83,15 +83,15 @@ class Registry:
         If several plugins offer it, return the one of the distribution `prefer`.
         """
         distribution, _, bare = name.rpartition(":")
-        found = [o for o in self.offers(kind) if o.name == bare and distribution in ("", o.distribution)]
-        own = [offer for offer in found if offer.distribution == prefer]
-        found = own or found
-        if len(found) == 1:
-            return found[0]
-        if found and len({offer.distribution for offer in found}) == 1:
-            raise UsageError(f"{kind[:-1]} {name!r} is offered twice by {found[0].distribution}; one must be renamed")
-        if found:
-            choices = ", ".join(f"{offer.distribution}:{offer.name}" for offer in found)
+        matches = [o for o in self.offers(kind) if o.name == bare and distribution in ("", o.distribution)]
+        preferred = [offer for offer in matches if offer.distribution == prefer]
+        matches = preferred or matches
+        if len(matches) == 1:
+            return matches[0]
+        if matches and len({offer.distribution for offer in matches}) == 1:
+            raise UsageError(f"{kind[:-1]} {name!r} is offered twice by {matches[0].distribution}; one must be renamed")
+        if matches:
+            choices = ", ".join(f"{offer.distribution}:{offer.name}" for offer in matches)
             raise UsageError(f"{kind[:-1]} {name!r} is offered by several plugins; say which: {choices}")
         raise UsageError(f"unknown {kind[:-1]} {name!r:.80}{suggestions(bare, (o.name for o in self.offers(kind)))}")
 
@@ -119,7 +119,8 @@ class Registry:
                     if offer.kind == kind:
                         seen.setdefault(offer.name, []).append(plugin)
             for name, owners in seen.items():
-                for owner in owners if len(owners) > 1 else []:
+                ours = kind == "verbs" and any(owner.distribution == HARNESS for owner in owners)  # it is used
+                for owner in owners if len(owners) > 1 and not ours else []:
                     others = ", ".join(
                         sorted({p.distribution for p in owners if p is not owner}) or [owner.distribution]
                     )

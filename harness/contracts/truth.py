@@ -176,26 +176,26 @@ class Reference:
 
         here = f"the reference of {record.get('task', 'a task')}"
         try:
-            found = {name: np.array(record[name], dtype=np.float64) for name in (*ARRAYS, "quantiles", "levels")}
+            arrays = {name: np.array(record[name], dtype=np.float64) for name in (*ARRAYS, "quantiles", "levels")}
             how = (
                 f"HMC, {record['chains']} chains of {record['draws']} draws from separate starts: acceptance "
                 f"{record['acceptance']:.2f}, {record['seconds'] / 3600:.2g} hours; {record['command']}"
             )
             if "tempering" in record:
-                found["sd_error"] = np.array(record["sd_error"], dtype=np.float64)
+                arrays["sd_error"] = np.array(record["sd_error"], dtype=np.float64)
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{here} is damaged ({error!r:.80}); compute it again by `bench truth`") from error
-        count = len(found["mean"]) if size is None else size
-        shapes = {**dict.fromkeys(ARRAYS, (count,)), "quantiles": (count, len(found["levels"]))}
-        if "sd_error" in found:
+        count = len(arrays["mean"]) if size is None else size
+        shapes = {**dict.fromkeys(ARRAYS, (count,)), "quantiles": (count, len(arrays["levels"]))}
+        if "sd_error" in arrays:
             shapes["sd_error"] = (count,)
         for name, shape in shapes.items():
-            if found[name].shape != shape:
-                raise DataError(f"{here}: {name} is of shape {found[name].shape}, not {shape}; it is of other rows")
-            if name != "rhat" and not np.isfinite(found[name]).all():
+            if arrays[name].shape != shape:
+                raise DataError(f"{here}: {name} is of shape {arrays[name].shape}, not {shape}; it is of other rows")
+            if name != "rhat" and not np.isfinite(arrays[name]).all():
                 raise DataError(f"{here}: {name} is not finite; compute it again by `bench truth`")
         tempering = Tempering.of_record(record, shapes["mean"], here) if "tempering" in record else None
-        return cls(**found, how=how, checksum=record.get("sha256", ""), tempering=tempering)
+        return cls(**arrays, how=how, checksum=record.get("sha256", ""), tempering=tempering)
 
     @property
     def refused(self) -> str:
@@ -251,13 +251,13 @@ class Tempering:
 
         try:
             part = record["tempering"]
-            found = {name: np.array(part[name], dtype=np.float64) for name in TEMPERED}
-            made = cls(**found, swap_acceptance=tuple(part["swap_acceptance"]), round_trips=int(part["round_trips"]))
+            arrays = {name: np.array(part[name], dtype=np.float64) for name in TEMPERED}
+            ladder = cls(**arrays, swap_acceptance=tuple(part["swap_acceptance"]), round_trips=int(part["round_trips"]))
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{here} is damaged ({error!r:.80}); compute it again by `bench truth`") from error
-        if any(values.shape != shape for values in found.values()):
+        if any(values.shape != shape for values in arrays.values()):
             raise DataError(f"{here}: its tempering is of other functions; compute it again by `bench truth`")
-        return made
+        return ladder
 
     @property
     def unfit(self) -> str:

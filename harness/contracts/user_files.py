@@ -47,22 +47,22 @@ def identify(name: str, label: str) -> str:
                 f"{label} = {name!r:.200} has {about.st_size:,} bytes, at most {MOST_BYTES:,} are allowed; "
                 "a task declares larger files as `datasets`"
             )
-        found = _checksum(path, about.st_size, about.st_mtime_ns, about.st_ino)
+        digest = _checksum(path, about.st_size, about.st_mtime_ns, about.st_ino)
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: no such user, or links in a circle
         what = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise UsageError(f"{label} = {name!r:.200} is not a file that can be read: {what}") from None
-    KNOWN[found] = str(path)
-    return f"sha256:{found}"
+    KNOWN[digest] = str(path)
+    return f"sha256:{digest}"
 
 
 def locate(identified: str) -> str:
     """Return the path of a file with this content; raise `DataError` if no known file has it now."""
     digest = identified.partition(":")[2]
-    for place in (*(folder / digest for folder in FOLDERS), Path(KNOWN.get(digest, ""))):
+    for path in (*(folder / digest for folder in FOLDERS), Path(KNOWN.get(digest, ""))):
         with suppress(OSError):
-            about = place.stat()
-            if _checksum(place, about.st_size, about.st_mtime_ns, about.st_ino) == digest:
-                return str(place)
+            about = path.stat()
+            if _checksum(path, about.st_size, about.st_mtime_ns, about.st_ino) == digest:
+                return str(path)
     where = f", or copy it to {FOLDERS[0] / digest}" if FOLDERS else ""
     raise DataError(
         f"the file with the SHA-256 {digest} is needed, and is not here; name it by --set, as in "
@@ -95,11 +95,11 @@ def keep(identified: str, folder: Path) -> None:
 
 def _verified(stream: IO[bytes], digest: str) -> Iterator[bytes]:
     """Yield the content of a stream part by part; at its end raise `DataError` if its SHA-256 is another one."""
-    found = hashlib.sha256()
+    total = hashlib.sha256()
     while part := stream.read(2**20):
-        found.update(part)
+        total.update(part)
         yield part
-    if found.hexdigest() != digest:
+    if total.hexdigest() != digest:
         raise DataError(f"the file with the SHA-256 {digest} changed while it was read; give the command again")
 
 

@@ -20,12 +20,12 @@ def check_signatures(sampler: Sampler) -> None:
     """Raise `PluginError` if `init` or `step` cannot be called as the harness calls them."""
     for name in ("init", "step"):
         wanted = list(inspect.signature(getattr(Sampler, name)).parameters)[1:]
-        found = inspect.signature(getattr(sampler, name))
+        signature = inspect.signature(getattr(sampler, name))
         try:
-            found.bind(*wanted)
+            signature.bind(*wanted)
         except TypeError:
             raise PluginError(
-                f"{type(sampler).__name__}.{name} takes ({', '.join(found.parameters)}), "
+                f"{type(sampler).__name__}.{name} takes ({', '.join(signature.parameters)}), "
                 f"and is called with ({', '.join(wanted)})"
             ) from None
 

@@ -222,28 +222,23 @@ class Probe:
             self.free = [name for name in self.free if name not in running]
             self._set_layout()
 
-    def _set_layout(self) -> None:
-        self.entries = self._layout()
-        self.size = max(place.stop for place in self.entries.values())
-
     def _runs_by_itself(self, name: str) -> bool:
         """Return whether an entry changes, but not with theta, the other entries, noise and gradient: a step count."""
-        rows, place = 3, self.entries[entry(name)]
+        rows, columns = 3, self.entries[entry(name)]
         random = torch.randn((rows, self.size + self.noise_size + self.dim), dtype=torch.float64,
                              generator=Streams(0, 0, ("probe",)).torch("clocks"))  # fmt: skip
         z, xi, slope = random.split([self.size, self.noise_size, self.dim], dim=1)
         z = self.join(torch.ones((1, self.dim), dtype=torch.float64), self.start) + 0.01 * z
-        z[:, place] = z[0, place]
+        z[:, columns] = z[0, columns]
         with torch.no_grad():
-            after = self.answer(z, xi, slope, torch.ones(self.dim, dtype=torch.float64))[:, place]
-        return bool((after == after[0]).all()) and not bool((after == z[:, place]).all())
+            after = self.answer(z, xi, slope, torch.ones(self.dim, dtype=torch.float64))[:, columns]
+        return bool((after == after[0]).all()) and not bool((after == z[:, columns]).all())
 
-    def _layout(self) -> dict[str, slice]:
-        entries, place = {"theta": slice(0, self.dim)}, self.dim
+    def _set_layout(self) -> None:
+        self.entries, self.size = {"theta": slice(0, self.dim)}, self.dim
         for name in self.free:
-            entries[entry(name)] = slice(place, place + self.start[name].numel())
-            place = entries[entry(name)].stop
-        return entries
+            start, self.size = self.size, self.size + self.start[name].numel()
+            self.entries[entry(name)] = slice(start, self.size)
 
     def state(self, z: Tensor) -> State:
         """Return the state for the rows of z (R, n), including the entries that are held."""
@@ -258,10 +253,10 @@ class Probe:
 
     def answer(self, z: Tensor, xi: Tensor, slope: Tensor, curvature: Tensor) -> Tensor:
         """Return z after one step (R, n) from z (R, n), noise xi (R, m), error b (R, D), curvature (D,) or (R, D)."""
-        script, place = [], 0
+        script, start = [], 0
         for slot in self.slots:
-            script.append(xi[:, place : place + slot.numbers].reshape(len(z), *slot.shape))
-            place += slot.numbers
+            script.append(xi[:, start : start + slot.numbers].reshape(len(z), *slot.shape))
+            start += slot.numbers
         potential = QuadraticPotential(curvature, slope, self.axes)
         theta = z[:, : self.dim].clone()
         return self.join(*self.sampler.step(theta, self.state(z), potential, self.h, self.T, ScriptedNoise(script)))
@@ -275,13 +270,13 @@ def settled(sampler: Sampler, h: float, steps: int = SETTLING) -> Sampler:
     def init(self: Sampler, theta: Tensor, potential: Potential, _: Tensor, __: Tensor, noise: Noise) -> State:
         step_size, T = theta.new_tensor(h), theta.new_tensor(1.0)
         start = cls.init(self, theta, potential, step_size, T, noise)
-        place = (*theta.shape, *potential.grad(theta)[0].tolist())
-        if place not in known:
+        key = (*theta.shape, *potential.grad(theta)[0].tolist())
+        if key not in known:
             x, state = theta, start
             for _step in range(steps):
                 x, state = cls.step(self, x, state, potential, step_size, T, noise)
-            known[place] = {name: state[name] for name in cls.adaptive}
-        return {**start, **known[place]}
+            known[key] = {name: state[name] for name in cls.adaptive}
+        return {**start, **known[key]}
 
     return with_methods(sampler, init=init)
 
@@ -316,10 +311,10 @@ def derive(
         z, xi, slope = vectors.split([n, m, D], dim=1)
         answers = probe.answer(z, xi, slope, lam) / size
         repeated = probe.answer(z, xi, slope, lam) / size
-    base, columns, found = answers[0], answers[1 : 1 + n + m + D] - answers[0], answers[1 + n + m + D :]
+    base, columns, responses = answers[0], answers[1 : 1 + n + m + D] - answers[0], answers[1 + n + m + D :]
     expected = base + (random[:, :, None] * columns).sum(1)
     rounding = ROUNDINGS * torch.finfo(torch.float64).eps / size  # of the 1 to which short vectors are added
-    gap = ((found - expected).abs().amax(1) - rounding).clamp(min=0)
+    gap = ((responses - expected).abs().amax(1) - rounding).clamp(min=0)
     error = (gap / expected.abs().amax(1).clamp(min=1e-300)).max()
     exact = bool(answers.isfinite().all()) and torch.equal(answers, repeated)
     exact = exact and all(slot.kind == "normal" for slot in probe.slots)

@@ -33,7 +33,7 @@ def asked(origins: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, str]
     `origins` has the origin of each setting.
     """
     tuned = [str(origin["source"]) for origin in origins.values() if origin["provenance"] == TUNED]
-    study = next((found[1] for source in tuned if (found := re.match(r"study (\S+): ", source))), "")
+    study = next((match[1] for source in tuned if (match := re.match(r"study (\S+): ", source))), "")
     given = {name: _argument(o["value"]) for name, o in origins.items() if o["provenance"] in CHANGED}
     return study, given
 

@@ -25,10 +25,10 @@ def find_report(registry: Registry, name: str) -> Report:
     offer = registry.find("reports", name)
     here = f"report {name} ({offer.distribution})"
     with plugin_code(here):
-        made = load(offer.target)()
-    if not isinstance(made, Report):
+        report = load(offer.target)()
+    if not isinstance(report, Report):
         raise PluginError(f"{here}: {offer.target} does not derive from harness.reports.Report")
-    return made
+    return report
 
 
 def build(report: Report, name: str, store: Store, request: Request) -> Result:

@@ -68,11 +68,11 @@ def score_fields(store: Store, request: Request, kind: type[FieldScore] = FieldS
     groups = load_groups(store, request)
 
     @functools.cache
-    def found() -> Mapping[str, Accuracy]:
+    def accuracies() -> Mapping[str, Accuracy]:
         return {key: judged for part in _parts(groups) for key, judged in _accuracies(store, part).items()}
 
     curves = functools.partial(load_curves, store)
-    return [kind(field, groups, found, curves, store.results) for field in fields(groups)]
+    return [kind(field, groups, accuracies, curves, store.results) for field in fields(groups)]
 
 
 def _accuracies(store: Store, groups: Sequence[Group]) -> dict[str, Accuracy]:

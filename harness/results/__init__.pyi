@@ -35,5 +35,4 @@ from harness.results.spec import RunSpec as RunSpec
 from harness.results.store import changes as changes
 from harness.results.store import connection as connection
 from harness.results.store import ingest as ingest
-from harness.results.store import published as published
 from harness.results.store import reader as reader

@@ -96,8 +96,8 @@ def _compiler() -> dict[str, Any] | None:
     """
     from harness.analysis.diagnostics import counting
 
-    found = cpp.identity()
-    return {**found, "lanes": LANES, "sums": counting.code() is not None} if found else None
+    compiler = cpp.identity()
+    return {**compiler, "lanes": LANES, "sums": counting.code() is not None} if compiler else None
 
 
 def is_whole(document: Mapping[str, Any]) -> bool:
@@ -152,16 +152,16 @@ def requirements(names: tuple[str, ...], but: frozenset[str] = frozenset()) -> d
     the environment of a run.
     """
     if version(HARNESS) is None:
-        found = {canonicalize_name(d.name): d.version for d in importlib.metadata.distributions() if d.name}
-        return dict(sorted(found.items()))
+        installed = {canonicalize_name(d.name): d.version for d in importlib.metadata.distributions() if d.name}
+        return dict(sorted(installed.items()))
     versions: dict[str, str] = {}
     queue = [(canonicalize_name(name), "") for name in names]
     seen = set()
     while queue:
-        name, extra = place = queue.pop()
-        if place in seen or name in but:
+        name, extra = requirement = queue.pop()
+        if requirement in seen or name in but:
             continue
-        seen.add(place)
+        seen.add(requirement)
         try:
             distribution = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
@@ -180,7 +180,7 @@ def required(name: str) -> frozenset[str]:
         lines = importlib.metadata.distribution(name).requires or []
     except importlib.metadata.PackageNotFoundError:
         return frozenset()
-    return frozenset(canonicalize_name(found.name) for line in lines if (found := _requirement(line)) is not None)
+    return frozenset(canonicalize_name(needed.name) for line in lines if (needed := _requirement(line)) is not None)
 
 
 def _requirement(line: str, extra: str = "") -> Requirement | None:
@@ -189,8 +189,8 @@ def _requirement(line: str, extra: str = "") -> Requirement | None:
     if only and canonicalize_name(only[1]) != canonicalize_name(extra):
         return None  # nine in ten lines end here; parsing them all takes three times as long
     try:
-        found = Requirement(line)
-        return found if found.marker is None or found.marker.evaluate({"extra": extra}) else None
+        requirement = Requirement(line)
+        return requirement if requirement.marker is None or requirement.marker.evaluate({"extra": extra}) else None
     except (InvalidRequirement, UndefinedEnvironmentName):
         return None
 

@@ -77,7 +77,7 @@ def _packages(distribution: str) -> list[Path]:
     """Return the top-level packages (folders, or single files) of a distribution: those of its entry points."""
     values = [entry.value for entry in entries()[0] if entry.distribution == distribution]
     tops = {value.partition(":")[0].partition(".")[0].strip() for value in values}
-    found = {HOME} if distribution == HARNESS else set()
+    packages = {HOME} if distribution == HARNESS else set()
     for top in tops or {distribution.replace("-", "_")}:
         try:
             loaded = sys.modules.get(top)
@@ -86,8 +86,8 @@ def _packages(distribution: str) -> list[Path]:
             continue
         if spec is not None and spec.origin is not None and spec.origin.endswith(".py"):
             path = Path(spec.origin).resolve()
-            found.add(path.parent if path.name == "__init__.py" else path)
-    return sorted(found)
+            packages.add(path.parent if path.name == "__init__.py" else path)
+    return sorted(packages)
 
 
 def _changed(root: Path, packages: list[Path]) -> bool:
@@ -113,8 +113,8 @@ def _origin(distribution: str) -> dict[str, Any]:
 def _root(path: Path) -> Path | None:
     """Return the root of the git checkout that contains `path`, or None."""
     folder = path if path.is_dir() else path.parent
-    found = _git(folder, "rev-parse", "--show-toplevel") if folder.is_dir() else None
-    return Path(found) if found else None
+    root = _git(folder, "rev-parse", "--show-toplevel") if folder.is_dir() else None
+    return Path(root) if root else None
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -233,9 +233,9 @@ class TableSchema:
 
 
 def _table(record: type, *key: str, of: str = "attempt") -> TableSchema:
-    found = columns(record)
-    first = {"attempt": found["attempt"]} if "attempt" in found else {}
-    return TableSchema((record.__doc__ or "").replace("\n    ", " ").strip(), first | found, key, of)
+    columns_of_record = columns(record)
+    first = {"attempt": columns_of_record["attempt"]} if "attempt" in columns_of_record else {}
+    return TableSchema((record.__doc__ or "").replace("\n    ", " ").strip(), first | columns_of_record, key, of)
 
 
 def _run() -> TableSchema:
@@ -243,15 +243,15 @@ def _run() -> TableSchema:
 
     A part of the RunSpec has columns for its name, its source and its parameters.
     """
-    own = columns(RunRow)
-    found = {name: own.pop(name) for name in ("run_key", "group_key", "key_version", "engine")}
+    row = columns(RunRow)
+    first = {name: row.pop(name) for name in ("run_key", "group_key", "key_version", "engine")}
     for f in fields(RunSpec):
         if f.name in PARTS:
             for name, c in columns(Component).items():
                 full = name.format(f.name)
                 at = (f.name, *c.at)
-                found[full] = replace(c, name=full, comment=c.comment.format(f.name), at=at)
-    return replace(_table(RunRow, "run_key", of="several"), columns=found | columns(RunSpec) | columns(Execution) | own)
+                first[full] = replace(c, name=full, comment=c.comment.format(f.name), at=at)
+    return replace(_table(RunRow, "run_key", of="several"), columns=first | columns(RunSpec) | columns(Execution) | row)
 
 
 TABLES: Mapping[str, TableSchema] = {

@@ -116,7 +116,7 @@ class RunSpec:
         "every thin-th draw is kept", least=1, setting=("int", 1, "every how many draws one is kept", "[1, inf)")
     )
     batch_order: str = entry(
-        "order of the minibatches, where the task has any",
+        "order of minibatches",
         ORDERS[0],
         when="set",
         absent=ORDERS[0],
@@ -155,7 +155,7 @@ class RunSpec:
         for f in FIELDS:
             value = values[f.name]
             if _counts(f, value, self.execution.device):
-                *above, name = _place(f)
+                *above, name = _path_in_record(f)
                 part = record[above[0]] if above else record
                 part[name] = value.canonical() if isinstance(value, Component) else value
         return record
@@ -202,17 +202,17 @@ def from_record(record: Mapping[str, Any]) -> RunSpec:
     try:
         if len(dump(record)) > MAX_CHARACTERS:
             raise ValueError(f"has more than {MAX_CHARACTERS:,} characters")
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for f in FIELDS:
-            *above, name = _place(f)
+            *above, name = _path_in_record(f)
             part = record[above[0]] if above else record
             if name in part or "when" not in f.metadata:
-                found[f.name] = part[name]
+                values[f.name] = part[name]
         for name in PARTS:
-            found[name] = Component(**{f.name: record[name][f.name] for f in fields(Component)})
-        found["origins"] = {name: Origin(**origin) for name, origin in record["origins"].items()}
-        found["execution"] = Execution(**{f.name: found.pop(f.name) for f in fields(Execution) if f.name in found})
-        spec = RunSpec(**found)
+            values[name] = Component(**{f.name: record[name][f.name] for f in fields(Component)})
+        values["origins"] = {name: Origin(**origin) for name, origin in record["origins"].items()}
+        values["execution"] = Execution(**{f.name: values.pop(f.name) for f in fields(Execution) if f.name in values})
+        spec = RunSpec(**values)
         for part in (spec, spec.sampler, spec.schedule, spec.task, spec.execution):
             check(part)
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -242,7 +242,7 @@ def recorded_key(record: Mapping[str, Any], *without: str) -> str:
         return ""
 
 
-def _place(f: Field[Any]) -> list[str]:
+def _path_in_record(f: Field[Any]) -> list[str]:
     return str(f.metadata.get("at", f.name)).split(".")
 
 

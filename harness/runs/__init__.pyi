@@ -3,7 +3,6 @@
 
 from harness.runs import plan as plan
 from harness.runs import plugin_metadata as plugin_metadata
-from harness.runs import studies as studies
 from harness.runs import truths as truths
 from harness.runs.children import EndedError as EndedError
 from harness.runs.children import call as call
@@ -25,4 +24,5 @@ from harness.runs.settings import Pair as Pair
 from harness.runs.settings import find_pair as find_pair
 from harness.runs.settings import resolve as resolve
 from harness.runs.source import content_hash as content_hash
+from harness.runs.source import is_installed as is_installed
 from harness.runs.source import source_hash as source_hash

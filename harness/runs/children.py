@@ -76,8 +76,8 @@ def forkserver_context() -> Any:
     The fork server inherits a signal mask that blocks Ctrl-C and SIGTERM, which this process handles. If it died of the
     SIGTERM that a scheduler sends to the whole process group, its workers would seem to have died too.
     """
-    if found := memory_limit(GIB_TO_RUN):
-        raise RunError(f"too little memory for a worker; {found}")
+    if limit := memory_limit(GIB_TO_RUN):
+        raise RunError(f"too little memory for a worker; {limit}")
     _check_socket_path()
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["harness.runs.preload"])

@@ -127,7 +127,7 @@ def jobs(
     groups: dict[str, list[Planned]] = {}
     for item in planned:
         groups.setdefault(item.spec.group, []).append(item)
-    found = []
+    blocks = []
     for members in groups.values():
         work = sum(item.spec.steps * item.spec.chains for item in members)
         shares = min(max(1, cores // len(groups)), 1 + work // SHARED_FROM)
@@ -135,8 +135,8 @@ def jobs(
         for start in range(0, len(members), size):
             block = members[start : start + size]
             specs = [item.spec for item in block]
-            found.append(Job(specs, results, "cpu", "cpu-0", 1, plugins, distributions, block[0].data))
-    return found
+            blocks.append(Job(specs, results, "cpu", "cpu-0", 1, plugins, distributions, block[0].data))
+    return blocks
 
 
 def launch(queue: Sequence[Job], places: Sequence[Place], listen: Send, *, long_is_fine: bool = True) -> LaunchSummary:

@@ -16,8 +16,8 @@ from harness.contracts.registry import Offer, Registry
 from harness.engine.stepping.execution_mode import Work, choose, slowed
 from harness.results.ledger.ledger import Ledger, RunStatus
 from harness.results.spec import MAX_STEPS, Component, Execution, RunSpec
-from harness.runs import plugin_metadata, studies, uncompiled
-from harness.runs.settings import Settings, find_pair, resolve
+from harness.runs import plugin_metadata, uncompiled
+from harness.runs.settings import Settings, Study, find_pair, resolve
 from harness.runs.source import source_hash
 from harness.system.errors import UsageError
 
@@ -58,6 +58,14 @@ class Planned:
     data: tuple[DataFile, ...] = ()
     missing: str | None = None
 
+    def record(self) -> dict[str, Any]:
+        """Return the entries that the records of `bench plan` and `bench run` share."""
+        spec, status = self.spec, self.standing.status
+        return {
+            "run_key": spec.key, "method": spec.method, "task": spec.task.name, "protocol": spec.protocol,
+            "seed": spec.seed, "chains": spec.chains, "steps": spec.steps, "budget": spec.budget, "status": status,
+        }  # fmt: skip
+
 
 def size(registry: Registry, requests: Iterable[RunRequest], most: int = MAX_RUNS) -> int:
     """Count the runs that the requests name, from the lengths of their lists. `UsageError` if it exceeds `most`."""
@@ -78,9 +86,7 @@ def size(registry: Registry, requests: Iterable[RunRequest], most: int = MAX_RUN
     return total
 
 
-def expand(
-    registry: Registry, request: RunRequest, study: studies.Study | None = None
-) -> list[tuple[Settings, list[RunSpec]]]:
+def expand(registry: Registry, request: RunRequest, study: Study | None = None) -> list[tuple[Settings, list[RunSpec]]]:
     """Return all runs that a request names, in its order: for each resolved settings the runs of its seeds.
 
     The settings include the tuned ones of `study` if one is given.
@@ -107,7 +113,7 @@ def plan(registry: Registry, request: RunRequest, ledger: Ledger) -> list[Planne
     step size.
     """
     planned: dict[str, Planned] = {}
-    study = studies.load(registry, ledger.root, request.study) if request.study else None
+    study = registry.facts("study")[0](registry, ledger.root, request.study) if request.study else None
     for settings, specs in expand(registry, request, study):
         standings = {spec.key: ledger.standing(spec.key) for spec in specs}
         if not all(standing.cached for standing in standings.values()):
@@ -189,14 +195,14 @@ def parse_seeds(text: str) -> list[int]:
 
 def parse_settings(words: Sequence[str], option: str) -> dict[str, str]:
     """Return words of the form "key=value" as a dict. `UsageError` for any other word, and if a key has two values."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for word in words:
         name, equals, value = (part.strip() for part in word.partition("="))
         if not equals or not name or not value:
             raise UsageError(f"{option} {word!r:.80} is not KEY=VALUE, as in sampler.a=5")
-        if found.setdefault(name, value) != value:
-            raise UsageError(f"{option} gives {name} twice, {found[name]!r:.80} and {value!r:.80}; keep one")
-    return found
+        if settings.setdefault(name, value) != value:
+            raise UsageError(f"{option} gives {name} twice, {settings[name]!r:.80} and {value!r:.80}; keep one")
+    return settings
 
 
 def _points(sweep: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -259,8 +265,8 @@ def _label(budget: str, steps: int, settings: Settings) -> str:
 
     A budget with settings of its own must be asked for by name, because other runs of its length lack these settings.
     """
-    own = settings.pair.protocol.budget_settings.keys() - {budget}
-    names = [name for name, length in _named_steps(settings).items() if length == steps and name not in own]
+    with_settings = settings.pair.protocol.budget_settings.keys() - {budget}
+    names = [name for name, length in _named_steps(settings).items() if length == steps and name not in with_settings]
     if names:
         return names[0]
     return f"passes={settings.passes.after(steps):.10g}" if budget.startswith("steps=") else budget

@@ -163,13 +163,13 @@ def _sampler(target: str, params: Mapping[str, Any]) -> SamplerFacts:
     )
 
 
-def _whole(made: Any, name: str, least: int, most: int | None = None, *arguments: Any) -> int:
+def _whole(plugin: Any, name: str, least: int, most: int | None = None, *arguments: Any) -> int:
     """Return the value of an object's attribute or method, which must be a whole number from `least` to `most`."""
-    value = getattr(made, name)
+    value = getattr(plugin, name)
     value = value(*arguments) if callable(value) else value
     if type(value) is not int or value < least or (most is not None and value > most):
         limits = f"from {least} to {most}" if most is not None else f"of at least {least}"
-        raise PluginError(f"{type(made).__name__}.{name} is {value!r:.40}, not a whole number {limits}")
+        raise PluginError(f"{type(plugin).__name__}.{name} is {value!r:.40}, not a whole number {limits}")
     return value
 
 
@@ -269,10 +269,10 @@ def _declared(of: Any, name: str, kind: type[R], target: str) -> list[R]:
 
 def protocols(offer: Offer) -> list[Protocol]:
     """Return the protocols of a task, the default first. `PluginError` if it has none."""
-    found = [Protocol(**{**record, "seeds": tuple(record["seeds"])}) for record in _cached(offer, "protocols")]
-    if not found:
+    declared = [Protocol(**{**record, "seeds": tuple(record["seeds"])}) for record in _cached(offer, "protocols")]
+    if not declared:
         raise PluginError(f"{offer.target} ({offer.distribution}) has no protocol")
-    return found
+    return declared
 
 
 def datasets(offer: Offer) -> list[DataFile]:
@@ -373,7 +373,7 @@ _known: dict[str, str] = {}
 """Facts that this process has read or computed, as JSON, so that each caller gets an object of its own."""
 
 
-def lacking(registry: Registry, method: str, task: str, protocol: str, metric: str | None = None) -> str:
+def not_offered(registry: Registry, method: str, task: str, protocol: str, metric: str | None = None) -> str:
     """Return which of a method, a task, a protocol and a metric no installed plugin has, as a message. "" if none."""
     if task not in {offer.name for offer in registry.offers("tasks")}:
         return f"no task {task}"
@@ -381,10 +381,10 @@ def lacking(registry: Registry, method: str, task: str, protocol: str, metric: s
         return f"no method {method}"
     try:
         offer = registry.find("tasks", task)
-        found = next((known for known in protocols(offer) if known.name == protocol), None)
-        if found is None:
+        stated = next((known for known in protocols(offer) if known.name == protocol), None)
+        if stated is None:
             return f"{task} has no protocol {protocol}"
-        settings = resolve(offer, found.task_settings())
+        settings = resolve(offer, stated.task_settings())
         metrics = {known.name for known in task_facts(offer, settings).metrics}
     except BenchError as error:
         return str(error)

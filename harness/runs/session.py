@@ -301,7 +301,8 @@ class Session:
     def _warn_of_undeclared_files(self) -> None:
         spec = self.specs[0]
         targets = [part.target for part in (spec.task, spec.sampler, spec.schedule)]
-        fresh = [path for path in undeclared.found(targets, self._data, spec.files()) if path not in self._undeclared]
+        read = undeclared.uncovered(targets, self._data, spec.files())
+        fresh = [path for path in read if path not in self._undeclared]
         if fresh and not self._undeclared:
             self._record("it reads files that are not declared, so that its run key does not cover their content")
         self._undeclared.update(fresh)

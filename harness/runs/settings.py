@@ -10,6 +10,7 @@ the author's.
 from __future__ import annotations
 
 import math
+import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +24,6 @@ from harness.results.spec import FIELDS, GIVEN, Origin
 from harness.runs import plugin_metadata, warm_start
 from harness.runs.plugin_metadata import SamplerFacts, TaskFacts
 from harness.runs.stated import stated_settings
-from harness.runs.studies import Study
 from harness.system.errors import UsageError
 
 START, WARM = "run.warm_start", "run.warm_"
@@ -42,6 +42,13 @@ def _run_field(
 
 
 RUN_FIELDS = {f.name: _run_field(f.name, *f.metadata["setting"]) for f in FIELDS if "setting" in f.metadata}
+
+
+class Study(typing.Protocol):
+    """Tuned settings: all that is known here of what the fact `study` returns."""
+
+    def layer(self, registry: Registry, pair: tuple[Offer, Offer, Offer], protocol: str) -> Mapping[str, Origin]:
+        """Return the tuned settings of (method, sampler, task) under a protocol. `UsageError` if there are none."""
 
 
 @dataclass(frozen=True)
@@ -103,15 +110,15 @@ def find_pair(registry: Registry, method_name: str, task_name: str, study: Study
     task = registry.find("tasks", name)
     known = {protocol.name: protocol for protocol in plugin_metadata.protocols(task)}
     stated = [one for one in stated_settings(registry, (named, sampler, task)) if one.task == task.name]
-    own = {one.protocol: one for one in stated if one.method == method.name}
+    of_method = {one.protocol: one for one in stated if one.method == method.name}
     if not at:
         protocol_name = next(iter(known))
         if any(one.protocol == protocol_name for one in stated):
-            protocol_name = next((name for name in known if name in own), protocol_name)
+            protocol_name = next((name for name in known if name in of_method), protocol_name)
     if protocol_name not in known:
         raise UsageError(f"task {name} has no protocol {protocol_name!r:.80}{suggestions(protocol_name, known)}")
     tuned = study.layer(registry, (named, sampler, task), protocol_name) if study else {}
-    return Pair(method, sampler, task, known[protocol_name], own.get(protocol_name), tuned)
+    return Pair(method, sampler, task, known[protocol_name], of_method.get(protocol_name), tuned)
 
 
 def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: str = "") -> Settings:
@@ -183,13 +190,13 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
     protocol = pair.protocol
     short = protocol.budget_settings.get(budget, {})
     stated = {"run.burn_in": protocol.burn_in, "run.thin": protocol.thin, **protocol.settings}
-    own = plugin_metadata.own_settings(pair.sampler, pair.task.name)
+    recommended = plugin_metadata.own_settings(pair.sampler, pair.task.name)
     stated_by, values = (pair.stated.stated_by, pair.stated.values) if pair.stated else ("", {})
     method = {**pair.method.settings, **({"schedule": pair.method.schedule} if pair.method.schedule else {})}
-    authors = {name: Origin(value, "plugin", pair.sampler.distribution) for name, value in own.items()}
+    authors = {name: Origin(value, "plugin", pair.sampler.distribution) for name, value in recommended.items()}
     outside = pair.stated is None or pair.stated.distribution != pair.sampler.distribution
     start = stated.get(START)
-    named = method.get(START, start), own.get(START, start), values[START].value if START in values else start
+    named = method.get(START, start), recommended.get(START, start), values[START].value if START in values else start
     if any(name != start for name in named):
         short = _without(short, WARM)  # its lengths are those of the protocol's own warm start
     return [
@@ -295,10 +302,10 @@ def _warm_start(
     if passes is None:
         raise UsageError(f"run.warm_start = {name} needs its length; give it by --set run.warm_passes=20")
     if size is None:
-        own = find_pair(registry, name, f"{pair.task.name}@{pair.protocol.name}")
+        optimised = find_pair(registry, name, f"{pair.task.name}@{pair.protocol.name}")
         try:
-            found = resolve(registry, own, {**_dotted("task", task_params), "run.warm_start": None})
-            size, origin = found.schedule_params["step_size"], found.origins["schedule.step_size"]
+            tuned = resolve(registry, optimised, {**_dotted("task", task_params), "run.warm_start": None})
+            size, origin = tuned.schedule_params["step_size"], tuned.origins["schedule.step_size"]
         except (UsageError, KeyError):
             raise UsageError(
                 f"no step size of {name} is known for a warm start on {pair.task.name}; "
@@ -316,8 +323,8 @@ def _refuse_unknown(pair: Pair, declared: Mapping[str, Sequence[Field]], origins
     for name in origins:
         if name not in known:
             source = "" if origins[name].provenance == "user" else f" (from {origins[name].source})"
-            place = f"{pair.method.name} on {pair.task.name}"
-            raise UsageError(f"unknown setting {name!r:.80}{source} for {place}{suggestions(name, known)}")
+            asked_for = f"{pair.method.name} on {pair.task.name}"
+            raise UsageError(f"unknown setting {name!r:.80}{source} for {asked_for}{suggestions(name, known)}")
 
 
 def unmet(sampler: SamplerFacts, task: TaskFacts, called: str = "the task") -> str:

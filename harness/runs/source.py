@@ -47,12 +47,12 @@ def source_hash(target: str) -> str:
     return numbers_of(target, content_hash(target))
 
 
-def numbers_of(target: str, found: str) -> str:
-    """Return the hash that run keys have for code with the hash `found`.
+def numbers_of(target: str, digest: str) -> str:
+    """Return the hash that run keys have for code with this hash.
 
     It is the hash of older code if the installed package declares that this gives the same numbers.
     """
-    return _equal(target.partition(":")[0].partition(".")[0]).get(found, found)
+    return _equal(target.partition(":")[0].partition(".")[0]).get(digest, digest)
 
 
 @functools.cache
@@ -61,8 +61,8 @@ def content_hash(target: str) -> str:
 
     `PluginError` if a module does not parse, or a declared file does not exist.
     """
-    found, versions = made_of(target)
-    return hash_of({name: path.read_bytes() for name, path in found.items()}, versions)
+    files, versions = made_of(target)
+    return hash_of({name: path.read_bytes() for name, path in files.items()}, versions)
 
 
 def hash_of(files: Mapping[str, bytes], versions: Iterable[str]) -> str:
@@ -79,33 +79,33 @@ def made_of(target: str) -> tuple[Mapping[str, Path], Sequence[str]]:
     """Return the files that `content_hash` covers, by name, and its lines of versions."""
     start = target.partition(":")[0]
     packages = plugin_packages()
-    own = {start.partition(".")[0], *packages}
-    found: dict[str, Path] = {}
+    hashed = {start.partition(".")[0], *packages}
+    files: dict[str, Path] = {}
     installed: set[str] = set()
     queue = [start]
     while queue:
         name = queue.pop()
-        if name in found:
+        if name in files:
             continue
         path = _file(name)
         if path is None:
             if name == start:
                 raise PluginError(f"{target}: module {name!r} has no source file")
             continue
-        found[name] = path
+        files[name] = path
         tree = _tree(path)
-        found |= _data(name, path) | _declared(name, path, tree)
+        files |= _data(name, path) | _declared(name, path, tree)
         above = name.rpartition(".")[0]
         queue += [above] if above and _runs_code(above) else []
         foreign = packages.get(name.partition(".")[0]) != HARNESS  # a built-in imports what the harness requires
         for module in _imports(name, path, tree):
             top = module.partition(".")[0]
-            if top in own or (foreign and is_local(top)):
+            if top in hashed or (foreign and is_local(top)):
                 queue.append(module)
             elif foreign:
                 installed.add(top)
-    distributions = {packages[top] for name in found if (top := name.partition(".")[0].partition("/")[0]) in packages}
-    return found, [*_versions(distributions, installed)]
+    distributions = {packages[top] for name in files if (top := name.partition(".")[0].partition("/")[0]) in packages}
+    return files, [*_versions(distributions, installed)]
 
 
 @functools.cache
@@ -115,26 +115,26 @@ def _equal(top: str) -> Mapping[str, str]:
     path = file.with_name(EQUAL) if file is not None and file.name == "__init__.py" else None
     if path is None or not path.is_file():
         return {}
-    found = read_json(path)
-    if found is None or not all(isinstance(value, str) for value in found.values()):
+    equal = read_json(path)
+    if equal is None or not all(isinstance(value, str) for value in equal.values()):
         raise PluginError(f"{path} is not a JSON object of hashes")
-    return found
+    return equal
 
 
 def _versions(distributions: Iterable[str], modules: Iterable[str]) -> list[str]:
     """Return the name and version of each distribution that these require and the harness does not."""
     given = required(HARNESS) | {HARNESS}
-    own = set(map(canonicalize_name, distributions)) - {HARNESS}
+    needed = set(map(canonicalize_name, distributions)) - {HARNESS}
     unknown = {top for top in modules if top not in _KNOWN and canonicalize_name(top) not in given}
     if unknown:
         offered = importlib.metadata.packages_distributions()
-        own |= {canonicalize_name(name) for top in unknown for name in offered.get(top, [])}
-    found = requirements(tuple(sorted(own)), given) if own else {}
+        needed |= {canonicalize_name(name) for top in unknown for name in offered.get(top, [])}
+    further_versions = requirements(tuple(sorted(needed)), given) if needed else {}
     packages = set(map(canonicalize_name, plugin_packages().values()))  # their files are hashed
-    further = found.keys() - packages
+    further = further_versions.keys() - packages
     if further:  # leave out what the harness's requirements require in turn
         further -= requirements((HARNESS,)).keys()
-    return [f"{name} {found[name]}\n" for name in sorted(further)]
+    return [f"{name} {further_versions[name]}\n" for name in sorted(further)]
 
 
 @functools.cache
@@ -162,7 +162,13 @@ def is_local(top: str) -> bool:
     if spec is None:
         return False
     places = [spec.origin] if spec.origin and spec.has_location else list(spec.submodule_search_locations or [])
-    return bool(places) and all(_INSTALLED.isdisjoint(Path(place).parts) for place in places)
+    return bool(places) and all(_INSTALLED.isdisjoint(Path(folder).parts) for folder in places)
+
+
+def is_installed(module: str) -> bool:
+    """Return whether every worker can import a module, because it is installed."""
+    top = module.partition(".")[0]
+    return top != "__main__" and (top in {"harness", *plugin_packages()} or not is_local(top))
 
 
 def _runs_code(package: str) -> bool:
@@ -238,14 +244,14 @@ def _tree(path: Path) -> ast.Module:
 def _imports(name: str, path: Path, tree: ast.Module) -> list[str]:
     """Return the names of modules that a file imports. Some of them may be attributes and not modules."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    found: list[str] = []
+    names: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
                 parent = package.split(".")[: len(package.split(".")) - node.level + 1]
                 base = ".".join([*parent, base] if base else parent)
-            found += [base, *(f"{base}.{alias.name}" for alias in node.names)]
-    return found
+            names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    return names

@@ -25,7 +25,7 @@ FUNCTIONS = "functions"
 """Name of the field of a record about functions of theta: their number. Other records are about theta itself."""
 
 
-def place(results: Path, spec: RunSpec) -> Path:
+def file_of(results: Path, spec: RunSpec) -> Path:
     """Return the file of the truth of a run's target, which the task's code, data and settings identify."""
     params = {name: value for name, value in spec.task.params.items() if name not in GRADIENTS_ONLY}
     target = json.dumps([spec.task.source, spec.task_version, spec.data, params], sort_keys=True)
@@ -34,7 +34,7 @@ def place(results: Path, spec: RunSpec) -> Path:
 
 def read(results: Path, spec: RunSpec) -> dict[str, Any] | None:
     """Return the stored record, or None if there is none. `DataError` if it is damaged."""
-    path = place(results, spec)
+    path = file_of(results, spec)
     if not path.exists():
         return None
     record = read_json(path)

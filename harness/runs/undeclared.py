@@ -36,7 +36,7 @@ IMPORTING = "importlib._bootstrap"
 
 _read: dict[str, tuple[str, bool]] = {}
 """Files that plugins' code has read: real path -> the module that read it, and whether that was during an import."""
-_made: set[str] = set()
+_written: set[str] = set()
 _HARNESS = str(Path(harness.__file__).parent) + os.sep
 
 
@@ -53,7 +53,7 @@ def forget() -> None:
         del _read[path]
 
 
-def found(targets: Iterable[str], data: Iterable[DataFile] = (), files: Iterable[str] = ()) -> list[str]:
+def uncovered(targets: Iterable[str], data: Iterable[DataFile] = (), files: Iterable[str] = ()) -> list[str]:
     """Return the recorded files that are not covered by the run key of a run of these plugins.
 
     `data` are the declared data files, `files` the identified ones of settings. The readers are modules of `targets`.
@@ -78,8 +78,8 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
         return
     path, flags = os.path.realpath(os.fsdecode(arguments[0])), arguments[2]
     if flags & os.O_CREAT and not Path(path).exists():
-        _made.add(path)
-    if flags & os.O_ACCMODE == os.O_WRONLY or path in _made or path in _read or len(_read) >= MOST:
+        _written.add(path)
+    if flags & os.O_ACCMODE == os.O_WRONLY or path in _written or path in _read or len(_read) >= MOST:
         return
     if path.endswith(CODE) or path.startswith(SYSTEM) or not Path(path).is_file():
         return
@@ -113,4 +113,4 @@ def _libraries() -> tuple[str, ...]:
     """Return the folders of Python and of installed packages."""
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     places = {sysconfig.get_paths()[name] for name in names} | {path for path in sys.path if "-packages" in path}
-    return tuple(sorted(os.path.realpath(place) + os.sep for place in places))
+    return tuple(sorted(os.path.realpath(folder) + os.sep for folder in places))

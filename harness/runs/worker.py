@@ -1,4 +1,4 @@
-"""The worker: one child process for one block of runs that differ only in their seed.
+"""The worker: one child process for one block of runs that differ only in their seed, or for the repetition of a run.
 
 It holds the locks of the runs and writes their attempts. It never opens the store. When its parent dies or asks it to
 stop, it writes checkpoints and ends.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from harness.engine.stepping.making import UncompiledError
@@ -44,6 +45,32 @@ def run(job: Job, send: Send, stop: Stop) -> None:
 def _run(job: Job, stack: ExitStack, stop: Stop, send: Send) -> None:
     ledger = Ledger(job.results)
     stack.enter_context(device_held(job.device))
+    specs, locks = _hold(job, ledger, stack, send)
+    if not specs:
+        return
+    notice = stack.enter_context(Notice(ledger.locks / f"{specs[0].key}.notice"))
+    notice.update(_labels(specs, job.device))
+    prepare(job)
+    from harness.runs.session import Session  # imports torch
+
+    try:
+        for session in Session.open_all(ledger, specs, job, send):
+            attempt = str(session.attempts[0].path.relative_to(ledger.root))
+            notice.update({**_labels(session.specs, job.device), "attempt": attempt})
+            session.locks = [locks.pop(spec.key) for spec in session.specs]
+            _advance(session, stop, notice.hearing(send), job.timeout)
+            if stop.reason:
+                return
+    except UncompiledError as error:
+        if asked_mode(specs[0]) is not None:
+            raise
+        for spec in specs:
+            if spec.key in locks:  # those of other runs were given to their sessions
+                send("uncompiled", {"key": spec.key, "reason": error.reason, "scope": error.scope})
+
+
+def _hold(job: Job, ledger: Ledger, stack: ExitStack, send: Send) -> tuple[list[RunSpec], dict[str, tuple[Lock, Lock]]]:
+    """Hold the runs of a job that are not finished yet, and return them by seed, and their locks."""
     specs: list[RunSpec] = []
     locks: dict[str, tuple[Lock, Lock]] = {}
     deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
@@ -61,42 +88,7 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Send) -> None:
             send("finished", {"key": spec.key, "status": standing.status, "reason": standing.reason})
         else:
             specs.append(spec)
-    specs.sort(key=lambda spec: spec.seed)
-    if not specs:
-        return
-
-    notice = stack.enter_context(Notice(ledger.locks / f"{specs[0].key}.notice"))
-    notice.update(_labels(specs, job.device))
-
-    prepare(job)
-    try:
-        _advance_all(ledger, specs, job, stop, send, notice, locks)
-    except UncompiledError as error:
-        if asked_mode(specs[0]) is not None:
-            raise
-        for spec in specs:
-            if spec.key in locks:  # those of other runs were given to their sessions
-                send("uncompiled", {"key": spec.key, "reason": error.reason, "scope": error.scope})
-
-
-def _advance_all(
-    ledger: Ledger,
-    specs: Sequence[RunSpec],
-    job: Job,
-    stop: Stop,
-    send: Send,
-    notice: Notice,
-    locks: dict[str, tuple[Lock, Lock]],
-) -> None:
-    from harness.runs.session import Session
-
-    for session in Session.open_all(ledger, specs, job, send):
-        attempt = str(session.attempts[0].path.relative_to(ledger.root))
-        notice.update({**_labels(session.specs, job.device), "attempt": attempt})
-        session.locks = [locks.pop(spec.key) for spec in session.specs]
-        _advance(session, stop, notice.hearing(send), job.timeout)
-        if stop.reason:
-            return
+    return sorted(specs, key=lambda spec: spec.seed), locks
 
 
 def checkpoint_seconds() -> float:
@@ -113,22 +105,31 @@ def checkpoint_seconds() -> float:
     return seconds
 
 
+def _blocks(session: Any, stop: Stop, send: Send, timeout: float | None) -> Iterator[bool]:
+    """Advance a session to its end. After each block of steps, yield whether its progress was just reported."""
+    reported = time.monotonic()
+    while not session.finished and not stop.reason:
+        session.check_time(timeout)
+        session.advance()
+        due = time.monotonic() - reported > PROGRESS_SECONDS or session.finished
+        if due:
+            send("progress", session.progress())
+            reported = time.monotonic()
+        yield due
+
+
 def _advance(session: Any, stop: Stop, send: Send, timeout: float | None = None) -> None:
     """Advance a session to its end, report its progress to the launcher, and write checkpoints at intervals."""
     from harness.runs.failure import DiskError, lost_device
 
     pause = checkpoint_seconds()
-    saved = reported = time.monotonic()
+    saved = time.monotonic()
     try:
         with interrupted_after(timeout):
-            while not session.finished and not stop.reason:
-                session.check_time(timeout)
-                session.advance()
-                now = time.monotonic()
-                if now - reported > PROGRESS_SECONDS or session.finished:
-                    send("progress", session.progress())
-                    reported = now
+            for reported in _blocks(session, stop, send, timeout):
+                if reported:
                     _check_locks(session, stop, send)
+                now = time.monotonic()
                 if now - saved > (min(CYCLE_SECONDS, pause) if session.ended_a_cycle else pause):
                     session.checkpoint()
                     saved = time.monotonic()
@@ -168,3 +169,34 @@ def _labels(specs: Sequence[RunSpec], device: str) -> dict[str, Any]:
         "device": device, "method": spec.method, "task": spec.task.name, "protocol": spec.protocol,
         "chains": spec.chains, "budget": spec.budget, "steps": spec.steps, "seeds": ranges(s.seed for s in specs),
     }  # fmt: skip
+
+
+def rerun(job: Job, folder: Path, send: Send) -> dict[str, Any]:
+    """Repeat the one run of a job, with its attempt below `folder`, and return a record.
+
+    attempt      its directory
+    last_finite  the position of the diverged chain one step before, as a list; None if no chain diverged
+    trace        the traceback of a run that failed
+    """
+    from harness.runs.session import Session
+
+    record: dict[str, Any] = {"last_finite": None, "trace": None}
+    ledger = Ledger(folder)
+    with device_held(job.device):
+        prepare(job)
+        ledger.prepare()
+        for session in Session.open_all(ledger, job.specs, job, send):
+            try:
+                with interrupted_after(job.timeout):
+                    for _ in _blocks(session, Stop(), send, job.timeout):
+                        pass
+                session.conclude()
+            except DataError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the run failed, as it may have done before
+                record["trace"] = traceback.format_exc()
+                session.fail(error, record["trace"])
+            last = session.loop.runs[0].last_finite
+            record["last_finite"] = None if last is None else last.tolist()
+    (attempt,) = ledger.attempts(job.specs[0].key)
+    return record | {"attempt": attempt.path}

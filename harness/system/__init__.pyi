@@ -3,7 +3,6 @@
 
 from harness.system import columns as columns
 from harness.system import locks as locks
-from harness.system import toml as toml
 from harness.system.files import FILES as FILES
 from harness.system.files import SEAL as SEAL
 from harness.system.files import alone as alone

@@ -36,10 +36,10 @@ def decides(name: str) -> bool:
 
 def variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return these variables with their values, sorted. Of files, only the names are returned."""
-    found = {name: value for name, value in sorted(environment.items()) if value and decides(name)}
-    if "LD_PRELOAD" in found:
-        found["LD_PRELOAD"] = " ".join(Path(path).name for path in re.split("[: ]+", found["LD_PRELOAD"]) if path)
-    return found
+    deciding = {name: value for name, value in sorted(environment.items()) if value and decides(name)}
+    if "LD_PRELOAD" in deciding:
+        deciding["LD_PRELOAD"] = " ".join(Path(path).name for path in re.split("[: ]+", deciding["LD_PRELOAD"]) if path)
+    return deciding
 
 
 @functools.cache

@@ -15,8 +15,8 @@ from harness.system.files import SEAL, read_json, seal_holds, sealed, user_path,
 
 def folder(kind: str) -> Path:
     """Return the folder for one kind of entries: in `BENCH_CACHE` if that is set, else in the user's cache folder."""
-    place = os.environ.get("BENCH_CACHE")
-    return (user_path(place) if place else of_user()) / kind
+    named = os.environ.get("BENCH_CACHE")
+    return (user_path(named) if named else of_user()) / kind
 
 
 def of_user() -> Path:
@@ -24,10 +24,10 @@ def of_user() -> Path:
     import platformdirs
 
     try:
-        place = Path(platformdirs.user_cache_dir("sgmcmc-bench"))
+        path = Path(platformdirs.user_cache_dir("sgmcmc-bench"))
     except RuntimeError:
         return temporary()
-    return place if place.is_absolute() else temporary()
+    return path if path.is_absolute() else temporary()
 
 
 def temporary() -> Path:
@@ -35,17 +35,17 @@ def temporary() -> Path:
 
     Raises `DataError` unless it is a folder of this user, and no link, in which nobody else can write.
     """
-    place = Path(tempfile.gettempdir()) / f"sgmcmc-bench-{os.getuid()}"
+    path = Path(tempfile.gettempdir()) / f"sgmcmc-bench-{os.getuid()}"
     with suppress(OSError):
-        place.mkdir(mode=0o700)
+        path.mkdir(mode=0o700)
     with suppress(FileNotFoundError):  # nothing can be made there, so nothing is cached
-        found = place.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        status = path.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
             raise DataError(
-                f"{place} is not a folder in which only you can write; delete it, or name folders of your own by "
+                f"{path} is not a folder in which only you can write; delete it, or name folders of your own by "
                 "BENCH_CACHE and BENCH_DATA"
             )
-    return place
+    return path
 
 
 def read(kind: str, key: str) -> str | None:

@@ -75,20 +75,20 @@ def document(record: Any) -> Row:
 
     A field with an empty `at` is left out.
     """
-    found: Row = {}
+    tree: Row = {}
     for f in fields(record):
-        value, part = getattr(record, f.name), found
+        value, part = getattr(record, f.name), tree
         *above, name = str(f.metadata.get("at", f.name)).split(".")
         for step in above if name else ():
             part = part.setdefault(step, {})
         if name:
             part[name] = [document(v) if is_dataclass(v) else v for v in value] if isinstance(value, tuple) else value
-    return found
+    return tree
 
 
 def columns(record: type) -> dict[str, SchemaColumn]:
     """Return the columns of a record's fields, by name. Fields without a meaning, or with `column=None`, have none."""
-    found = {}
+    schema = {}
     for f in fields(record):
         about = {name: value for name, value in f.metadata.items() if name in SchemaColumn.__annotations__}
         name = f.metadata.get("column", f.name)
@@ -97,8 +97,8 @@ def columns(record: type) -> dict[str, SchemaColumn]:
         kind, _, nothing = str(f.type).partition(" | ")
         about["at"] = tuple(str(about.get("at", f.name)).split(".")) if about.get("at", True) else ()
         plain = {"type": _TYPES.get(kind, "varchar"), "json": kind not in _TYPES, "nullable": bool(nothing)}
-        found[name] = SchemaColumn(name=name, comment=f.metadata["meaning"], **{**plain, **about})
-    return found
+        schema[name] = SchemaColumn(name=name, comment=f.metadata["meaning"], **{**plain, **about})
+    return schema
 
 
 def row(table: Mapping[str, SchemaColumn], document: Mapping[str, Any], where: str, /, **given: Any) -> Row:
@@ -107,7 +107,7 @@ def row(table: Mapping[str, SchemaColumn], document: Mapping[str, Any], where: s
     Raises `Malformed`, which names the first value that does not fit. `given` holds, by column, the values that are not
     taken from the document.
     """
-    found = {}
+    values = {}
     for name, column in table.items():
         if name in given:
             value = given[name]
@@ -123,8 +123,8 @@ def row(table: Mapping[str, SchemaColumn], document: Mapping[str, Any], where: s
             _check_size(value, column.least, column.most, f"{where}: {name}")
         if column.among and value not in column.among:
             raise Malformed(f"{where}: {name} {value!r:.40} is not one of {', '.join(column.among)}")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def check(record: Any) -> None:

@@ -71,22 +71,22 @@ def built(source: str) -> ctypes.CDLL:
 
 @functools.cache
 def _built(compiler: Command, source: str) -> ctypes.CDLL:
-    for place in ((compiler, ""), (compiler, source)):
-        if place in _FAILED:
-            raise CompilerError(str(_FAILED[place]), lasting=_FAILED[place].lasting)
-    name, lasting, place = shlex.join(compiler), True, (compiler, source)
+    for failure in ((compiler, ""), (compiler, source)):
+        if failure in _FAILED:
+            raise CompilerError(str(_FAILED[failure]), lasting=_FAILED[failure].lasting)
+    name, lasting, failure = shlex.join(compiler), True, (compiler, source)
     try:
         return _loaded(compiler, source)
     except subprocess.TimeoutExpired:
-        place, why = (compiler, ""), f"{name} did not end within {PATIENCE} s"
+        failure, why = (compiler, ""), f"{name} did not end within {PATIENCE} s"
     except subprocess.CalledProcessError as error:
         messages = error.stderr.decode(errors="replace")
         why = f"{name} failed: {error_line(messages) or f'exit code {error.returncode}'}"
         lasting = error.returncode > 0 and not lacks_means(messages)
     except OSError as error:
         why, lasting = f"{name}: {error}", False
-    _FAILED[place] = CompilerError(f"{why}; CXX can name another C++ compiler", lasting=lasting)
-    raise _FAILED[place]
+    _FAILED[failure] = CompilerError(f"{why}; CXX can name another C++ compiler", lasting=lasting)
+    raise _FAILED[failure]
 
 
 def find_compiler() -> Command:
@@ -96,10 +96,10 @@ def find_compiler() -> Command:
     """
     named = os.environ.get("CXX", "").strip()
     if not named:
-        found = next(filter(None, map(shutil.which, COMPILERS)), None)
-        if found is None:
+        program = next(filter(None, map(shutil.which, COMPILERS)), None)
+        if program is None:
             raise CompilerError(f"no C++ compiler ({', '.join(COMPILERS)}) on the PATH")
-        return (found,)
+        return (program,)
     try:
         words = [named] if shutil.which(named) else shlex.split(named)
     except ValueError as error:
@@ -130,13 +130,13 @@ def _identity(compiler: Command) -> Mapping[str, Any]:
     macros, messages = _call([*compiler, *FLAGS, "-v", "-dM", "-E", "-x", "c++", "-"], "")
     lines = messages.decode(errors="replace").splitlines()
     names = {words[1] for line in macros.decode(errors="replace").splitlines() if len(words := line.split()) > 1}
-    found = {
+    facts = {
         "version": next((line.strip() for line in lines if re.search(r"\bversion \d", line)), ""),
         "flags": list(FLAGS),
         "instructions": sorted(name.strip("_") for name in names if INSTRUCTIONS.fullmatch(name)),
         "macros": hashlib.sha256(macros).hexdigest(),
     }
-    return MappingProxyType(found)
+    return MappingProxyType(facts)
 
 
 def _loaded(compiler: Command, source: str) -> ctypes.CDLL:
@@ -150,16 +150,16 @@ def _loaded(compiler: Command, source: str) -> ctypes.CDLL:
     with suppress(OSError):
         if _is_intact(cached, key.digest()):
             return ctypes.CDLL(str(cached))
-    with tempfile.TemporaryDirectory(prefix="sgmcmc-bench-", ignore_cleanup_errors=True) as place:
-        made = Path(place, "block.so")
-        _call([*compiler, *FLAGS, "-x", "c++", "-", "-o", str(made)], source)
+    with tempfile.TemporaryDirectory(prefix="sgmcmc-bench-", ignore_cleanup_errors=True) as scratch:
+        compiled = Path(scratch, "block.so")
+        _call([*compiler, *FLAGS, "-x", "c++", "-", "-o", str(compiled)], source)
         with suppress(OSError):
-            content = made.read_bytes()
+            content = compiled.read_bytes()
             cached.parent.mkdir(parents=True, exist_ok=True)
             write_whole(cached, content + hashlib.sha256(key.digest() + content).digest(), sync=False)
             cached.chmod(0o600)
             return ctypes.CDLL(str(cached))
-        return ctypes.CDLL(str(made))
+        return ctypes.CDLL(str(compiled))
 
 
 def _call(command: Sequence[str], source: str) -> tuple[bytes, bytes]:

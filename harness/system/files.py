@@ -67,10 +67,10 @@ def is_abandoned(path: Path) -> bool:
 
 def sweep(path: Path) -> None:
     """Delete the files aside of `path` that killed processes left."""
-    for found in path.parent.glob(f".{glob.escape(path.name)}.*"):
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*"):
         with suppress(OSError):
-            if is_abandoned(found) and re.fullmatch(ENDING, found.name.rpartition(".")[2]):
-                shutil.rmtree(found) if found.is_dir() and not found.is_symlink() else found.unlink()
+            if is_abandoned(leftover) and re.fullmatch(ENDING, leftover.name.rpartition(".")[2]):
+                shutil.rmtree(leftover) if leftover.is_dir() and not leftover.is_symlink() else leftover.unlink()
 
 
 def write_whole(path: Path, content: bytes | Iterable[bytes], *, sync: bool = True) -> None:
@@ -170,12 +170,12 @@ def read_set(folder: Path, manifest: str, names: Container[str] | None = None) -
     if not digests:
         raise ValueError(f"{manifest} is damaged")
     asked = {name: digest for name, digest in digests.items() if names is None or name in names}
-    found = {name: _member(folder / name, digest) for name, digest in asked.items()}
-    wrong = [name for name, content in found.items() if content is None]
+    contents = {name: _member(folder / name, digest) for name, digest in asked.items()}
+    wrong = [name for name, content in contents.items() if content is None]
     if wrong:
         what = ", ".join(f"{name} is {'altered' if (folder / name).exists() else 'missing'}" for name in wrong)
         raise ValueError(f"{what}, by the checksums in {manifest}")
-    return {name: content for name, content in found.items() if content is not None}
+    return {name: content for name, content in contents.items() if content is not None}
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes | Iterable[bytes]]) -> None:
@@ -272,15 +272,15 @@ def listed_digests(record: Mapping[str, Any] | None) -> dict[str, str]:
     digests = (record or {}).get(FILES)
     if record is None or not seal_holds(record) or not isinstance(digests, dict):
         return {}
-    within = all(".." not in (place := PurePosixPath(name)).parts and not place.is_absolute() for name in digests)
+    within = all(".." not in (member := PurePosixPath(name)).parts and not member.is_absolute() for name in digests)
     return digests if within and all(isinstance(digest, str) for digest in digests.values()) else {}
 
 
 def _member(path: Path, digest: str) -> bytes | None:
     """Return the content of a file of a set, or None. It may still be aside: its writer was killed, or is running."""
-    for place in (path, aside(path, digest[:16]), path):
+    for candidate in (path, aside(path, digest[:16]), path):
         with suppress(OSError):
-            content = read_bytes(place, MAX_MEMBER_BYTES)
+            content = read_bytes(candidate, MAX_MEMBER_BYTES)
             if _sha256(content) == digest:
                 return content
     return None
@@ -336,9 +336,9 @@ def _opened(path: Path | str) -> tuple[int, int]:
         if error.errno == errno.ELOOP:
             raise OSError(errno.EINVAL, "a link, which is not followed", str(path)) from None
         raise
-    found = os.fstat(descriptor)
-    if stat.S_ISREG(found.st_mode):
-        return descriptor, found.st_size
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode):
+        return descriptor, status.st_size
     os.close(descriptor)
     raise OSError(errno.EINVAL, "not an ordinary file", str(path))
 

@@ -31,10 +31,10 @@ def stay_within_free() -> None:
     For code with a stranger's settings, which may ask for any amount.
     """
     with suppress(OSError):  # where there is no /proc
-        found = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(encoding="ascii"))
+        free = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(encoding="ascii"))
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        if found and (hard == resource.RLIM_INFINITY or 1024 * int(found[1]) < hard):
-            resource.setrlimit(resource.RLIMIT_DATA, (1024 * int(found[1]), hard))
+        if free and (hard == resource.RLIM_INFINITY or 1024 * int(free[1]) < hard):
+            resource.setrlimit(resource.RLIMIT_DATA, (1024 * int(free[1]), hard))
 
 
 def lacks_memory(error: BaseException) -> bool:

@@ -63,7 +63,7 @@ class Posteriors(Sampler):
         from plugins.adapters.randomness import ChainRandomness, each
 
         name = type(self).__name__
-        found: list[State] = []
+        states: list[State] = []
         for chain, randomness in each(name, noise, len(theta), together=self.elementwise):
             step_size, heat = (x if self.elementwise or not x.dim() else x[chain, 0] for x in (h, T))
             params = theta[chain]
@@ -79,16 +79,16 @@ class Posteriors(Sampler):
                 kept = {entry: leaf[chain] for entry, leaf in state.items()}
                 with randomness:
                     new, _ = transform.update(type(fresh)(**{**fresh.to_dict(), **kept, "params": params}), g[chain])
-            found.append({entry: leaf for entry, leaf in new.to_dict().items() if entry not in NOT_KEPT})
-        if other := [entry for entry, leaf in found[0].items() if not isinstance(leaf, torch.Tensor)]:
+            states.append({entry: leaf for entry, leaf in new.to_dict().items() if entry not in NOT_KEPT})
+        if other := [entry for entry, leaf in states[0].items() if not isinstance(leaf, torch.Tensor)]:
             raise PluginError(
                 f"{name}: {other[0]!r} of the transform's state is not a tensor, so that no checkpoint can hold it"
             )
-        if wrong := [entry for entry, leaf in found[0].items() if self.elementwise and leaf.shape != theta.shape]:
+        if wrong := [entry for entry, leaf in states[0].items() if self.elementwise and leaf.shape != theta.shape]:
             raise PluginError(
                 f"{name}: {wrong[0]!r} of the transform's state is not of each coordinate; set elementwise = False"
             )
-        after = found[0] if self.elementwise else {e: torch.stack([one[e] for one in found]) for e in found[0]}
+        after = states[0] if self.elementwise else {e: torch.stack([one[e] for one in states]) for e in states[0]}
         return after.pop("params"), after
 
 

@@ -22,13 +22,13 @@ def _in_torch(
     sampler: TorchOptim, theta: Tensor, memory: dict[str, Any], g: Tensor, h: Tensor
 ) -> tuple[Tensor, dict[str, Any]]:
     """Apply the declared rule at T = 0: one optimiser per chain, kept from step to step as in a training script."""
-    kept = memory.setdefault("kept", [sampler.made(row, h, 0 * h) for row in theta])
-    for optimiser, row, own in zip(kept, theta, g, strict=True):
+    kept = memory.setdefault("kept", [sampler.new_optimiser(row, h, 0 * h) for row in theta])
+    for optimiser, row, gradient in zip(kept, theta, g, strict=True):
         (group,) = optimiser.param_groups
         group["lr"] = float(h)
         with torch.no_grad():
             group["params"][0].copy_(row)
-        group["params"][0].grad = own.clone()
+        group["params"][0].grad = gradient.clone()
         optimiser.step()
     return torch.stack([optimiser.param_groups[0]["params"][0].detach().clone() for optimiser in kept]), memory
 
@@ -72,15 +72,15 @@ class TorchOptim(Sampler):
         """Return the values that the optimiser's first step sets its entries to, before it changes them."""
         from plugins.adapters.randomness import ChainRandomness
 
-        found = []
+        states = []
         for chain, row in enumerate(theta):
-            optimiser, parameter = self._made(row, h, T, chain)
+            optimiser, parameter = self._of_chain(row, h, T, chain)
             first = optimiser.state[parameter] = _First()
             parameter.grad = torch.zeros_like(row)
             with ChainRandomness(type(self).__name__, lambda _, like: torch.zeros_like(like)):
                 self._take_a_step(optimiser)
-            found.append({**self._entries(optimiser, parameter), **first.values_set})
-        return {entry: _of_theta(torch.stack([of[entry] for of in found]), theta) for entry in found[0]}
+            states.append({**self._entries(optimiser, parameter), **first.values_set})
+        return {entry: _of_theta(torch.stack([of[entry] for of in states]), theta) for entry in states[0]}
 
     def step(
         self, theta: Tensor, state: State, potential: Potential, h: Tensor, T: Tensor, noise: Noise
@@ -89,9 +89,9 @@ class TorchOptim(Sampler):
 
         g = potential.grad(theta)
         together = self.elementwise and not h.dim() + T.dim()
-        moved, found = [], []
+        moved, states = [], []
         for chain, randomness in each(type(self).__name__, noise, len(theta), together=together):
-            optimiser, parameter = self._made(theta[chain], h, T, chain)
+            optimiser, parameter = self._of_chain(theta[chain], h, T, chain)
             optimiser.state[parameter] = {
                 entry: _of_torch(leaf[0] if together and leaf.dim() == 1 else leaf[chain])  # equal counts in all chains
                 for entry, leaf in state.items()
@@ -106,18 +106,18 @@ class TorchOptim(Sampler):
                     "each step starts with a new one; keep what changes in the state of the parameter"
                 )
             moved.append(parameter.detach())
-            found.append(self._entries(optimiser, parameter))
+            states.append(self._entries(optimiser, parameter))
         if together:
-            leaves = {entry: leaf if leaf.dim() > 1 else leaf.expand(len(theta)) for entry, leaf in found[0].items()}
+            leaves = {entry: leaf if leaf.dim() > 1 else leaf.expand(len(theta)) for entry, leaf in states[0].items()}
         else:
-            leaves = {entry: torch.stack([of[entry] for of in found]) for entry in found[0]}
+            leaves = {entry: torch.stack([of[entry] for of in states]) for entry in states[0]}
         new = {entry: _of_theta(leaf, theta) for entry, leaf in leaves.items()}
         return moved[0] if together else torch.stack(moved), new
 
     def limit_bias(self) -> float | None:
         return 0.0
 
-    def made(self, parameter: Tensor, h: Tensor, T: Tensor) -> Optimizer:
+    def new_optimiser(self, parameter: Tensor, h: Tensor, T: Tensor) -> Optimizer:
         """Return the optimiser of a copy of one chain, or of all chains, before its first step.
 
         Raise `PluginError` if torch refuses to make it, if it is something else, or if it has a weight decay.
@@ -138,9 +138,9 @@ class TorchOptim(Sampler):
             )
         return optimiser
 
-    def _made(self, theta: Tensor, h: Tensor, T: Tensor, chain: int | slice) -> tuple[Optimizer, Tensor]:
+    def _of_chain(self, theta: Tensor, h: Tensor, T: Tensor, chain: int | slice) -> tuple[Optimizer, Tensor]:
         """Return the optimiser of a chain with its own h and T, and its parameter."""
-        optimiser = self.made(theta, *(number[chain, 0] if number.dim() else number for number in (h, T)))
+        optimiser = self.new_optimiser(theta, *(number[chain, 0] if number.dim() else number for number in (h, T)))
         return optimiser, optimiser.param_groups[0]["params"][0]
 
     def _take_a_step(self, optimiser: Optimizer) -> None:
@@ -154,8 +154,8 @@ class TorchOptim(Sampler):
 
     def _entries(self, optimiser: Optimizer, parameter: Tensor) -> State:
         """Return the optimiser's state of a parameter; raise `PluginError` if a checkpoint cannot hold it."""
-        found = {name: value for name, value in optimiser.state[parameter].items() if value is not None}
-        for name, value in found.items():
+        entries = {name: value for name, value in optimiser.state[parameter].items() if value is not None}
+        for name, value in entries.items():
             where = f"{type(self).__name__}: {name!r} in the state of {type(optimiser).__name__}"
             if not isinstance(value, torch.Tensor):
                 raise PluginError(f"{where} is not a tensor, so that no checkpoint can hold it")
@@ -164,7 +164,7 @@ class TorchOptim(Sampler):
                     f"{where} has the shape {tuple(value.shape)}, not that of the parameter: coordinates do not move "
                     "by themselves; set elementwise = False"
                 )
-        return {name: value.detach().clone() for name, value in found.items()}
+        return {name: value.detach().clone() for name, value in entries.items()}
 
 
 class _First(dict[str, Any]):

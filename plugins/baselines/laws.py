@@ -28,13 +28,13 @@ class SWAGLaw(SamplerLaw):
         V, K = 2.0, sampler.rank
         for x in (0.1, 0.5):
             spread = (x * V / 2) / (1 - x / 2)
-            found = snapshots(sampler, Target("gaussian", 1.0, 20, V), x, steps=300 * sampler.every)
+            path = snapshots(sampler, Target("gaussian", 1.0, 20, V), x, steps=300 * sampler.every)
 
             def ratio(one: Any, spread: float = spread) -> Any:
                 n = one.steps // sampler.every
                 return one.theta.square() / (spread * ((1 - 1 / n) * (1 + K / (K - 1)) / 2 + 1 / n))
 
-            mean_is_one(f"theta^2 over its derived variance at x = {x:g}", found, ratio, burn_in=0.5, among=2)
+            mean_is_one(f"theta^2 over its derived variance at x = {x:g}", path, ratio, burn_in=0.5, among=2)
 
 
 class LaplaceLaw(SamplerLaw):
@@ -53,10 +53,10 @@ class LaplaceLaw(SamplerLaw):
 
         x, steps = 0.2, 20_000
         for T, V in ((0.5, 0.0), (3.0, 0.0), (1.0, 4.0)):
-            found = snapshots(sampler, Target("gaussian", T, 20, V), x, steps=steps)
+            path = snapshots(sampler, Target("gaussian", T, 20, V), x, steps=steps)
             variance = T + (x * V / 2) / (1 - x / 2)
             name = f"theta^2 over its variance at T = {T:g}, V = {V:g}"
-            mean_is_one(name, found, lambda one, variance=variance: one.theta.square() / variance, among=self.p_values)
+            mean_is_one(name, path, lambda one, variance=variance: one.theta.square() / variance, among=self.p_values)
 
 
 class LastLayerLaplaceLaw(LaplaceLaw):
@@ -96,12 +96,12 @@ def two_layers(sampler: Any, T: float, *, among: int) -> None:
 
     h, chains, steps = 0.1, 64, 2000
     w = torch.ones((chains, 6), dtype=torch.float64)
-    found = walk(sampler, Potential(), w, h, T, steps)
-    for one in found:
+    snapshots = walk(sampler, Potential(), w, h, T, steps)
+    for one in snapshots:
         w = w - h * w @ H
         assert (one.theta - w)[:, :2].abs().max() < 1e-9, f"step {one.steps} is not SGD before the last layer"
     name = f"theta^2 over T / H_ii in the last layer at T = {T:g}"
-    mean_is_one(name, found, lambda one: (one.theta.square() * H.diag() / T)[:, 2:], burn_in=0.5, among=among)
+    mean_is_one(name, snapshots, lambda one: (one.theta.square() * H.diag() / T)[:, 2:], burn_in=0.5, among=among)
 
 
 def walk(sampler: Any, potential: Any, theta: Any, h: float, T: float, steps: int) -> list[Any]:
@@ -114,11 +114,11 @@ def walk(sampler: Any, potential: Any, theta: Any, h: float, T: float, steps: in
 
     noise = DirectNoise([one.torch("noise") for one in streams(len(theta))], theta.dtype)
     given = potential, *torch.tensor([h, T], dtype=theta.dtype), noise
-    state, found = sampler.init(theta, *given), []
+    state, snapshots = sampler.init(theta, *given), []
     for k in range(steps):
         theta, state = sampler.step(theta, dict(state), *given)
-        found.append(Snapshot(k + 1, theta, state))
-    return found
+        snapshots.append(Snapshot(k + 1, theta, state))
+    return snapshots
 
 
 class MCDropoutLaw(SamplerLaw):
@@ -159,8 +159,8 @@ def ridge(sampler: Any) -> None:
             return torch.cat([front - 1, behind @ H - slope, bias - 1], dim=1)
 
     theta = torch.zeros((chains, 2 * hidden + 1), dtype=torch.float64)
-    found = walk(sampler, Potential(), theta, 0.02, 1.0, steps)
-    draws = torch.stack([one.theta for one in found[burn_in:]]).numpy()
+    snapshots = walk(sampler, Potential(), theta, 0.02, 1.0, steps)
+    draws = torch.stack([one.theta for one in snapshots[burn_in:]]).numpy()
     assert np.abs(draws[..., [*range(hidden), -1]] - 1).max() < 0.01, (
         "a weight before the hidden units, or a bias, is masked"
     )

@@ -20,7 +20,7 @@ from harness.runs import parse_settings, undeclared
 from harness.runs.children import without_main
 from harness.system import words as split
 from harness.system.import_path import passed_on, restore
-from plugins.inspection.classes import loaded
+from plugins.inspection.shown.offers import loaded
 
 KINDS = ("samplers", "schedules", "tasks", "methods")
 NAMES_PER_PROCESS = 4
@@ -55,7 +55,7 @@ def check(
     words = split(name)
     given = parse_settings(settings or [], "--set")
     # Report wrong names and settings before anything is checked.
-    kinds = {word: {kind[:-1] for kind, _ in _made(bench.registry, word, given)} for word in words}
+    kinds = {word: {kind[:-1] for kind, _ in _instances(bench.registry, word, given)} for word in words}
     known = set[str]().union(*kinds.values())
     idle = sorted(key for key in given if key.partition(".")[0] not in known)
     if idle:
@@ -63,8 +63,8 @@ def check(
             f"--set {idle[0]}: nothing of that kind is checked; settings begin with {' or '.join(sorted(known))} here"
         )
     bench.say(f"checking {', '.join(words)}")
-    found = _shared(bench, words, [word for word in words if "sampler" in kinds[word]], given)
-    rows = [row for word in words for row in found[word]]
+    by_name = _shared(bench, words, [word for word in words if "sampler" in kinds[word]], given)
+    rows = [row for word in words for row in by_name[word]]
     return Result([table(rows, COLUMNS)], rows, exit_code=int(any(row["outcome"] == "failed" for row in rows)))
 
 
@@ -76,16 +76,16 @@ def _shared(bench: Bench, words: list[str], samplers: list[str], given: dict[str
     rows: dict[str, list[Row]] = {word: [] for word in words}
     if len(jobs) == 1:
         return _rows(bench, jobs[0], given)
-    place = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("spawn")
     with (
         passed_on(),
         without_main(),
-        ProcessPoolExecutor(min(environment.cores(), len(jobs)), place, _init_worker) as pool,
+        ProcessPoolExecutor(min(environment.cores(), len(jobs)), context, _init_worker) as pool,
     ):
         try:
             for part in pool.map(partial(_rows, bench, given=given), jobs):
-                for word, found in part.items():
-                    rows[word] = sorted(rows[word] + found, key=lambda row: KINDS.index(f"{row['kind']}s"))
+                for word, new in part.items():
+                    rows[word] = sorted(rows[word] + new, key=lambda row: KINDS.index(f"{row['kind']}s"))
         except BrokenProcessPool as error:
             raise PluginError(
                 f"while {', '.join(words)} were checked, a worker process died: it was killed, or compiled code crashed"
@@ -114,24 +114,24 @@ def _rows(bench: Bench, job: Job, given: dict[str, str]) -> dict[str, list[Row]]
     torch.set_num_threads(1)
     words, long = job
     laws = [law.name for law in LAWS if (law.name == long if long else law.name not in LONG)]
-    made = {word: _made(bench.registry, word, given) for word in words}
-    samplers = [thing for parts in made.values() for kind, thing in parts if kind == "samplers"]
+    named = {word: _instances(bench.registry, word, given) for word in words}
+    samplers = [instance for parts in named.values() for kind, instance in parts if kind == "samplers"]
     held = iter(check_samplers(samplers, laws) if samplers else [])
     rows: dict[str, list[Row]] = {}
-    for word, parts in made.items():
+    for word, parts in named.items():
         rows[word] = []
-        for kind, thing in parts:
+        for kind, instance in parts:
             if kind == "samplers":
                 results = next(held)
             elif long:
                 continue
             else:
-                results = check_schedule(thing) if kind == "schedules" else check_task(thing)
+                results = check_schedule(instance) if kind == "schedules" else check_task(instance)
             rows[word] += [{"name": word, "kind": kind[:-1]} | vars(result) for result in results]
     return rows
 
 
-def _made(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
+def _instances(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
     """Return the sampler, schedule or task of that name with the given settings, or a method's sampler and schedule.
 
     Raise `UsageError` if there is none.
@@ -146,8 +146,8 @@ def _made(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
             if at and kind != "tasks":
                 raise UsageError(f"{name}@{protocol:.80}: only a task has protocols, and {name} is no task")
             if not isinstance(offer.info, Method):
-                own = _protocol(offer, protocol) if at else {}
-                return [(kind, _at_defaults(offer, {**own, **of_part(given, kind[:-1])}))]
+                settings = _protocol(offer, protocol) if at else {}
+                return [(kind, _at_defaults(offer, {**settings, **of_part(given, kind[:-1])}))]
             parts = [("samplers", offer.info.sampler), ("schedules", offer.info.schedule)]
             return [
                 (

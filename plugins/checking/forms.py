@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
 
-from plugins.checking.law import LEVEL, Broken, loop, trajectory, two_sided
+from harness import Sampler
+from plugins.checking.law import LEVEL, Broken, State, loop, trajectory, two_sided
 from plugins.checking.targets import Target
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness import Sampler
-    from plugins.checking.law import State
 
 SHARE = 0.5
 """The share of the level of whole-law that the sampler's own law may spend; its simulations have the rest."""
@@ -42,25 +37,25 @@ def snapshots(
     Raise `Broken` if a chain diverges.
     """
     running = loop(sampler, target.task, trajectory(np.full(steps, h), target.T), chains, seed)
-    found = []
+    blocks = []
     while not running.finished:
         running.advance_block()
-        found.append(Snapshot(running.position, running.theta, running.state))
+        blocks.append(Snapshot(running.position, running.theta, running.state))
     lost = running.runs[0].divergence
     if lost is not None:
         raise Broken(f"a chain goes to infinity at step {lost.step}, h = {h:g} ({target})")
-    return found
+    return blocks
 
 
 def mean_is_one(
-    name: str, found: list[Snapshot], quantity: Callable[[Snapshot], Tensor], burn_in: float = 0.2, *, among: int = 1
+    name: str, history: list[Snapshot], quantity: Callable[[Snapshot], Tensor], burn_in: float = 0.2, *, among: int = 1
 ) -> None:
     """Test that the mean of a quantity (C, ...) over chains and snapshots is 1, by a t test over the chains.
 
     The first `burn_in` share of the snapshots is left out. `among` is the number of p-values of the whole law. Raise
     `Broken` if the mean differs.
     """
-    kept = found[round(burn_in * len(found)) :]
+    kept = history[round(burn_in * len(history)) :]
     each: NDArray[np.float64] = np.stack(
         [quantity(one).double().reshape(len(one.theta), -1).mean(1).numpy() for one in kept]
     )

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from harness import linear, param
+from harness import Trajectory, linear, param
 from harness.contracts import load_states, states
-from harness.tasks import Block, Cost, Layout, Metric, Observer, Outcome, Problem, Protocol, Task
+from harness.tasks import Block, Cost, Layout, Metric, Observer, Outcome, Problem, Protocol, Streams, Task
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from harness import Trajectory
-    from harness.tasks import Streams
-
-    Batch = dict[str, Tensor]
+Batch = dict[str, Tensor]
 
 
 def axes_of(dim: int) -> Tensor:
@@ -31,9 +26,9 @@ def axes_of(dim: int) -> Tensor:
 
 
 class GaussianProblem(Problem):
-    """U(theta) = c sum_i (lambda_i theta_i^2 / 2 + b_i theta_i); b ~ N(0, V I) is the minibatch, 0 on all the data.
+    """U(theta) = c sum_i (lambda_i x_i^2 / 2 + b_i x_i), x = theta - a; b ~ N(0, V I), 0 on all the data.
 
-    `curvature` is lambda, (D,) or one row for each chain (C, D). The batch is {"slope": b}. Without `streams` nothing
+    `curvature` is lambda, (D,) or one row for each chain (C, D). A minibatch is {"slope": b}. Without `streams` nothing
     is drawn, and the caller supplies the batches. `axes` are those of `harness.linear.QuadraticPotential`.
     """
 
@@ -44,6 +39,7 @@ class GaussianProblem(Problem):
         scale: float = 1.0,
         variance: float = 0.0,
         spread: float = 1.0,
+        centre: float = 0.0,
         streams: Sequence[Streams] = (),
         axes: Tensor | None = None,
     ) -> None:
@@ -53,15 +49,16 @@ class GaussianProblem(Problem):
         self.scale = scale
         self.variance = variance
         self.spread = spread
+        self.centre = centre
         self.streams = streams
         self.axes = axes
         self.order = [s.numpy("order") for s in streams] if variance else []
 
     def initial(self) -> Tensor:
-        """Return draws from N(0, spread / lambda), (C, D)."""
+        """Return draws from N(a, spread / lambda), (C, D)."""
         normals = [torch.randn(self.dim, generator=s.torch("init"), dtype=torch.float64) for s in self.streams]
         start = torch.stack(normals) * (self.spread / self.curvature).sqrt()
-        return start if self.axes is None else start @ self.axes.mT
+        return self.centre + (start if self.axes is None else start @ self.axes.mT)
 
     def draw_batches(self, steps: int) -> Batch:
         """Return the slopes b of the next steps, (steps, C, D)."""
@@ -81,11 +78,11 @@ class GaussianProblem(Problem):
 
     def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """Return U (C,)."""
-        return self.scale * self._quadratic(batch).energy(theta)
+        return self.scale * self._quadratic(batch).energy(theta - self.centre)
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """Return grad U = c (lambda theta + b), (C, D)."""
-        return self.scale * self._quadratic(batch).grad(theta)
+        """Return grad U = c (lambda x + b), (C, D)."""
+        return self.scale * self._quadratic(batch).grad(theta - self.centre)
 
     def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
         """Return U (C,) and grad U (C, D)."""
@@ -124,7 +121,8 @@ class GaussianTask(Task):
     curvatures: tuple[float, ...] = param((0.5, 1.0, 2.0), meaning="lambda, eigenvalues of the Hessian")
     scale: float = param(1.0, "(0, inf)", "c, multiplies U")
     variance: float = param(0.0, "[0, inf)", "V, variance of each coordinate of grad U / c")
-    spread: float = param(1.0, "[0, inf)", "chains start at N(0, spread / lambda)")
+    spread: float = param(1.0, "[0, inf)", "chains start at N(a, spread / lambda)")
+    centre: float = param(0.0, meaning="a, the mean of every coordinate")
     dense: bool = param(False, meaning="whether the Hessian has the axes of `axes_of`, not those of the coordinates")
 
     def dim(self) -> int:
@@ -139,8 +137,8 @@ class GaussianTask(Task):
         """Return the problem of `len(streams)` chains, on CPU."""
         curvature = torch.tensor(self.curvatures, dtype=torch.float64)
         return GaussianProblem(
-            curvature, scale=self.scale, variance=self.variance, spread=self.spread, streams=streams,
-            axes=axes_of(self.dim()) if self.dense else None,
+            curvature, scale=self.scale, variance=self.variance, spread=self.spread, centre=self.centre,
+            streams=streams, axes=axes_of(self.dim()) if self.dense else None,
         )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -14,8 +14,7 @@ from plugins.checking.schedule_laws import SCHEDULE_LAWS
 from plugins.checking.suite import LAWS, LawResult, check_sampler, check_schedule, check_task
 from plugins.checking.task_laws import TASK_LAWS
 
-if TYPE_CHECKING:
-    Check = Callable[[Any, Collection[str]], list[LawResult]]
+Check = Callable[[Any, Collection[str]], list[LawResult]]
 
 
 class Laws:
@@ -41,7 +40,7 @@ class SamplerLaws(Laws):
     @pytest.mark.parametrize("law", [law.name for law in LAWS])
     def test_law(self, sampler: Any, law: str) -> None:
         """Hold the sampler to one law."""
-        _hold(_made(sampler, Sampler), law, check_sampler)
+        _hold(_instance(sampler, Sampler), law, check_sampler)
 
 
 class TaskLaws(Laws):
@@ -50,7 +49,7 @@ class TaskLaws(Laws):
     @pytest.mark.parametrize("law", [name for name, _ in TASK_LAWS])
     def test_law(self, task: Any, law: str) -> None:
         """Hold the task to one law; skip the test if the data of the task are missing."""
-        _hold(_made(task, Task), law, check_task)
+        _hold(_instance(task, Task), law, check_task)
 
 
 class ScheduleLaws(Laws):
@@ -59,26 +58,26 @@ class ScheduleLaws(Laws):
     @pytest.mark.parametrize("law", [name for name, _ in SCHEDULE_LAWS])
     def test_law(self, schedule: Any, law: str) -> None:
         """Hold the schedule to one law."""
-        _hold(_made(schedule, Schedule), law, check_schedule)
+        _hold(_instance(schedule, Schedule), law, check_schedule)
 
 
-def _made(thing: Any, base: type) -> Any:
+def _instance(given: Any, base: type) -> Any:
     """Return the object that a fixture stands for: itself, or an instance of the class that it returned."""
-    made = thing() if isinstance(thing, type) else thing
-    if not isinstance(made, base):
+    instance = given() if isinstance(given, type) else given
+    if not isinstance(instance, base):
         kind = base.__name__.lower()
         public = f"harness.{'tasks.' * (kind == 'task')}{base.__name__}"
         pytest.fail(
-            f"the fixture `{kind}` returned a {type(made).__name__}, not a {public}",
+            f"the fixture `{kind}` returned a {type(instance).__name__}, not a {public}",
             pytrace=False,
         )
-    return made
+    return instance
 
 
-def _hold(made: Any, law: str, check: Check) -> None:
+def _hold(instance: Any, law: str, check: Check) -> None:
     """Run one law and report the result to pytest: a failure shows the law's own message, without a traceback."""
     try:
-        (result,) = check(made, [law])
+        (result,) = check(instance, [law])
     except DataError as error:
         pytest.skip(str(error))
     except PluginError as error:

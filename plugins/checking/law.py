@@ -7,25 +7,21 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from harness import Trajectory, linear
+from harness import Sampler, Trajectory, linear
+from harness.contracts import Slot
 from harness.engine import Breach, Loop, UncompiledError, by_update
-from harness.tasks import Streams
+from harness.tasks import Problem, Streams, Task
 from plugins.checking.gaussian import GaussianTask, Recorder
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from harness import Sampler
-    from harness.contracts import Slot
-    from harness.tasks import Problem, Task
-
-    State = dict[str, Tensor]
+Array = NDArray[np.float64]
+State = dict[str, Tensor]
 
 CHAINS = 3
 """The chains on which the laws for tasks are tested."""
@@ -61,8 +57,8 @@ class Law:
 
 def worst(p_values: Mapping[str, float]) -> tuple[str, float]:
     """Return the name and the value of the smallest p-value; a NaN counts as 0."""
-    found = {name: 0.0 if math.isnan(p) else p for name, p in p_values.items()}
-    return min(found.items(), key=lambda item: item[1])
+    values = {name: 0.0 if math.isnan(p) else p for name, p in p_values.items()}
+    return min(values.items(), key=lambda item: item[1])
 
 
 def two_sided(off: float, error: float, freedom: int) -> float:

@@ -13,19 +13,16 @@ import json
 import sys
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import safetensors.torch
+from torch import Tensor
 
+from harness import Sampler
+from harness.engine import Loop
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, loop, trajectory, varying
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from harness import Sampler
-    from harness.engine import Loop
 
 CHAINS = 3
 BLOCKS = [(0, 6), (6, 10), (10, 16)]

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from plugins.checking.law import built
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from harness.tasks import Problem, Task, Truth
-
-    Array = NDArray[np.float64]
+from harness.tasks import Problem, Task, Truth
+from plugins.checking.law import Array, built
 
 CHUNK = 512
 PROPOSALS = 20_000

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from harness import PluginError, Registry, registry
+from harness import PluginError, Registry, Sampler, registry
 from harness.contracts import load
-
-if TYPE_CHECKING:
-    from harness import Sampler
 
 
 class SamplerLaw:
@@ -36,8 +33,7 @@ class SamplerLaw:
         If it differs from `limit_bias`, for which adaptive entries are held fixed, the slow limit of `step` is derived
         and must have this variance, and the simulations at `settings` must have that slow limit.
         """
-        made: Sampler = sampler
-        return made.limit_bias()
+        return sampler.limit_bias()
 
     def check(self, sampler: Any) -> None:
         """Test a law of its own; raise AssertionError with what is wrong and by how much."""

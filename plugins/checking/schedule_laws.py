@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from harness import Schedule, Trajectory
+from harness import Schedule, Trajectory
 
 LENGTHS = (40, 997, 20_000)
 EPOCH = 13
@@ -18,10 +16,10 @@ TEMPERATURE = 0.7
 
 def law_one_entry_a_step(schedule: Schedule) -> None:
     """Asked for K steps, a schedule makes K steps, with step sizes above 0."""
-    for steps, made in _trajectories(schedule):
-        assert len(made) == steps, f"asked for {steps} steps it makes {len(made)}"
-        least = int(made.step_size.argmin())
-        assert made.step_size[least] > 0, f"the step size of step {least + 1} of {steps} is {made.step_size[least]}"
+    for steps, path in _trajectories(schedule):
+        assert len(path) == steps, f"asked for {steps} steps it makes {len(path)}"
+        least = int(path.step_size.argmin())
+        assert path.step_size[least] > 0, f"the step size of step {least + 1} of {steps} is {path.step_size[least]}"
 
 
 def law_pure(schedule: Schedule) -> None:
@@ -34,28 +32,28 @@ def law_pure(schedule: Schedule) -> None:
 
 def law_draws_are_of_the_target(schedule: Schedule) -> None:
     """Kept draws are made at the schedule's temperature and outside the burn-in, and at least one draw is kept."""
-    for steps, made in _trajectories(schedule):
-        assert made.keep.any(), f"nothing of {steps} steps is kept"
-        wrong = np.flatnonzero(made.keep & (made.temperature != TEMPERATURE))
+    for steps, path in _trajectories(schedule):
+        assert path.keep.any(), f"nothing of {steps} steps is kept"
+        wrong = np.flatnonzero(path.keep & (path.temperature != TEMPERATURE))
         assert not len(wrong), (
-            f"step {wrong[0] + 1} of {steps} is kept though it was made at T = {made.temperature[wrong[0]]:g} and the "
+            f"step {wrong[0] + 1} of {steps} is kept though it was made at T = {path.temperature[wrong[0]]:g} and the "
             f"target is that of T = {TEMPERATURE}; usual cause: draws kept during exploration"
         )
-        assert not (made.keep & made.burn_in).any(), "draws are kept during the burn-in"
+        assert not (path.keep & path.burn_in).any(), "draws are kept during the burn-in"
 
 
 def law_burn_in_comes_first(schedule: Schedule) -> None:
     """Samplers adapt before the first kept draw, and never after it."""
-    for _, made in _trajectories(schedule):
-        last = np.flatnonzero(made.burn_in)
-        first = int(made.keep.argmax())
+    for _, path in _trajectories(schedule):
+        last = np.flatnonzero(path.burn_in)
+        first = int(path.keep.argmax())
         assert not len(last) or last[-1] < first, f"step {last[-1] + 1} adapts, and step {first + 1} is kept before it"
 
 
 def law_what_is_evaluated_is_kept(schedule: Schedule) -> None:
     """A task evaluates kept draws only."""
-    for _, made in _trajectories(schedule):
-        extra = np.flatnonzero(made.evaluate & ~made.keep)
+    for _, path in _trajectories(schedule):
+        extra = np.flatnonzero(path.evaluate & ~path.keep)
         assert not len(extra), f"step {extra[0] + 1} is marked to be evaluated, and is not kept"
 
 

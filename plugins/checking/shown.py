@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from harness import Sampler as _Sampler
-from harness import linear
+from harness import Sampler, linear
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import frozen
 from plugins.checking.sampler_law import exemptions, law_of
 from plugins.checking.samplers import homogeneity, whole
-from plugins.checking.samplers.exact import SETTINGS
-from plugins.checking.samplers.exact import experiments as exact
-
-if TYPE_CHECKING:
-    from harness import Sampler
+from plugins.checking.samplers.exact import SETTINGS, experiments
 
 EVERYWHERE = (
     "at the defaults and at other settings, exact and noisy gradients: N(0, 1) and the quartic at T = 0.5, 1, 3, "
@@ -25,9 +18,9 @@ PRECISION = "On N(0, 1) at T = 1 a variance 5 % off is seen with a chance of 90 
 
 def shown(sampler: Sampler) -> list[dict[str, str]]:
     """Return one row per law: what is shown of this sampler, or that it is exempt, with the reason."""
-    lacking = sampler.needs - GaussianTask.provides
-    if lacking:
-        return [{"law": "all", "shown": f"nothing: it needs {', '.join(sorted(lacking))}"}]
+    unmet = sampler.needs - GaussianTask.provides
+    if unmet:
+        return [{"law": "all", "shown": f"nothing: it needs {', '.join(sorted(unmet))}"}]
     exempt = exemptions(sampler)
     rows = {"derived-law": _derived(sampler), "real-loop": _path(sampler), "whole-law": _whole(sampler)}
     rows["time-homogeneity"] = _homogeneity(sampler)
@@ -63,9 +56,8 @@ def _derived(sampler: Sampler) -> str:
 
 
 def _path(sampler: Sampler) -> str:
-    held = frozen(sampler)
-    known = exact(held)
-    if known is None:
+    known = experiments(frozen(sampler))
+    if not known:
         return "nothing: it is neither linear nor a Metropolis kernel"
     kernel = "from exact draws, new draws are exact" if sampler.full_gradients_per_step else "its paths have their law"
     held_words = f", {' and '.join(sampler.adaptive)} held" if sampler.adaptive else ""
@@ -77,16 +69,16 @@ def _path(sampler: Sampler) -> str:
 
 def _whole(sampler: Sampler) -> str:
     law, limit = law_of(sampler), sampler.limit_bias()
-    own = f"{law.shows or 'Its own law, SamplerLaw.check.'} " if law.ships else ""
+    shipped = f"{law.shows or 'Its own law, SamplerLaw.check.'} " if law.ships else ""
     if limit == 0:
-        return f"{own}Its path at T = 1 is that of the optimiser that it declares, for {whole.OPTIMISED} steps"
+        return f"{shipped}Its path at T = 1 is that of the optimiser that it declares, for {whole.OPTIMISED} steps"
     if limit is None:
-        return own or "nothing: it declares no stationary law, and real-loop holds its path"
+        return shipped or "nothing: it declares no stationary law, and real-loop holds its path"
     claimed = law.variance(sampler)
     if claimed != limit:
         at = "; ".join(", ".join(f"{k} = {v:g}" for k, v in one.items()) for one in law.settings)
         return (
-            f"{own}Biased by adaptation: as h -> 0 its variance on N(0, 1) at T = 1 is {claimed:.4g}, derived from "
+            f"{shipped}Biased by adaptation: as h -> 0 its variance on N(0, 1) at T = 1 is {claimed:.4g}, derived from "
             "the code of a step, whose noise has one temperature. Simulated without freezing any state on N(0, 1) and "
             f"the quartic, at settings that reach the h -> 0 limit quickly: {at}. Not shown: the law with noisy "
             "gradients, with dense precision matrices, and at a step of finite size"
@@ -94,8 +86,8 @@ def _whole(sampler: Sampler) -> str:
     where = EVERYWHERE
     if whole.goes_by_energy(sampler):
         where = where.replace("exact and noisy gradients", "exact gradients only (noise in the energy biases it)")
-    weighted = type(sampler).log_weight is not _Sampler.log_weight
+    weighted = type(sampler).log_weight is not Sampler.log_weight
     nonlinear = bool(sampler.adaptive) or not linear.derive(sampler, 0.1, 1.0).linear
     precision = PRECISION.replace("5 % off", "7 % off" if weighted else "6 % off" if nonlinear else "5 % off", 1)
     bias = "" if limit == 1 else f" The law is exp(-U / (b T)) with b = {limit:.4g}."
-    return f"{own}Simulated without freezing any state, {where}.{bias} {precision}"
+    return f"{shipped}Simulated without freezing any state, {where}.{bias} {precision}"

@@ -16,23 +16,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from harness import Trajectory, linear
+from harness import Sampler, Trajectory, linear
 from harness.engine import Loop
 from plugins.checking.gaussian import Recorder
-from plugins.checking.law import Broken, finish, streams, trajectory, two_sided, worst
+from plugins.checking.law import Array, Broken, finish, streams, trajectory, two_sided, worst
 from plugins.checking.targets import Target
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from harness import Sampler
-
-    Array = NDArray[np.float64]
 
 LOOKS = (4e-4, 3e-4, 3e-4)
 """The part of LEVEL that is spent at each look; the sum is LEVEL. A grey p-value draws GROWTH times as many chains."""
@@ -94,8 +86,8 @@ class Plan:
         burn_in, kept = max(round(BURN_IN * slow), self.settling), round(self.share * KEPT * slow)
         steps = burn_in + kept
         every = max(1, round(0.25 / x))
-        place = np.arange(steps) - burn_in
-        keep = (place >= 0) & (place % every == every - 1)
+        step = np.arange(steps) - burn_in
+        keep = (step >= 0) & (step % every == every - 1)
         return trajectory(np.full(steps, x / curvature), target.T, burn_in, keep)
 
     def shorter(self) -> Plan | None:
@@ -167,23 +159,23 @@ class Simulation:
         Raise `Broken` if a chain diverges.
         """
         self.seeds += 1
-        found = self._levels(seed * 1000 + self.seeds, chains)
+        outcomes = self._levels(seed * 1000 + self.seeds, chains)
         while not self.levels:
-            plan = self._next_plan(found)
+            plan = self._next_plan(outcomes)
             if plan is None:
                 break
             self.plan = plan
-            found = self._levels(seed * 1000 + self.seeds, chains)
-        for outcome in found:
+            outcomes = self._levels(seed * 1000 + self.seeds, chains)
+        for outcome in outcomes:
             if isinstance(outcome, Broken):
                 raise outcome
-        samples = [sample for sample in found if isinstance(sample, Sample)]
+        samples = [sample for sample in outcomes if isinstance(sample, Sample)]
         self.levels = [[*old, new] for old, new in zip(self.levels or [[]] * LEVELS, samples, strict=True)]
 
-    def _next_plan(self, found: Sequence[Sample | Broken]) -> Plan | None:
+    def _next_plan(self, outcomes: Sequence[Sample | Broken]) -> Plan | None:
         """Return the plan for another attempt, or None if this one suffices."""
         shorter = self.plan.shorter()
-        samples = [outcome for outcome in found if isinstance(outcome, Sample)]
+        samples = [outcome for outcome in outcomes if isinstance(outcome, Sample)]
         if len(samples) < LEVELS:
             return shorter
         memory = max(sample.memory for sample in samples)
@@ -203,35 +195,35 @@ class Simulation:
         """
         samples = [_joined(level) for level in self.levels]
         delta = min(self._delta(samples), CHANGE)
-        found = {}
+        p_values = {}
         for name in self.tests:
             should = self.expected(name)
             e = float(RICHARDSON @ [sample.mean(name) for sample in samples])
             pulls = sum(share * sample.pulls(name) for share, sample in zip(RICHARDSON, samples, strict=True))
             error = float(np.std(pulls, ddof=1)) / np.sqrt(len(samples[0].weights))
             left = (delta**3 + (HALF_POWERS * delta if self.half_powers else 0.0)) * max(should, 1.0)
-            found[f"{name} as h -> 0 is {e:.4g} +- {error:.2g}, should be {should:.4g}"] = two_sided(
+            p_values[f"{name} as h -> 0 is {e:.4g} +- {error:.2g}, should be {should:.4g}"] = two_sided(
                 max(abs(e - should) - left, 0.0), error, len(samples[0].weights) - 1
             )
         memory = max(sample.memory for sample in samples)
-        if memory > MEMORY and worst(found)[1] > SURE:
+        if memory > MEMORY and worst(p_values)[1] > SURE:
             raise Broken(
                 f"no verdict: chains are still correlated with their start after {len(self._path(LEVELS - 1))} steps; "
                 f"use a longer step or faster settings ({self})",
                 "a step that moves much less than one of sgld of the same size",
             )
-        return found
+        return p_values
 
     def _path(self, level: int) -> Trajectory:
         return self.plan.path(self.target, level, metric="metric" in self.sampler.needs)
 
     def _levels(self, seed: int, chains: int) -> list[Sample | Broken]:
-        found: list[Sample | Broken] = []
+        outcomes: list[Sample | Broken] = []
         for level in range(LEVELS):
-            found.append(self._run(self._path(level), seed, chains))
-            if isinstance(found[-1], Broken):
+            outcomes.append(self._run(self._path(level), seed, chains))
+            if isinstance(outcomes[-1], Broken):
                 break
-        return found
+        return outcomes
 
     def _run(self, path: Trajectory, seed: int, chains: int) -> Sample | Broken:
         """Run the real loop along a trajectory; return the sample, or `Broken` if a chain diverges."""
@@ -292,8 +284,8 @@ def judged(family: Sequence[Simulation], seed: int, share: float = 1.0) -> None:
         grey = []
         for simulation, size in zip(waiting, chains, strict=True):
             simulation.draw(100 * seed + family.index(simulation), size)
-            found = simulation.p_values()
-            name, p = worst(found)
+            p_values = simulation.p_values()
+            name, p = worst(p_values)
             if p * count < share * level:
                 raise Broken(f"{name}: p = {p:.2g} among {count} ({simulation})")
             if p * count < GREY:

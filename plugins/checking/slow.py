@@ -16,22 +16,14 @@ follow the noise as well.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from harness import linear
+from harness import Sampler, linear
+from plugins.checking.law import Array, State
 from plugins.checking.targets import GRID
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness import Sampler
-    from plugins.checking.law import State
-
-    Array = NDArray[np.float64]
 
 SLOPES = np.geomspace(1e-9, 3e4, 400)
 """Magnitudes of the gradient at which b and d are found. Between them, 8 % apart, b/g and log d are taken as linear in
@@ -62,10 +54,10 @@ class SlowLimit:
 
     def density(self, gradient: Array, T: float) -> Array:
         """Return the law of a coordinate with this gradient on GRID, as probabilities of its points."""
-        place = np.log(np.maximum(np.abs(gradient), SLOPES[0]))
-        b = gradient * np.interp(place, np.log(SLOPES), self.b / SLOPES)
-        d = np.exp(np.interp(place, np.log(SLOPES), np.log(self.d)))
-        s = np.sign(gradient) * np.interp(place, np.log(SLOPES), self.s * SLOPES) / np.exp(place)
+        log_slope = np.log(np.maximum(np.abs(gradient), SLOPES[0]))
+        b = gradient * np.interp(log_slope, np.log(SLOPES), self.b / SLOPES)
+        d = np.exp(np.interp(log_slope, np.log(SLOPES), np.log(self.d)))
+        s = np.sign(gradient) * np.interp(log_slope, np.log(SLOPES), self.s * SLOPES) / np.exp(log_slope)
         push = b / (T * d) - s * np.gradient(gradient, GRID) / d
         walk = np.concatenate([[0.0], np.cumsum((push[1:] + push[:-1]) / 2 * np.diff(GRID))])
         log_p = -walk - np.log(d)
@@ -125,13 +117,13 @@ def _settled(probe: linear.Probe, slopes: Tensor) -> State:
 def _script(probe: linear.Probe, rows: int, k: int, value: float) -> list[Tensor]:
     """Return the noise of a step: `value` for the k-th number, 0 for the others."""
     script = [torch.zeros((rows, *slot.shape), dtype=slot.dtype) for slot in probe.slots]
-    place = k
+    rest = k
     for values in script:
         flat = values.reshape(rows, -1)
-        if place < flat.shape[1]:
-            flat[:, place] = value
+        if rest < flat.shape[1]:
+            flat[:, rest] = value
             break
-        place -= flat.shape[1]
+        rest -= flat.shape[1]
     return script
 
 
@@ -146,11 +138,11 @@ def _carried(probe: linear.Probe, state: State, slopes: Tensor, k: int, reach: T
     moved = []
     for sign in (1.0, -1.0):
         step, now = _move(probe, state, slopes, _script(probe, len(slopes), k, sign))
-        place = step - still
+        position = step - still
         for _ in range(steps):
-            step, now = _move(probe, now, slopes + bend * place, None)
-            place = place + step - still
-        moved.append(place)
+            step, now = _move(probe, now, slopes + bend * position, None)
+            position = position + step - still
+        moved.append(position)
     return (moved[0] + moved[1]) / 2 / bend
 
 

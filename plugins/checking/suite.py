@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from harness import DataError, PluginError, linear
+from harness import DataError, PluginError, Sampler, Schedule, linear
+from harness.tasks import Task
 from plugins.checking.gaussian import GaussianTask
-from plugins.checking.law import Broken, Law, Skip
+from plugins.checking.law import Broken, Law, Skip, frozen
 from plugins.checking.sampler_law import exemptions, law_of
 from plugins.checking.samplers import (
     compiled,
@@ -34,11 +34,8 @@ from plugins.checking.samplers import (
     whole,
     zero_temperature,
 )
+from plugins.checking.samplers.exact import experiments
 from plugins.checking.samplers.restore import Resumption
-
-if TYPE_CHECKING:
-    from harness import Sampler, Schedule
-    from harness.tasks import Task
 
 LAWS: tuple[Law, ...] = tuple(
     module.LAW
@@ -118,9 +115,9 @@ def _judge(sampler: Sampler, law: Law, i: int, resumption: Resumption | None) ->
         if law is whole.LAW and nothing_is_shown(sampler):
             return LawResult(law.name, "failed", NOTHING_SHOWN + _lines_of(sampler), 0.0)
         return LawResult(law.name, "exempt", exempt[law.name], 0.0)
-    lacking = sorted(sampler.needs - GaussianTask.provides)
-    if lacking:
-        reason = f"needs {', '.join(lacking)}, which no potential offers; a sampler may need "
+    unmet = sorted(sampler.needs - GaussianTask.provides)
+    if unmet:
+        reason = f"needs {', '.join(unmet)}, which no potential offers; a sampler may need "
         return LawResult(law.name, "failed", reason + ", ".join(sorted(GaussianTask.provides)), 0.0)
 
     def check() -> None:
@@ -157,13 +154,7 @@ def _in_one_dimension_only(sampler: Sampler) -> bool:
 
 def nothing_is_shown(sampler: Sampler) -> bool:
     """Return whether the law real-loop does not apply to a sampler, and the sampler ships no law of its own."""
-    if law_of(sampler).ships:
-        return False
-    try:
-        real_loop.families(sampler)
-    except Skip:
-        return True
-    return False
+    return not law_of(sampler).ships and not experiments(frozen(sampler))
 
 
 def place_of(error: BaseException) -> str:

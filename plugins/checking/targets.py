@@ -13,22 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from harness import param
-from plugins.checking.gaussian import GaussianProblem, GaussianTask
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness.tasks import Streams
-    from plugins.checking.gaussian import Batch
-
-    Array = NDArray[np.float64]
+from harness.tasks import Streams
+from plugins.checking.gaussian import Batch, GaussianProblem, GaussianTask
+from plugins.checking.law import Array
 
 GRID = np.linspace(-24, 24, 19201)
 """Where the law of a coordinate is tabulated: with a standard deviation of 3, the tails left out are below 1e-15."""
@@ -204,8 +197,7 @@ class TargetTask(GaussianTask):
     @property
     def target(self) -> Target:
         """The target."""
-        found: Target = self.__dict__["_target"]
-        return found
+        return self.__dict__["_target"]
 
     def build(self, streams: Sequence[Streams], device: str) -> TargetProblem:
         """Return the problem of `len(streams)` chains, on CPU."""

@@ -8,29 +8,29 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import tempfile
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from harness.tasks import DataProblem, Streams
-from plugins.checking.law import CHAINS, Skip, built, in_batches
+from harness import Noise, Potential, Sampler
+from harness.contracts import check, data, schema
+from harness.engine import Loop
+from harness.runs import undeclared
+from harness.system import write_whole
+from harness.tasks import DataProblem, Problem, Streams, Task
+from plugins.checking.gaussian import Batch
+from plugins.checking.law import CHAINS, Skip, built, distance, in_batches, in_both_modes, streams, trajectory
 from plugins.checking.routes import RouteEstimate, importance_sampling, quadrature
-from plugins.checking.task_compiled import law_compiled_is_plain
-from plugins.checking.task_files import law_bytes_are_in_the_key
 from plugins.checking.task_observers import law_blocks_do_not_matter, law_weights_count
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness.tasks import Problem, Task
-    from plugins.checking.gaussian import Batch
-
-    Array = NDArray[np.float64]
-
 NOISY_STEPS = 4000
+STEPS = 5
 ROWS = (0, 1, 2, 3)
 ALONE = 2
 """The chain that is drawn alone, too."""
@@ -162,8 +162,7 @@ def _of_precision(task: Task, precision: float) -> Task:
     if "prior_precision" in {field.name for field in dataclasses.fields(task)}:
         return dataclasses.replace(task, prior_precision=precision)  # type: ignore[call-arg]
     kind = type(type(task).__name__, (type(task),), {"prior_precision": precision})
-    made: Task = kind(**{field.name: getattr(task, field.name) for field in dataclasses.fields(task) if field.init})
-    return made
+    return kind(**{field.name: getattr(task, field.name) for field in dataclasses.fields(task) if field.init})
 
 
 def law_batch_sizes_agree(task: Task) -> None:
@@ -194,21 +193,21 @@ def law_truth_by_another_route(task: Task) -> None:
     truth = task.truth()
     if truth is None:
         raise Skip("the task states no truth")
-    found: RouteEstimate = quadrature(task, truth) if task.dim() <= 2 else importance_sampling(task, truth)
+    route: RouteEstimate = quadrature(task, truth) if task.dim() <= 2 else importance_sampling(task, truth)
     along = truth.directions
     sd = np.sqrt((along @ truth.covariance * along).sum(axis=1))
     # Bounds of the truth's own errors, which the truth states for the coordinates only.
-    own = np.abs(along) @ truth.mean_mcse, sd * (truth.sd_mcse / truth.sd).max()
+    truth_errors = np.abs(along) @ truth.mean_mcse, sd * (truth.sd_mcse / truth.sd).max()
     errors = {
-        "mean": (found.mean - along @ truth.mean, np.hypot(found.mean_error, own[0])),
-        "sd": (found.sd - sd, np.hypot(found.sd_error, own[1])),
+        "mean": (route.mean - along @ truth.mean, np.hypot(route.mean_error, truth_errors[0])),
+        "sd": (route.sd - sd, np.hypot(route.sd_error, truth_errors[1])),
     }
     for name, (error, spread) in errors.items():
         excess = np.abs(error) / (LEVEL * spread + 1e-6 * sd)
         worst = int(excess.argmax())
         assert excess[worst] <= 1, (
             f"the stated {name} along {np.array2string(along[worst], precision=2, threshold=6)} is off by "
-            f"{abs(error[worst]) / sd[worst]:.3g} sd from {found.how}, {excess[worst]:.3g} times what chance allows; "
+            f"{abs(error[worst]) / sd[worst]:.3g} sd from {route.how}, {excess[worst]:.3g} times what chance allows; "
             "usual causes: a covariance without its correlations, another prior, other standardisation, a truth made "
             "for an older version of the task"
         )
@@ -231,8 +230,8 @@ def _state_restores(minibatched: Task, order: str) -> None:
     assert not wrong, f"state entries {wrong} do not have the chains as their leading axis"
     expected = first.draw_batches(40)
     second.load(saved)
-    found = second.draw_batches(40)
-    same = {name: torch.equal(leaf, found[name]) for name, leaf in expected.items()}
+    resumed = second.draw_batches(40)
+    same = {name: torch.equal(leaf, resumed[name]) for name, leaf in expected.items()}
     assert all(same.values()), (
         f"after load, {same} (name: equal; {order}); usual causes: a generator or the place left out"
     )
@@ -281,6 +280,74 @@ def _starts_and_batches(task: Task, chains: Sequence[int], seed: int) -> dict[st
     return {"start": problem.initial()} | {f"batch {name}": leaf.transpose(0, 1) for name, leaf in batches.items()}
 
 
+def _at(batches: Batch, k: int) -> Batch:
+    return {name: leaf[k] for name, leaf in batches.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Probe(Sampler):
+    """A small step down the mean of the batch gradient and the full gradient; the state is U on the batch."""
+
+    full_gradients_per_step: ClassVar[int] = 1
+
+    def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
+        return {"energy": theta.new_zeros(len(theta))}
+
+    def step(
+        self, theta: Tensor, state: dict[str, Tensor], potential: Potential, h: Tensor, T: Tensor, noise: Noise
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        energy, gradient = potential.value_and_grad(theta)
+        return theta - h * (gradient + potential.full.grad(theta)) / 2, {"energy": energy}
+
+
+def law_compiled_is_plain(task: Task) -> None:
+    """A few steps end at the same position, with the same U, in both modes up to rounding."""
+    task = in_batches(task)
+    problem = task.build(streams(CHAINS), "cpu")
+    steepest = float(problem.gradient(problem.initial(), None).abs().max())
+    path = trajectory([0.01 / max(1.0, steepest)] * STEPS, 1.0)
+    plain, other = in_both_modes(lambda mode: Loop(task, _Probe(), path, streams(CHAINS), CHAINS, mode=mode))
+    gap = max(distance(other.theta, plain.theta), distance(other.state["energy"], plain.state["energy"]))
+    limit = 1000 * torch.finfo(plain.theta.dtype).eps
+    assert gap < limit, (
+        f"compiled, {STEPS} steps end {gap:.3g} of their size away from the plain ones (limit {limit:.1g}); usual "
+        "causes: a branch of `torch.compiler.is_compiling()` that computes something else, a buffer written in place"
+    )
+
+
+def law_bytes_are_in_the_key(task: Task) -> None:
+    """The run key depends on every file that the task reads: declared data, and files that settings name.
+
+    A file that it opens and does not declare is a failure. It is seen only if it is read after this process began to
+    look, so `bench check` begins before it loads plugins.
+    """
+    undeclared.watch()
+    undeclared.forget()
+    task = replace(task)  # it may read files when it is made
+    problem = built(task, 1)
+    batches = problem.draw_batches(1)
+    problem.gradient(problem.initial(), {name: leaf[0] for name, leaf in batches.items()} or None)
+    problem.energy(problem.initial(), None)
+    kind = type(task)
+    files = {f: str(getattr(task, f.name)) for f in schema(kind) if f.type == "file" and getattr(task, f.name)}
+    identified = [check(field, path, kind.__name__) for field, path in files.items()]
+    read = undeclared.uncovered([f"{kind.__module__}:{kind.__qualname__}"], task.datasets, identified)
+    assert not read, (
+        f"it reads {read[0]}, and a change of that file changes no run key; usual causes: a path that is text and not "
+        "param(kind='file'), a file that is neither in `datasets` nor in `__files__`"
+    )
+    for field, path in files.items():
+        with tempfile.TemporaryDirectory() as folder:
+            other = Path(folder, "other")
+            write_whole(other, Path(path).read_bytes() + b"\n", sync=False)
+            same = check(field, str(other), kind.__name__) == check(field, path, kind.__name__)
+        assert not same, f"another content of the file of {field.name} leaves the run key as it is"
+    for file in task.datasets:
+        others = [replace(f, sha256=f.sha256[::-1]) if f is file else f for f in task.datasets]
+        same = data.checksum(others) == data.checksum(task.datasets)
+        assert not same, f"another content of {file.path} leaves the run key as it is"
+
+
 TASK_LAWS: list[tuple[str, Callable[[Task], None]]] = [
     ("mean of batches", law_mean_of_batches),
     ("gradient is that of the energy", law_gradient_is_that_of_the_energy),
@@ -295,7 +362,3 @@ TASK_LAWS: list[tuple[str, Callable[[Task], None]]] = [
     ("compiled is plain", law_compiled_is_plain),
     ("bytes are in the key", law_bytes_are_in_the_key),
 ]
-
-
-def _at(batches: Batch, k: int) -> Batch:
-    return {name: leaf[k] for name, leaf in batches.items()}

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from harness.tasks import Cost
+from harness.tasks import Cost, Observer, Outcome, Task
 from plugins.checking.law import CHAINS, Skip, built, trajectory
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness.tasks import Observer, Outcome, Task
-
-    Array = NDArray[np.float64]
 
 
 def law_blocks_do_not_matter(task: Task) -> None:

@@ -30,7 +30,7 @@ def bench_launchers() -> list[Info]:
 @hook
 def bench_verbs() -> list[Info]:
     """Return the verbs of this feature."""
-    return [Info("cancel", "plugins.clusters.cancel:cancel", "End jobs that were submitted by a launcher.")]
+    return [Info("cancel", "plugins.clusters.launching:cancel", "End jobs that were submitted by a launcher.")]
 
 
 @hook

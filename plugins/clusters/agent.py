@@ -81,7 +81,7 @@ def make_parcel(jobs: list[Job], launcher: Launcher, bench: Bench) -> bytes:
             if attempt := standing.unfinished or standing.resumable:
                 content = parcel.pack(parcel.attempt_files(attempt))
                 files[parcel.attempt_name(spec.key, attempt)] = content
-        truth = truths.place(bench.results, job.specs[0])
+        truth = truths.file_of(bench.results, job.specs[0])
         if truth.exists():
             files[f"truths/{truth.name}"] = truth.read_bytes()
         for one in job.specs[0].files():
@@ -170,7 +170,7 @@ def _open(exchange: Exchange, bench: Bench, scratch: Path, name: str) -> tuple[l
         files |= {name_there: content} if content is not None else {}
     for path, content in files.items():
         if named := parcel.named_attempt(path):
-            parcel.place(bench.ledger, *named, parcel.unpack(content))
+            parcel.receive(bench.ledger, *named, parcel.unpack(content))
         else:
             base = bench.results if path.startswith(("truths/", f"{user_files.FOLDER}/")) else scratch
             (base / path).parent.mkdir(parents=True, exist_ok=True)

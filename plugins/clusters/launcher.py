@@ -61,13 +61,13 @@ class FolderExchange:
 
     def names(self) -> Mapping[str, str]:
         """Return the files with their inodes, sizes and times."""
-        found = {}
+        versions = {}
         with suppress(FileNotFoundError):
             for path in self.folder.iterdir():
                 with suppress(FileNotFoundError):
                     about = path.stat()
-                    found[path.name] = f"{about.st_ino} {about.st_size} {about.st_mtime_ns}"
-        return {name: version for name, version in found.items() if not name.startswith(".")}
+                    versions[path.name] = f"{about.st_ino} {about.st_size} {about.st_mtime_ns}"
+        return {name: version for name, version in versions.items() if not name.startswith(".")}
 
     def clear(self) -> None:
         """Delete the folder."""

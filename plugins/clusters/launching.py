@@ -1,4 +1,7 @@
-"""The launcher that a command asks for: it submits runs as jobs, and follows the jobs until they are over."""
+"""The launcher that a command asks for: it submits runs as jobs, and follows the jobs until they are over.
+
+`bench cancel` ends submitted jobs, and takes in what they sent.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,20 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from harness import Bench, BenchError, RunError, UsageError
+import typer
+
+from harness import Bench, BenchError, Result, RunError, UsageError
 from harness.application import Progress
+from harness.contracts import check_known
 from harness.results import FINAL, Send, now
 from harness.runs import Job, parse_settings
 from harness.runs.local import LaunchSummary
 from harness.system import count, locks, user_path, write_json
 from plugins.clusters.agent import make_parcel
-from plugins.clusters.launcher import LOG, PARCEL, Exchange, JobState, Launcher, make
-from plugins.clusters.submitted import FOLDER, Submitted, ask, record_of, submitted
+from plugins.clusters.launcher import LOG, PARCEL, STOP, Exchange, JobState, Launcher, make
+from plugins.clusters.submitted import FOLDER, Submitted, ask, by_launcher, record_of, submitted
 
 LOOK_SECONDS = 2.0
 """Time between two checks of the exchanges."""
@@ -48,10 +54,10 @@ class CommandLauncher:
     def launch(self, blocks: Sequence[Job], progress: Progress) -> LaunchSummary:
         """Submit the runs that are not under way, and wait for all of them unless the command has --detach."""
         bench, how = self.bench, self.bench.launching
-        found = submit(bench, self.name, self.launcher, blocks)
-        if found:  # otherwise another command has finished the runs
-            names = ", ".join([job.name for job in found[:MOST_NAMES]] + ["..."] * (len(found) > MOST_NAMES))
-            bench.say(f"{count(len(found), f'{self.name} job')}: {names}")
+        jobs = submit(bench, self.name, self.launcher, blocks)
+        if jobs:  # otherwise another command has finished the runs
+            names = ", ".join([job.name for job in jobs[:MOST_NAMES]] + ["..."] * (len(jobs) > MOST_NAMES))
+            bench.say(f"{count(len(jobs), f'{self.name} job')}: {names}")
         leave = (
             "the same command waits for the jobs, `bench status` shows them, "
             f"`bench cancel` ends them ({bench.results})"
@@ -62,7 +68,7 @@ class CommandLauncher:
         keys = {spec.key for block in blocks for spec in block.specs}
         try:
             with progress:
-                return follow(bench, found, progress.listen, keys, blocks[0].draws)
+                return follow(bench, jobs, progress.listen, keys, blocks[0].draws)
         except KeyboardInterrupt:
             bench.say(leave)
             raise
@@ -83,13 +89,13 @@ def of_command(bench: Bench) -> CommandLauncher:
 
 def _profile(path: Path) -> tuple[str, dict[str, Any]]:
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        profile = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"--launcher {path}: {error}") from error
-    name = found.pop("launcher", None)
-    if not isinstance(name, str) or any(isinstance(value, dict | list) for value in found.values()):
+    name = profile.pop("launcher", None)
+    if not isinstance(name, str) or any(isinstance(value, dict | list) for value in profile.values()):
         raise UsageError(f'--launcher {path}: it must hold launcher = "NAME" and settings of that launcher, one a line')
-    return name, found
+    return name, profile
 
 
 def submit(bench: Bench, name: str, launcher: Launcher, jobs: Sequence[Job]) -> list[Submitted]:
@@ -235,12 +241,12 @@ def follow(
 
 def _report_others(keys: Iterable[str], bench: Bench, outcome: LaunchSummary, report: Send, draws: str) -> int:
     """Report the runs that another command finished. Returns how many there are."""
-    found = 0
+    reported = 0
     for key in keys:
         if outcome.statuses.get(key) not in FINAL and (standing := bench.ledger.standing(key)).done(draws):
             report("finished", {"key": key, "status": standing.status, "reason": standing.reason})
-            found += 1
-    return found
+            reported += 1
+    return reported
 
 
 def _close(job: Submitted, why: str, outcome: LaunchSummary, report: Send, draws: str) -> None:
@@ -254,3 +260,29 @@ def _close(job: Submitted, why: str, outcome: LaunchSummary, report: Send, draws
         text = f"{job.label} is over ({why}); {done} of its {len(job.keys)} runs ended; repeat the command to resume"
         report("failed", {"message": text, "exit_code": 1, "held": False})
     job.forget()
+
+
+def cancel(
+    bench: Bench,
+    job: Annotated[list[str] | None, typer.Argument(help="Jobs, as `bench status` names them; default: all.")] = None,
+) -> Result:
+    """End jobs that were submitted by a launcher. Their workers write checkpoints; the same command resumes the runs.
+
+    Examples:
+        bench cancel
+        bench cancel 1234_5
+    """
+    from plugins.clusters.launching import follow
+
+    bench.ledger.check_version()
+    jobs = submitted(bench)
+    check_known("job", job or [], {one.name for one in jobs})
+    ended = [one for one in jobs if not job or one.name in job]
+    for one in ended:
+        with suppress(OSError):
+            one.exchange.put(STOP, b"")
+    for group in by_launcher(ended):
+        with suppress(BenchError):
+            group[0].launcher.cancel([one.name for one in group])
+    follow(bench, ended, lambda _kind, _payload: None, cancelled=True)
+    return Result(notes=[f"{count(len(ended), 'job')} ended"], changed=True)

@@ -38,13 +38,13 @@ def unpack(content: bytes) -> dict[str, bytes]:
     """
     try:
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
-            found = {}
+            files = {}
             for member in archive:
                 if not (member.isreg() and _NAME.fullmatch(member.name)):
                     raise DataError(f"a parcel holds {member.name!r:.80}, which is not a file with a plain name")
                 stream = archive.extractfile(member)
-                found[member.name] = stream.read() if stream else b""
-            return found
+                files[member.name] = stream.read() if stream else b""
+            return files
     except (tarfile.TarError, EOFError, ValueError) as error:
         raise DataError(f"a parcel is damaged: {error}") from error
 
@@ -65,15 +65,15 @@ def attempt_files(attempt: Attempt) -> dict[str, bytes]:
 
     Checkpoints are read before the draws that they refer to.
     """
-    found = {}
+    contents = {}
     for name in (*reversed(WORK), *sorted(path.name for path in attempt.path.iterdir())):
-        if name not in found and re.fullmatch(FILE_NAMES, name):
+        if name not in contents and re.fullmatch(FILE_NAMES, name):
             with suppress(FileNotFoundError):
-                found[name] = (attempt.path / name).read_bytes()
-    return found
+                contents[name] = (attempt.path / name).read_bytes()
+    return contents
 
 
-def place(ledger: Ledger, key: str, attempt_id: str, files: Mapping[str, bytes]) -> Attempt:
+def receive(ledger: Ledger, key: str, attempt_id: str, files: Mapping[str, bytes]) -> Attempt:
     """Put an attempt that an agent sent into a results folder, or update the unfinished one that is there.
 
     Returns the attempt that counts for the run if this one is final. `DataError` if its result does not match its
@@ -81,8 +81,8 @@ def place(ledger: Ledger, key: str, attempt_id: str, files: Mapping[str, bytes])
     """
     wrong = [name for name in files if not re.fullmatch(FILE_NAMES, name)]
     if wrong or "spec.json" not in files:
-        found = f"unknown files {wrong}" if wrong else "no spec.json"
-        raise DataError(f"attempt {attempt_id} of run {key[:12]} was not sent correctly: {found}")
+        problem = f"unknown files {wrong}" if wrong else "no spec.json"
+        raise DataError(f"attempt {attempt_id} of run {key[:12]} was not sent correctly: {problem}")
     _check(attempt_id, files)
     attempt = Attempt(ledger.folder(key) / attempt_id)
     with ledger.hold(key, HOLD_SECONDS):

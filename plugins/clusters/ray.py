@@ -80,16 +80,16 @@ class Ray(Launcher):
             return {}
         asked = {name: actor.where.remote() for name in names if (actor := _actor(ray, f"job-{name}")) is not None}
         ready = set(ray.wait([*asked.values()], num_returns=len(asked), timeout=EVERY_SECONDS)[0]) if asked else set()
-        found = {}
+        job_states = {}
         for name, answer in asked.items():
-            found[name] = JobState("queued", why="waits for resources, or for its node")
+            job_states[name] = JobState("queued", why="waits for resources, or for its node")
             if answer in ready:
                 try:
                     host, over = ray.get(answer)
-                    found[name] = JobState("ended" if over else "running", host, over)
+                    job_states[name] = JobState("ended" if over else "running", host, over)
                 except ray.exceptions.RayError as error:
-                    found[name] = JobState("ended", why=str(error).strip().partition("\n")[0])
-        return found
+                    job_states[name] = JobState("ended", why=str(error).strip().partition("\n")[0])
+        return job_states
 
     def cancel(self, names: Sequence[str]) -> None:
         """Ask the agents to stop, and kill actors that have not started yet."""
@@ -147,13 +147,11 @@ class Box:
 
     def get(self, name: str) -> bytes | None:
         """Return the content of a file, or None if it does not exist."""
-        found: bytes | None = self._ask("get", name)
-        return found
+        return self._ask("get", name)
 
     def names(self) -> Mapping[str, str]:
         """Return the names of the files with the digests of their contents."""
-        found: dict[str, str] = self._ask("names") or {}
-        return found
+        return self._ask("names") or {}
 
     def clear(self) -> None:
         """Kill the actors of the box and of its job."""
@@ -181,7 +179,7 @@ class Box:
             if isinstance(error, GoneError) and not tries:
                 return None
             raise OSError(str(error)) from error
-        actor = _actor(ray, f"box-{self.name}") or (self._made(ray) if tries else None)
+        actor = _actor(ray, f"box-{self.name}") or (self._new_actor(ray) if tries else None)
         if actor is None:
             return None
         try:
@@ -195,7 +193,7 @@ class Box:
             reason = str(error).strip().partition("\n")[0]
             raise OSError(f"the box of job {self.name}: {reason}{hint}") from error
 
-    def _made(self, ray: Any) -> Any:
+    def _new_actor(self, ray: Any) -> Any:
         """Create an actor on this node. With `soft=True` Ray places it on another node if it starts there earlier."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -302,17 +300,17 @@ def _check_reachable(address: str) -> None:
 
     `auto` means the address in RAY_ADDRESS, or else that of the last cluster started on this machine, running or not.
     """
-    found = address if address != "auto" else os.environ.get("RAY_ADDRESS", "")
-    if not found and CURRENT.exists():
-        found = CURRENT.read_text().strip()
-    host, _, port = found.removeprefix("ray://").rpartition(":")
+    target = address if address != "auto" else os.environ.get("RAY_ADDRESS", "")
+    if not target and CURRENT.exists():
+        target = CURRENT.read_text().strip()
+    host, _, port = target.removeprefix("ray://").rpartition(":")
     if not port.isdigit():
         return  # Ray finds the cluster itself, or reports what is wrong
     try:
         socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
     except OSError as error:
         kind = GoneError if isinstance(error, ConnectionRefusedError) else RunError
-        raise kind(f"no Ray cluster at {found}: {error}; {REMEDY}") from error
+        raise kind(f"no Ray cluster at {target}: {error}; {REMEDY}") from error
 
 
 def _actor(ray: Any, name: str) -> Any:

@@ -62,7 +62,7 @@ class Slurm(Launcher):
             raise UsageError('--launcher slurm needs submitit; run pip install "sgmcmc-bench[slurm]"') from error
 
         places = [self.exchange(folder) for folder in folders]
-        paths = [place.folder for place in places if isinstance(place, FolderExchange)]
+        paths = [exchange.folder for exchange in places if isinstance(exchange, FolderExchange)]
         pairs = [pair.partition("=")[::2] for pair in self.more.split(",") if pair]
         more = {name: value or True for name, value in pairs}
         given = {"partition": self.partition, "account": self.account}
@@ -96,13 +96,13 @@ class Slurm(Launcher):
             if "Invalid job id" not in str(error):  # the message of squeue when it knows none of them any more
                 raise
             lines = []
-        found = {}
+        job_states = {}
         for line in lines:
             name, state, reason, node = line.split("|", 3)
             status = "running" if state in RUNNING else "queued" if state in QUEUED else "ended"
             why = {"ended": state, "queued": reason}.get(status, "")
-            found[name] = JobState(status, node, why)  # type: ignore[arg-type]
-        return {name: found[name] for name in names if name in found}
+            job_states[name] = JobState(status, node, why)  # type: ignore[arg-type]
+        return {name: job_states[name] for name in names if name in job_states}
 
     def cancel(self, names: Sequence[str]) -> None:
         """Call `scancel`, which sends SIGTERM, and SIGKILL some time later."""
@@ -112,8 +112,8 @@ class Slurm(Launcher):
     def forget(self, folder: Path, name: str) -> None:
         """Also delete the files of submitit for the job, and with the last exchange all of them."""
         super().forget(folder, name)
-        place = self.exchange(folder)
-        parent = place.folder.parent if isinstance(place, FolderExchange) else folder.parent
+        exchange = self.exchange(folder)
+        parent = exchange.folder.parent if isinstance(exchange, FolderExchange) else folder.parent
         with suppress(OSError):
             if not any(path.is_dir() and path.name != LOGS for path in parent.iterdir()):
                 shutil.rmtree(parent / LOGS, ignore_errors=True)

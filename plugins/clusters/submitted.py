@@ -12,16 +12,13 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness import Bench, BenchError, DataError, RunError
-from harness.results import commit
+from harness.results import Send, commit
 from harness.system import locks, read_json
 from plugins.clusters import parcel
 from plugins.clusters.launcher import LOG, Exchange, JobState, Launcher, make
-
-if TYPE_CHECKING:
-    from harness.results import Send
 
 GONE = 3
 """Number of queries after which a job that the engine does not know is over if its agent sends nothing in between."""
@@ -79,20 +76,20 @@ class Submitted:
         if log is None:
             return taken
         self._seen[LOG], self._missed = version, 0
-        found = json.loads(log)
-        if found["agent"] != self.log.get("agent"):
+        latest = json.loads(log)
+        if latest["agent"] != self.log.get("agent"):
             self._messages_read = 0
-        self.log, messages = found, found["messages"][self._messages_read :]
+        self.log, messages = latest, latest["messages"][self._messages_read :]
         self._messages_read += len(messages)
         for kind, payload in messages:
             listen(kind, payload)
-        for payload in found["progress"].values():
+        for payload in latest["progress"].values():
             listen("progress", payload)
         return taken
 
     def _take(self, named: tuple[str, str], content: bytes, listen: Send) -> bool:
         try:
-            counting = parcel.place(self.bench.ledger, *named, parcel.unpack(content))
+            counting = parcel.receive(self.bench.ledger, *named, parcel.unpack(content))
             if counting.id != named[1]:
                 listen("warning", {"text": f"{self.label}: run {named[0][:12]}: {commit.second(counting)}"})
         except locks.HeldError:
@@ -133,7 +130,7 @@ def submitted(bench: Bench, *, named: bool = True) -> list[Submitted]:
 
     With `named` false, return the jobs whose submission was interrupted: their records have no name of an engine yet.
     """
-    found = []
+    jobs = []
     for path in sorted((bench.results / FOLDER).glob("*.json")):
         record = read_json(path)
         if (
@@ -142,8 +139,8 @@ def submitted(bench: Bench, *, named: bool = True) -> list[Submitted]:
             and bool(record["name"]) == named
         ):
             launcher, folder = make(bench, record["launcher"], record["settings"]), path.with_suffix("")
-            found.append(Submitted(bench, folder, record, launcher, launcher.exchange(folder)))
-    return sorted(found, key=lambda job: str(job.record["since"]))
+            jobs.append(Submitted(bench, folder, record, launcher, launcher.exchange(folder)))
+    return sorted(jobs, key=lambda job: str(job.record["since"]))
 
 
 def read_log(job: Submitted) -> dict[str, Any]:
@@ -152,8 +149,7 @@ def read_log(job: Submitted) -> dict[str, Any]:
         content = job.exchange.get(LOG)
     except (OSError, BenchError):
         return {}
-    found: dict[str, Any] = json.loads(content) if content else {}
-    return found
+    return json.loads(content) if content else {}
 
 
 def ask(jobs: Sequence[Submitted]) -> tuple[dict[Path, JobState], list[str]]:
@@ -161,7 +157,7 @@ def ask(jobs: Sequence[Submitted]) -> tuple[dict[Path, JobState], list[str]]:
 
     All jobs of a launcher with the same settings take one query.
     """
-    found: dict[Path, JobState] = {}
+    known: dict[Path, JobState] = {}
     problems: list[str] = []
     for group in by_launcher(jobs):
         try:
@@ -169,8 +165,8 @@ def ask(jobs: Sequence[Submitted]) -> tuple[dict[Path, JobState], list[str]]:
         except RunError as error:
             problems.append(str(error))
             continue
-        found |= {job.folder: states[job.name] for job in group if job.name in states}
-    return found, problems
+        known |= {job.folder: states[job.name] for job in group if job.name in states}
+    return known, problems
 
 
 def by_launcher(jobs: Sequence[Submitted]) -> Iterable[list[Submitted]]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from harness import Bench, Result, UsageError, options
+from harness.reporting import is_hash
 from harness.reports import (
     Column,
     Comparison,
@@ -19,16 +23,18 @@ from harness.reports import (
     Table,
     check_metric,
     judge,
+    labels,
     number,
     score_fields,
     suggestions,
 )
 from harness.system import words
-from plugins.comparison.selectors import Selector, members, side
 
 Pairs = list[tuple[Group, Group]]
 
 Row = dict[str, Any]
+
+KEY = re.compile(r"[0-9a-fA-F]{6,64}")
 
 
 def compare(
@@ -63,18 +69,19 @@ def compare(
     if a == b:
         raise UsageError(f"A and B are both {a!r}; give a label or group key to compare rows of one method")
     scores, sides = _scores(bench, bench.store(), a, b, task)
-    wanted = _metrics(scores, metric)
-    found = [
+    for name in (wanted := words(metric)):
+        check_metric(scores, name, by_seed=True)
+    comparisons = [
         (score, left, right, compared)
         for score, pairs in _current(bench, [(score, _pairs(bench, score, sides)) for score in scores])
         for left, right in pairs
         for name in wanted or score.compared_by_default
         if (compared := score.compare(left, right, name)) is not None
     ]
-    if not found:
+    if not comparisons:
         raise UsageError(_nothing(scores, sides))
-    judged = judge([compared for *_, compared in found])
-    rows = [_record(*place[:3], one) for place, one in zip(found, judged, strict=True)]
+    judged = judge([compared for *_, compared in comparisons])
+    rows = [_record(*compared[:3], one) for compared, one in zip(comparisons, judged, strict=True)]
     return Result([_table(score, rows) for score in scores if _of(score, rows)], rows)
 
 
@@ -90,7 +97,7 @@ def _scores(
     for name in [word.partition("@")[0] for word in asked]:
         if name not in seen:
             raise UsageError(f"there is no finished run of task {name!r:.80} here{suggestions(name, seen)}")
-    methods = tuple(dict.fromkeys(found.method for found in sides))
+    methods = tuple(dict.fromkeys(selector.method for selector in sides))
     tasks = tuple({word.partition("@")[0] for word in asked})
     scores = score_fields(store, Request(tasks=tasks, methods=methods, registry=registry))
     fits = {(*word.partition("@")[::2],) for word in asked}
@@ -102,7 +109,7 @@ def _scores(
 
 def _pairs(bench: Bench, score: FieldScore, sides: tuple[Selector, Selector]) -> Pairs:
 
-    (left, older), (right, old) = (members(found, score.groups) for found in sides)
+    (left, older), (right, old) = (members(selector, score.groups) for selector in sides)
     if not left or not right:
         return []
     for group in [*older, *old]:
@@ -111,11 +118,11 @@ def _pairs(bench: Bench, score: FieldScore, sides: tuple[Selector, Selector]) ->
     return sorted(pairs, key=lambda pair: [score.labels[group.key] for group in pair])
 
 
-def _current(bench: Bench, found: Sequence[tuple[FieldScore, Pairs]]) -> list[tuple[FieldScore, Pairs]]:
+def _current(bench: Bench, fields: Sequence[tuple[FieldScore, Pairs]]) -> list[tuple[FieldScore, Pairs]]:
     """The fields and their pairs. If a pair ran on a task's current code, pairs on older code are left out."""
     kept = []
-    current = [pair for _, pairs in found for pair in pairs if pair[0].task_code and pair[0].task_code.current]
-    for score, pairs in found:
+    current = [pair for _, pairs in fields for pair in pairs if pair[0].task_code and pair[0].task_code.current]
+    for score, pairs in fields:
         older = bool(pairs) and any(pairs[0][0].differs_in_code(other) for other, _ in current)
         if older:
             bench.say(f"note: {score.title}: runs on older code of the task are left out")
@@ -123,21 +130,15 @@ def _current(bench: Bench, found: Sequence[tuple[FieldScore, Pairs]]) -> list[tu
     return kept
 
 
-def _metrics(scores: Sequence[FieldScore], asked: Sequence[str] | None) -> list[str]:
-
-    names = words(asked)
-    for name in names:
-        check_metric(scores, name, by_seed=True)
-    return names
-
-
 def _nothing(scores: Sequence[FieldScore], sides: tuple[Selector, Selector]) -> str:
     """Why no pair was found: where each side was run."""
-    groups = [[group for s in scores for group in members(found, s.groups)[0]] for found in sides]
+    groups = [[group for s in scores for group in members(selector, s.groups)[0]] for selector in sides]
     for a, b in itertools.product(*groups):
         if a.differs_in_code(b):
             code = [
-                f"{found.word} on {g.task_code.text}" for found, g in zip(sides, (a, b), strict=True) if g.task_code
+                f"{selector.word} on {g.task_code.text}"
+                for selector, g in zip(sides, (a, b), strict=True)
+                if g.task_code
             ]
             return (
                 f"{a.task}@{a.protocol} had other code or data in the runs of {sides[0].word} than in those of "
@@ -145,30 +146,30 @@ def _nothing(scores: Sequence[FieldScore], sides: tuple[Selector, Selector]) -> 
                 "with the current code"
             )
     places = []
-    for found in sides:
-        own = [score.title for score in scores if members(found, score.groups)[0]]
-        if not own and found.label:
-            known = sorted({s.labels[g.key] for s in scores for g in s.groups if g.method == found.method})
-            return f"there is no row {found.label!r}; of {found.method} there are: {'; '.join(known)}"
-        places.append(f"{found.word} was run on: {'; '.join(own) or 'nothing'}")
+    for selector in sides:
+        titles = [score.title for score in scores if members(selector, score.groups)[0]]
+        if not titles and selector.label:
+            known = sorted({s.labels[g.key] for s in scores for g in s.groups if g.method == selector.method})
+            return f"there is no row {selector.label!r}; of {selector.method} there are: {'; '.join(known)}"
+        places.append(f"{selector.word} was run on: {'; '.join(titles) or 'nothing'}")
     return (
         f"nothing to compare: there is no task, version, protocol, budget, number of chains and task setting on which "
         f"both were run. {'. '.join(places)}"
     )
 
 
-def _record(score: FieldScore, a: Group, b: Group, found: Comparison) -> Row:
+def _record(score: FieldScore, a: Group, b: Group, test: Comparison) -> Row:
     gates = {name: score.gates[group.key] for name, group in (("a", a), ("b", b))}
     labels = {"a": score.labels[a.key], "b": score.labels[b.key]}
     return {
         "task": a.task, "task_version": a.task_version, "protocol": a.protocol, "budget": a.budget,
         "chains": a.chains, "a": labels["a"], "b": labels["b"], "a_group": a.key, "b_group": b.key,
-        "metric": found.metric, "metric_version": found.version, "unit": found.unit, "direction": found.direction,
-        "target": found.target, "pairs": len(found.pairs), "seeds": found.pairs, "a_mean": found.a, "b_mean": found.b,
-        "scale": found.scale, "effect": found.effect, "low": found.low, "high": found.high,
-        "interval": found.interval, "p": found.p, "p_holm": found.adjusted, "test": found.test or None,
-        "better": labels.get(found.better), "withheld": found.withheld or None,
-        "unpaired": [f"seed {seed}: {why}" for seed, why in found.unpaired.items()],
+        "metric": test.metric, "metric_version": test.version, "unit": test.unit, "direction": test.direction,
+        "target": test.target, "pairs": len(test.pairs), "seeds": test.pairs, "a_mean": test.a, "b_mean": test.b,
+        "scale": test.scale, "effect": test.effect, "low": test.low, "high": test.high,
+        "interval": test.interval, "p": test.p, "p_holm": test.adjusted, "test": test.test or None,
+        "better": labels.get(test.better), "withheld": test.withheld or None,
+        "unpaired": [f"seed {seed}: {why}" for seed, why in test.unpaired.items()],
         **{f"{name}_gate": gate.verdict if gate else None for name, gate in gates.items()},
         **{f"{name}_gate_reason": gate.reason if gate else None for name, gate in gates.items()},
         "a_diverged": len(a.diverged), "b_diverged": len(b.diverged), "a_failed": len(a.failed),
@@ -177,20 +178,20 @@ def _record(score: FieldScore, a: Group, b: Group, found: Comparison) -> Row:
 
 
 def _of(score: FieldScore, rows: Sequence[Row]) -> list[Row]:
-    own = {group.key for group in score.groups}
-    return [row for row in rows if row["a_group"] in own]
+    keys = {group.key for group in score.groups}
+    return [row for row in rows if row["a_group"] in keys]
 
 
 def _table(score: FieldScore, rows: Sequence[Row]) -> Table:
-    own = _of(score, rows)
+    of_field = _of(score, rows)
     columns = [
         Column("a", "A"), Column("b", "B"), Column("metric", "metric"), Column("verdict", "better"),
         Column("shown", "A - B, or A / B", "right"), Column("a_mean", "of A", "right", number),
         Column("b_mean", "of B", "right", number), Column("p_holm", "Holm", "right", _p),
         Column("p", "p", "right", _p), Column("pairs", "pairs", "right"),
     ]  # fmt: skip
-    shown = [{**row, "shown": _effect(row), "verdict": _verdict(row)} for row in own]
-    return Table(score.title, columns, shown, _notes(own), keys=3)
+    shown = [{**row, "shown": _effect(row), "verdict": _verdict(row)} for row in of_field]
+    return Table(score.title, columns, shown, _notes(of_field), keys=3)
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
@@ -207,7 +208,9 @@ def _notes(rows: Sequence[Row]) -> list[str]:
                 why = why.replace(f": {row[f'{name}_gate_reason']}", "")
             notes.append(f"{row['metric']} of {row['a']} (A) and {row['b']} (B): undecided: {why}")
         notes += [
-            f"{row[name]} is {row[f'{name}_gate']}: {row[f'{name}_gate_reason']}" for name in "ab" if _off(row, name)
+            f"{row[name]} is {row[f'{name}_gate']}: {row[f'{name}_gate_reason']}"
+            for name in "ab"
+            if row[f"{name}_gate"] not in {None, "ok"}
         ]
     notes += [f"not paired, {row['a']} (A) and {row['b']} (B), {why}" for row in rows for why in row["unpaired"]]
     return list(dict.fromkeys(notes))
@@ -215,10 +218,6 @@ def _notes(rows: Sequence[Row]) -> list[str]:
 
 def _interval(row: Row) -> str:
     return "no interval" if row["low"] is None else f"interval {row['interval']}"
-
-
-def _off(row: Row, name: str) -> bool:
-    return row[f"{name}_gate"] not in {None, "ok"}
 
 
 def _effect(row: Row) -> str:
@@ -239,3 +238,68 @@ def _verdict(row: Row) -> str:
 
 def _p(value: float) -> str:
     return "<1e-4" if value < 1e-4 else f"{value:.{2 if value >= 0.1 else 4 if value < 0.01 else 3}f}"
+
+
+@dataclass(frozen=True)
+class Selector:
+    """One side of a comparison: the given `word`, its method, and the group key or the label if the word is one."""
+
+    word: str
+    method: str
+    key: str = ""
+    label: str = ""
+
+
+def side(store: Store, word: str, offered: Iterable[str]) -> Selector:
+    """Return what a word selects among the runs of a store. `offered` are the methods that could be run.
+
+    Raises `UsageError` with near matches for an unknown name, and for a key that matches several groups.
+    """
+    seen = {row["method"] for row in store.rows("select distinct method from result")}
+    if word in seen:
+        return Selector(word, word)
+    if KEY.fullmatch(word):
+        return _by_key(store, word.lower())
+    method = word.partition(" (")[0]
+    if method in seen and word.endswith(")"):
+        return Selector(word, method, label=word)
+    if word in set(offered):
+        raise UsageError(f"{word} has no finished run in {store.results}; bench run --sampler {word} --task ...")
+    raise UsageError(f"there is no row {word!r:.80} in {store.results}{suggestions(word, seen)}")
+
+
+def members(selector: Selector, field: Sequence[Group]) -> tuple[list[Group], list[Group]]:
+    """Return the groups of a field that a selector selects, and the groups of older code.
+
+    A method's name selects the newest of the groups that differ only in their code.
+    """
+    if selector.key:
+        return [group for group in field if group.key == selector.key], []
+    if selector.label:
+        named = labels(field)
+        return [group for group in field if named[group.key] == selector.label], []
+    newest: dict[str, Group] = {}
+    groups = [group for group in field if group.method == selector.method]
+    for group in sorted(groups, key=lambda group: max(run.attempt for run in group.runs)):
+        newest[_settings(group)] = group
+    chosen = [group for group in groups if group in newest.values()]
+    return chosen, [group for group in groups if group not in chosen]
+
+
+def _by_key(store: Store, prefix: str) -> Selector:
+    rows = store.rows(
+        "select distinct group_key, method, task, protocol from result "
+        "where starts_with(group_key, ?) or starts_with(run_key, ?) order by all",
+        [prefix, prefix],
+    )
+    if len(rows) == 1:
+        return Selector(prefix, rows[0]["method"], key=rows[0]["group_key"])
+    if rows:
+        several = ", ".join(f"{r['group_key'][:12]} ({r['method']} on {r['task']}@{r['protocol']})" for r in rows[:5])
+        raise UsageError(f"{prefix} matches {len(rows)} rows; give more digits: {several}")
+    raise UsageError(f"there is no run or row {prefix} in {store.results}; `bench ls runs` lists them")
+
+
+def _settings(group: Group) -> str:
+    """Return the settings of a group, without the versions of code, as JSON."""
+    return json.dumps({name: value for name, value in group.settings.items() if not is_hash(name)}, sort_keys=True)

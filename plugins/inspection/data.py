@@ -118,17 +118,17 @@ def download(file: DataFile) -> Path:
 
 def _checked(stream: IO[bytes], sha256: str) -> Iterator[bytes]:
     """Yield the content of a stream part by part; at its end raise `ValueError` if the SHA-256 is another one."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     while part := stream.read(2**20):
-        found.update(part)
+        digest.update(part)
         yield part
-    if found.hexdigest() != sha256:
-        raise ValueError(f"the download has the SHA-256 {found.hexdigest()[:12]}..., not {sha256[:12]}...")
+    if digest.hexdigest() != sha256:
+        raise ValueError(f"the download has the SHA-256 {digest.hexdigest()[:12]}..., not {sha256[:12]}...")
 
 
 def _declared(bench: Bench) -> dict[DataFile, list[str]]:
     """Return each data file with the tasks that read it. A task that does not load is left out with a note."""
-    found: dict[DataFile, list[str]] = {}
+    readers: dict[DataFile, list[str]] = {}
     for offer in bench.registry.offers("tasks"):
         try:
             declared = plugin_metadata.datasets(offer)
@@ -136,8 +136,8 @@ def _declared(bench: Bench) -> dict[DataFile, list[str]]:
             bench.say(f"note: task {offer.name} is left out: {error}")
             continue
         for file in declared:
-            found.setdefault(file, []).append(offer.name)
-    return dict(sorted(found.items(), key=lambda item: (item[0].dataset, item[0].path)))
+            readers.setdefault(file, []).append(offer.name)
+    return dict(sorted(readers.items(), key=lambda item: (item[0].dataset, item[0].path)))
 
 
 def _chosen(bench: Bench, names: list[str] | None) -> dict[DataFile, list[str]]:

@@ -34,9 +34,9 @@ def doctor(bench: Bench) -> Result:
         bench doctor --json
     """
     rows = [
-        {"check": check, "state": state, "what to do": remedy, "found": found}
+        {"check": check, "state": state, "what to do": remedy, "found": fact}
         for part in (_versions(), _compiler(), _results(bench), _data(bench), _plugins(bench), _gpu())
-        for check, state, found, remedy in part
+        for check, state, fact, remedy in part
     ]
     return Result([table(rows)], rows, exit_code=int(any(row["state"] == "problem" for row in rows)))
 
@@ -62,30 +62,30 @@ def _versions() -> Iterator[Answer]:
 def _version(name: str, wanted: Requirement | None) -> Answer:
     try:
         importlib.import_module(name)
-        found = importlib.metadata.version(name)
+        version = importlib.metadata.version(name)
     except Exception as error:  # noqa: BLE001 - a broken installation may raise any error
         return name, "problem", f"does not import: {error}"[:200], f"pip install --force-reinstall '{wanted or name}'"
-    if wanted is not None and not wanted.specifier.contains(Version(found).public, prereleases=True):
-        return name, "problem", found, f"pip install '{wanted}'"
-    return name, "ok", found, ""
+    if wanted is not None and not wanted.specifier.contains(Version(version).public, prereleases=True):
+        return name, "problem", version, f"pip install '{wanted}'"
+    return name, "ok", version, ""
 
 
 def _results(bench: Bench) -> Iterator[Answer]:
     results = bench.results
-    place = next(folder for folder in (results, *results.parents) if folder.exists())
+    folder = next(folder for folder in (results, *results.parents) if folder.exists())
     elsewhere = "choose another folder by --results DIR or BENCH_RESULTS"
-    writable = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
-    found = str(results) if place == results else f"{results} (does not exist yet)"
-    yield "results folder", "ok" if writable else "problem", found, "" if writable else f"not writable: {elsewhere}"
+    writable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+    shown = str(results) if folder == results else f"{results} (does not exist yet)"
+    yield "results folder", "ok" if writable else "problem", shown, "" if writable else f"not writable: {elsewhere}"
     try:
         Ledger(results).check_version()
     except BenchError as error:
         yield "results layout", "problem", str(error), f"pip install --upgrade sgmcmc-bench, or {elsewhere}"
-    if not place.is_dir():
+    if not folder.is_dir():
         return
-    yield _space(place)
-    kind = Ledger(place).filesystem or "unknown"
-    if Ledger(place).locks_reach():
+    yield _space(folder)
+    kind = Ledger(folder).filesystem or "unknown"
+    if Ledger(folder).locks_reach():
         yield "file system", "ok", kind, ""
     else:
         twice = "commands on two machines may do a run twice, and one result counts"
@@ -94,10 +94,10 @@ def _results(bench: Bench) -> Iterator[Answer]:
     yield from _database(results)
 
 
-def _space(place: Path) -> Answer:
+def _space(folder: Path) -> Answer:
     import shutil
 
-    free = shutil.disk_usage(place).free
+    free = shutil.disk_usage(folder).free
     remedy = "" if free >= ENOUGH else "free some space, or choose another folder by --results DIR"
     return "free space", "ok" if free >= ENOUGH else "warning", f"{free / 2**30:.1f} GiB", remedy
 
@@ -126,8 +126,8 @@ def _data(bench: Bench) -> Iterator[Answer]:
     )
     rows = data.verify(bench).records
     for name in sorted({row["dataset"] for row in rows}):
-        own = [row for row in rows if row["dataset"] == name and row["status"] != "ok"]
-        wrong = [f"{row['path']} is {row['status']}" for row in own]
+        altered = [row for row in rows if row["dataset"] == name and row["status"] != "ok"]
+        wrong = [f"{row['path']} is {row['status']}" for row in altered]
         remedy = f"bench data fetch {name}" if wrong else ""
         yield f"data set {name}", "warning" if wrong else "ok", (wrong or ["as declared"])[0], remedy
 
@@ -142,10 +142,10 @@ def _plugins(bench: Bench) -> Iterator[Answer]:
 
 
 def _compiler() -> Iterator[Answer]:
-    why = execution_mode.lack()
+    why = execution_mode.obstacle()
     remedy = f"install one of {', '.join(COMPILERS)}, or set CXX" if why else ""
-    found = f"long runs are not compiled: {why}" if why else str(identity()["version"])
-    yield "C++ compiler", "warning" if why else "ok", found, remedy
+    state = f"long runs are not compiled: {why}" if why else str(identity()["version"])
+    yield "C++ compiler", "warning" if why else "ok", state, remedy
 
 
 def _gpu() -> Iterator[Answer]:

@@ -44,18 +44,18 @@ def ingest(
 
 
 def _verify(ledger: Ledger, store: Store) -> Result:
-    found: list[verification.Damage] = []
+    damages: list[verification.Damage] = []
     attempts = 0
     for key in ledger.all_keys():
         for attempt in ledger.attempts(key):
             attempts += 1
-            found += verification.of_attempt(key, attempt)
-    broken = {problem.path.parent for problem in found}  # attempts with a problem are not in the database
-    found += [p for p in verification.of_database(store) if p.path not in broken]
-    if not found:
+            damages += verification.of_attempt(key, attempt)
+    broken = {problem.path.parent for problem in damages}  # attempts with a problem are not in the database
+    damages += [p for p in verification.of_database(store) if p.path not in broken]
+    if not damages:
         text = f"{attempts:,} attempts in {ledger.root} are whole, and the database is what a rebuild would give"
         return Result([text])
-    notes = [f"{p.path}: {p.what}; {p.remedy}" for p in found]
-    notes.append(f"bench: {count(len(found), 'problem')} in {ledger.root}, {attempts:,} attempts looked at")
-    records = [{"path": str(p.path), "what": p.what, "what_to_do": p.remedy} for p in found]
+    notes = [f"{p.path}: {p.what}; {p.remedy}" for p in damages]
+    notes.append(f"bench: {count(len(damages), 'problem')} in {ledger.root}, {attempts:,} attempts looked at")
+    records = [{"path": str(p.path), "what": p.what, "what_to_do": p.remedy} for p in damages]
     return Result(records=records, notes=notes, exit_code=DataError.exit_code)

@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from harness import Bench, PluginError, Registry, Result, UsageError
-from harness.contracts import KINDS, Plugin
+from harness import Bench, BenchError, Info, PluginError, Registry, Result, UsageError
+from harness.contracts import HARNESS, KINDS, Offer, Plugin, check, format_error, load, plugin_code, schema
 from harness.reporting import table
-from plugins.inspection import classes
+from plugins.inspection.shown.offers import loaded
+
+BASES = {
+    "samplers": "harness:Sampler", "schedules": "harness:Schedule", "tasks": "harness.tasks:Task",
+    "reports": "harness.reports:Report", "launchers": "plugins.clusters:Launcher",
+}  # fmt: skip
+"""The base class of each kind."""
 
 
 def plugins(bench: Bench) -> Result:
@@ -29,7 +35,7 @@ def listing(registry: Registry) -> list[dict[str, Any]]:
 
 
 def _row(plugin: Plugin, registry: Registry) -> dict[str, Any]:
-    found = [*plugin.problems, *_problems(plugin, registry)]
+    faults = [*plugin.problems, *_problems(plugin, registry)]
     offered = {kind: ", ".join(o.name for o in plugin.offers if o.kind == kind) for kind in KINDS}
     offered["papers"] = ", ".join(path.stem for path in plugin.papers)
     offered["studies"] = ", ".join(path.stem for path in plugin.studies)
@@ -40,10 +46,10 @@ def _row(plugin: Plugin, registry: Registry) -> dict[str, Any]:
         "version": plugin.version,
         "origin": plugin.origin,
         "packaged": plugin.packaged,
-        "status": "problem" if found else "ok",
+        "status": "problem" if faults else "ok",
         "offers": ", ".join(names for names in offered.values() if names),
         **offered,
-        "problems": "; ".join(found),
+        "problems": "; ".join(faults),
     }
 
 
@@ -67,9 +73,9 @@ def _problems(plugin: Plugin, registry: Registry) -> list[str]:
 
 def problems(plugin: Plugin, registry: Registry, _: object) -> list[str]:
     """Return the problems of a plugin's classes, methods, verbs, papers and suites. This executes the plugin's code."""
-    faults = ((offer, classes.fault(offer)) for offer in plugin.offers)
-    found = [f"{offer.kind[:-1]} {offer.name!r}: {wrong}" for offer, wrong in faults if wrong]
-    return [*found, *_unknown_parts(plugin, registry), *_broken_files(plugin, registry)]
+    faults = ((offer, fault(offer)) for offer in plugin.offers)
+    named = [f"{offer.kind[:-1]} {offer.name!r}: {wrong}" for offer, wrong in faults if wrong]
+    return [*named, *_unknown_parts(plugin, registry), *_broken_files(plugin, registry)]
 
 
 def _broken_files(plugin: Plugin, registry: Registry) -> list[str]:
@@ -86,14 +92,48 @@ def _broken_files(plugin: Plugin, registry: Registry) -> list[str]:
 
 def _unknown_parts(plugin: Plugin, registry: Registry) -> list[str]:
     """Return the problems of methods whose sampler or schedule does not exist, and of verbs named like a core verb."""
-    from harness.cli.app import VERBS
-
+    ours = {offer.name for offer in registry.offers("verbs") if offer.distribution == HARNESS}
     wrong = []
     for offer in plugin.offers:
-        if offer.kind == "verbs" and offer.name in VERBS:
+        if offer.kind == "verbs" and offer.name in ours and plugin.distribution != HARNESS:
             wrong.append(f"verb {offer.name!r} has the name of a core verb, which is used instead; rename it")
         for kind in ("samplers", "schedules") if offer.kind == "methods" else ():
             part = getattr(offer.info, kind[:-1])
             if part and part.rpartition(":")[2] not in {known.name for known in registry.offers(kind)}:
                 wrong.append(f"method {offer.name!r}: there is no {kind[:-1]} {part!r}")
     return wrong
+
+
+def fault(offer: Offer) -> str | None:
+    """Return the problem of an offer's class, or None if there is none.
+
+    The class may fail to load, have the wrong base class, or refuse its own defaults.
+    """
+    if not isinstance(offer.info, Info):
+        return None
+    try:
+        cls = loaded(offer)
+        with plugin_code("its defaults are refused"):
+            if offer.kind in {"verbs", "facts", "settings"}:
+                return None if callable(cls) else f"{offer.target} is not a function"
+            base = BASES[offer.kind]
+            if not (isinstance(cls, type) and issubclass(cls, load(base))):
+                return f"{offer.target} is not a subclass of {base.replace(':', '.')}"
+            if offer.kind != "reports":
+                _make_from_defaults(cls)
+    except PluginError as error:
+        return str(error)
+    except BenchError as error:
+        return f"its defaults are refused: {format_error(error)}"
+    return None
+
+
+def _make_from_defaults(cls: type) -> None:
+    """Create an object if every field has a default, else check each default on its own."""
+    fields = schema(cls)
+    if not any(field.required for field in fields):
+        cls()
+        return
+    for field in fields:
+        if not field.required:
+            check(field, field.default, where=cls.__name__)

@@ -31,6 +31,6 @@ def sql(
         bench sql "select method, seed, value from run_metric where metric = 'modes_covered'"
     """
     seconds = options.duration(timeout, "--timeout")
-    columns, found = bench.store().table(query, most=max_rows, seconds=seconds)
-    rows = [dict(zip(columns, row, strict=True)) for row in found]
+    columns, values = bench.store().table(query, most=max_rows, seconds=seconds)
+    rows = [dict(zip(columns, row, strict=True)) for row in values]
     return Result([table(rows, columns)], rows)

@@ -31,7 +31,7 @@ def bench_verbs() -> list[Info]:
     """Return the verbs of this feature."""
     return [
         Info("nightly", "plugins.nights.nightly:nightly", "Run a suite, write its pages, report what became worse."),
-        Info("site", "plugins.nights.site.verb:site", "Write pages of all results: leaders, tasks, runs, history."),
+        Info("site", "plugins.nights.site.build:site", "Write pages of all results: leaders, tasks, runs, history."),
     ]
 
 

@@ -75,15 +75,15 @@ def nightly(
 def _entries(bench: Bench, chosen: Suite, ledger: Ledger) -> list[SuiteCommand]:
     """Plan all commands of a suite before anything is run; an error names the command."""
     absent = bench.absent_data()
-    found = []
+    commands = []
     for number, request in zip(chosen.numbers, chosen.entries, strict=True):
         with about(chosen, number):
             planned = plan.plan(bench.registry, request, ledger)
         skipped = {p.spec.key: why for p in planned if not p.standing.cached and (why := absent(p))}
-        found.append(SuiteCommand(number, request, planned, skipped))
+        commands.append(SuiteCommand(number, request, planned, skipped))
         for reason in dict.fromkeys(skipped.values()):
             bench.say(f"left out of run {number}: {reason}")
-    return found
+    return commands
 
 
 @contextmanager

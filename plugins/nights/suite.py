@@ -14,8 +14,9 @@ from harness import PluginError, Registry, UsageError
 from harness.contracts import name_problem
 from harness.reports import suggestions
 from harness.runs import RunRequest, parse_seeds
-from harness.system import toml, user_path
+from harness.system import user_path
 from harness.tasks import TUNING_SEED
+from plugins import toml_files
 
 KEYS = ("summary", "reports", "run")
 RUN_KEYS = ("samplers", "tasks", "seeds", "chains", "budget", "schedule", "settings", "study", "sweep")
@@ -67,27 +68,27 @@ def read(path: Path) -> Suite:
     if problem := name_problem(path.stem):
         raise UsageError(f"{path}: the file name of a suite, {problem}")
     try:
-        document = toml.read_toml(path)
+        document = toml_files.read_toml(path)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; `bench ls suites` lists those that are installed") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not TOML: {_short(error)}") from error
-    place = str(path)
-    _refuse_unknown(place, document, KEYS)
+    where = str(path)
+    _refuse_unknown(where, document, KEYS)
     runs = document.get("run")
     if not isinstance(runs, list) or not runs or not all(isinstance(run, dict) for run in runs):
-        raise UsageError(f"{place}: it has no [[run]]; each is one run command")
-    reports = _names(place, document, "reports") if "reports" in document else None
+        raise UsageError(f"{where}: it has no [[run]]; each is one run command")
+    reports = _names(where, document, "reports") if "reports" in document else None
     summary = document.get("summary", "")
-    _require(isinstance(summary, str), f"{place}: summary", summary, "text")
-    entries = tuple(_entry(f"{place}, run {i}", run) for i, run in enumerate(runs, 1))
+    _require(isinstance(summary, str), f"{where}: summary", summary, "text")
+    entries = tuple(_entry(f"{where}, run {i}", run) for i, run in enumerate(runs, 1))
     return Suite(path.stem, path, summary, entries, reports, tuple(range(1, len(entries) + 1)))
 
 
 def facts(path: Path) -> dict[str, Any]:
     """Return what `bench ls suites` prints about a file."""
-    found = read(path)
-    return {"commands": len(found.entries), "summary": found.summary}
+    suite = read(path)
+    return {"commands": len(suite.entries), "summary": suite.summary}
 
 
 @contextmanager
@@ -99,35 +100,35 @@ def about(suite: Suite, number: int) -> Iterator[None]:
         raise type(error)(f"{suite.path}, run {number}: {_short(error)}") from error
 
 
-def _entry(place: str, run: Mapping[str, Any]) -> RunRequest:
-    _refuse_unknown(place, run, RUN_KEYS)
+def _entry(where: str, run: Mapping[str, Any]) -> RunRequest:
+    _refuse_unknown(where, run, RUN_KEYS)
     for key in ("samplers", "tasks"):
         if key not in run:
-            raise UsageError(f'{place}: {key} is missing, as in {key} = ["name"]')
-    given, sweep = _settings(place, run, "settings"), _settings(place, run, "sweep")
+            raise UsageError(f'{where}: {key} is missing, as in {key} = ["name"]')
+    given, sweep = _settings(where, run, "settings"), _settings(where, run, "sweep")
     for name, values in sweep.items():
-        _require(_is_list(values, _PLAIN), f"{place}: sweep.{name}", values, "a list of values")
+        _require(_is_list(values, _PLAIN), f"{where}: sweep.{name}", values, "a list of values")
     for name, value in given.items():
-        _require(isinstance(value, _PLAIN), f"{place}: settings.{name}", value, "a value; a list belongs in sweep")
+        _require(isinstance(value, _PLAIN), f"{where}: settings.{name}", value, "a value; a list belongs in sweep")
     if both := sorted(given.keys() & sweep.keys()):
-        raise UsageError(f"{place}: {both[0]} is in both settings and sweep; keep one")
-    if "schedule" in run and given.setdefault("schedule", name := _text(place, run, "schedule")) != name:
-        raise UsageError(f"{place}: schedule is given twice, here and in settings; keep one")
+        raise UsageError(f"{where}: {both[0]} is in both settings and sweep; keep one")
+    if "schedule" in run and given.setdefault("schedule", name := _text(where, run, "schedule")) != name:
+        raise UsageError(f"{where}: schedule is given twice, here and in settings; keep one")
     chains = run.get("chains")
     fits = chains is None or (type(chains) is int and 1 <= chains <= MAX_CHAINS)
-    _require(fits, f"{place}: chains", chains, f"a number from 1 to {MAX_CHAINS:,}")
+    _require(fits, f"{where}: chains", chains, f"a number from 1 to {MAX_CHAINS:,}")
     every = run["samplers"] == ALL
     if every and "study" not in run:
-        raise UsageError(f'{place}: samplers = "{ALL}" means all that a study has settings for; add study = "tuned"')
+        raise UsageError(f'{where}: samplers = "{ALL}" means all that a study has settings for; add study = "tuned"')
     return RunRequest(
-        samplers=() if every else _names(place, run, "samplers"),
-        tasks=_names(place, run, "tasks"),
-        seeds=_seeds(place, run["seeds"]) if "seeds" in run else None,
+        samplers=() if every else _names(where, run, "samplers"),
+        tasks=_names(where, run, "tasks"),
+        seeds=_seeds(where, run["seeds"]) if "seeds" in run else None,
         chains=chains,
-        budget=_text(place, run, "budget") if "budget" in run else "paper",
+        budget=_text(where, run, "budget") if "budget" in run else "paper",
         given=given,
         sweep=sweep,
-        study=_text(place, run, "study") if "study" in run else "",
+        study=_text(where, run, "study") if "study" in run else "",
     )
 
 
@@ -140,52 +141,52 @@ def _is_list(value: Any, kind: type | tuple[type, ...]) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(entry, kind) for entry in value)
 
 
-def _refuse_unknown(place: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
+def _refuse_unknown(where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
     for key in table:
         if key not in known:
-            raise UsageError(f"{place}: unknown key {key!r:.60}{suggestions(key, known)}")
+            raise UsageError(f"{where}: unknown key {key!r:.60}{suggestions(key, known)}")
 
 
-def _names(place: str, table: Mapping[str, Any], key: str) -> tuple[str, ...]:
+def _names(where: str, table: Mapping[str, Any], key: str) -> tuple[str, ...]:
     value = table[key]
     right = _is_list(value, str) and all(map(str.strip, value))
-    _require(right, f"{place}: {key}", value, 'a list of names, as in ["a", "b"]')
+    _require(right, f"{where}: {key}", value, 'a list of names, as in ["a", "b"]')
     return tuple(dict.fromkeys(word.strip() for word in value))
 
 
-def _text(place: str, table: Mapping[str, Any], key: str) -> str:
+def _text(where: str, table: Mapping[str, Any], key: str) -> str:
     value = table[key]
-    _require(isinstance(value, str) and bool(value), f"{place}: {key}", value, "text")
+    _require(isinstance(value, str) and bool(value), f"{where}: {key}", value, "text")
     return str(value)
 
 
-def _seeds(place: str, value: Any) -> list[int]:
+def _seeds(where: str, value: Any) -> list[int]:
     if isinstance(value, str):
         try:
             return parse_seeds(value)
         except UsageError as error:
-            raise UsageError(f"{place}: {_short(error).replace('--seeds', 'seeds =')}") from error
+            raise UsageError(f"{where}: {_short(error).replace('--seeds', 'seeds =')}") from error
     if _is_list(value, int) and all(type(seed) is int and 0 <= seed < TUNING_SEED for seed in value):
         return list(dict.fromkeys(value))
     numbers = f"a list of numbers from 0, below {TUNING_SEED:,}"
-    raise UsageError(f'{place}: seeds = {value!r:.60} is neither text like "0-9" nor {numbers}')
+    raise UsageError(f'{where}: seeds = {value!r:.60} is neither text like "0-9" nor {numbers}')
 
 
-def _settings(place: str, run: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _settings(where: str, run: Mapping[str, Any], key: str) -> dict[str, Any]:
     """Return the values by dotted name, whether the file writes "sampler.a" in quotes or not."""
     value = run.get(key, {})
-    _require(isinstance(value, dict), f"{place}: {key}", value, "a table, as in { sampler.a = 5 }")
-    return _flat(f"{place}: {key}", value)
+    _require(isinstance(value, dict), f"{where}: {key}", value, "a table, as in { sampler.a = 5 }")
+    return _flat(f"{where}: {key}", value)
 
 
-def _flat(place: str, table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _flat(where: str, table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
     for name, value in table.items():
-        inside = _flat(place, value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
-        if found.keys() & inside.keys():
-            raise UsageError(f"{place}: {min(found.keys() & inside.keys())} is given twice; keep one")
-        found |= inside
-    return found
+        inside = _flat(where, value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+        if flat.keys() & inside.keys():
+            raise UsageError(f"{where}: {min(flat.keys() & inside.keys())} is given twice; keep one")
+        flat |= inside
+    return flat
 
 
 def _short(error: Exception) -> str:

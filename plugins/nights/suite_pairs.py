@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from harness import BenchError, Registry, UsageError
 from harness import registry as installed
-from harness.runs import RunRequest, expand, find_pair, plugin_metadata, studies, task_facts
+from harness.runs import RunRequest, expand, find_pair, plugin_metadata, task_facts
 from harness.runs.settings import unmet
 from plugins.nights.suite import Suite, about
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from plugins.tuning import studies
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,7 @@ def _equivalents(row: Mapping[str, Any], registry: Registry) -> list[dict[str, A
                 for c in CONVENTIONS
                 if c.can_express(step)
             ]
-    return [found for each in rows.values() for found in each]
+    return [equivalent for each in rows.values() for equivalent in each]
 
 
 def settings_text(settings: Mapping[str, float]) -> str:
@@ -180,7 +180,7 @@ def settings_text(settings: Mapping[str, float]) -> str:
     return ", ".join(f"{name} = {value:.6g}" for name, value in settings.items())
 
 
-def formulas(found: Mapping[str, str]) -> str:
+def formulas(by_name: Mapping[str, str]) -> str:
     """Return formulas as text; a symbol that is the same on both sides is left out."""
-    texts = [f"{name} = {text}" for name, text in found.items() if name != text]
+    texts = [f"{name} = {text}" for name, text in by_name.items() if name != text]
     return ", ".join(texts).replace("**", "^").replace("*", " ") or "the same"

@@ -18,7 +18,7 @@ The tables and views of `results.duckdb`, as `bench sql` sees them. Generated fr
 def markdown() -> str:
     """Return the dictionary as Markdown: a section for each table and view, and a row for each column."""
     with connection.in_memory() as db:
-        found = db.execute(
+        columns = db.execute(
             "select table_name, column_name, data_type from duckdb_columns() where not internal order by column_index"
         ).fetchall()
     comments = {name: table.comment for name, table in TABLES.items()}
@@ -28,7 +28,7 @@ def markdown() -> str:
         parts += [f"## {name}", "", comment, "", "| column | type | meaning |", "|---|---|---|"]
         parts += [
             f"| {column} | {kind.lower()} | {_meaning(name, column)} |"
-            for table, column, kind in found
+            for table, column, kind in columns
             if table == name
         ]
         parts.append("")

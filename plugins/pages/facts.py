@@ -8,11 +8,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from harness import UsageError
+from harness import UsageError, linear
 from harness.contracts import Offer, schema
 from harness.runs import plugin_metadata
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.sampler_law import exemptions, law_of
 from plugins.checking.samplers.scale import rescaled
+from plugins.checking.shown import shown
+from plugins.checking.suite import LAWS, check_sampler
+from plugins.pages import stationary
 from plugins.pages.conventions import CONVENTIONS, Step, formulas, settings_text
 
 TERMS = 50_000
@@ -74,26 +78,27 @@ def facts(offer: Offer, cls: type) -> dict[str, Any]:
             notes.append(f"some results at the defaults are missing: {type(error).__name__}: {error}")
             return None
 
-    made = ask(cls)
-    if made is not None:
-        record |= declared(made) | (ask(lambda: _costs(offer)) or {})
+    sampler = ask(cls)
+    if sampler is not None:
+        record |= declared(sampler) | (ask(lambda: _costs(offer)) or {})
         limit = None if record["stability_limit"] == UNLIMITED else record["stability_limit"]
         answers = {
-            "limit_bias": lambda: _limit_bias(made, limit), "variance": lambda: _variance(made),
-            "state": lambda: state(made), "shown": lambda: _shown(made), "laws": lambda: laws(made),
-            "stationary_variance": lambda: _variances(made, limit), "scaling": lambda: scaling(made),
+            "limit_bias": lambda: stationary.limit_bias(sampler, limit),
+            "variance": lambda: _rounded(law_of(sampler).variance(sampler)),
+            "state": lambda: state(sampler), "shown": lambda: shown(sampler), "laws": lambda: laws(sampler),
+            "stationary_variance": lambda: _variances(sampler, limit), "scaling": lambda: scaling(sampler),
         }  # fmt: skip
         record |= {name: ask(question) for name, question in answers.items()}
         record["no_conversions"] = _no_conversions(record)
-        record["conversions"] = [] if record["no_conversions"] else conversions(made)
+        record["conversions"] = [] if record["no_conversions"] else conversions(sampler)
     record |= {"note": "; ".join(dict.fromkeys(notes))} if notes else {}
     record["no_variance"] = _no_variance(record)
     return record
 
 
-def declared(thing: Any) -> dict[str, Any]:
+def declared(plugin: Any) -> dict[str, Any]:
     """Return the declarations of a sampler, or of its class without those that depend on hyperparameters."""
-    named = {name: getattr(thing, name) for name in ("needs", "adaptive", "refresh_every", "zero_temperature")}
+    named = {name: getattr(plugin, name) for name in ("needs", "adaptive", "refresh_every", "zero_temperature")}
     values = {name: None if isinstance(value, property) else value for name, value in named.items()}
     rule = values["zero_temperature"]
     return {
@@ -103,18 +108,16 @@ def declared(thing: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def state(made: Any) -> list[dict[str, Any]]:
+def state(sampler: Any) -> list[dict[str, Any]]:
     """Return a row for each entry of the state, with its shape in terms of C chains and D dimensions."""
-    from harness import linear
-
-    few, many = (linear.Probe(made, h=0.01, T=1.0, curvature=(1.0,) * dim).start for dim in DIMS)
+    few, many = (linear.Probe(sampler, h=0.01, T=1.0, curvature=(1.0,) * dim).start for dim in DIMS)
     return [
         {
             "entry": name,
             "shape": f"({', '.join(['C', *map(_axis, few[name].shape[1:], many[name].shape[1:])])}"
             + (",)" if few[name].ndim == 1 else ")"),
             "type": "real" if few[name].is_floating_point() else str(few[name].dtype).removeprefix("torch."),
-            "adaptive": "yes" if name in made.adaptive else "",
+            "adaptive": "yes" if name in sampler.adaptive else "",
         }
         for name in sorted(few)
     ]
@@ -130,29 +133,21 @@ def _axis(few: int, many: int) -> str:
     return " + ".join(part for part in (scaled, str(rest) if rest or not slope else "") if part)
 
 
-def _shown(made: Any) -> list[dict[str, str]]:
-    from plugins.checking.shown import shown
-
-    return shown(made)
-
-
-def laws(made: Any) -> list[dict[str, str]]:
+def laws(sampler: Any) -> list[dict[str, str]]:
     """Return the exemptions, and the quick laws that do not apply to the sampler, each with its reason."""
-    from plugins.checking.suite import LAWS, check_sampler
-
-    asked = {*QUICK, *exemptions(made)}
-    results = check_sampler(made, [law.name for law in LAWS if law.name in asked])
+    asked = {*QUICK, *exemptions(sampler)}
+    results = check_sampler(sampler, [law.name for law in LAWS if law.name in asked])
     return [{"law": r.law, "outcome": r.outcome, "reason": r.message} for r in results if r.outcome != "passed"]
 
 
-def scaling(made: Any) -> list[dict[str, str]]:
+def scaling(sampler: Any) -> list[dict[str, str]]:
     """Return how h and the hyperparameters change if U and T become c U and c T (law `scale`); [] if exempt."""
-    if "scale" in made.exempt:
+    if "scale" in sampler.exempt:
         return []
-    numbers = [field.name for field in dataclasses.fields(made) if isinstance(getattr(made, field.name), float)]
-    seen = made
+    numbers = [field.name for field in dataclasses.fields(sampler) if isinstance(getattr(sampler, field.name), float)]
+    seen = sampler
     with suppress(UsageError):  # a hyperparameter that is 0 does not show a factor c, so it is set to 1
-        seen = dataclasses.replace(made, **{name: 1.0 for name in numbers if not getattr(made, name)})
+        seen = dataclasses.replace(sampler, **{name: 1.0 for name in numbers if not getattr(sampler, name)})
     other, factor = rescaled(seen, 2.0)
     ratios = {name: getattr(other, name) / getattr(seen, name) for name in numbers if getattr(seen, name)}
     changed = {"h": factor, **{name: ratio for name, ratio in ratios.items() if ratio != 1}}
@@ -164,11 +159,11 @@ def _power(name: str, factor: float) -> str:
     return name if not power else f"c^{power:g} {name}" if power != 1 else f"c {name}"
 
 
-def conversions(made: Any) -> list[dict[str, str]]:
+def conversions(sampler: Any) -> list[dict[str, str]]:
     """Return the sampler's step in every convention: its settings, what they are here, and an example."""
-    cold = made.limit_bias() == 0
+    cold = sampler.limit_bias() == 0
     h, T = LEARNING_RATE / TERMS, 0.0 if cold else 1.0
-    example = Step(h=h, T=T, N=TERMS, alpha=getattr(made, "friction", None))
+    example = Step(h=h, T=T, N=TERMS, alpha=getattr(sampler, "friction", None))
     return [
         {
             "convention": convention.name, "write": formulas(convention.settings), "here": formulas(convention.back),
@@ -201,30 +196,19 @@ def _no_conversions(record: Mapping[str, Any]) -> str | None:
 
 
 def _costs(offer: Offer) -> dict[str, Any]:
-    found = plugin_metadata.sampler_facts(offer, {})
-    limit = found.stability_limit
+    costs = plugin_metadata.sampler_facts(offer, {})
+    limit = costs.stability_limit
     unbounded = limit is not None and math.isinf(limit)
-    kept = {name: getattr(found, name) for name in ("gradients_per_step", "full_gradients_per_step")}
+    kept = {name: getattr(costs, name) for name in ("gradients_per_step", "full_gradients_per_step")}
     return {**kept, "stability_limit": UNLIMITED if unbounded else limit}
 
 
-def _limit_bias(made: Any, limit: float | None) -> float | None:
-    from plugins.pages import stationary
-
-    return stationary.limit_bias(made, limit)
+def _rounded(variance: float | None) -> float | None:
+    return float(f"{variance:.4g}") if variance else None
 
 
-def _variance(made: Any) -> float | None:
-    found = law_of(made).variance(made)
-    return float(f"{found:.4g}") if found else None
-
-
-def _variances(made: Any, limit: float | None) -> list[dict[str, str]]:
+def _variances(sampler: Any, limit: float | None) -> list[dict[str, str]]:
     """Return the small table; nothing if a step is not linear."""
-    from harness import linear
-    from plugins.checking.gaussian import GaussianTask
-    from plugins.pages import stationary
-
-    if made.needs - GaussianTask.provides or not linear.derive(made, 1.0, 1.0).linear:
+    if sampler.needs - GaussianTask.provides or not linear.derive(sampler, 1.0, 1.0).linear:
         return []
-    return stationary.table(made, limit)
+    return stationary.table(sampler, limit)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from harness import linear
+from harness import Sampler, linear
 from harness.reports import Figure
 from plugins.checking.law import heat
-
-if TYPE_CHECKING:
-    from harness import Sampler
 
 NOISE = 1.0
 """V / (lambda T) of the second curve, where V is the variance of a coordinate of the stochastic gradient."""

@@ -49,9 +49,9 @@ def records(known: Registry, distribution: str = OWN) -> list[dict[str, Any]]:
     return [sampler(offer, known) for offer in known.offers("samplers") if offer.distribution == distribution]
 
 
-def texts(found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def texts(sampler_records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the texts of the Markdown files, by file name."""
-    return {"README.md": index(found), **{f"{record['name']}.md": page(record) for record in found}}
+    return {"README.md": index(sampler_records), **{f"{record['name']}.md": page(record) for record in sampler_records}}
 
 
 def page(record: Mapping[str, Any]) -> str:
@@ -62,9 +62,9 @@ def page(record: Mapping[str, Any]) -> str:
     return f"# {record['name']}\n\n{text}"
 
 
-def index(found: Sequence[Mapping[str, Any]]) -> str:
+def index(sampler_records: Sequence[Mapping[str, Any]]) -> str:
     """Return a table of all samplers, and one of all conventions."""
-    samplers = render(Result([table([_row(record) for record in found])]), "markdown")
+    samplers = render(Result([table([_row(record) for record in sampler_records])]), "markdown")
     linked = re.sub(r"^\| ([a-z][a-z0-9-]*) \|(?=.*\|.*\|)", _link, samplers, flags=re.MULTILINE)
     conventions = [
         {
@@ -104,8 +104,8 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
 def picture(record: Mapping[str, Any]) -> bytes:
     """Return the SVG of a sampler that has a stationary variance."""
     limit = None if record["stability_limit"] == UNLIMITED else record["stability_limit"]
-    made = load(record["class"])()
-    return drawn(stationary.figure(record["name"], made, limit, record["limit_bias"]), "svg")[0]
+    figure = stationary.figure(record["name"], load(record["class"])(), limit, record["limit_bias"])
+    return drawn(figure, "svg")[0]
 
 
 def docs(
@@ -125,15 +125,15 @@ def docs(
     is_own = readme.exists() and MARK in readme.read_text("utf-8", "replace")
     if readme.exists() and not is_own:
         raise UsageError(f"{readme} was not written by `bench docs`; choose another folder")
-    found = records(bench.registry, distribution)
-    if not found:
+    sampler_records = records(bench.registry, distribution)
+    if not sampler_records:
         raise UsageError(f"{distribution} offers no sampler, nothing was written; `bench plugins` says why")
-    files = {name: text.encode() for name, text in texts(found).items()}
-    files |= {f"{record['name']}.svg": picture(record) for record in found if not record["no_variance"]}
+    files = {name: text.encode() for name, text in texts(sampler_records).items()}
+    files |= {f"{record['name']}.svg": picture(record) for record in sampler_records if not record["no_variance"]}
     write_set(folder, files)
     stale = [path for path in (*folder.glob("*.md"), *folder.glob("*.svg")) if is_own and path.name not in files]
     for path in stale:
         path.unlink()
     rows = [{"file": str(folder / name), "done": "written"} for name in files]
     rows += [{"file": str(path), "done": "removed"} for path in stale]
-    return Result([f"{len(found)} pages in {folder}"], rows, changed=True)
+    return Result([f"{len(sampler_records)} pages in {folder}"], rows, changed=True)

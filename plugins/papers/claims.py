@@ -1,4 +1,6 @@
-"""The papers' claims (an ordering of two methods, their equality, a success rate) and whether they hold."""
+"""The papers' claims (an ordering of two methods, their equality, a success rate) and whether they hold, also at the
+other points of a declared sweep.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,22 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from harness import statistics
-from harness.reports import Estimate, Group, compare_values
+from harness.reports import Estimate, Group, compare_values, setting_text
 from plugins.papers.files import PaperFile
-from plugins.papers.reported import COMPILE, own_choices
+from plugins.papers.reported import COMPILE, SWEPT, own_choices
 
 LEVEL = 0.05
 FEWEST = 3
 
 NOBODY = "and the methods that should succeed fail as well"
 Finding = Literal["holds", "fails", "undecided", "vacuous"]
+
+MESSAGES = {
+    "ordering": "its declared sweep reverses it",
+    "equality": "in its declared sweep the second has the better value",
+}
+Point = tuple[dict[str, Any], float]
+"""The values of the settings that are swept, and our mean at them."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +83,8 @@ class Claim:
     def sides(self) -> list[Setup]:
         """The sides that its test compares; [] without a test."""
         named = [self.better] if self.kind == "share" else [self.better, self.worse]
-        found = [side for side in named if side is not None]
-        return found if self.metric and len(found) == len(named) else []
+        sides = [side for side in named if side is not None]
+        return sides if self.metric and len(sides) == len(named) else []
 
 
 @dataclass(frozen=True)
@@ -100,7 +109,7 @@ class Judged:
 def load_claims(files: Sequence[PaperFile]) -> list[Claim]:
     """Return all claims, in the order of the papers' files."""
     same = ("metric", "direction", "share", "trials", "margin", "obstacle", "needs", "cause", "notes")
-    own = own_choices(files)
+    choices_of = own_choices(files)
     claims = []
     for paper, execution, entry in ((file.paper, file.execution, entry) for file in files for entry in file.claims):
         better = _side(entry["better"], entry["task"], entry["protocol"], entry["chains"])
@@ -111,7 +120,7 @@ def load_claims(files: Sequence[PaperFile]) -> list[Claim]:
             entry["chains"] if entry["worse_chains"] is None else entry["worse_chains"],
         )
         sides = [side for side in (better, worse) if side is not None]
-        stated = [text for side in sides for text in own(paper, side.method, side.task, side.protocol)]
+        stated = [text for side in sides for text in choices_of(paper, side.method, side.task, side.protocol)]
         beside = entry.get("beside", [])
         claims.append(
             Claim(
@@ -148,20 +157,22 @@ def judge_family(claims: Sequence[Claim], ours: Sequence[Sequence[Ours | None]])
     """
     raw = [_tested(claim, sides) for claim, sides in zip(claims, ours, strict=True)]
     family = [i for i, claim in enumerate(claims) if claim.kind not in {"equality", "analysis"} and claim.sides]
-    p = [1.0 if (found := raw[i]) is None or found.p is None else found.p for i in family]
+    p = [1.0 if (judgement := raw[i]) is None or judgement.p is None else judgement.p for i in family]
     adjusted = dict(zip(family, statistics.holm(p), strict=True)) if family else {}
     judged = [
-        None if found is None else _decided(claim, found, adjusted.get(i), len(family))
-        for i, (claim, found) in enumerate(zip(claims, raw, strict=True))
+        None if judgement is None else _decided(claim, judgement, adjusted.get(i), len(family))
+        for i, (claim, judgement) in enumerate(zip(claims, raw, strict=True))
     ]
-    should = [found for claim, found in zip(claims, judged, strict=True) if claim.kind == "share" and claim.share]
-    if not should or any(found is None or found.finding != "fails" for found in should):
+    should = [
+        judgement for claim, judgement in zip(claims, judged, strict=True) if claim.kind == "share" and claim.share
+    ]
+    if not should or any(judgement is None or judgement.finding != "fails" for judgement in should):
         return judged
     return [
-        replace(found, finding="vacuous", reason=f"{found.reason}; {NOBODY}")
-        if claim.kind == "share" and not claim.share and found is not None and found.finding == "holds"
-        else found
-        for claim, found in zip(claims, judged, strict=True)
+        replace(judgement, finding="vacuous", reason=f"{judgement.reason}; {NOBODY}")
+        if claim.kind == "share" and not claim.share and judgement is not None and judgement.finding == "holds"
+        else judgement
+        for claim, judgement in zip(claims, judged, strict=True)
     ]
 
 
@@ -191,13 +202,13 @@ def _paired(claim: Claim, left: Mapping[int, float], right: Mapping[int, float])
         return Judged("undecided", f"{n} seeds in common, fewer than {FEWEST}", None, n)
     if not all(math.isfinite(values[seed]) for values in (left, right) for seed in left.keys() & right.keys()):
         return Judged("undecided", "a value of ours is not finite", None, n)
-    found = compare_values(left, right, claim.direction or "max")
+    comparison = compare_values(left, right, claim.direction or "max")
     sign = -1.0 if claim.direction == "min" else 1.0
-    differences = [sign * (left[seed] - right[seed]) for seed in found.pairs]
-    mean = sign * (found.effect or 0.0)
+    differences = [sign * (left[seed] - right[seed]) for seed in comparison.pairs]
+    mean = sign * (comparison.effect or 0.0)
     if claim.kind != "equality":
-        reason = found.test if any(differences) else "no difference in any seed"
-        return Judged("undecided", reason, mean, n, found.p)
+        reason = comparison.test if any(differences) else "no difference in any seed"
+        return Judged("undecided", reason, mean, n, comparison.p)
     if claim.margin is None:
         return Judged("undecided", "the claim names no margin within which they count as equal", mean, n)
     over = statistics.mean_interval(differences)
@@ -221,16 +232,16 @@ def _share(claim: Claim, values: Sequence[float]) -> Judged:
     return Judged("undecided", f"{ours} of {n} against {theirs} of {trials}, Fisher's exact test", difference, n, p)
 
 
-def _decided(claim: Claim, found: Judged, p: float | None, family: int) -> Judged:
-    if found.p is None or p is None or found.difference is None:
-        return found
-    reason = f"{found.reason}; Holm over {family} claims"
+def _decided(claim: Claim, judged: Judged, p: float | None, family: int) -> Judged:
+    if judged.p is None or p is None or judged.difference is None:
+        return judged
+    reason = f"{judged.reason}; Holm over {family} claims"
     if claim.kind == "share":
-        within = abs(found.difference) <= (claim.margin or 0.0) + 1e-9
-        finding: Finding = "holds" if within and found.n >= statistics.PERMUTATION_SEEDS else "undecided"
-        return Judged("fails" if p < LEVEL else finding, reason, found.difference, found.n, p)
-    finding = "undecided" if p >= LEVEL else "holds" if found.difference > 0 else "fails"
-    return Judged(finding, reason, found.difference, found.n, p)
+        within = abs(judged.difference) <= (claim.margin or 0.0) + 1e-9
+        finding: Finding = "holds" if within and judged.n >= statistics.PERMUTATION_SEEDS else "undecided"
+        return Judged("fails" if p < LEVEL else finding, reason, judged.difference, judged.n, p)
+    finding = "undecided" if p >= LEVEL else "holds" if judged.difference > 0 else "fails"
+    return Judged(finding, reason, judged.difference, judged.n, p)
 
 
 def _side(method: str | None, task: str | None, protocol: str | None, chains: int | None) -> Setup | None:
@@ -241,7 +252,59 @@ def _side(method: str | None, task: str | None, protocol: str | None, chains: in
 
 def by_table(claims: Sequence[Claim]) -> Mapping[tuple[str, str], list[Claim]]:
     """Return the claims of each table of each paper: the families."""
-    found: dict[tuple[str, str], list[Claim]] = {}
+    tables: dict[tuple[str, str], list[Claim]] = {}
     for claim in claims:
-        found.setdefault((claim.paper, claim.table), []).append(claim)
-    return found
+        tables.setdefault((claim.paper, claim.table), []).append(claim)
+    return tables
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """Orderings at the points of a sweep: how many there are, how many are reversed, and a text that says where."""
+
+    total: int
+    reversed: int
+    text: str
+
+
+def comparisons(claim: Claim, better: Sequence[Ours], worse: Sequence[Ours]) -> Comparisons | None:
+    """Compare points of `worse` and `better` at equal values of the settings that both sweep; None without a sweep.
+
+    If `better` has several such points, its best counts. Our means are compared, without a test. A point with a run
+    that has no value is left out.
+    """
+    left, right = _swept(better), _swept(worse)
+    if claim.kind not in MESSAGES or not (left | right):
+        return None
+    sign = -1.0 if claim.direction == "min" else 1.0
+    shared, alone = sorted(left & right), sorted(right - left)
+    ours, theirs = _points(better, sorted(left | right)), _points(worse, sorted(left | right))
+    outcomes: dict[tuple[Any, ...], list[bool]] = {}
+    for values, mean in theirs:
+        partners = [sign * m for v, m in ours if all(v[name] == values[name] for name in shared)]
+        if partners:
+            apart = tuple(values[name] for name in alone)
+            outcomes.setdefault(apart, []).append(max(partners) < sign * mean)
+    each = [reversed_ for several in outcomes.values() for reversed_ in several]
+    if len(each) < 2 and len(ours) < 2:  # only the published points
+        return None
+    parts = [
+        f"{', '.join(f'{n}={setting_text(v)}' for n, v in zip(alone, apart, strict=True))}: {sum(all_)} of {len(all_)}"
+        for apart, all_ in sorted(outcomes.items(), key=lambda item: [(str(type(v)), v) for v in item[0]])
+    ]
+    by = f" ({'; '.join(parts)})" if alone else ""
+    text = f"{MESSAGES[claim.kind]} in {sum(each)} of {len(each)} comparisons{by}"
+    return Comparisons(len(each), sum(each), text)
+
+
+def _swept(side: Sequence[Ours]) -> set[str]:
+    return {name for ours in side for name, kind in ours.group.provenance.items() if kind == SWEPT}
+
+
+def _points(side: Sequence[Ours], names: Sequence[str]) -> list[Point]:
+    return [
+        ({name: ours.group.settings.get(name) for name in names}, ours.estimate.mean)
+        for ours in side
+        if ours.estimate is not None and ours.estimate.mean is not None
+        if len(ours.group.done) == len(ours.group.runs)
+    ]

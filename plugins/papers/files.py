@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness import PluginError, Registry, UsageError
-from harness.system import cache, toml
 from harness.tasks import StatedSettings, StatedValue
+from plugins import toml_files
 
 PROVENANCES = ("paper", "code", "inferred", "ours")
 ALONE = "each alone"
@@ -233,10 +231,10 @@ def _entries(document: Mapping[str, Any], key: str, members: str) -> Iterator[Ma
 
 
 def _tables(document: Mapping[str, Any], key: str, problem: str) -> list[Mapping[str, Any]]:
-    found = document.get(key, [])
-    if not isinstance(found, list) or not all(isinstance(table, dict) for table in found):
+    tables = document.get(key, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise Malformed(problem)
-    return found
+    return tables
 
 
 def _text(value: Any) -> str:
@@ -245,31 +243,19 @@ def _text(value: Any) -> str:
 
 def _document(path: Path) -> Mapping[str, Any]:
     """Return a file whose [paper] and [[settings]] are checked. Raises `Malformed`, which names table and key."""
-    return _parsed(toml.read_text(path))
+    return _parsed(toml_files.read_text(path))
 
 
 @functools.lru_cache(maxsize=64)
 def _parsed(text: str) -> Mapping[str, Any]:
     """Parse and check a paper's file. A plan asks for it once per row, and parsing takes 10 ms."""
-    document = _cached_document(text)
+    document = toml_files.parse(text)
     paper = document.get("paper")
     if not isinstance(paper, dict) or not isinstance(paper.get("id"), str):
         raise Malformed("[paper] is missing, or its id is not text")
     for i, table in enumerate(_tables(document, "settings", "settings is not a list of tables, [[settings]]"), 1):
         _check_table(f"[[settings]] {i}", table)
     return document
-
-
-def _cached_document(text: str) -> Mapping[str, Any]:
-    """Return the document in a text, from the cache if it was parsed before: TOML takes ten times as long as JSON."""
-    found = cache.read("papers", text)
-    if found is None:
-        document = toml.parse(text)
-        with suppress(TypeError):  # a date is not JSON
-            cache.keep("papers", text, json.dumps(document))
-        return document
-    known: Mapping[str, Any] = json.loads(found)
-    return known
 
 
 def _check_place(where: str, table: Mapping[str, Any], optional: Sequence[str] = ()) -> None:

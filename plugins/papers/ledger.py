@@ -5,11 +5,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from harness import UsageError, registry
-from harness.reports import Group, Request, lacking, load_groups, metric_estimate, suggestions
-from plugins.papers.claims import Claim, Judged, Ours, Setup, by_table, judge_family, load_claims
+from harness import Registry, UsageError, registry
+from harness.reports import Group, Request, Store, load_groups, metric_estimate, not_offered, suggestions
+from plugins.papers.claims import (
+    Claim,
+    Comparisons,
+    Judged,
+    Ours,
+    Setup,
+    by_table,
+    comparisons,
+    judge_family,
+    load_claims,
+)
 from plugins.papers.files import PaperFile, paths, read
 from plugins.papers.reported import (
     UNREPRODUCIBLE,
@@ -22,11 +31,6 @@ from plugins.papers.reported import (
     setting_name,
     verdict,
 )
-from plugins.papers.sweeps import Comparisons, comparisons
-
-if TYPE_CHECKING:
-    from harness import Registry
-    from harness.reports import Store
 
 NOT_RUN = "not run"
 AT_OURS = "at our settings"
@@ -142,14 +146,14 @@ def reproduction(store: Store, request: Request, paper: str | None = None, table
 
 def sides(cells: Iterable[Reported], claims: Iterable[Claim]) -> dict[Setup, str]:
     """Return what must be run for cells and claims, each with what it needs beyond a CPU."""
-    found: dict[Setup, str] = {}
+    needed: dict[Setup, str] = {}
     for cell in cells:
         if (side := _of(cell)) is not None and cell.metric:
-            found.setdefault(side, cell.needs or "")
+            needed.setdefault(side, cell.needs or "")
     for claim in claims:
         for side in claim.sides:
-            found.setdefault(side, claim.needs or "")
-    return found
+            needed.setdefault(side, claim.needs or "")
+    return needed
 
 
 def _mark_outdated_cell(entry: CellEntry, earlier: Callable[[Group], list[str]]) -> CellEntry:
@@ -208,18 +212,18 @@ def _with_sweep(entry: ClaimEntry, groups: dict[Setup, list[Group]]) -> ClaimEnt
     swept = [[g for g in groups.get(side, []) if of_sweep(g, claim.execution)] for side in claim.sides]
     points = [[_ours(group, claim.metric) for group in members] for members in swept]
     both = [[ours, *tried] for ours, tried in zip(entry.ours, points, strict=True) if ours is not None]
-    found = comparisons(claim, *both) if len(both) == 2 else None
+    compared = comparisons(claim, *both) if len(both) == 2 else None
     # A single point can qualify a claim that fails, but not one that holds.
-    if found is None or (found.total < 2 and not entry.finding.startswith("fails")):
+    if compared is None or (compared.total < 2 and not entry.finding.startswith("fails")):
         return entry
-    finding, text, held = entry.finding, found.text, found.total - found.reversed
-    if found.reversed and finding.startswith("holds"):
+    finding, text, held = entry.finding, compared.text, compared.total - compared.reversed
+    if compared.reversed and finding.startswith("holds"):
         finding = f"{finding} ({REVERSED})"
     elif held and finding.startswith("fails") and claim.kind == "ordering":
         finding = f"{finding} ({HELD})"
-        text = f"in its declared sweep it holds in {held} of {found.total} comparisons"
+        text = f"in its declared sweep it holds in {held} of {compared.total} comparisons"
     tried = [ours for side in points for ours in side]
-    return replace(entry, finding=finding, reason=f"{entry.reason}; {text}", tried=tried, swept=found)
+    return replace(entry, finding=finding, reason=f"{entry.reason}; {text}", tried=tried, swept=compared)
 
 
 def _claim(claim: Claim, ours: Sequence[Ours | None], judged: Judged | None, registry: Registry | None) -> ClaimEntry:
@@ -230,24 +234,24 @@ def _claim(claim: Claim, ours: Sequence[Ours | None], judged: Judged | None, reg
         return ClaimEntry(claim, ours, None, claim.exact.finding, reason)
     if claim.kind == "analysis":
         return ClaimEntry(claim, ours, None, _not_run("the file lacks analysis, finding or evidence"), "")
-    own = _own_names(claim, ours)
-    text = f"the paper does not give {', '.join(own)}" if own else ""
+    unstated = _own_names(claim, ours)
+    text = f"the paper does not give {', '.join(unstated)}" if unstated else ""
     if judged is not None:
-        apart = len(ours) == 2 and _other_code([found.group for found in ours if found is not None])
+        apart = len(ours) == 2 and _other_code([side.group for side in ours if side is not None])
         finding: str = "undecided" if apart else judged.finding
-        if own and finding in {"holds", "fails"}:
+        if unstated and finding in {"holds", "fails"}:
             finding = f"{finding} {AT_OURS}"
         why = "the two sides ran on different code or data of the task" if apart else ""
         return ClaimEntry(claim, ours, judged, finding, "; ".join(filter(None, (why, judged.reason, text))))
-    lacking = [side for side, found in zip(claim.sides, ours, strict=True) if found is None]
-    reasons = dict.fromkeys(_why_not(None, registry, side, claim.metric, claim.needs) for side in lacking)
+    not_run = [setup for setup, side in zip(claim.sides, ours, strict=True) if side is None]
+    reasons = dict.fromkeys(_why_not(None, registry, setup, claim.metric, claim.needs) for setup in not_run)
     if not claim.sides and claim.needs:
         reasons = {f"needs {claim.needs}": None}
-    empty = [found for found in ours if found is not None and not _measured(found)]
-    why = "; ".join(filter(None, [*reasons, *(f"{found.group.method}: {_unmeasured(found)}" for found in empty)]))
-    if empty and not lacking:
+    empty = [side for side in ours if side is not None and not _measured(side)]
+    why = "; ".join(filter(None, [*reasons, *(f"{side.group.method}: {_unmeasured(side)}" for side in empty)]))
+    if empty and not not_run:
         return ClaimEntry(claim, ours, None, "undecided", why)
-    return ClaimEntry(claim, ours, None, _not_run(why, f"{AT_OURS} at best" if own else ""), text)
+    return ClaimEntry(claim, ours, None, _not_run(why, f"{AT_OURS} at best" if unstated else ""), text)
 
 
 def _own_names(claim: Claim, ours: Sequence[Ours | None]) -> list[str]:
@@ -267,7 +271,7 @@ def _why_not(
         return _unmeasured(ours)
     lacks = ""
     if registry is not None and side is not None:
-        lacks = lacking(registry, side.method, side.task, side.protocol, metric)
+        lacks = not_offered(registry, side.method, side.task, side.protocol, metric)
     return lacks or (f"needs {needs}" if needs else "")
 
 
@@ -296,7 +300,7 @@ def _sides(claim: Claim, groups: dict[Setup, list[Group]]) -> list[Ours | None]:
     members = [[g for g in groups.get(side, []) if as_published(g, claim.execution)] for side in claim.sides]
     pairs = [pair for pair in itertools.product(*members) if not _other_code(pair)] if len(members) == 2 else []
     if not pairs:
-        return [_best(found, claim.metric, claim.execution) for found in members]
+        return [_best(of_side, claim.metric, claim.execution) for of_side in members]
     best = max(pairs, key=lambda pair: (min(len(g.done) for g in pair), *map(_weight, pair)))
     return [_ours(group, claim.metric) for group in best]
 
@@ -320,10 +324,10 @@ def _of(cell: Reported) -> Setup | None:
     return Setup(cell.method, cell.task, cell.protocol, cell.chains)
 
 
-def _named(request: Request, found: Iterable[Setup | None]) -> bool:
+def _named(request: Request, setups: Iterable[Setup | None]) -> bool:
     """Return whether one of some sides has the request's tasks, methods and protocols."""
     filters = {"task": request.tasks, "method": request.methods, "protocol": request.protocols}
     asked = {name: words for name, words in filters.items() if words}
     return not asked or any(
-        side is not None and all(getattr(side, name) in words for name, words in asked.items()) for side in found
+        side is not None and all(getattr(side, name) in words for name, words in asked.items()) for side in setups
     )

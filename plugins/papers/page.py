@@ -7,10 +7,11 @@ from pathlib import Path
 from textwrap import fill
 
 from harness import Result
-from harness.reports import Published, Request, Table, render, write_set
+from harness.reports import Request, Table, render, write_set
 from plugins.papers.ledger import HELD, NOT_RUN, REVERSED, reproduction
 from plugins.papers.report import CELL_VERDICTS, FINDINGS, ReproductionLedger, kind
 from plugins.papers.reported import UNREPRODUCIBLE
+from plugins.sharing.published import Published
 
 FOLDER = Path(__file__).parents[2] / "reports" / "published"
 """The published results, as Parquet from `bench reproduce --export`."""
@@ -38,14 +39,14 @@ OTHERS = "other-runs"
 
 def counts(folder: Path) -> str:
     """Return a summary of the ledger of the published results in a few sentences, for the README."""
-    found = reproduction(Published(folder), Request())
-    verdicts = Counter(kind(entry.verdict, CELL_VERDICTS) for entry in found.cells)
-    as_stated = sum(entry.at_papers_settings and not entry.cell.obstacle for entry in found.cells)
-    own = sum(bool(entry.cell.ours) for entry in found.cells if entry.verdict.startswith(NOT_RUN))
-    findings = Counter(kind(entry.finding, FINDINGS) for entry in found.claims)
-    turned = sum(REVERSED in entry.finding for entry in found.claims)
-    held = sum(HELD in entry.finding for entry in found.claims)
-    exact = sum(entry.finding == "holds" and entry.claim.exact is not None for entry in found.claims)
+    ledger = reproduction(Published(folder), Request())
+    verdicts = Counter(kind(entry.verdict, CELL_VERDICTS) for entry in ledger.cells)
+    as_stated = sum(entry.at_papers_settings and not entry.cell.obstacle for entry in ledger.cells)
+    unstated = sum(bool(entry.cell.ours) for entry in ledger.cells if entry.verdict.startswith(NOT_RUN))
+    findings = Counter(kind(entry.finding, FINDINGS) for entry in ledger.claims)
+    turned = sum(REVERSED in entry.finding for entry in ledger.claims)
+    held = sum(HELD in entry.finding for entry in ledger.claims)
+    exact = sum(entry.finding == "holds" and entry.claim.exact is not None for entry in ledger.claims)
     words = {name: f"{findings[name]} {_verb(name, findings[name])}" for name in FINDINGS if findings[name]}
     if exact:
         words["holds"] += f" ({exact} of them by an exact computation on one Gaussian)"
@@ -54,12 +55,12 @@ def counts(folder: Path) -> str:
     if held:
         words["fails at our settings"] += f" ({held} of them {_verb('holds', held)} elsewhere in a declared sweep)"
     cells = (
-        f"Of the {len(found.cells)} printed cells {as_stated} have a value of ours at the paper's settings: "
+        f"Of the {len(ledger.cells)} printed cells {as_stated} have a value of ours at the paper's settings: "
         f"{verdicts['match']} match and {verdicts['mismatch']} do not. {verdicts['inconclusive']} are inconclusive, "
         f"because we chose a setting or a label or made too few runs; {verdicts[UNREPRODUCIBLE]} are not reproducible "
-        f"as published; {verdicts[NOT_RUN]} are not run, and {own} of these would at best be inconclusive."
+        f"as published; {verdicts[NOT_RUN]} are not run, and {unstated} of these would at best be inconclusive."
     )
-    return fill(f"{cells} Of the {len(found.claims)} claims {', '.join(words.values())}.", 120)
+    return fill(f"{cells} Of the {len(ledger.claims)} claims {', '.join(words.values())}.", 120)
 
 
 def _verb(finding: str, number: int) -> str:

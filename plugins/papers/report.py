@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from harness import Result
 from harness.reports import (
@@ -13,6 +13,7 @@ from harness.reports import (
     Records,
     Report,
     Request,
+    Store,
     Table,
     metric_estimate,
     number,
@@ -22,9 +23,6 @@ from harness.reports import (
 from harness.runs.settings import source_of_budget
 from plugins.papers.claims import Ours
 from plugins.papers.ledger import CellEntry, ClaimEntry, Reproduction, reproduction
-
-if TYPE_CHECKING:
-    from harness.reports import Store
 
 CELL_VERDICTS = ("match", "mismatch", "inconclusive", "not reproducible as published", "not run")
 MAX_NAMES = 3
@@ -60,46 +58,48 @@ class ReproductionLedger(Report):
         self.tables = tables
 
     def build(self, store: Store, request: Request) -> Result:
-        found = reproduction(store, request, self.paper, self.tables)
-        tables = [_summary(found)] if found.cells or found.claims else []
-        for paper, label in _places(found):
-            cells = [entry for entry in found.cells if _place(entry) == (paper, label)]
-            claims = [entry for entry in found.claims if _place(entry) == (paper, label)]
+        ledger = reproduction(store, request, self.paper, self.tables)
+        tables = [_summary(ledger)] if ledger.cells or ledger.claims else []
+        for paper, label in _places(ledger):
+            cells = [entry for entry in ledger.cells if _table_of(entry) == (paper, label)]
+            claims = [entry for entry in ledger.claims if _table_of(entry) == (paper, label)]
             tables += [_cells(f"{paper}, {label}", cells)] if cells else []
             tables += [_claims(f"{paper}, {label}: claims", claims)] if claims else []
             tables += _related_values(f"{paper}, {label}: related values", claims)
-        others = [*_tried(found), *_others(store, found)]
-        return Result(tables=[*tables, *others], records=Records(lambda: _records(found)), notes=found.notes)
+        others = [*_tried(ledger), *_others(store, ledger)]
+        return Result(tables=[*tables, *others], records=Records(lambda: _records(ledger)), notes=ledger.notes)
 
 
-def _place(entry: CellEntry | ClaimEntry) -> tuple[str, str]:
+def _table_of(entry: CellEntry | ClaimEntry) -> tuple[str, str]:
     subject = entry.cell if isinstance(entry, CellEntry) else entry.claim
     return subject.paper, subject.table
 
 
-def _places(found: Reproduction) -> list[tuple[str, str]]:
+def _places(ledger: Reproduction) -> list[tuple[str, str]]:
     """Return the tables, paper by paper in the order of the papers' files."""
-    places = dict.fromkeys([*map(_place, found.cells), *map(_place, found.claims)])
-    return sorted(places, key=lambda place: place[0])
+    places = dict.fromkeys([*map(_table_of, ledger.cells), *map(_table_of, ledger.claims)])
+    return sorted(places, key=lambda pair: pair[0])
 
 
-def _summary(found: Reproduction) -> Table:
+def _summary(ledger: Reproduction) -> Table:
     rows = []
-    for paper, label in _places(found):
-        cells = Counter(kind(e.verdict, CELL_VERDICTS) for e in found.cells if _place(e) == (paper, label))
-        claims = Counter(kind(e.finding, FINDINGS) for e in found.claims if _place(e) == (paper, label))
+    for paper, label in _places(ledger):
+        cells = Counter(kind(e.verdict, CELL_VERDICTS) for e in ledger.cells if _table_of(e) == (paper, label))
+        claims = Counter(kind(e.finding, FINDINGS) for e in ledger.claims if _table_of(e) == (paper, label))
         rows.append(_counts(paper, label, cells, claims))
-    all_cells = Counter(kind(e.verdict, CELL_VERDICTS) for e in found.cells)
-    all_claims = Counter(kind(e.finding, FINDINGS) for e in found.claims)
+    all_cells = Counter(kind(e.verdict, CELL_VERDICTS) for e in ledger.cells)
+    all_claims = Counter(kind(e.finding, FINDINGS) for e in ledger.claims)
     rows.append(_counts("all", "", all_cells, all_claims))
     names = ["cells", *CELL_VERDICTS, "claims", *FINDINGS[:-1]]
-    waiting = [entry for entry in found.cells if entry.verdict.startswith("not run")]
-    own = sum(bool(entry.cell.ours) for entry in waiting)
-    at_best = f"{own} of the {len(waiting)} cells that are not run are inconclusive at best, whatever is run: {OURS}"
+    waiting = [entry for entry in ledger.cells if entry.verdict.startswith("not run")]
+    inconclusive = sum(bool(entry.cell.ours) for entry in waiting)
+    at_best = (
+        f"{inconclusive} of the {len(waiting)} cells that are not run are inconclusive at best, whatever is run: {OURS}"
+    )
     shape = [Column("paper", "paper"), Column("table", "table")]
     shape += [Column(name, name, "right", lambda n: str(n) if n else "-") for name in names]
     shape.append(Column("claims not run", "claims not run", "right", lambda n: str(n) if n else "-"))
-    notes = [RULE, CLAIM_RULE, OWN_RULE, VACUOUS_RULE, *([at_best] if own else [])]
+    notes = [RULE, CLAIM_RULE, OWN_RULE, VACUOUS_RULE, *([at_best] if inconclusive else [])]
     return Table("Reproduction: cells and claims by verdict", shape, rows, notes, keys=2)
 
 
@@ -133,18 +133,18 @@ def _cells(title: str, entries: Sequence[CellEntry]) -> Table:
 
 def _notes(entry: CellEntry) -> list[str]:
     cell = entry.cell
-    found = []
+    notes = []
     if cell.correction:
-        found += [f"* printed as {cell.printed_as}, read as {cell.correction}", f"evidence: {cell.evidence}"]
+        notes += [f"* printed as {cell.printed_as}, read as {cell.correction}", f"evidence: {cell.evidence}"]
     if cell.obstacle:
-        found.append(f"not reproducible as published: {cell.obstacle}")
+        notes.append(f"not reproducible as published: {cell.obstacle}")
     if cell.uncertain:
-        found.append(f"uncertain: {cell.uncertain}")
+        notes.append(f"uncertain: {cell.uncertain}")
     if cell.cause and not entry.verdict.startswith(("match", "not run")):
-        found.append(f"cause: {cell.cause}")
+        notes.append(f"cause: {cell.cause}")
     if cell.notes:
-        found.append(cell.notes)
-    return found
+        notes.append(cell.notes)
+    return notes
 
 
 def _claims(title: str, entries: Sequence[ClaimEntry]) -> Table:
@@ -196,10 +196,10 @@ def _list(names: Sequence[str]) -> str:
     return "; ".join(names) if len(names) <= MAX_NAMES else f"{names[0]} and {len(names) - 1} others"
 
 
-def _tried(found: Reproduction) -> list[Table]:
+def _tried(ledger: Reproduction) -> list[Table]:
     """Return a table of each method's results in a declared sweep, with the settings nearest to the printed value."""
     rows = []
-    for entry in found.cells:
+    for entry in ledger.cells:
         whole = [ours for ours in entry.tried if len(ours.group.done) == len(ours.group.runs)]
         values = {ours: e.mean for ours in whole if (e := ours.estimate) is not None and e.mean is not None}
         if values:
@@ -227,8 +227,8 @@ def _tried(found: Reproduction) -> list[Table]:
     return [_table("Declared sweeps", columns, rows, numbers, [note])]
 
 
-def _others(store: Store, found: Reproduction) -> list[Table]:
-    rows = [(entry, ours) for entry in found.cells for ours in entry.others]
+def _others(store: Store, ledger: Reproduction) -> list[Table]:
+    rows = [(entry, ours) for entry in ledger.cells for ours in entry.others]
     if not rows:
         return []
     set_by = {ours.group.key: _set_by_budget(store, ours) for _, ours in rows}
@@ -279,9 +279,9 @@ def _of(method: str | None, task: str | None, protocol: str | None, chains: int 
     return f"{method}{times} on {task}@{protocol}"
 
 
-def _records(found: Reproduction) -> list[dict[str, Any]]:
-    cells = [record for entry in found.cells for record in _cell_records(entry)]
-    return cells + [_claim_record(entry) for entry in found.claims]
+def _records(ledger: Reproduction) -> list[dict[str, Any]]:
+    cells = [record for entry in ledger.cells for record in _cell_records(entry)]
+    return cells + [_claim_record(entry) for entry in ledger.claims]
 
 
 def _cell_records(entry: CellEntry) -> list[dict[str, Any]]:
@@ -330,7 +330,7 @@ def _numbers(ours: Ours | None) -> dict[str, Any]:
         "budget": group.budget if group else None,
         "steps": group.steps if group else None,
         "batch_order": group.settings.get("run.batch_order") if group else None,
-        "swept": dict(own.partition("=")[::2] for own in settings_from(group, "swept")) if group else None,
+        "swept": dict(text.partition("=")[::2] for text in settings_from(group, "swept")) if group else None,
         "seeds": len(group.runs) if group else 0,
         "diverged": len(group.diverged) if group else 0,
         "failed": len(group.failed) if group else 0,

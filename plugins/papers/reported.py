@@ -1,4 +1,4 @@
-"""The value that a paper printed for one of our rows, and whether the two match."""
+"""The value that a paper printed for one of our rows, and whether the two match, by the rule of RULES.md."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from harness import statistics
 from harness.reports import Estimate, Group, setting_text
 from plugins.papers.files import Choice, PaperFile
-from plugins.papers.match import Match, match_cell
+
+Verdict = Literal["match", "mismatch", "inconclusive", "not reproducible as published"]
+ErrorKind = Literal["sd", "se", "unknown"]
+_ROUNDING = 1e-12
 
 SWEPT = "swept"
 CHANGED = ("user", "tuned", SWEPT)
@@ -18,6 +25,88 @@ CHANGED = ("user", "tuned", SWEPT)
 UNREPRODUCIBLE: Final = "not reproducible as published"
 COMPILE: Final = "run.compile"
 """The setting of the mode of execution."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """The verdict on a cell, with the reason in words; difference = our mean - theirs."""
+
+    verdict: Verdict
+    reason: str
+    difference: float
+
+
+def match_cell(
+    ours: ArrayLike,
+    theirs: float,
+    error: float | None,
+    error_kind: ErrorKind,
+    runs: int,
+    smallest_gap: float | None,
+    level: float = 0.95,
+) -> Match:
+    """Compare our values (n,), one per seed, with a printed mean +- error over `runs` runs, all in one unit.
+
+    mismatch: |difference| > t_Welch sqrt(our se^2 + their se^2). match: no mismatch, and our half-width t s / sqrt(n)
+    is at most half of `smallest_gap`, the smallest difference that the table claims in that column. inconclusive: no
+    mismatch, but ours is too wide to decide or no gap is given; or there is only one seed, or a value that is not
+    finite. error_kind "unknown" is tested as sd and as se, and both must give the same result. A cell printed without
+    an error (None) is assumed to vary from run to run as ours does. Raise `ValueError` for a negative error, runs < 1,
+    or an error over fewer than 2 runs.
+    """
+    x = statistics.as_values(ours)
+    if runs < 1 or (error is not None and (error < 0 or runs < 2)):
+        raise ValueError(f"error {error} over {runs} runs is not an error of a mean")
+    difference = float(x.mean()) - theirs
+    if len(x) == 1:
+        return Match("inconclusive", "one run gets no verdict", difference)
+    if not np.isfinite(x).all():
+        return Match("inconclusive", "a value of ours is not finite", difference)
+    if error is None and x.min() == x.max():
+        return Match("inconclusive", "neither value has an error", difference)
+    our_se = float(x.std(ddof=1)) / float(np.sqrt(len(x)))
+    bounds = {
+        reading: statistics.t_multiplier(df, level) * float(np.hypot(our_se, se)) + _ROUNDING * abs(theirs)
+        for reading, se, df in _readings(our_se, len(x), error, error_kind, runs)
+    }
+    half_width = statistics.t_multiplier(len(x) - 1, level) * our_se
+    return Match(*_judge(abs(difference), bounds, half_width, smallest_gap), difference)
+
+
+def _judge(
+    distance: float, bounds: dict[str, float], half_width: float, smallest_gap: float | None
+) -> tuple[Verdict, str]:
+    """Return the verdict from |difference|, its bound by each reading of the printed error, and our precision."""
+    within = [reading for reading, bound in bounds.items() if distance <= bound]
+    described = " and ".join(f"{bound:.3g} ({reading})" for reading, bound in bounds.items())
+    if not within:
+        return "mismatch", f"|difference| {distance:.3g} exceeds {described}"
+    if len(within) < len(bounds):
+        return (
+            "inconclusive",
+            f"|difference| {distance:.3g} is within bounds only if {within[0]}: {described}",
+        )
+    if smallest_gap is None:
+        return "inconclusive", "the table claims no gap to judge our precision by"
+    if half_width > smallest_gap / 2:
+        return "inconclusive", f"our half-width {half_width:.3g} exceeds half the gap of {smallest_gap:.3g}"
+    return "match", f"|difference| {distance:.3g} is within {described}"
+
+
+def _readings(our_se: float, n: int, error: float | None, kind: ErrorKind, runs: int) -> list[tuple[str, float, float]]:
+    """Return (assumption, their se, degrees of freedom) for each reading of the printed error."""
+    if error is None:
+        return [("no error printed, taken as ours", our_se * float(np.sqrt(n / runs)), n - 1)]
+    errors = {"sd": error / float(np.sqrt(runs)), "se": error}
+    kinds = list(errors) if kind == "unknown" else [kind]
+    return [(f"+- is {k}", errors[k], _welch_df(our_se, n, errors[k], runs)) for k in kinds]
+
+
+def _welch_df(se_a: float, n_a: int, se_b: float, n_b: int) -> float:
+    if se_a == 0 and se_b == 0:
+        return n_a + n_b - 2
+    share = se_a**2 / (se_a**2 + se_b**2)
+    return 1.0 / (share**2 / (n_a - 1) + (1 - share) ** 2 / (n_b - 1))
 
 
 @dataclass(frozen=True)
@@ -69,7 +158,7 @@ class Reported:
 
 def load_cells(files: Sequence[PaperFile]) -> list[Reported]:
     """Return all printed values, in the order of the papers' files."""
-    own = own_choices(files)
+    choices_of = own_choices(files)
     cells = []
     for file in files:
         printed = [cell for cell in file.cells if cell["value"] is not None]
@@ -80,7 +169,7 @@ def load_cells(files: Sequence[PaperFile]) -> list[Reported]:
                 paper=file.paper,
                 smallest_gap=gaps[_column(cell)],
                 execution=file.execution | {COMPILE},
-                ours=own(file.paper, cell["method"], cell["task"], cell["protocol"]),
+                ours=choices_of(file.paper, cell["method"], cell["task"], cell["protocol"]),
             )
             for cell in printed
         ]
@@ -96,10 +185,10 @@ def own_choices(files: Sequence[PaperFile]) -> Callable[[str, str | None, str | 
             texts.setdefault((paper, choice.task, choice.protocol, choice.method), []).append(text)
 
     def of(paper: str, method: str | None, task: str | None, protocol: str | None) -> tuple[str, ...]:
-        place = (paper, task, protocol)
-        own, common = texts.get((*place, method), []), texts.get((*place, None), [])
-        known = {setting_name(text) for text in own}
-        return (*own, *(text for text in common if setting_name(text) not in known))
+        setup = (paper, task, protocol)
+        of_method, common = texts.get((*setup, method), []), texts.get((*setup, None), [])
+        known = {setting_name(text) for text in of_method}
+        return (*of_method, *(text for text in common if setting_name(text) not in known))
 
     return of
 
@@ -146,11 +235,11 @@ def verdict(group: Group, estimate: Estimate, cell: Reported) -> Match | None:
     kind: Any = cell.error_kind if cell.error_kind in {"sd", "se"} else "unknown"
     runs = max(cell.n or 1, 1)
     error = cell.error if runs > 1 and cell.error is not None and cell.error >= 0 else None
-    found = match_cell(list(estimate.by_seed.values()), cell.value, error, kind, runs, cell.smallest_gap)
-    if own := own_settings(group, cell.ours, cell.execution):
-        numbers_only = "" if found.verdict == "inconclusive" else f"; judged by the numbers only: {found.verdict}"
-        return Match("inconclusive", f"the paper does not give {', '.join(own)}{numbers_only}", difference)
-    return found
+    match = match_cell(list(estimate.by_seed.values()), cell.value, error, kind, runs, cell.smallest_gap)
+    if unstated := own_settings(group, cell.ours, cell.execution):
+        numbers_only = "" if match.verdict == "inconclusive" else f"; judged by the numbers only: {match.verdict}"
+        return Match("inconclusive", f"the paper does not give {', '.join(unstated)}{numbers_only}", difference)
+    return match
 
 
 def as_published(group: Group, execution: Collection[str]) -> bool:
@@ -164,14 +253,12 @@ def of_sweep(group: Group, execution: Collection[str]) -> bool:
 
 
 def _changed(group: Group, execution: Collection[str]) -> set[str]:
-    return {
-        kind for name, kind in group.provenance.items() if kind in CHANGED and not _of_execution(group, name, execution)
-    }
+    """Return the provenances by which a group differs from the published settings, those of execution left out.
 
-
-def _of_execution(group: Group, name: str, execution: Collection[str]) -> bool:
-    """Return whether a setting concerns execution only; a numeric precision is a prior's, as tasks once called it."""
-    return name in execution and not isinstance(group.settings.get(name), float)
+    A numeric precision is that of a prior, as tasks once called it.
+    """
+    of_execution = {name for name in execution if not isinstance(group.settings.get(name), float)}
+    return {kind for name, kind in group.provenance.items() if kind in CHANGED and name not in of_execution}
 
 
 def own_settings(group: Group, stated: Sequence[str], execution: Collection[str]) -> list[str]:

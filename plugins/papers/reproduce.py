@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from harness import Bench, DataError, PluginError, Result, UsageError, options
-from harness.reports import Published, Request, Store, lacking
+from harness.reports import Request, Store, not_offered
 from harness.results import FINAL
 from harness.runs import Planned, RunRequest, find_pair, local, parse_seeds, plan
 from harness.system import alone, count
@@ -18,6 +18,7 @@ from plugins.papers.claims import Setup
 from plugins.papers.files import paths, read, sweeps
 from plugins.papers.ledger import chosen, reproduction, sides
 from plugins.papers.report import ReproductionLedger
+from plugins.sharing.published import Published
 
 BUDGETS = ("paper", "quick", "smoke")
 
@@ -86,8 +87,8 @@ def reproduce(
     kind, places = bench.places(devices, workers)
     needed = sides(cells, claims)
     fields = _fields(bench, needed, budget, seeds, kind, yes=yes)
-    failed = [_execute(bench, name, found, places, retry, limit, yes=yes) for name, found in fields.items()]
-    ran = any(found.planned for found in fields.values())
+    failed = [_execute(bench, name, runs, places, retry, limit, yes=yes) for name, runs in fields.items()]
+    ran = any(runs.planned for runs in fields.values())
     report = ReproductionLedger(paper, table or ())
     result = report.build(bench.store() if ran else store, Request(registry=registry))
     return replace(result, notes=(), exit_code=int(any(failed)), changed=True)
@@ -103,8 +104,8 @@ def _fields(
     absent, registry = bench.absent_data(), bench.registry
     fields: dict[str, PlannedCells] = {}
     for side, needs in needed.items():
-        found = fields.setdefault(_name(side), PlannedCells())
-        why = lacking(registry, side.method, side.task, side.protocol)
+        runs = fields.setdefault(_name(side), PlannedCells())
+        why = not_offered(registry, side.method, side.task, side.protocol)
         if not why and needs and kind == "cpu" and budget == "paper" and not yes:
             why = f"it needs {needs}; --devices cuda:0, or --yes to run it here anyway"
         if not why:
@@ -114,9 +115,9 @@ def _fields(
             except (UsageError, PluginError, DataError) as error:
                 why = str(error)
         if why:
-            found.left_out[side.method] = why
+            runs.left_out[side.method] = why
         else:
-            found.planned += planned
+            runs.planned += planned
     return fields
 
 
@@ -124,7 +125,7 @@ def _plan(bench: Bench, side: Setup, budget: str, seeds: Sequence[int] | None, k
     """Return the runs of a side as published and, with the paper's budget, those of its declared sweep."""
     registry, task = bench.registry, f"{side.task}@{side.protocol}"
     asked = RunRequest([side.method], [task], seeds, side.chains, budget, device=kind)
-    found = {run.spec.key: run for run in plan.plan(registry, asked, bench.ledger)}
+    runs = {run.spec.key: run for run in plan.plan(registry, asked, bench.ledger)}
     stated = find_pair(registry, side.method, task).stated
     for values in sweeps(stated) if stated is not None and budget == "paper" else []:
         try:
@@ -133,14 +134,14 @@ def _plan(bench: Bench, side: Setup, budget: str, seeds: Sequence[int] | None, k
             bench.say(f"{_name(side)}: the declared sweep of {side.method} is left out: {error}")
             points = []
         for run in points:
-            found.setdefault(run.spec.key, run)
-    return list(found.values())
+            runs.setdefault(run.spec.key, run)
+    return list(runs.values())
 
 
 def _execute(
     bench: Bench,
     name: str,
-    found: PlannedCells,
+    runs: PlannedCells,
     places: Sequence[local.Place],
     retry: bool,
     limit: float | None,
@@ -148,13 +149,13 @@ def _execute(
     yes: bool,
 ) -> bool:
     """Run what is missing, print what is left out, and return whether a run failed; a divergence is a result."""
-    for why, methods in _by_reason(found.left_out).items():
+    for why, methods in _by_reason(runs.left_out).items():
         bench.say(f"{name}: {', '.join(methods)} left out: {why}")
-    if not found.planned:
+    if not runs.planned:
         return False
-    bench.say(f"{name}: {', '.join(dict.fromkeys(p.spec.method for p in found.planned))}")
+    bench.say(f"{name}: {', '.join(dict.fromkeys(p.spec.method for p in runs.planned))}")
     try:
-        outcome = bench.execute(found.planned, places, retry=retry, long_is_fine=yes, timeout=limit)
+        outcome = bench.execute(runs.planned, places, retry=retry, long_is_fine=yes, timeout=limit)
     except UsageError as refusal:  # it would take over a day; the other tables are run
         bench.say(f"{name} left out: {refusal}")
         return False
@@ -162,10 +163,10 @@ def _execute(
 
 
 def _by_reason(left_out: Mapping[str, str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    methods: dict[str, list[str]] = {}
     for method, why in left_out.items():
-        found.setdefault(why, []).append(method)
-    return found
+        methods.setdefault(why, []).append(method)
+    return methods
 
 
 def _name(side: Setup) -> str:

@@ -99,8 +99,8 @@ class ContourSGLD(Sampler):
         """The bin of each energy (C, 1): -1 below the range, m above it, -1 for a lost chain."""
         import torch
 
-        place = ((energy - self.low) / self.width).floor().nan_to_num(nan=-1.0).clamp(-1, self.bins)
-        return place.to(torch.int64)
+        index = ((energy - self.low) / self.width).floor().nan_to_num(nan=-1.0).clamp(-1, self.bins)
+        return index.to(torch.int64)
 
     def _curve(self, G: Tensor, T: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
         """The function of energies (C, 1) that gives s_J and log Psi^zeta, (C, 1) both."""

@@ -88,16 +88,16 @@ class Centred(Sampler):
         raise NotImplementedError(f"{type(self).__name__} has no first_centre")
 
     def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
-        own = control(self.first_centre(theta, potential, h), potential)
-        return super().init(theta, Controlled(potential, *own.values()), h, T, noise) | own
+        centre = control(self.first_centre(theta, potential, h), potential)
+        return super().init(theta, Controlled(potential, *centre.values()), h, T, noise) | centre
 
     def step(
         self, theta: Tensor, state: dict[str, Tensor], potential: Potential, h: Tensor, T: Tensor, noise: Noise
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        own = {name: state[name] for name in OWN}
+        centre = {name: state[name] for name in OWN}
         rest = {name: leaf for name, leaf in state.items() if name not in OWN}
-        theta, rest = super().step(theta, rest, Controlled(potential, *own.values()), h, T, noise)
-        return theta, rest | own
+        theta, rest = super().step(theta, rest, Controlled(potential, *centre.values()), h, T, noise)
+        return theta, rest | centre
 
 
 def control(centre: Tensor, potential: Potential) -> dict[str, Tensor]:

@@ -90,9 +90,9 @@ class NGVI(Sampler):
         below = log_pi.exp().cumsum(1)[:, :-1]
         chosen = (noise.uniform((len(theta), 1)) > below).sum(1)[:, None, None]
         center = mu.gather(1, chosen.expand(-1, 1, mu.shape[2]))[:, 0]
-        own = root.gather(1, chosen[..., None].expand(-1, 1, *root.shape[2:]))[:, 0]
+        factor = root.gather(1, chosen[..., None].expand(-1, 1, *root.shape[2:]))[:, 0]
         xi = noise.normal(theta)
-        moved = center + torch.linalg.solve_triangular(own.mT, xi[..., None], upper=True)[..., 0]
+        moved = center + torch.linalg.solve_triangular(factor.mT, xi[..., None], upper=True)[..., 0]
         return moved, {"mu": mu, "P": P, "log_pi": log_pi}
 
     def check_steps(self, h: Sequence[float], T: Sequence[float]) -> None:

@@ -78,18 +78,18 @@ class SQNLMC(Sampler):
 
     def factors(self, pairs: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
         """1 / y's and q of each pair, oldest first, from all s and then all y; zeros for a pair that is left out."""
-        found: list[tuple[Tensor, ...]] = []
+        terms: list[tuple[Tensor, ...]] = []
         K = self.memory - 2
         for i, (s_i, y_i) in enumerate(zip(pairs[:K], pairs[K:], strict=True)):
             Bs = self.b * s_i
-            for y_j, (Bs_j, per_ys, per_sBs) in zip(pairs[K:], found, strict=False):
+            for y_j, (Bs_j, per_ys, per_sBs) in zip(pairs[K:], terms, strict=False):
                 Bs = Bs + y_j * (with_row(i, y_j) * per_ys) - Bs_j * (with_row(i, Bs_j) * per_sBs)
             ys, sBs = with_row(i, y_i), with_row(i, Bs)
             steep = ys > FLATTEST * self.b * with_row(i, s_i)
-            found.append((Bs, *((1 / x.where(steep, 1)).where(steep, 0) for x in (ys, sBs))))
+            terms.append((Bs, *((1 / x.where(steep, 1)).where(steep, 0) for x in (ys, sBs))))
         return [
             (per_ys, y_i - (with_row(i, y_i) * per_sBs).sqrt() * Bs)
-            for i, (y_i, (Bs, per_ys, per_sBs)) in enumerate(zip(pairs[K:], found, strict=True))
+            for i, (y_i, (Bs, per_ys, per_sBs)) in enumerate(zip(pairs[K:], terms, strict=True))
         ]
 
 

@@ -34,9 +34,9 @@ class RampThenPolynomial(Schedule):
 
     def step_sizes(self, steps: int, steps_per_epoch: int) -> NDArray[np.float64]:
         length = round(self.ramp * steps)
-        place = np.arange(length) / max(length - 1, 1)
-        linear = self.start + (self.end - self.start) * place
-        ramp = linear if self.shape == "linear" else self.start * (self.end / self.start) ** place
+        share = np.arange(length) / max(length - 1, 1)
+        linear = self.start + (self.end - self.start) * share
+        ramp = linear if self.shape == "linear" else self.start * (self.end / self.start) ** share
         decay = self.a * (self.b + np.arange(1, steps - length + 1)) ** -self.gamma
         return np.concatenate([ramp, decay])
 

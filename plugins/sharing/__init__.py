@@ -6,6 +6,12 @@ from harness import Info, hook
 
 
 @hook
+def bench_facts() -> list[Info]:
+    """Return the function that opens exported folders, and the one that gives draws to ArviZ."""
+    return [Info("store", "plugins.sharing.published:of_folder"), Info("arviz", "plugins.sharing.arviz:to_arviz")]
+
+
+@hook
 def bench_verbs() -> list[Info]:
     """Return the verbs of this feature."""
     return [

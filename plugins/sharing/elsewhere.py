@@ -5,28 +5,17 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
-import torch
 
 from harness import DataError, RunError, Sampler, Trajectory, UsageError, param
 from harness.contracts.predictions import averaged_scores, reference_of
-from harness.results import Attempt, AttemptResult, Ledger, Status, checksum, commit, environment, now
+from harness.results import Attempt, AttemptResult, Ledger, RunSpec, Send, Status, checksum, commit, environment, now
 from harness.runs import Job, curve_arrays, metric_values, prepare, truths, writing
 from harness.tasks import Cost, DataTask, Outcome, Streams, Task
 from plugins.sharing.submission import Declared, Submission, read
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness.results import RunSpec, Send
-
-    Array = NDArray[np.float64]
-
-BLOCK = 1024
-"""Draws passed to an observer at once."""
+from plugins.upkeep.rescoring import observe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +38,9 @@ def measure(job: Job, declared: Declared, _send: Send) -> str:
     prepare(job)
     (spec,) = job.specs
     began = time.perf_counter()
-    found, ledger, task = read(declared.path), Ledger(job.results), truths.task_with_truth(job.results, spec)
-    outcome, cost = _outcome(task, spec, found, declared)
-    draws = found.draws
+    submission, ledger, task = read(declared.path), Ledger(job.results), truths.task_with_truth(job.results, spec)
+    outcome, cost = _outcome(task, spec, submission, declared)
+    draws = submission.draws
     with ledger.hold(spec.key, commit.PATIENCE), writing():
         standing, about = ledger.standing(spec.key), {"sha256": checksum(declared.path), "warmup": declared.warmup}
         if standing.cached and standing.attempt is not None:
@@ -61,9 +50,9 @@ def measure(job: Job, declared: Declared, _send: Send) -> str:
         attempt.event("scored", **about)
         steps = 0 if draws is None else len(draws)
         if draws is not None:
-            parts = [draws] if found.log_weights is None else [draws, found.log_weights[:, :, None]]
+            parts = [draws] if submission.log_weights is None else [draws, submission.log_weights[:, :, None]]
             attempt.append_draws(np.concatenate(parts, axis=2).astype(np.float32))
-            weighted = found.log_weights is not None
+            weighted = submission.log_weights is not None
             attempt.seal_draws(spec.chains, draws.shape[2], np.arange(1, steps + 1), weighted=weighted)
         attempt.save_arrays("curves", curve_arrays(outcome))
         attempt.save_arrays("arrays", outcome.arrays)
@@ -91,16 +80,16 @@ def _check_same(attempt: Attempt, spec: RunSpec, declared: Declared, about: dict
         )
 
 
-def _outcome(task: Task, spec: RunSpec, found: Submission, declared: Declared) -> tuple[Outcome, Cost]:
+def _outcome(task: Task, spec: RunSpec, submission: Submission, declared: Declared) -> tuple[Outcome, Cost]:
     name = spec.task.name
     streams = [Streams(spec.seed, 0, (name,))]
-    if found.probabilities is not None:
+    if submission.probabilities is not None:
         problem = task.build(streams, "cpu")
         if not _has_classes(task, problem):
             raise UsageError(f"{name} predicts no classes: send draws")
-        return _scores(found, problem, task, name, declared.path), Cost(0.0, declared.passes)
-    assert found.draws is not None
-    steps, chains, dim = found.draws.shape
+        return _scores(submission, problem, task, name, declared.path), Cost(0.0, declared.passes)
+    assert submission.draws is not None
+    steps, chains, dim = submission.draws.shape
     problem = task.build([Streams(spec.seed, chain, (name,)) for chain in range(chains)], "cpu")
     if dim != problem.dim:
         raise DataError(f"{declared.path}: the draws have {dim} coordinates, {name} has {problem.dim}")
@@ -108,14 +97,9 @@ def _outcome(task: Task, spec: RunSpec, found: Submission, declared: Declared) -
     on, off = np.ones(steps, dtype=bool), np.zeros(steps, dtype=bool)
     trajectory = Trajectory(np.ones(steps), np.ones(steps), on, on, np.zeros(steps, dtype=np.int64), off)
     observer = problem.observer(slice(0, chains), trajectory, cost)
-    logs = np.zeros((steps, chains)) if found.log_weights is None else found.log_weights
-    weights = _tensor(np.exp(logs - logs.max()), task)
-    for start in range(0, steps, BLOCK):
-        part = slice(start, start + BLOCK)
-        observer.observe(
-            _tensor(found.draws[part], task), weights[part], np.arange(start + 1, min(start + BLOCK, steps) + 1)
-        )
-    return observer.outcome(), cost
+    logs = np.zeros((steps, chains)) if submission.log_weights is None else submission.log_weights
+    weights = np.exp(logs - logs.max())
+    return observe(observer, task, submission.draws, weights, np.arange(1, steps + 1)), cost
 
 
 def _has_classes(task: Task, problem: Any) -> bool:
@@ -124,26 +108,22 @@ def _has_classes(task: Task, problem: Any) -> bool:
     return hasattr(problem, "labels")
 
 
-def _tensor(array: Array, task: Task) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array)).to(getattr(torch, task.dtype))
-
-
-def _scores(found: Submission, problem: Any, task: Task, name: str, path: Path) -> Outcome:
+def _scores(submission: Submission, problem: Any, task: Task, name: str, path: Path) -> Outcome:
     """Return the metrics of averaged predictions that a task reports."""
-    probabilities, reference = found.probabilities, reference_of(problem)
+    probabilities, reference = submission.probabilities, reference_of(problem)
     assert probabilities is not None
     classes = problem.labels["test"].cpu().numpy()
     (rows, width), count = probabilities.shape, 1 + max(int(labels.max()) for labels in problem.labels.values())
     if rows != len(classes) or width < count or (width > count and "train" in problem.labels):
         shape = f"{rows} rows of {width} classes"
         raise DataError(f"{path}: {shape} are predicted; {name} has {len(classes)} test rows of {count} classes")
-    if found.classes is not None and (other := found.classes != classes).any():
+    if submission.classes is not None and (other := submission.classes != classes).any():
         row = int(other.argmax())
         raise DataError(
-            f"{path}: test row {row} has the class {found.classes[row]:g} there and {classes[row]} in {name}; "
+            f"{path}: test row {row} has the class {submission.classes[row]:g} there and {classes[row]} in {name}; "
             "the rows are in another order, or of other data: give their numbers, from 0, in the array rows"
         )
-    if reference is not None and found.classes is None and not found.ordered:
+    if reference is not None and submission.classes is None and not submission.ordered:
         raise DataError(
             f"{path} does not say which test row each prediction is of, and predictions for {name} come in several "
             "orders; add the array rows, their numbers from 0 in the task's order, or classes, the true classes"

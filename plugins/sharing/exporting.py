@@ -18,18 +18,18 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
 
 from harness import BenchError, DataError
 from harness.reports import Level, Store
-from harness.results import ELSEWHERE, Verification, connection, published, rescored
+from harness.results import ELSEWHERE, PARTS, Verification, connection, rescored
 from harness.runs import content_hash, source_hash
 from harness.runs.source import made_of
 from harness.system import FILES, alone, parse_json, read_bytes, read_record, sealed, write_json, write_whole
+from plugins.sharing import published
 from plugins.sharing.shards import OWN, Documents, Shards, shard_of, states_of
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 MOST = 500
 """Most attempts in a shard: with curves of 10,000 points each it has about 50 MB, half of GitHub's limit for a file."""
@@ -65,7 +65,7 @@ def _export(store: Store, folder: Path, verified: Mapping[str, Verification] | N
     if not old.digests and foreign:
         raise DataError(f"{folder} has other files ({foreign[0]!r:.60}); choose a new or an exported folder by --out")
     before, had = old.contents()
-    source = Shards.opened(store.results) if _is_exported(store) else None
+    source = Shards.opened(store.results) if published.is_exported(store.results) else None
     with store.reading() as other:
         now = states_of(other)
         if verified is not None:
@@ -134,31 +134,17 @@ def _better(had: Mapping[str, Verification], verified: Mapping[str, Verification
 
 def _put_levels(db: DuckDBPyConnection, levels: list[Verification]) -> None:
     """Put verification levels into an open database."""
-    import pyarrow as pa
-
     if levels:
-        published.put(
-            db,
-            {
-                published.VERIFICATION: pa.Table.from_pylist(
-                    [{**asdict(one), "level": str(one.level)} for one in levels]
-                )
-            },
-        )
-
-
-def _is_exported(store: Store) -> bool:
-    return (store.results / published.MANIFEST).exists() and not (store.results / "runs").exists()
+        rows = [{**asdict(one), "level": str(one.level)} for one in levels]
+        published.put(db, {published.VERIFICATION: pa.Table.from_pylist(rows)})
 
 
 def _shard_files(db: DuckDBPyConnection, attempts: list[str], documents: Documents) -> dict[str, bytes]:
-    import pyarrow as pa
-
     contents = {table: published.parquet(rows) for table, rows in published.rows_of(db, attempts).items()}
     levels = f"from {published.VERIFICATION} where attempt in (select unnest(?::varchar[])) order by attempt"
     contents[published.VERIFICATION] = published.parquet(db.sql(levels, params=[attempts]).to_arrow_table())
-    own = set(attempts)
-    kept = sorted((attempt, file, text) for (attempt, file), text in documents.items() if attempt in own)
+    chosen = set(attempts)
+    kept = sorted((attempt, file, text) for (attempt, file), text in documents.items() if attempt in chosen)
     names = ("attempt", "file", "content")
     columns = {name: pa.array([row[i] for row in kept], pa.string()) for i, name in enumerate(names)}
     contents["document"] = published.parquet(pa.table(columns))
@@ -173,12 +159,12 @@ def _documents(
     if source is not None:
         return {key: text for key, text in source.documents(attempts).items() if key[1] in DOCUMENTS}
     query = "select attempt, path from attempt where attempt in (select unnest(?::varchar[]))"
-    found: dict[tuple[str, str], str] = {}
+    texts: dict[tuple[str, str], str] = {}
     for attempt, path in db.execute(query, [sorted(attempts)]).fetchall():
         for name in DOCUMENTS:
             with suppress(OSError, UnicodeDecodeError):
-                found[attempt, name] = read_record(store.results / path / name).decode()
-    return found
+                texts[attempt, name] = read_record(store.results / path / name).decode()
+    return texts
 
 
 def _code(documents: Documents) -> dict[str, str]:
@@ -186,7 +172,7 @@ def _code(documents: Documents) -> dict[str, str]:
     wanted = {}
     for (_, file), text in documents.items():
         spec = parse_json(text.encode()) if file == "spec.json" else {}
-        for part in ("sampler", "schedule", "task"):
+        for part in PARTS:
             component = spec.get(part)
             if isinstance(component, dict):
                 wanted[str(component.get("source"))] = str(component.get("target"))
@@ -198,7 +184,7 @@ def _sources(wanted: Mapping[str, str]) -> dict[str, bytes]:
 
     `sha256` in a file is the hash of the code itself. It differs from the name if a package declares both to be equal.
     """
-    found = {}
+    sources = {}
     for digest, target in sorted(wanted.items()):
         with suppress(BenchError, OSError, UnicodeDecodeError, ValueError, ImportError):
             if re.fullmatch("[0-9a-f]{64}", digest) and source_hash(target) == digest:
@@ -209,5 +195,5 @@ def _sources(wanted: Mapping[str, str]) -> dict[str, bytes]:
                     "files": {n: p.read_text() for n, p in files.items()},
                 }
                 text = json.dumps({**record, "versions": [*versions]}, indent=1, sort_keys=True)
-                found[f"source-{digest}.json"] = text.encode()
-    return found
+                sources[f"source-{digest}.json"] = text.encode()
+    return sources

@@ -32,35 +32,32 @@ def merge(
     """
     ledger = bench.ledger
     ledger.prepare()
-    found = Merged()
+    merged = Merged()
     for folder in folders:
         try:
-            union(folder, ledger, found)
+            union(folder, ledger, merged)
         except DataError as error:
             if str(error).startswith(str(ledger.root)):
                 raise
-            found.refused.append((harmless(str(folder))[:200], str(error)))
-    rows = [{"run": row["run_key"][:12], **row} for row in found.conflicts.values()]
-    shown = [{**row, "other": _older(row)} for row in rows]
+            merged.refused.append((harmless(str(folder))[:200], str(error)))
+    rows = [{"run": row["run_key"][:12], **row} for row in merged.conflicts.values()]
+    shown = [
+        {**row, "other": f"{row['other']}{'' if row['same_environment'] else ' (another environment)'}"} for row in rows
+    ]
     return Result(
         [table(shown, COLUMNS, title="Runs whose finished attempts differ")] if rows else [],
         [{"kind": "differs", **row} for row in rows]
-        + [{"kind": "refused", "place": place, "why": why} for place, why in found.refused],
-        notes=_notes(found),
-        exit_code=4 if found.refused else int(bool(rows)),
+        + [{"kind": "refused", "place": where, "why": why} for where, why in merged.refused],
+        notes=_notes(merged),
+        exit_code=4 if merged.refused else int(bool(rows)),
         changed=True,
     )
 
 
-def _older(row: dict[str, object]) -> str:
-    """Return the attempt that does not count, and whether it ran in another environment."""
-    return f"{row['other']}" if row["same_environment"] else f"{row['other']} (another environment)"
-
-
-def _notes(found: Merged) -> list[str]:
-    notes = [f"refused: {place}: {why}" for place, why in found.refused]
-    running = found.running[:SHOWN]
-    more = f" and {len(found.running) - SHOWN} more" if len(found.running) > SHOWN else ""
+def _notes(merged: Merged) -> list[str]:
+    notes = [f"refused: {where}: {why}" for where, why in merged.refused]
+    running = merged.running[:SHOWN]
+    more = f" and {len(merged.running) - SHOWN} more" if len(merged.running) > SHOWN else ""
     notes += [f"note: a worker writes to {', '.join(running)}{more}, left out; merge again later"] if running else []
-    done = f"{count(found.copied, 'attempt')} copied, {found.completed} completed, {found.present} already here"
-    return [*notes, f"{done}, {len(found.refused)} refused"]
+    done = f"{count(merged.copied, 'attempt')} copied, {merged.completed} completed, {merged.present} already here"
+    return [*notes, f"{done}, {len(merged.refused)} refused"]

@@ -33,12 +33,12 @@ from harness.results import (
     Ledger,
     checksum,
     commit,
-    published,
     reader,
     rescored,
 )
 from harness.system import columns, harmless, locks, read_json, write_folder, write_whole
 from harness.system.files import regular
+from plugins.sharing import published
 from plugins.upkeep import verification
 
 BLOCK = 2**20
@@ -68,23 +68,23 @@ class Merged:
     conflicts: dict[tuple[str, str], Row] = field(default_factory=dict)
 
 
-def merge(source: Path, here: Ledger, found: Merged) -> None:
+def merge(source: Path, here: Ledger, merged: Merged) -> None:
     """Copy the attempts of `source` into this results folder, and record in `found` what happened.
 
     `source` is not changed. Raise `DataError` if it is not a results folder that this version reads.
     """
     there = _opened(source, here)
-    for key in _keys(there, found):
-        attempts = [*_attempts(there, key, found)]
+    for key in _keys(there, merged):
+        attempts = [*_attempts(there, key, merged)]
         held = there.held(key)
         for attempt in attempts:
-            place = f"{source / 'runs' / key[:2] / key[:12]}.../{attempt.id}"
+            where = f"{source / 'runs' / key[:2] / key[:12]}.../{attempt.id}"
             if held and not os.path.lexists(attempt.path / RESULT):
-                found.running.append(place)
-            elif why := _refusal(attempt, key, here, found):
-                found.refused.append((place, why))
+                merged.running.append(where)
+            elif why := _refusal(attempt, key, here, merged):
+                merged.refused.append((where, why))
         if attempts:
-            _compare(here, key, found)
+            _compare(here, key, merged)
 
 
 def _keep_files(attempt: Attempt, here: Ledger) -> None:
@@ -106,7 +106,7 @@ def _opened(source: Path, here: Ledger) -> Ledger:
     there.check_version()
     if not source.is_dir():
         raise DataError("there is no such folder")
-    if (source / published.MANIFEST).exists() and not there.runs.is_dir():
+    if published.is_exported(source):
         raise DataError(
             "it is an exported folder, which has rows but not the files of attempts; to have the rows of both in "
             "one folder, export both to it: `bench export --out DIR` adds to what DIR has"
@@ -118,10 +118,10 @@ def _opened(source: Path, here: Ledger) -> Ledger:
     return there
 
 
-def _refusal(attempt: Attempt, key: str, here: Ledger, found: Merged) -> str:
+def _refusal(attempt: Attempt, key: str, here: Ledger, merged: Merged) -> str:
     """Merge one attempt; return why it was left out, or "". Raise `DataError` if this folder cannot be written."""
     try:
-        _merge(attempt, key, here, found)
+        _merge(attempt, key, here, merged)
         _keep_files(attempt, here)
     except (BenchError, columns.Malformed) as error:
         return str(error)
@@ -132,37 +132,37 @@ def _refusal(attempt: Attempt, key: str, here: Ledger, found: Merged) -> str:
     return ""
 
 
-def _keys(there: Ledger, found: Merged) -> Iterator[str]:
+def _keys(there: Ledger, merged: Merged) -> Iterator[str]:
     """Yield the keys of a folder; refuse anything else among its runs by name."""
-    for shard in _folders(there.runs, found):
-        for key in _folders(there.runs / shard, found):
+    for shard in _folders(there.runs, merged):
+        for key in _folders(there.runs / shard, merged):
             if KEY.fullmatch(key) and key.startswith(shard) and len(shard) == 2:
                 yield key
             else:
-                found.refused.append((_shown(there.runs / shard / key), "its name is not the key of a run"))
+                merged.refused.append((_shown(there.runs / shard / key), "its name is not the key of a run"))
 
 
-def _attempts(there: Ledger, key: str, found: Merged) -> Iterator[Attempt]:
-    for name in _folders(there.folder(key), found):
+def _attempts(there: Ledger, key: str, merged: Merged) -> Iterator[Attempt]:
+    for name in _folders(there.folder(key), merged):
         path = there.folder(key) / name
         if not NAME.fullmatch(name):
-            found.refused.append((_shown(path), "its name is not that of an attempt"))
+            merged.refused.append((_shown(path), "its name is not that of an attempt"))
         elif os.path.lexists(path / "spec.json"):  # without it a folder is not an attempt yet
             yield Attempt(path)
 
 
-def _folders(path: Path, found: Merged) -> list[str]:
+def _folders(path: Path, merged: Merged) -> list[str]:
     """Return the sorted names of the folders in a folder; refuse links, and skip hidden ones of unfinished writes."""
     names = []
     try:
         with os.scandir(path) as entries:
             for entry in entries:
                 if entry.is_symlink():
-                    found.refused.append((_shown(path / entry.name), "a link, which is not followed"))
+                    merged.refused.append((_shown(path / entry.name), "a link, which is not followed"))
                 elif entry.is_dir() and not entry.name.startswith("."):
                     names.append(entry.name)
     except OSError as error:
-        found.refused.append((_shown(path), f"cannot be read: {error.strerror}"))
+        merged.refused.append((_shown(path), f"cannot be read: {error.strerror}"))
     return sorted(names)
 
 
@@ -170,57 +170,57 @@ def _shown(path: Path) -> str:
     return harmless(str(path))[:200]
 
 
-def _merge(attempt: Attempt, key: str, here: Ledger, found: Merged) -> None:
+def _merge(attempt: Attempt, key: str, here: Ledger, merged: Merged) -> None:
     """Merge one attempt; raise an error and change nothing if the attempt is not complete."""
-    own = Attempt(here.folder(key) / attempt.id)
-    if _same(attempt, own):
-        found.present += 1
+    local = Attempt(here.folder(key) / attempt.id)
+    if _same(attempt, local):
+        merged.present += 1
         return
     files = _files(attempt, key)
     try:
         with here.hold(key, commit.PATIENCE):
-            _merge_held(attempt, own, key, files, found)
+            _merge_held(attempt, local, key, files, merged)
     except locks.HeldError as error:
         raise DataError("a worker writes to this run here; merge again when it has finished") from error
 
 
-def _merge_held(attempt: Attempt, own: Attempt, key: str, files: Mapping[str, str], found: Merged) -> None:
+def _merge_held(attempt: Attempt, local: Attempt, key: str, files: Mapping[str, str], merged: Merged) -> None:
     """Merge one attempt into a run that this process holds, after another look at it."""
-    result, mine = (_digest(folder.path / RESULT) for folder in (attempt, own))
-    if not os.path.lexists(own.path / "spec.json"):
-        commit.publish(own, _contents(attempt, files), copied=result is not None)
-        found.copied += 1
+    result, mine = (_digest(folder.path / RESULT) for folder in (attempt, local))
+    if not os.path.lexists(local.path / "spec.json"):
+        commit.publish(local, _contents(attempt, files), copied=result is not None)
+        merged.copied += 1
     elif result is not None and mine is not None and result != mine:
-        counting, other = sorted((own, attempt), key=lambda one: _rank(one, copied=one is attempt or own.copied))
-        found.conflicts[key, attempt.id] = _row(key, counting, other, "the attempt itself")
-        if counting is own:
-            kept = commit.aside_path(own, result, own.path.parents[3])
+        counting, other = sorted((local, attempt), key=lambda one: _rank(one, copied=one is attempt or local.copied))
+        merged.conflicts[key, attempt.id] = _row(key, counting, other, "the attempt itself")
+        if counting is local:
+            kept = commit.aside_path(local, result, local.path.parents[3])
             kept.parent.mkdir(exist_ok=True)
             if not kept.is_dir():
                 write_folder(kept, _contents(attempt, files))
         else:
-            commit.move_aside(own, mine)
-            commit.publish(own, _contents(attempt, files), copied=True)
-        found.present += 1
-    elif mine is None and (result is not None or attempt.last_step() > own.last_step()):
+            commit.move_aside(local, mine)
+            commit.publish(local, _contents(attempt, files), copied=True)
+        merged.present += 1
+    elif mine is None and (result is not None or attempt.last_step() > local.last_step()):
         whole = {name: b"".join(content) for name, content in _contents(attempt, files).items()}
-        commit.publish(own, whole, copied=result is not None)
-        found.completed += 1
-    elif added := _added(attempt, own, files):
-        commit.publish(own, _contents(attempt, added))
-        found.completed += 1
+        commit.publish(local, whole, copied=result is not None)
+        merged.completed += 1
+    elif added := _added(attempt, local, files):
+        commit.publish(local, _contents(attempt, added))
+        merged.completed += 1
     else:
-        found.present += 1
+        merged.present += 1
 
 
-def _same(attempt: Attempt, own: Attempt) -> bool:
+def _same(attempt: Attempt, local: Attempt) -> bool:
     """Return whether this folder has the finished attempt already, by its result and the names of its files."""
     result = _digest(attempt.path / RESULT)
-    if result is None or result != _digest(own.path / RESULT):
+    if result is None or result != _digest(local.path / RESULT):
         return False
-    if _digest(attempt.path / rescored.FILE) not in (None, _digest(own.path / rescored.FILE)):
+    if _digest(attempt.path / rescored.FILE) not in (None, _digest(local.path / rescored.FILE)):
         return False
-    return all(os.path.lexists(own.path / name) for name in OMITTED if os.path.lexists(attempt.path / name))
+    return all(os.path.lexists(local.path / name) for name in OMITTED if os.path.lexists(attempt.path / name))
 
 
 def _files(attempt: Attempt, key: str) -> dict[str, str]:
@@ -238,15 +238,15 @@ def _files(attempt: Attempt, key: str) -> dict[str, str]:
     reader.read(results, str(attempt.path.relative_to(results)))  # do not copy what could not be ingested here
     result = attempt.result()
     listed: Mapping[str, str] = (result or {}).get("files") or {}
-    found = {"spec.json": "", "environment.json": "", "events.jsonl": "", **listed, **dict.fromkeys(WORK, "")}
+    digests = {"spec.json": "", "environment.json": "", "events.jsonl": "", **listed, **dict.fromkeys(WORK, "")}
     if result is not None:
-        found[RESULT] = ""
+        digests[RESULT] = ""
         record = None if newer else rescored.read(attempt.path)[0]
-        found |= {**record["files"], rescored.FILE: ""} if record else {}
-    wrong = [name for name in found if not re.fullmatch(FILE_NAMES, name)]
+        digests |= {**record["files"], rescored.FILE: ""} if record else {}
+    wrong = [name for name in digests if not re.fullmatch(FILE_NAMES, name)]
     if wrong:
         raise DataError(f"result.json lists {harmless(wrong[0])!r:.80}, which is no file of an attempt")
-    return {name: digest for name, digest in found.items() if os.path.lexists(attempt.path / name)}
+    return {name: digest for name, digest in digests.items() if os.path.lexists(attempt.path / name)}
 
 
 def _rank(attempt: Attempt, *, copied: bool) -> tuple[bool, bool, str]:
@@ -254,10 +254,10 @@ def _rank(attempt: Attempt, *, copied: bool) -> tuple[bool, bool, str]:
     return attempt.result() is None, copied, _digest(attempt.path / RESULT) or ""
 
 
-def _added(attempt: Attempt, own: Attempt, files: Mapping[str, str]) -> dict[str, str]:
+def _added(attempt: Attempt, local: Attempt, files: Mapping[str, str]) -> dict[str, str]:
     """Return the files that this folder lacks of a finished attempt: missing ones, and newer metrics."""
-    added = {name: files[name] for name in OMITTED & files.keys() if not os.path.lexists(own.path / name)}
-    theirs, mine = rescored.read(attempt.path)[0], rescored.read(own.path)[0]
+    added = {name: files[name] for name in OMITTED & files.keys() if not os.path.lexists(local.path / name)}
+    theirs, mine = rescored.read(attempt.path)[0], rescored.read(local.path)[0]
     if rescored.FILE in files and theirs is not None and _recency(theirs) > _recency(mine):
         added |= {name: files[name] for name in (*theirs["files"], rescored.FILE)}
     return added
@@ -291,13 +291,13 @@ def _digest(path: Path) -> str | None:
         return None
 
 
-def _compare(here: Ledger, key: str, found: Merged) -> None:
+def _compare(here: Ledger, key: str, merged: Merged) -> None:
     """Report finished attempts at a run here whose numbers differ from those of the attempt that counts."""
     finished = [a for a in here.attempts(key) if (result := a.result()) is not None and result["status"] in FINAL]
     counting = here.standing(key).attempt
     for other in finished:
         if counting and other.id != counting.id and (row := _row(key, counting, other, "")) is not None:
-            found.conflicts[key, other.id] = row
+            merged.conflicts[key, other.id] = row
 
 
 def _row(key: str, counts: Attempt, other: Attempt, what: str) -> Any:
@@ -321,11 +321,11 @@ def _row(key: str, counts: Attempt, other: Attempt, what: str) -> Any:
 
 def _numbers(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the status and, by name and version, the metrics of a result."""
-    found = {"status": result.get("status")}
+    numbers = {"status": result.get("status")}
     for metric in result.get("metrics") or ():
         if isinstance(metric, dict):
-            found[f"{metric.get('name')} {metric.get('version') or ''}".rstrip()] = metric.get("value")
-    return found
+            numbers[f"{metric.get('name')} {metric.get('version') or ''}".rstrip()] = metric.get("value")
+    return numbers
 
 
 def _relative_distance(a: Any, b: Any) -> float:

@@ -66,8 +66,8 @@ def score(
     given = parse_settings(settings or [], "--set")
     if other := [key for key in given if not key.startswith("task.")]:
         raise UsageError(f"{other[0]}: only settings of the task, task.NAME, can be given; --about is for the others")
-    found = read(file)
-    steps, chains = (1, 1) if found.draws is None else found.draws.shape[:2]
+    submission = read(file)
+    steps, chains = (1, 1) if submission.draws is None else submission.draws.shape[:2]
     registry = bench.registry
     asked = RunRequest(["hmc"], [task], parse_seeds(str(seed)), chains, f"steps={steps}", {**STEPS, **given})
     ((resolved, (plain,)),) = expand(registry, asked)

@@ -6,15 +6,17 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+from pyarrow import compute
 
 from harness import DataError
 from harness.reports import Level
-from harness.results import Verification, columns_of, connection, published
+from harness.results import Verification, columns_of, connection
 from harness.system import listed_digests, read_json, read_set
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+from plugins.sharing import published
 
 OWN = re.compile(rf"{published.FILE.pattern}|document-[0-9a-f]{{16}}\.parquet|source-[0-9a-f]{{64}}\.json")
 """Names of the files that an exported folder has beside its manifest."""
@@ -42,8 +44,6 @@ class Shards:
 
         Raise `DataError` if the folder is damaged.
         """
-        import pyarrow as pa
-
         try:
             digests = {}
             if read_set(folder, published.MANIFEST, ()) is not None:
@@ -52,14 +52,14 @@ class Shards:
                 read_set(folder, published.MANIFEST, {name})
         except ValueError as error:
             raise DataError(f"{folder} is damaged: {error}; restore its files, or choose another folder") from error
-        found = {}
+        attempts = {}
         for name in (name for name in digests if name.startswith("attempt")):
             try:
                 (content,) = (read_set(folder, published.MANIFEST, {name}) or {}).values()
-                found[shard_of(name)] = set(published.read_rows(content, ["attempt"])["attempt"].to_pylist())
+                attempts[shard_of(name)] = set(published.read_rows(content, ["attempt"])["attempt"].to_pylist())
             except (OSError, ValueError, KeyError, pa.ArrowException) as error:
                 raise DataError(f"{folder / name} cannot be read: {error}") from error
-        return cls(folder, digests, found)
+        return cls(folder, digests, attempts)
 
     def contents(self) -> tuple[dict[str, State], dict[str, Verification]]:
         """Return the state of each attempt's rows, as `states_of` does, and the verification levels in the folder."""
@@ -83,29 +83,26 @@ class Shards:
 
     def rows(self, attempts: set[str]) -> dict[str, list[bytes]]:
         """Return the rows of some attempts, and those of no attempt, as the contents of Parquet files by table."""
-        import pyarrow as pa
-        from pyarrow import compute
-
         chosen = pa.array(sorted(attempts), pa.string())
-        found: dict[str, list[bytes]] = {}
+        tables: dict[str, list[bytes]] = {}
         for shard in self._with(attempts):
             for table, contents in published.by_table(self._files(shard)).items():
                 for rows in map(published.read_rows, contents):
                     if "attempt" in rows.column_names:
                         rows = rows.filter(compute.is_in(rows["attempt"], chosen))  # noqa: PLW2901
-                    found.setdefault(table, []).append(published.parquet(rows))
-        return found
+                    tables.setdefault(table, []).append(published.parquet(rows))
+        return tables
 
     def documents(self, attempts: set[str]) -> dict[tuple[str, str], str]:
         """Return the records of some attempts."""
-        found: dict[tuple[str, str], str] = {}
+        texts: dict[tuple[str, str], str] = {}
         for shard in self._with(attempts):
             there = documents_of(self._files(shard, "document-"))
-            found |= {key: text for key, text in there.items() if key[0] in attempts}
-        return found
+            texts |= {key: text for key, text in there.items() if key[0] in attempts}
+        return texts
 
     def _with(self, attempts: set[str]) -> Iterator[str]:
-        return (shard for shard, own in self.attempts.items() if own & attempts)
+        return (shard for shard, of_shard in self.attempts.items() if of_shard & attempts)
 
 
 def shard_of(name: str) -> str:
@@ -127,14 +124,12 @@ def states_of(db: DuckDBPyConnection) -> dict[str, State]:
 
 def documents_of(files: Mapping[str, bytes]) -> dict[tuple[str, str], str]:
     """Return the records in exported files: (attempt, file) -> text."""
-    import pyarrow as pa
-
-    found: dict[tuple[str, str], str] = {}
+    texts: dict[tuple[str, str], str] = {}
     for name, content in files.items():
         if name.startswith("document-"):
             try:
                 for row in published.read_rows(content).to_pylist():
-                    found[str(row["attempt"]), str(row["file"])] = str(row["content"])
+                    texts[str(row["attempt"]), str(row["file"])] = str(row["content"])
             except (OSError, ValueError, pa.ArrowException, KeyError) as error:
                 raise DataError(f"{name} cannot be read: {error}") from error
-    return found
+    return texts

@@ -154,8 +154,8 @@ def _npz(path: Path) -> dict[str, Any]:
     with zipfile.ZipFile(path) as archive:
         members = [name for name in SHAPES if f"{name}.npy" in archive.namelist()]
         _check_decoded(path, [_npy_shape(archive, f"{name}.npy") for name in members])
-    with np.load(path, allow_pickle=False) as found:
-        return {name: found[name] for name in members}
+    with np.load(path, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in members}
 
 
 def _npy_shape(archive: zipfile.ZipFile, member: str) -> tuple[int, ...]:
@@ -169,10 +169,10 @@ def _safetensors(path: Path) -> dict[str, Any]:
     from safetensors import SafetensorError, safe_open
 
     try:
-        with safe_open(path, "numpy") as found:
-            members = [name for name in found.keys() if name in SHAPES]  # noqa: SIM118 - it is not a mapping
-            _check_decoded(path, [found.get_slice(name).get_shape() for name in members])
-            return {name: found.get_tensor(name) for name in members}
+        with safe_open(path, "numpy") as arrays:
+            members = [name for name in arrays.keys() if name in SHAPES]  # noqa: SIM118 - it is not a mapping
+            _check_decoded(path, [arrays.get_slice(name).get_shape() for name in members])
+            return {name: arrays.get_tensor(name) for name in members}
     except SafetensorError as error:
         raise ValueError(str(error)) from error
 
@@ -202,12 +202,12 @@ def _parquet(path: Path) -> dict[str, Any]:
         if sizes["len"].n_unique() != 1 or (sizes["len"] != sizes["different"]).any():
             raise ValueError("the chains have different numbers of draws, or the same draw twice")
         values = frame.drop("chain", "draw", *(["log_weight"] if "log_weight" in frame.columns else []))
-        found: dict[str, Any] = {"draws": values.to_numpy().reshape(chains, -1, values.width)}
+        arrays: dict[str, Any] = {"draws": values.to_numpy().reshape(chains, -1, values.width)}
         if "log_weight" in frame.columns:
-            found["log_weights"] = frame["log_weight"].to_numpy().reshape(chains, -1)
+            arrays["log_weights"] = frame["log_weight"].to_numpy().reshape(chains, -1)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise ValueError(str(error)) from error
-    return found
+    return arrays
 
 
 _READERS = {".npz": _npz, ".safetensors": _safetensors, ".parquet": _parquet}

@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from duckdb import DuckDBPyConnection
 
 from harness import DataError
-from harness.reports import Level, Published, Store
+from harness.reports import Level, Store
 from harness.results import (
     KEY,
     KEY_VERSION,
@@ -27,18 +29,15 @@ from harness.results import (
     columns_of,
     connection,
     ingest,
-    published,
     reader,
 )
 from harness.runs.source import hash_of, numbers_of
 from harness.system import SEAL, columns, parse_json, read_json, read_set, seal_holds, write_folder, write_whole
+from plugins.sharing import published
 from plugins.sharing.exporting import DOCUMENTS, export
 from plugins.sharing.shards import documents_of
 from plugins.upkeep import verification
-from plugins.upkeep.stale_metrics import truth_of
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+from plugins.upkeep.stored_spec import truth_of
 
 COMPARED = ("run", "attempt", "metric", "environment", "task_version")
 """Tables that must agree with the records. Files and events are not stored, and curves are compared with a replay.
@@ -80,19 +79,19 @@ def opened(folder: Path) -> Iterator[SubmittedRuns]:
             exported, refused, notes = _exported(folder, Path(aside) / "exported")
         else:
             exported, refused, notes = folder, {}, []
-        store = Published(exported)
+        store = published.Published(exported)
         store.refresh()
         files = read_set(exported, published.MANIFEST) or {}
-        found = SubmittedRuns(store, documents_of(files), refused=refused, notes=notes)
-        _lay_out(found, Path(aside) / "records")
+        submission = SubmittedRuns(store, documents_of(files), refused=refused, notes=notes)
+        _lay_out(submission, Path(aside) / "records")
         for name, content in files.items():
             if match := _SOURCE.fullmatch(name):
-                _take_source(found, name, match[1], content)
+                _take_source(submission, name, match[1], content)
         if exported is not folder:
-            found.places = {a: Attempt(folder / place.path.relative_to(Path(aside) / "records"))
-                            for a, place in found.places.items()}  # fmt: skip
-        _check_truths(found, folder)
-        yield found
+            submission.places = {a: Attempt(folder / attempt.path.relative_to(Path(aside) / "records"))
+                            for a, attempt in submission.places.items()}  # fmt: skip
+        _check_truths(submission, folder)
+        yield submission
 
 
 def _exported(folder: Path, out: Path) -> tuple[Path, Refused, list[str]]:
@@ -115,30 +114,30 @@ def _exported(folder: Path, out: Path) -> tuple[Path, Refused, list[str]]:
     return out, refused, notes
 
 
-def _lay_out(found: SubmittedRuns, folder: Path) -> None:
+def _lay_out(submission: SubmittedRuns, folder: Path) -> None:
     """Write the records of each attempt as in a results folder, and compare its rows with them."""
     texts: dict[str, dict[str, bytes]] = {}
-    for (attempt, file), text in found.documents.items():
+    for (attempt, file), text in submission.documents.items():
         if file in DOCUMENTS:
             texts.setdefault(attempt, {})[file] = text.encode()
-    rows = found.store.rows("""select attempt, run_key, path, code, document from attempt left join environment
+    rows = submission.store.rows("""select attempt, run_key, path, code, document from attempt left join environment
     using (environment) where concluded order by attempt""")
     records = []
     for row in rows:
         try:
             records.append(_record(folder, row, texts.get(row["attempt"], {})))
         except (columns.Malformed, ValueError, RecursionError, OSError) as error:
-            found.refused.setdefault(row["attempt"], str(error))
+            submission.refused.setdefault(row["attempt"], str(error))
         else:
-            found.places[row["attempt"]] = Attempt(folder / row["path"])
-    with connection.in_memory() as db, found.store.reading() as theirs:
+            submission.places[row["attempt"]] = Attempt(folder / row["path"])
+    with connection.in_memory() as db, submission.store.reading() as theirs:
         ingest.ingest(db, changes.News(records))
         for table in COMPARED:
             have, stated = _rows(db, table), _rows(theirs, table)
             for record in records:
                 keys = {tuple(row[name] for name in _key(table)) for row in record.rows.get(table, ())}
                 if any(stated.get(key) != have.get(key) for key in keys | ({(record.attempt,)} & stated.keys())):
-                    found.refused.setdefault(record.attempt, f"its row in {table} is not what its records say")
+                    submission.refused.setdefault(record.attempt, f"its row in {table} is not what its records say")
 
 
 def _key(table: str) -> tuple[str, ...]:
@@ -147,13 +146,13 @@ def _key(table: str) -> tuple[str, ...]:
 
 def _rows(db: DuckDBPyConnection, table: str) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
     """Return the rows of a table by its key. They are not hashed: DuckDB's hash would not hinder a forger."""
-    found: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    rows: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
     key = ", ".join(_key(table))
     columns = ", ".join(name for name in columns_of(table) if name != "copied")
     query = f"select {key}, {columns} from {table} order by all"  # noqa: S608 - names from `TABLES`
     for row in db.execute(query).fetchall():
-        found.setdefault(row[: len(_key(table))], []).append(row)
-    return found
+        rows.setdefault(row[: len(_key(table))], []).append(row)
+    return rows
 
 
 def _record(folder: Path, row: Mapping[str, Any], files: dict[str, bytes]) -> reader.Record:
@@ -182,34 +181,34 @@ def _record(folder: Path, row: Mapping[str, Any], files: dict[str, bytes]) -> re
     return record
 
 
-def _check_truths(found: SubmittedRuns, folder: Path) -> None:
+def _check_truths(submission: SubmittedRuns, folder: Path) -> None:
     """Check the checksums of stored truths in a results folder, and note how many attempts used a truth."""
     for name in sorted(path.name for path in (folder / "truths").glob("*.json")):
         record = read_json(folder / "truths" / name)
         if record is None or SEAL not in record or not seal_holds(record):
-            found.refused[f"truths/{name}"] = "is damaged: its checksum does not match"
-    if count := sum(bool(truth_of(place)) for place in found.places.values()):
-        found.notes.append(
+            submission.refused[f"truths/{name}"] = "is damaged: its checksum does not match"
+    if count := sum(bool(truth_of(attempt)) for attempt in submission.places.values()):
+        submission.notes.append(
             f"note: metrics of {count} attempts were computed with a truth that `bench truth` made there; it is not "
             "computed again here, so these metrics are neither rescored nor replayed"
         )
 
 
-def _take_source(found: SubmittedRuns, name: str, digest: str, content: bytes) -> None:
+def _take_source(submission: SubmittedRuns, name: str, digest: str, content: bytes) -> None:
     try:
         record = parse_json(content)
         files, target = dict(record["files"]), str(record["target"])
-        own = hash_of({file: str(text).encode() for file, text in files.items()}, map(str, record["versions"]))
+        code = hash_of({file: str(text).encode() for file, text in files.items()}, map(str, record["versions"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        found.refused[name] = f"is no record of code: {error}"
+        submission.refused[name] = f"is no record of code: {error}"
         return
-    if digest in (own, numbers_of(target, own)):
-        found.sources[digest] = {"target": target, "files": files}
+    if digest in (code, numbers_of(target, code)):
+        submission.sources[digest] = {"target": target, "files": files}
     else:
-        found.refused[name] = "the code in it has another hash than its name"
+        submission.refused[name] = "the code in it has another hash than its name"
 
 
-def refuse_known(found: SubmittedRuns, board: Path, levels: Mapping[str, Level] | None = None) -> None:
+def refuse_known(submission: SubmittedRuns, board: Path, levels: Mapping[str, Level] | None = None) -> None:
     """Refuse attempts at runs that a board has from another sender, unless they are verified further than those.
 
     levels    those found for the submitted attempts; if None, the best that a replay could give is assumed
@@ -219,25 +218,25 @@ def refuse_known(found: SubmittedRuns, board: Path, levels: Mapping[str, Level] 
         return
     there, here = (
         {attempt: text for (attempt, file), text in documents.items() if file == "result.json"}
-        for documents in (documents_of(files), found.documents)
+        for documents in (documents_of(files), submission.documents)
     )
-    store = Published(board)
+    store = published.Published(board)
     query = "select run_key, attempt, level from attempt join verification using (attempt) order by attempt desc"
     runs = {row["run_key"]: (row["attempt"], Level(row["level"])) for row in store.rows(query)}
     order = [*Level]
-    for row in found.store.rows("select run_key, attempt from attempt"):
-        own = row["attempt"]
-        first, level = runs.get(row["run_key"], (own, Level.REPORTED))
-        reached = levels.get(own, Level.REPORTED) if levels is not None else Level.REPLAYED
+    for row in submission.store.rows("select run_key, attempt from attempt"):
+        attempt = row["attempt"]
+        first, level = runs.get(row["run_key"], (attempt, Level.REPORTED))
+        reached = levels.get(attempt, Level.REPORTED) if levels is not None else Level.REPLAYED
         if order.index(reached) > order.index(level):
             continue
-        if first != own:
-            found.refused.setdefault(own, f"{board} has run {row['run_key'][:12]} already, as attempt {first}")
-        elif there.get(own, here.get(own)) != here.get(own):
-            found.refused.setdefault(own, f"{board} has this attempt with another result.json")
+        if first != attempt:
+            submission.refused.setdefault(attempt, f"{board} has run {row['run_key'][:12]} already, as attempt {first}")
+        elif there.get(attempt, here.get(attempt)) != here.get(attempt):
+            submission.refused.setdefault(attempt, f"{board} has this attempt with another result.json")
 
 
-def code_of(found: SubmittedRuns, folder: Path) -> tuple[list[str], list[str]]:
+def code_of(submission: SubmittedRuns, folder: Path) -> tuple[list[str], list[str]]:
     """Write the submitted modules of samplers, schedules and tasks that consist of one file.
 
     Return the paths of the files, and notes on the others.
@@ -246,7 +245,7 @@ def code_of(found: SubmittedRuns, folder: Path) -> tuple[list[str], list[str]]:
     """
     written: dict[str, str] = {}
     notes = []
-    for digest, record in sorted(found.sources.items()):
+    for digest, record in sorted(submission.sources.items()):
         target, files = record["target"], record["files"]
         if target.partition(".")[0] in ("plugins", "tasks"):
             continue

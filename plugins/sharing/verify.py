@@ -63,20 +63,20 @@ def verify(
         raise UsageError(f"--into {into} is the folder that is verified")
     salt = salt or secrets.token_hex(8)
     with ExitStack() as stack:
-        found = stack.enter_context(submitted.opened(folder))
+        submission = stack.enter_context(submitted.opened(folder))
         user_files.FOLDERS.append(folder / user_files.FOLDER)
         if into is not None:
-            submitted.refuse_known(found, into)
+            submitted.refuse_known(submission, into)
         files, notes = bench.plugins, [f"runs were chosen by the salt {salt}"] if replays else []
-        notes += found.notes
+        notes += submission.notes
         if execute:
             aside = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-verify-code-")))
-            code, more = submitted.code_of(found, aside)
+            code, more = submitted.code_of(submission, aside)
             files, notes = (*files, *code), [*notes, *more]
             bench.say(f"note: {folder} contains {count(len(code), 'module')}, whose code is executed now")
         theirs = Bench(bench.results, plugins=files)
         job = replace(theirs.job([]), timeout=limit)
-        verifier, rows, verdicts = Verifier(found, job, theirs.registry), rows_of(found), []
+        verifier, rows, verdicts = Verifier(submission, job, theirs.registry), rows_of(submission), []
         for i, row in enumerate(rows):
             bench.say(f"{i + 1} of {len(rows)}: {row[0]['method']} on {row[0]['task']}")
             verdicts.append(verifier.verdict(row, salt, replays))
@@ -84,14 +84,14 @@ def verify(
             levels = {k: v for one in verdicts if not one.refused for k, v in one.records(salt).items()}
 
             def taken() -> dict[str, Verification]:
-                submitted.refuse_known(found, into, {attempt: Level(one.level) for attempt, one in levels.items()})
-                return {attempt: one for attempt, one in levels.items() if attempt not in found.refused}
+                submitted.refuse_known(submission, into, {attempt: Level(one.level) for attempt, one in levels.items()})
+                return {attempt: one for attempt, one in levels.items() if attempt not in submission.refused}
 
-            fresh, written, kept = export(found.store, into, taken)
+            fresh, written, kept = export(submission.store, into, taken)
             done = f"{count(fresh, 'attempt')} taken into {into}: {written} shards written, {kept} left"
             notes.append(done)
-    left = [(one, [row for row in one.attempts if row["attempt"] not in found.refused]) for one in verdicts]
-    answer = _answer([replace(one, attempts=rows) for one, rows in left if rows], found.refused, notes)
+    left = [(one, [row for row in one.attempts if row["attempt"] not in submission.refused]) for one in verdicts]
+    answer = _answer([replace(one, attempts=rows) for one, rows in left if rows], submission.refused, notes)
     return replace(answer, changed=into is not None)
 
 

@@ -21,22 +21,32 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harness import BenchError, Registry, RunError, statistics
 from harness.contracts import plugin_process
 from harness.reporting.commands import asked
 from harness.reports import Level
-from harness.results import ELSEWHERE, FINAL, Attempt, RunSpec, Status, Verification, environment, reader, rescored
-from harness.runs import EndedError, Job, RunRequest, call, expand, studies
+from harness.results import (
+    ELSEWHERE,
+    FINAL,
+    PARTS,
+    Attempt,
+    RunSpec,
+    Status,
+    Verification,
+    environment,
+    reader,
+    rescored,
+)
+from harness.runs import EndedError, Job, RunRequest, call, expand
 from harness.system import read_json
-from plugins.sharing.submission import TARGET
+from plugins.sharing.submission import TARGET, Array
 from plugins.sharing.submitted import SubmittedRuns
-from plugins.upkeep import replaying as replay
+from plugins.tuning import studies
+from plugins.upkeep import replay
 from plugins.upkeep.bitwise import differing_results
 from plugins.upkeep.rescoring import Asked
-from plugins.upkeep.stale_metrics import truth_of
-from plugins.upkeep.stored_spec import installed, offer, other_code, recorded_spec
+from plugins.upkeep.stored_spec import installed, offer, other_code, recorded_spec, truth_of
 
 LEVEL = 0.01
 """Level of the test on another machine: the share of honest rows that it refuses, by Holm over the row's numbers."""
@@ -61,7 +71,6 @@ UNLIKE = ("id", "code", "cores")
 """Entries in which two environments with equal bits may differ."""
 
 Row = dict[str, Any]
-Array = NDArray[np.float64]
 
 
 class Contradiction(Exception):  # noqa: N818 - a finding
@@ -93,7 +102,7 @@ class Repeated:
     difference: str
 
 
-def rows_of(found: SubmittedRuns) -> list[list[Row]]:
+def rows_of(submission: SubmittedRuns) -> list[list[Row]]:
     """Return the attempts that count, grouped by row of a leaderboard: they differ in nothing but the seed.
 
     Trials of `bench tune` and attempts that do not count are left out, because nothing would verify them.
@@ -101,8 +110,8 @@ def rows_of(found: SubmittedRuns) -> list[list[Row]]:
     query = """select attempt, run_key, group_key, method, task, protocol, seed, status from result
     order by task, protocol, method, group_key, seed"""
     groups: dict[str, list[Row]] = {}
-    for row in found.store.rows(query):
-        if row["attempt"] not in found.refused:
+    for row in submission.store.rows(query):
+        if row["attempt"] not in submission.refused:
             groups.setdefault(row["group_key"], []).append(row)
     return [*groups.values()]
 
@@ -117,12 +126,12 @@ def chosen(rows: Iterable[Row], salt: str) -> list[Row]:
 class Verifier:
     """A verifier for the rows of one submission.
 
-    found    the opened submission
-    job      where to repeat runs, with the results folder that has stored truths; its runs are filled in
-    plugins  the installed ones, and the submitted code if its execution was requested
+    submission  the opened submission
+    job         where to repeat runs, with the results folder that has stored truths; its runs are filled in
+    plugins     the installed ones, and the submitted code if its execution was requested
     """
 
-    found: SubmittedRuns
+    submission: SubmittedRuns
     job: Job
     plugins: Registry
 
@@ -142,7 +151,7 @@ class Verifier:
             level, agreement = self._replay(rows, chosen(rows, salt), replays)
             done.append(agreement)
         except Contradiction as wrong:
-            if other := next(filter(None, (other_code(self.found.places[row["attempt"]]) for row in rows)), ""):
+            if other := next(filter(None, (other_code(self.submission.places[row["attempt"]]) for row in rows)), ""):
                 return Verdict(rows, Level.REPORTED, f"not judged, because {other}: {wrong}")
             return Verdict(rows, Level.REPORTED, str(wrong), refused=True)
         except BenchError as obstacle:
@@ -158,7 +167,7 @@ class Verifier:
         """
         if not order:
             raise RunError("no run of it ended")
-        first = replay.request(self.found.places[order[0]["attempt"]], self.plugins, anyway=False)
+        first = replay.request(self.submission.places[order[0]["attempt"]], self.plugins, anyway=False)
         where = "on another machine" if _device(first.spec) == "cpu" else "on a GPU"
         self._check_labels(rows)
         again = {row["seed"]: self._repeated(row) for row in order[:replays]}
@@ -177,14 +186,14 @@ class Verifier:
             raise RunError(f"on this machine the bits differ ({difference}), and fewer than three runs can be compared")
         adjusted = dict(zip(family, statistics.holm([*family.values()]), strict=True))
         worst = min(adjusted, key=lambda name: adjusted[name])
-        found = f"{worst} has p = {adjusted[worst]:.2g} after Holm over {len(adjusted)} numbers"
+        finding = f"{worst} has p = {adjusted[worst]:.2g} after Holm over {len(adjusted)} numbers"
         if adjusted[worst] < LEVEL:
-            raise Contradiction(f"{seeds} {where}, with other numbers: {found}")
-        return Level.REPEATED, f"{seeds} {where}, with numbers of the same mean: {found}"
+            raise Contradiction(f"{seeds} {where}, with other numbers: {finding}")
+        return Level.REPEATED, f"{seeds} {where}, with numbers of the same mean: {finding}"
 
     def _repeated(self, row: Row) -> Repeated:
         """Repeat one run and compare it; raise `Contradiction` if it differs although its environment is the same."""
-        attempt = self.found.places[row["attempt"]]
+        attempt = self.submission.places[row["attempt"]]
         run = replay.request(attempt, self.plugins, anyway=False)
         if truth_of(attempt):
             raise RunError("its metrics were computed with a truth that `bench truth` computed there")
@@ -195,13 +204,13 @@ class Verifier:
                 self.job, specs=[run.spec], results=results, device=device, slot=device, data=run.data,
                 draws="all" if newer else self.job.draws,
             )  # fmt: skip
-            made = Path(call(replay.RERUN, job, results, listen=lambda *_: None, seconds=job.timeout)["attempt"])
-            result, environment = Attempt(made).result() or {}, read_json(made / "environment.json") or {}
+            again = Path(call(replay.RERUN, job, results, listen=lambda *_: None, seconds=job.timeout)["attempt"])
+            result, environment = Attempt(again).result() or {}, read_json(again / "environment.json") or {}
             if newer and result.get("status") == Status.DONE:
                 names = tuple(metric["name"] for metric in result["metrics"])
-                self._measure(job, [Asked(made, run.spec, names, always=True)])
-                result = _either(result, _shown(Attempt(made)), newer["metrics"])
-            record = reader.read(results, str(made.relative_to(results)))
+                self._measure(job, [Asked(again, run.spec, names, always=True)])
+                result = _either(result, _shown(Attempt(again)), newer["metrics"])
+            record = reader.read(results, str(again.relative_to(results)))
         if result.get("status") not in FINAL:
             raise RunError(f"seed {row['seed']} ends here with {result.get('status')}: {result.get('reason')}")
         stored = _shown(attempt)
@@ -223,33 +232,33 @@ class Verifier:
         """Raise `RunError` if method, budget and origins, which no key contains, do not give the row's runs."""
         labelled: dict[str, list[RunSpec]] = {}
         for row in rows:
-            spec = self._current(self.found.places[row["attempt"]])
+            spec = self._current(self.submission.places[row["attempt"]])
             origins = {name: asdict(origin) for name, origin in spec.origins.items()}
             labelled.setdefault(json.dumps([spec.method, spec.budget, origins], sort_keys=True), []).append(spec)
         for specs in labelled.values():
             one = specs[0]
             study, given = asked({name: asdict(origin) for name, origin in one.origins.items()})
-            found = studies.load(self.plugins, self.job.results, study) if study else None
+            tuned = studies.load(self.plugins, self.job.results, study) if study else None
             wanted = RunRequest(
                 [one.method], [f"{one.task.name}@{one.protocol}"], [spec.seed for spec in specs], one.chains,
                 one.budget, {"schedule": one.schedule.name, "run.compile": one.execution.compile, **given},
                 device=one.execution.device,
             )  # fmt: skip
-            meant = {(spec.key, spec.budget) for _, runs in expand(self.plugins, wanted, study=found) for spec in runs}
+            meant = {(spec.key, spec.budget) for _, runs in expand(self.plugins, wanted, study=tuned) for spec in runs}
             if not {(spec.key, spec.budget) for spec in specs} <= meant:
                 said = f"method ({one.method}), budget ({one.budget}) and settings"
                 raise RunError(f"what its record says of {said} gives another run")
 
     def _differing_curves(self, attempt: Attempt, record: reader.Record) -> str:
         """Return the first curve of the submission that differs from the repeated run; "" if there is none."""
-        own = self._curves([attempt.id])
+        stored = self._curves([attempt.id])
         here = {curve.name: curve for curve in record.curves}
-        for name in sorted(own.keys() | here.keys()):
-            if name not in own or name not in here:
+        for name in sorted(stored.keys() | here.keys()):
+            if name not in stored or name not in here:
                 return f"curve {name} is missing"
             if not all(
                 np.array_equal(theirs, ours.reshape(-1), equal_nan=True)
-                for theirs, ours in zip(own[name][0], (here[name].x, here[name].y), strict=True)
+                for theirs, ours in zip(stored[name][0], (here[name].x, here[name].y), strict=True)
             ):
                 return f"curve {name}"
         return ""
@@ -257,43 +266,43 @@ class Verifier:
     def _curves(self, attempts: Sequence[str]) -> dict[str, list[tuple[Array, Array]]]:
         """Return the curves of attempts as x (n,) and y (C n,), by name."""
         query = "select name, x, y from curve_points where attempt in (select unnest(?::varchar[])) order by attempt"
-        found: dict[str, list[tuple[Array, Array]]] = {}
-        for row in self.found.store.rows(query, [[*attempts]]):
+        curves: dict[str, list[tuple[Array, Array]]] = {}
+        for row in self.submission.store.rows(query, [[*attempts]]):
             x, y = (np.array(row[axis], dtype=np.float64) for axis in "xy")
-            found.setdefault(row["name"], []).append((x, y))
-        return found
+            curves.setdefault(row["name"], []).append((x, y))
+        return curves
 
     def _numbers(self, rows: Sequence[Row]) -> dict[str, list[float | None]]:
         """Return the numbers that are compared on another machine, by name, for the runs that are done."""
         done = [row["attempt"] for row in rows if row["status"] == Status.DONE]
         query = "select name, value from metric where attempt in (select unnest(?::varchar[])) order by attempt"
-        found: dict[str, list[float | None]] = {}
-        for row in self.found.store.rows(query, [done]):
-            found.setdefault(row["name"], []).append(row["value"])
-        return found | {_of_curve(name): [_size(y) for _, y in pairs] for name, pairs in self._curves(done).items()}
+        numbers: dict[str, list[float | None]] = {}
+        for row in self.submission.store.rows(query, [done]):
+            numbers.setdefault(row["name"], []).append(row["value"])
+        return numbers | {_of_curve(name): [_size(y) for _, y in pairs] for name, pairs in self._curves(done).items()}
 
     def _rescore(self, rows: Sequence[Row]) -> int:
         """Measure runs of a row again from their draws, and return how many.
 
         Raise `Contradiction` if a metric differs.
         """
-        found: dict[Path, tuple[Row, Asked]] = {}
+        rescorable: dict[Path, tuple[Row, Asked]] = {}
         for row in rows:
-            attempt = self.found.places[row["attempt"]]
+            attempt = self.submission.places[row["attempt"]]
             if row["status"] == Status.DONE and (attempt.path / DRAWS).exists() and not truth_of(attempt):
                 try:
                     spec = self._current(attempt)
                 except BenchError:  # a replay reports why its code is missing
                     continue
                 names = tuple(metric["name"] for metric in _shown(attempt)["metrics"])
-                found[attempt.path] = row, Asked(attempt.path, spec, names, write=False)
-        if not found:
+                rescorable[attempt.path] = row, Asked(attempt.path, spec, names, write=False)
+        if not rescorable:
             return 0
         with tempfile.TemporaryDirectory(prefix="bench-verify-") as folder:  # without truths, as the runs were made
-            job = replace(self.job, specs=[one.spec for _, one in found.values()], results=Path(folder))
-            measured = self._measure(job, [one for _, one in found.values()], refused=True)
+            job = replace(self.job, specs=[one.spec for _, one in rescorable.values()], results=Path(folder))
+            measured = self._measure(job, [one for _, one in rescorable.values()], refused=True)
         for what in measured:
-            row, _ = found[what["path"]]
+            row, _ = rescorable[what["path"]]
             _check_described(row["seed"], _shown(Attempt(what["path"]))["metrics"], what["measured"])
             for change in what["changes"]:
                 before, after = change["before"], change["after"]
@@ -324,7 +333,7 @@ class Verifier:
         spec = recorded_spec(attempt)
         sampler, schedule, task = (
             part if part.target == TARGET else installed(offer(self.plugins, kind, part, attempt), part)
-            for kind in replay.KINDS
+            for kind in PARTS
             for part in (getattr(spec, kind),)
         )
         return replace(spec, sampler=sampler, schedule=schedule, task=task)
@@ -334,9 +343,9 @@ def _device(spec: RunSpec) -> str:
     """Return the device on which to repeat a run; raise `RunError` if it needs a GPU and this machine has none."""
     if spec.execution.device == "cpu":
         return "cpu"
-    if not (found := environment.gpus()):
+    if not (gpus := environment.gpus()):
         raise RunError("it was made on a GPU, and this machine has none; a machine that has one can repeat its runs")
-    return found[0]
+    return gpus[0]
 
 
 def _shown(attempt: Attempt) -> dict[str, Any]:
@@ -359,9 +368,9 @@ def _check_described(seed: int, reported: Sequence[Row], measured: Sequence[Row]
     A leaderboard takes the direction, the unit and the version of a metric from the runs. Versions that differ are a
     `RunError`, other differences a `Contradiction`.
     """
-    there, here = ({metric["name"]: metric for metric in found} for found in (reported, measured))
+    there, here = ({metric["name"]: metric for metric in metrics} for metrics in (reported, measured))
     for name in sorted(there.keys() | here.keys()):
-        versions = [found.get(name, {}).get("version", "none") for found in (there, here)]
+        versions = [metrics.get(name, {}).get("version", "none") for metrics in (there, here)]
         if versions[0] != versions[1]:
             raise RunError(f"metric {name} of seed {seed} has version {versions[0]}, and here {versions[1]}")
         for what in DESCRIBED:

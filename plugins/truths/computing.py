@@ -8,28 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from scipy.stats import beta
+from torch import Tensor
 
 from harness import RunError, UsageError, diagnostics
 from harness.contracts import plugin_code
+from harness.results import Send
 from harness.runs import Job, instance, prepare, truths
-from harness.tasks import DataTask, DensityTask, Problem, Reference, Streams, Task, Truth, quantile_levels
+from harness.tasks import DataTask, DensityTask, Observer, Problem, Reference, Streams, Task, Truth, quantile_levels
 from plugins.truths import tempering
-from plugins.truths.function_reference import compute_functions
-from plugins.truths.reference import hmc_draws, truth_record
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness.results import Send
-    from harness.tasks import Observer
-
-    Array = NDArray[np.float64]
+from plugins.truths.reference import Array, compute_functions, hmc_draws, truth_record
 
 CHAINS, BURN_IN = 16, 500
 PILOTS, PILOT_STEPS = 3, 400
@@ -82,8 +74,7 @@ def whitened(task: Task, mean: Array, root: Array) -> Task:
         return Whitened(cls.build(self, streams, device), mean, root)
 
     changed = type(cls.__name__, (cls,), {"dtype": "float64", "build": build})
-    made: Task = changed(**{f.name: getattr(task, f.name) for f in fields(task)})
-    return made
+    return changed(**{f.name: getattr(task, f.name) for f in fields(task)})
 
 
 def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
@@ -120,19 +111,19 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
         mean, root, step_size = *_moments(name, mean + z.reshape(-1, task.dim()) @ root.T), 1.0
     send("say", {"text": f"{CHAINS} chains of {BURN_IN} + {draws} draws"})
     z = hmc_draws(whitened(task, mean, root), hmc, step_size, chains=CHAINS, burn_in=BURN_IN, draws=draws)
-    found = mean + z @ root.T
+    theta = mean + z @ root.T
     stated = {**SAMPLER, "coordinates": "whitened by the covariance of pilot runs"}
     try:
-        record = {"command": f"bench truth {name}", **truth_record(found, name, stated, BURN_IN)}
+        record = {"command": f"bench truth {name}", **truth_record(theta, name, stated, BURN_IN)}
     except RunError as error:
         raise RunError(f"{error}, by a larger --draws; nothing was stored") from None
-    acceptance = (found[1:] != found[:-1]).any(axis=2).mean(axis=0)
+    acceptance = (theta[1:] != theta[:-1]).any(axis=2).mean(axis=0)
     if acceptance.min() < ACCEPTANCE[0] or acceptance.max() > ACCEPTANCE[1]:
         raise RunError(
             f"{name}: a chain accepts {acceptance.min():.2f} and another {acceptance.max():.2f} of its proposals, "
             f"outside of {ACCEPTANCE[0]} to {ACCEPTANCE[1]}: the chains cannot be trusted, and nothing was stored"
         )
-    return record | quantiles(found)
+    return record | quantiles(theta)
 
 
 def check_gradient(name: str, task: Task) -> None:
@@ -170,13 +161,13 @@ def quantiles(draws: Array) -> dict[str, Any]:
     the effective size for the indicator of the quantile as the number of draws.
     """
     levels, along = quantile_levels(), Truth.of_points(draws.reshape(-1, draws.shape[2])).directions
-    found, errors = [], []
+    rows, errors = [], []
     for direction in along:
         z = draws @ direction
         values = np.quantile(z, levels)
         size = diagnostics.bulk_ess((z[:, :, None] <= values).astype(np.float64))
         ends = beta.ppf(np.array([[0.1587], [0.8413]]), size * levels + 1, size * (1 - levels) + 1)
         low, high = np.quantile(z, ends)
-        found.append(values.tolist())
+        rows.append(values.tolist())
         errors.append(((high - low) / 2).tolist())
-    return {"quantiles": found, "quantile_mcse": errors}
+    return {"quantiles": rows, "quantile_mcse": errors}

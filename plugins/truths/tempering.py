@@ -18,24 +18,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from harness import RunError
-from harness.tasks import DataTask, Problem, Streams
-from plugins.truths.function_reference import function_moments, on_all_data
-from plugins.truths.reference import SEED
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness.results import Send
-    from harness.tasks import Task
-
-    Array = NDArray[np.float64]
+from harness.results import Send
+from harness.tasks import DataTask, Problem, Streams, Task
+from plugins.truths.reference import SEED, function_moments, on_all_data
 
 LARGEST = 50
 """Most parameters of a task that is checked."""
@@ -125,11 +117,11 @@ class Ladders:
         swap = torch.rand(chance.shape, generator=self.generator, dtype=torch.float64) < chance
         self.tried[cold] += 1
         self.taken[cold] += chance.mean(0)
-        place = torch.arange(RUNGS).repeat(LADDERS, 1)
-        place[:, cold], place[:, cold + 1] = (
+        rungs = torch.arange(RUNGS).repeat(LADDERS, 1)
+        rungs[:, cold], rungs[:, cold + 1] = (
             torch.where(swap, cold + 1, cold), torch.where(swap, cold, cold + 1)
         )  # fmt: skip
-        order = (place + RUNGS * torch.arange(LADDERS)[:, None]).flatten()
+        order = (rungs + RUNGS * torch.arange(LADDERS)[:, None]).flatten()
         self.theta = self.theta[order]
         self.at = tuple(part[order] for part in self.at)
         self.visited = self.visited.flatten()[order].view(LADDERS, RUNGS)
@@ -169,12 +161,12 @@ def tempered_functions(task: Task, draws: int, send: Send) -> dict[str, Any]:
             ladders.replace_rungs()
             ladders.restart()
     ladders.restart()
-    found = []
+    functions = []
     for _ in range(draws):
         ladders.advance(adapting=False)
         with torch.no_grad():
-            found.append(task.functions(ladders.first).double().numpy())
-    values = np.stack(found)
+            functions.append(task.functions(ladders.first).double().numpy())
+    values = np.stack(functions)
     if not np.isfinite(values).all():
         raise RunError(
             f"{type(task).__name__}: its functions are not finite at some tempered draws; nothing was stored"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from harness import Bench, Result, RunError, UsageError, options
+from harness.contracts import user_files
 from harness.reporting import table
-
-if TYPE_CHECKING:
-    from harness.tasks import Reference
+from harness.runs import RunRequest, call, expand, parse_settings, truths
+from harness.system import sealed, write_json
+from harness.tasks import Reference
 
 LARGEST = 1000
 """Most coordinates of a target: their draws take half a gigabyte, and the record 20 MB."""
@@ -44,11 +45,6 @@ def truth(
         bench truth my-task
         bench truth my-task --set task.scale=2 --draws 8000
     """
-    from harness.contracts import user_files
-    from harness.runs import RunRequest, call, expand, parse_settings, truths
-    from harness.system import sealed, write_json
-    from harness.tasks import Reference
-
     registry, given = bench.registry, parse_settings(settings or [], "--set")
     if other := [name for name in given if not name.startswith("task.")]:
         raise UsageError(f"{other[0]}: only settings of the task, task.NAME, matter for its truth")
@@ -59,24 +55,24 @@ def truth(
         raise UsageError(f"{spec.task.name} has {facts.dim:,} coordinates; a truth is computed of {LARGEST} at most")
     ledger = bench.ledger
     ledger.check_version()
-    path, record = truths.place(bench.results, spec), truths.read(bench.results, spec)
+    path, record = truths.file_of(bench.results, spec), truths.read(bench.results, spec)
     note = f"stored before in {path}; delete it to compute it again"
     if record is None:
         ledger.prepare()
         for file in spec.files():
             user_files.keep(file, bench.results / user_files.FOLDER)
         job = bench.job([spec], facts.datasets)
-        made = call("plugins.truths.computing:compute", job, draws, listen=lambda _, sent: bench.say(sent["text"]))
-        record = sealed({"task": spec.task.name, "params": dict(spec.task.params), **made})
+        moments = call("plugins.truths.computing:compute", job, draws, listen=lambda _, sent: bench.say(sent["text"]))
+        record = sealed({"task": spec.task.name, "params": dict(spec.task.params), **moments})
         path.parent.mkdir(exist_ok=True)
         write_json(path, record)
         note = f"stored in {path}; `bench rescore --task {spec.task.name}` applies it to finished runs"
     if truths.FUNCTIONS in record:
-        found = Reference.of_record(record)
-        if found.refused:
-            raise RunError(f"the reference in {path} is not used: {found.refused}; delete it to compute it again")
+        reference = Reference.of_record(record)
+        if reference.refused:
+            raise RunError(f"the reference in {path} is not used: {reference.refused}; delete it to compute it again")
         return Result(
-            [_accepted(record, found), table(_functions(record)[:SHOWN], FUNCTION_COLUMNS)],
+            [_accepted(record, reference), table(_functions(record)[:SHOWN], FUNCTION_COLUMNS)],
             [{**record, "path": str(path)}],
             notes=[note],
             changed=True,
@@ -97,12 +93,12 @@ def _quality(record: dict[str, Any]) -> str:
     )
 
 
-def _accepted(record: dict[str, Any], found: Reference) -> str:
+def _accepted(record: dict[str, Any], reference: Reference) -> str:
     text = (
         f"{record['chains']} chains of {record['draws']} draws: largest R-hat {max(record['rhat']):.3f}, "
-        f"acceptance {record['acceptance']:.2f} (least {record['acceptance_worst_chain']:.2f}); tier: {found.tier}"
+        f"acceptance {record['acceptance']:.2f} (least {record['acceptance_worst_chain']:.2f}); tier: {reference.tier}"
     )
-    other = found.tempering
+    other = reference.tempering
     if other is None:
         return text
     swaps = f"{min(other.swap_acceptance):.2f} to {max(other.swap_acceptance):.2f} of the swaps accepted"

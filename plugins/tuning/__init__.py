@@ -16,6 +16,12 @@ def bench_verbs() -> list[Info]:
 
 
 @hook
+def bench_facts() -> list[Info]:
+    """Return the function that reads a study."""
+    return [Info("study", "plugins.tuning.studies:load")]
+
+
+@hook
 def bench_studies() -> list[Path]:
     """Return the studies of tuned settings that come with the project: `bench run --settings tuned`."""
     return sorted(Path(__file__).parent.glob("*.json"))

@@ -56,32 +56,32 @@ def space(
     }  # fmt: skip
     fields = {f"{part}.{f.name}": f for part, offer in offers.items() for f in plugin_metadata.fields(offer)}
     values = {name: params[name.partition(".")[0]].get(f.name, f.default) for name, f in fields.items()}
-    own = _split(stated)
-    if unknown := [name for name in own if name not in fields]:
+    intervals = _split(stated)
+    if unknown := [name for name in intervals if name not in fields]:
         known = [name for name, f in fields.items() if f.type in KINDS]
-        place = f"{pair.method.name} on {pair.task.name}"
-        raise UsageError(f"--space {unknown[0]}: {place} has no such setting{suggestions(unknown[0], known)}")
-    found = {name: _stated(name, fields[name], values[name], interval) for name, interval in own.items()}
+        where = f"{pair.method.name} on {pair.task.name}"
+        raise UsageError(f"--space {unknown[0]}: {where} has no such setting{suggestions(unknown[0], known)}")
+    ranges = {name: _stated(name, fields[name], values[name], interval) for name, interval in intervals.items()}
     for name, field in fields.items():
         limits = field.search_range(values[name])
-        if limits and not own and name not in {*given, *pair.method.settings}:
-            found[name] = Range(*limits, values[name], whole=field.type == "int")
-    if not found:
+        if limits and not intervals and name not in {*given, *pair.method.settings}:
+            ranges[name] = Range(*limits, values[name], whole=field.type == "int")
+    if not ranges:
         raise UsageError(
             f"nothing to tune of {pair.method.name} on {pair.task.name}: none of its settings declares an interval to "
             "search, or all are fixed by --set; name one: --space schedule.step_size=1e-4:1e-1"
         )
-    return found
+    return ranges
 
 
 def _split(stated: Sequence[str]) -> dict[str, str]:
-    found = {}
+    intervals = {}
     for text in stated:
         name, equals, interval = text.partition("=")
         if not equals or interval.count(":") != 1:
             raise UsageError(f"--space {text!r:.80} is not NAME=LOW:HIGH, as in schedule.step_size=1e-4:1e-1")
-        found[name.strip()] = interval
-    return found
+        intervals[name.strip()] = interval
+    return intervals
 
 
 def _stated(name: str, field: Field, value: Any, interval: str) -> Range:

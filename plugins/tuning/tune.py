@@ -1,7 +1,12 @@
-"""`bench tune`: search the settings of samplers on tasks, at a declared cost, on seeds that no report shows."""
+"""`bench tune`: search the settings of samplers on tasks, at a declared cost, on seeds that no report shows.
+
+A study as data has the space that was searched, the rule, the cost, and the settings that were found.
+"""
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,13 +17,12 @@ import typer
 
 from harness import Bench, Result, UsageError, options
 from harness.reports import Column, Table, number
-from harness.results import MAX_CHAINS, Status
-from harness.runs import Planned, RunRequest, find_pair, parse_settings, plan, studies, task_facts
-from harness.system import count
+from harness.results import ENGINE, MAX_CHAINS, PARTS, RunSpec, Status
+from harness.runs import Planned, RunRequest, find_pair, parse_settings, plan, task_facts
+from harness.system import alone, count, write_whole
 from harness.tasks import TUNING_SEED
-from plugins.tuning.objective import objective
-from plugins.tuning.record import add, record, sources
-from plugins.tuning.search import TOGETHER, Search, check_installed
+from plugins.tuning import studies
+from plugins.tuning.search import TOGETHER, Objective, Search, check_installed, objective
 from plugins.tuning.space import space
 
 COLUMNS = (
@@ -44,18 +48,18 @@ class _PairTuning:
         self.asked, self.bench = asked, bench
         self.spec, self.together = first.spec, first.max_block
         self.objective = objective(pair.task.name, task_facts(pair.task, first.spec.task.params).metrics, metric)
-        self.place: studies.Place = (pair.method.name, pair.task.name, pair.protocol.name)
-        self.search = Search(" ".join(self.place), limits, trials)
+        self.pair: studies.PairNames = (pair.method.name, pair.task.name, pair.protocol.name)
+        self.search = Search(" ".join(self.pair), limits, trials)
         self.problems: list[str] = []
 
     @property
     def name(self) -> str:
         """The pair as text, METHOD on TASK@PROTOCOL."""
-        return "{} on {}@{}".format(*self.place)
+        return "{} on {}@{}".format(*self.pair)
 
     def plan(self, seeds: Sequence[int]) -> list[Planned]:
         """Return the runs with these seeds of all trials that continue; a trial whose values are refused ends."""
-        found: list[Planned] = []
+        planned: list[Planned] = []
         for trial in self.search.round:
             if not trial.going:
                 continue
@@ -67,8 +71,8 @@ class _PairTuning:
                 continue
             trial.keys += [run.spec.key for run in runs]
             trial.passes += sum(run.passes * run.spec.chains for run in runs)
-            found += runs
-        return found
+            planned += runs
+        return planned
 
     def replace(self, keys: Mapping[str, str]) -> None:
         """Record the keys of the runs that were executed instead of planned ones."""
@@ -150,7 +154,7 @@ def tune(
     jobs = [job for group in groups for job in group]
     _print_changed_code(bench, file, jobs)
     bench.ledger.prepare()
-    found: dict[studies.Place, dict[str, Any]] = {}
+    records: dict[studies.PairNames, dict[str, Any]] = {}
     for group in groups:
         size = group[0].together  # of seeds that advance together: stopping between them would save nothing
         stages = [numbers[k : k + size] for k in range(0, seeds, size)]
@@ -158,7 +162,7 @@ def tune(
             for job in group:
                 job.search.ask()
             for stage in stages:
-                bench.say(f"{group[0].place[1]}: trial {begun + 1} of {trials}, {count(len(stage), 'seed')}")
+                bench.say(f"{group[0].pair[1]}: trial {begun + 1} of {trials}, {count(len(stage), 'seed')}")
                 planned = {run.spec.key: run for job in group for run in job.plan(stage)}
                 done = bench.execute(
                     [*planned.values()], places, retry=retry, long_is_fine=yes, timeout=limit, draws="none"
@@ -170,31 +174,31 @@ def tune(
                         job.search.stop_hopeless()
             for job in group:
                 job.search.tell()
-        found |= {job.place: record(job.spec, job.search, job.objective, numbers) for job in group if job.search.best}
-        if found:
-            add(file, found)
-    return _result(found, jobs, study, file)
+        records |= {job.pair: record(job.spec, job.search, job.objective, numbers) for job in group if job.search.best}
+        if records:
+            add(file, records)
+    return _result(records, jobs, study, file)
 
 
 def _print_changed_code(bench: Bench, file: Path, jobs: Sequence[_PairTuning]) -> None:
     """Print the pairs in the study whose code has changed: their trials are run again."""
     known = studies.read(file) if file.is_file() else {}
     for job in jobs:
-        if changed := job.place in known and studies.changed_code(known[job.place], sources(job.spec)):
+        if changed := job.pair in known and studies.changed_code(known[job.pair], sources(job.spec)):
             bench.say(f"{job.name}: the code of the {changed} has changed since its study; the trials are run again")
 
 
-def _result(found: Mapping[Any, Mapping[str, Any]], jobs: Sequence[_PairTuning], study: str, file: Path) -> Result:
+def _result(records: Mapping[Any, Mapping[str, Any]], jobs: Sequence[_PairTuning], study: str, file: Path) -> Result:
     lost = [job for job in jobs if job.search.best is None]
     notes = [f"{job.name}: no trial succeeded: {_why(job)}" for job in lost]
     notes += [
         f"{job.name}: {len(job.problems)} runs failed, the first: {job.problems[0]}" for job in jobs if job.problems
     ]
-    if found:
+    if records:
         notes.append(f"in {file}; use it by: bench run --settings {study}")
-    rows = [{**one, "tuned": _words(one["settings"])} for one in found.values()]
+    rows = [{**one, "tuned": _words(one["settings"])} for one in records.values()]
     title = "Tuned settings; objective on the tuning seeds, which flatters the best of many trials"
-    return Result([Table(title, COLUMNS, rows, keys=2)] if rows else [], list(found.values()), notes=notes,
+    return Result([Table(title, COLUMNS, rows, keys=2)] if rows else [], list(records.values()), notes=notes,
                   exit_code=int(bool(lost)), changed=True)  # fmt: skip
 
 
@@ -207,3 +211,46 @@ def _words(settings: Mapping[str, Any]) -> str:
     return ", ".join(
         f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in settings.items()
     )
+
+
+def record(spec: RunSpec, search: Search, objective: Objective, seeds: list[int]) -> dict[str, Any]:
+    """Return the record of one pair. `spec` is a run of its first trial; `passes` counts all chains of all trials."""
+    best, untuned = search.best, search.untuned
+    assert best is not None
+    return {
+        "method": spec.method,
+        "task": spec.task.name,
+        "protocol": spec.protocol,
+        "settings": {"schedule": spec.schedule.name, **best.values},
+        "objective": objective.metric,
+        "direction": objective.direction,
+        "value": objective.of(best),
+        "value_untuned": objective.of(untuned) if untuned and untuned.seen else None,
+        "trials": len(search.trials),
+        "pruned": sum(trial.stopped for trial in search.trials),
+        "failed": sum(any(status != Status.DONE for status in trial.statuses) for trial in search.trials),
+        "refused": sum(bool(trial.refused) for trial in search.trials),
+        "passes": sum(trial.passes for trial in search.trials),
+        "budget": spec.budget,
+        "chains": spec.chains,
+        "seeds": seeds,
+        "space": {name: [limits.low, limits.high] for name, limits in search.space.items()},
+        "rule": f"optuna {importlib.metadata.version('optuna')}, TPE, median pruner",
+        "code": sources(spec),
+        "engine": ENGINE,
+        "run_keys": best.keys,
+    }
+
+
+def sources(spec: RunSpec) -> dict[str, str]:
+    """Return the hashes of the code of a run's parts."""
+    return {part: getattr(spec, part).source for part in PARTS}
+
+
+def add(file: Path, tuned: Mapping[studies.PairNames, Mapping[str, Any]]) -> None:
+    """Add records to a study's file, in place of earlier records of the same pairs."""
+    file.parent.mkdir(exist_ok=True)
+    with alone(file.parent):
+        records = {**(studies.read(file) if file.is_file() else {}), **tuned}
+        lines = ",\n".join(json.dumps(records[pair], allow_nan=False) for pair in sorted(records))
+        write_whole(file, f'{{"format": {studies.FORMAT}, "tuned": [\n{lines}\n]}}\n'.encode())

@@ -56,11 +56,11 @@ def differing_arrays(stored: Path, again: Path, file: str) -> list[Difference]:
     Raise `ValueError` if the stored file cannot be read, and `OSError` if it cannot be opened.
     """
     ours, theirs = _load(stored / file), _load(again / file)
-    found = []
+    differences = []
     for name in dict.fromkeys([*sorted(ours), *sorted(theirs)]):
         one = _difference(file, name, ours, theirs)
-        found += [one] if one else []
-    return found
+        differences += [one] if one else []
+    return differences
 
 
 def _difference(file: str, name: str, ours: Arrays, theirs: Arrays) -> Difference | None:
@@ -76,12 +76,12 @@ def _difference(file: str, name: str, ours: Arrays, theirs: Arrays) -> Differenc
         apart = np.abs(x.astype(np.float64) - y.astype(np.float64))[unlike]
     finite = apart[np.isfinite(apart)]
     return Difference(
-        file, name, _place(name, first, ours), repr(x[first].item()), repr(y[first].item()), int(unlike.sum()),
+        file, name, _location(name, first, ours), repr(x[first].item()), repr(y[first].item()), int(unlike.sum()),
         x.size, float(finite.max()) if finite.size else None,
     )  # fmt: skip
 
 
-def _place(name: str, index: tuple[int, ...], arrays: Arrays) -> str:
+def _location(name: str, index: tuple[int, ...], arrays: Arrays) -> str:
     if name == "draws" and len(index) == 3:
         i, chain, coordinate = index
         steps = arrays.get("steps")
@@ -110,5 +110,5 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _metrics(result: Mapping[str, Any]) -> dict[str, Any]:
-    found = {f"metric {m['name']}": m["value"] for m in result.get("metrics") or []}
-    return {name: None if value is None or math.isnan(value) else value for name, value in found.items()}
+    values = {f"metric {m['name']}": m["value"] for m in result.get("metrics") or []}
+    return {name: None if value is None or math.isnan(value) else value for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""Files in a results folder that no command needs any more, and their deletion while workers may be running.
+"""`bench gc`: files in a results folder that no command needs any more, and their deletion while workers may run.
 
 Results, attempts that a worker could resume, and all files of a run whose lock is held are kept. So is everything that
 this program did not write, judged by name and kind: a folder counts as an attempt if it has the name of one and
@@ -21,13 +21,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from harness import RunError
+import typer
+
+from harness import Bench, DataError, Result, RunError
 from harness.contracts import user_files
+from harness.reporting import table
 from harness.reporting.scoring.cache import FOLDER as FIGURES
+from harness.reports import Store
 from harness.results import FILE_NAMES, FINAL, KEY, NAME, PARTS, RESUMABLE, WORK, Ledger, Status, commit, rescored
 from harness.results.ledger.ledger import TRASH
-from harness.system import locks, read_json
+from harness.system import count, locks, read_json
 from harness.system.files import ENDING, is_abandoned
 from plugins.upkeep.temporary import TEMPORARY
 
@@ -38,6 +43,53 @@ _FIGURE = re.compile(rf"[\w-]+\.({_KEY})\.json")
 _LOCK = re.compile(rf"({_KEY}|gc|submit)\.lock")
 _NOTICE = re.compile(rf"{_KEY}\.notice")
 _EXCHANGE = re.compile("[0-9a-f]{16}")
+
+
+def gc(
+    bench: Bench,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete what is listed.")] = False,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Also failed attempts of runs that a later attempt finished.")
+    ] = False,
+) -> Result:
+    """List what can be deleted from the results folder, and why; with --delete, delete it.
+
+    It keeps results, attempts that can be resumed, runs with a running worker, and all files and folders that do not
+    have the names and structure that bench writes. Links are not followed. If it is interrupted, repeat the command.
+
+    Examples:
+        bench gc
+        bench gc --delete
+    """
+    ledger = bench.ledger
+    ledger.check_version()
+    items = find(ledger, failed=failed)
+    notes: list[str] = []
+    if delete and items:
+        if ledger.locks.is_symlink():
+            raise DataError(f"{ledger.locks} is a link, and nothing is deleted through a link; replace it by a folder")
+        ledger.locks.mkdir(exist_ok=True)
+        with locks.lock_file(ledger.lock("gc"), LOCK_TIMEOUT_SECONDS):
+            items, notes = remove(ledger, items, failed=failed)
+            notes += _forget(ledger)
+    rows = [{"path": str(item.path.relative_to(ledger.root)), "bytes": item.bytes, "why": item.why} for item in items]
+    total = f"{count(len(items), 'thing')}, {sum(item.bytes for item in items) / 1e6:,.1f} MB"
+    total += " deleted" if delete else "; nothing was deleted, `bench gc --delete` does that"
+    tables = [table(rows, ["path", "why", "bytes"])] if rows else []
+    return Result(tables, rows, notes=[*(f"note: {note}" for note in notes), total], changed=delete)
+
+
+def _forget(ledger: Ledger) -> list[str]:
+    """Remove the deleted attempts from the database, then delete the trash folder; return notes."""
+    notes: list[str] = []
+    trash = ledger.root / TRASH
+    store = Store(ledger.root)
+    if store.path.exists() and trash.exists():
+        notes = store.refresh()
+    if not store.aside:
+        with suppress(OSError):
+            trash.rmdir()
+    return notes
 
 
 @dataclass(frozen=True)
@@ -62,7 +114,7 @@ def find(ledger: Ledger, *, failed: bool = False) -> list[Garbage]:
     return [*of_runs, *itertools.chain(*others)]
 
 
-def remove(ledger: Ledger, found: Sequence[Garbage], *, failed: bool = False) -> tuple[list[Garbage], list[str]]:
+def remove(ledger: Ledger, items: Sequence[Garbage], *, failed: bool = False) -> tuple[list[Garbage], list[str]]:
     """Delete what was found and is still deletable; return the deleted items, and notes on the others.
 
     If attempts were deleted, an empty trash folder is left: delete it (`rmdir`) after updating the database.
@@ -70,7 +122,7 @@ def remove(ledger: Ledger, found: Sequence[Garbage], *, failed: bool = False) ->
     gone: list[Garbage] = []
     notes: list[str] = []
     by_run: dict[str, set[Path]] = {}
-    for item in found:
+    for item in items:
         if item.run:
             by_run.setdefault(item.run, set()).add(item.path)
     for key, paths in by_run.items():
@@ -81,31 +133,31 @@ def remove(ledger: Ledger, found: Sequence[Garbage], *, failed: bool = False) ->
                 _delete(ledger.root, now, gone, notes)
         except RunError as error:
             notes.append(f"left alone: run {error}")
-    for item in (item for item in found if item.path.suffix == ".lock"):
+    for item in (item for item in items if item.path.suffix == ".lock"):
         with suppress(RunError), locks.lock_file(item.path, 0):
             gone.append(item)
-    trash = [item for item in found if item.path.name == TRASH]
-    rest = [item for item in found if not item.run and item.path.suffix != ".lock" and item not in trash]
+    trash = [item for item in items if item.path.name == TRASH]
+    rest = [item for item in items if not item.run and item.path.suffix != ".lock" and item not in trash]
     _delete(ledger.root, rest, gone, notes)
     _empty_trash(ledger.root, notes)
     return [*gone, *([] if _entries(ledger.root, TRASH) else trash)], notes
 
 
 def _of_run(ledger: Ledger, key: str, *, failed: bool) -> Iterator[Garbage]:
-    place = ("runs", key[:2], key)
-    yield from _temporary(ledger.root, place, key)
+    folder = ("runs", key[:2], key)
+    yield from _temporary(ledger.root, folder, key)
     folders = {
-        name: _files(ledger.root, *place, name)
-        for name, found in _entries(ledger.root, *place).items()
-        if NAME.fullmatch(name) and stat.S_ISDIR(found.st_mode)
+        name: _files(ledger.root, *folder, name)
+        for name, about in _entries(ledger.root, *folder).items()
+        if NAME.fullmatch(name) and stat.S_ISDIR(about.st_mode)
     }
-    for name, size in _ordinary(ledger.root, *place):
+    for name, size in _ordinary(ledger.root, *folder):
         if (attempt := name.removesuffix(".copied")) != name and NAME.fullmatch(attempt) and attempt not in folders:
-            yield Garbage(ledger.root.joinpath(*place, name), size, "the mark of an attempt that is gone", key)
+            yield Garbage(ledger.root.joinpath(*folder, name), size, "the mark of an attempt that is gone", key)
     results = {a.id: a.read_result() for a in ledger.attempts(key) if a.id in folders}
     final = [name for name, (result, _) in results.items() if result and result["status"] in FINAL]
     for name, files in folders.items():
-        path = ledger.root.joinpath(*place, name)
+        path = ledger.root.joinpath(*folder, name)
         if files is None:
             continue
         if name not in results:
@@ -116,7 +168,7 @@ def _of_run(ledger: Ledger, key: str, *, failed: bool) -> Iterator[Garbage]:
         if final and name not in final and (failed or result is None):
             yield Garbage(path, sum(files.values()), f"{status}; {final[-1]} finished the run", key)
             continue
-        yield from _temporary(ledger.root, (*place, name), key)
+        yield from _temporary(ledger.root, (*folder, name), key)
         concluded = result is not None and (bool(final) or status not in RESUMABLE)
         newer, damaged = rescored.read(path)
         for file, size in files.items():
@@ -126,19 +178,19 @@ def _of_run(ledger: Ledger, key: str, *, failed: bool) -> Iterator[Garbage]:
                 yield Garbage(path / file, size, "curves that were computed again since", key)
 
 
-def _temporary(root: Path, place: tuple[str, ...], run: str = "") -> Iterator[Garbage]:
+def _temporary(root: Path, folder: tuple[str, ...], run: str = "") -> Iterator[Garbage]:
     """Yield what has a temporary name in a folder, and is stale."""
-    rows = [row for row in TEMPORARY if re.fullmatch(row.place, "/".join(place))]
-    for name, about in _entries(root, *place).items() if rows else ():
+    rows = [row for row in TEMPORARY if re.fullmatch(row.parent, "/".join(folder))]
+    for name, about in _entries(root, *folder).items() if rows else ():
         row = next((row for row in rows if re.fullmatch(row.name, name)), None)
         if row is None or time.time() - about.st_mtime < row.seconds:
             continue
         if row.folder and stat.S_ISDIR(about.st_mode):
-            sizes = _files(root, *place, name)
+            sizes = _files(root, *folder, name)
         else:
             sizes = {name: about.st_size} if not row.folder and stat.S_ISREG(about.st_mode) else None
         if sizes is not None:
-            yield Garbage(root.joinpath(*place, name), sum(sizes.values()), row.why, run)
+            yield Garbage(root.joinpath(*folder, name), sum(sizes.values()), row.why, run)
 
 
 def _of_locks(ledger: Ledger) -> Iterator[Garbage]:
@@ -155,8 +207,8 @@ def _of_figures(ledger: Ledger) -> Iterator[Garbage]:
     """Yield data that reports computed from runs that no longer exist."""
     keys = set(ledger.all_keys())
     for name, size in _ordinary(ledger.root, FIGURES):
-        found = _FIGURE.fullmatch(name)
-        if found and found[1] not in keys:
+        match = _FIGURE.fullmatch(name)
+        if match and match[1] not in keys:
             yield Garbage(ledger.root / FIGURES / name, size, "kept by a report for a run that is gone")
 
 
@@ -190,8 +242,8 @@ def _of_jobs(ledger: Ledger) -> Iterator[Garbage]:
 def _of_root(root: Path) -> Iterator[Garbage]:
     """Yield what has temporary names outside the runs, and what an interrupted deletion left."""
     places = [(), *((name,) for name in _folders(root) if name != "runs")]
-    for place in [*places, *((top, name) for top in ("nights", "jobs") for name in _folders(root, top))]:
-        yield from _temporary(root, place)
+    for folder in [*places, *((top, name) for top in ("nights", "jobs") for name in _folders(root, top))]:
+        yield from _temporary(root, folder)
     top = _entries(root)
     if TRASH in top and stat.S_ISDIR(top[TRASH].st_mode):
         files = [_files(root, TRASH, name) or {} for name in _entries(root, TRASH)]
@@ -199,31 +251,31 @@ def _of_root(root: Path) -> Iterator[Garbage]:
 
 
 def _folders(root: Path, *parts: str) -> list[str]:
-    return [name for name, found in _entries(root, *parts).items() if stat.S_ISDIR(found.st_mode)]
+    return [name for name, about in _entries(root, *parts).items() if stat.S_ISDIR(about.st_mode)]
 
 
 def _delete(root: Path, items: Sequence[Garbage], gone: list[Garbage], notes: list[str]) -> None:
     for item in items:
-        *place, name = item.path.relative_to(root).parts
+        *parents, name = item.path.relative_to(root).parts
         try:
-            _delete_one(root, place, name)
+            _delete_one(root, parents, name)
             gone.append(item)
         except OSError as error:
             notes.append(f"{item.path} could not be deleted: {error.strerror or error}")
 
 
-def _delete_one(root: Path, place: Sequence[str], name: str) -> None:
+def _delete_one(root: Path, parents: Sequence[str], name: str) -> None:
     """Delete a file, or a folder of files; move an attempt to the trash folder."""
-    with _opened(root, *place) as folder:
+    with _opened(root, *parents) as folder:
         if NAME.fullmatch(name):
             with suppress(FileExistsError):
                 (root / TRASH).mkdir()
             with _opened(root, TRASH) as trash:
                 os.rename(name, name, src_dir_fd=folder, dst_dir_fd=trash)
                 os.fsync(trash)
-        elif name in _folders(root, *place):
-            with _opened(root, *place, name) as inner:
-                for file in _entries(root, *place, name):
+        elif name in _folders(root, *parents):
+            with _opened(root, *parents, name) as inner:
+                for file in _entries(root, *parents, name):
                     os.unlink(file, dir_fd=inner)
             os.rmdir(name, dir_fd=folder)
         else:
@@ -267,21 +319,21 @@ def _opened(root: Path, *parts: str) -> Iterator[int]:
 
 def _entries(root: Path, *parts: str) -> dict[str, os.stat_result]:
     """Return the entries of a folder by name; {} if it does not exist or is reached by a link."""
-    found = {}
+    stats = {}
     with suppress(OSError), _opened(root, *parts) as folder, os.scandir(folder) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):  # deleted in the meantime
-                found[entry.name] = entry.stat(follow_symlinks=False)
-    return dict(sorted(found.items()))
+                stats[entry.name] = entry.stat(follow_symlinks=False)
+    return dict(sorted(stats.items()))
 
 
 def _ordinary(root: Path, *parts: str) -> list[tuple[str, int]]:
     entries = _entries(root, *parts).items()
-    return [(name, found.st_size) for name, found in entries if stat.S_ISREG(found.st_mode)]
+    return [(name, about.st_size) for name, about in entries if stat.S_ISREG(about.st_mode)]
 
 
 def _files(root: Path, *parts: str) -> dict[str, int] | None:
     """Return the files of an attempt's folder and their sizes; None if it contains anything else."""
     entries = _entries(root, *parts)
-    own = all(_IN_ATTEMPT.fullmatch(name) and stat.S_ISREG(found.st_mode) for name, found in entries.items())
-    return {name: found.st_size for name, found in entries.items()} if own else None
+    ordinary = all(_IN_ATTEMPT.fullmatch(name) and stat.S_ISREG(about.st_mode) for name, about in entries.items())
+    return {name: about.st_size for name, about in entries.items()} if ordinary else None

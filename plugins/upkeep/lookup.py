@@ -37,11 +37,11 @@ def concluded_attempt(ledger: Ledger, text: str) -> Attempt:
 def run_key(ledger: Ledger, prefix: str) -> str:
     """Return the key of the run on disk that begins with `prefix`; raise `UsageError` if there is not exactly one."""
     start = prefix.lower()
-    found = sorted(path.name for path in ledger.runs.glob(f"{start[:2]}/{start}*") if ledger.attempts(path.name))
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UsageError(f"{prefix} matches {len(found)} runs; give more digits: {_listed(ledger, found)}")
+    keys = sorted(path.name for path in ledger.runs.glob(f"{start[:2]}/{start}*") if ledger.attempts(path.name))
+    if len(keys) == 1:
+        return keys[0]
+    if keys:
+        raise UsageError(f"{prefix} matches {len(keys)} runs; give more digits: {_listed(ledger, keys)}")
     raise UsageError(f"there is no run {prefix} in {ledger.root}; `bench ls runs` lists them")
 
 

@@ -1,24 +1,95 @@
-"""`bench rescore`: compute new or changed metrics of finished runs from their kept draws."""
+"""`bench rescore`: compute new or changed metrics of finished runs from their kept draws. Imports no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from harness import Bench, DataError, Result, UsageError, options
+from harness import Bench, BenchError, DataError, Registry, Result, UsageError, options
 from harness.reporting import table
 from harness.reports import Store, suggestions
-from harness.results import Ledger
-from harness.runs import call
-from harness.system import count
+from harness.results import PARTS, Attempt, Ledger, RunSpec, Status
+from harness.runs import call, task_facts, truths
+from harness.system import SEAL, count
 from harness.system import words as split
-from plugins.upkeep.stale_metrics import Found, outdated
+from plugins.upkeep.stored_spec import installed, offer, recorded_spec, truth_of
+
+_DONE = f"""
+select attempt, run_key, path, method, task, protocol, seed, task_params,
+    (select list(metric.name || ' ' || metric.version) from metric where metric.attempt = result.attempt) as metrics,
+    (select list(metric.name) from metric where metric.attempt = result.attempt and value is null) as without_value
+from result
+where status = '{Status.DONE}' and ($1 is null or list_contains($1, task))
+    and ($2 is null or list_contains($2, method))
+order by task, protocol, method, seed, attempt
+"""  # noqa: S608 - a constant
 
 Row = dict[str, Any]
 COLUMNS = ["run", "method", "task", "seed", "metric", "version", "before", "after"]
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """A run to rescore: its row in the store, its attempt, its RunSpec with the current code, and its metrics."""
+
+    row: dict[str, Any]
+    attempt: Attempt
+    spec: RunSpec
+    metrics: tuple[str, ...]
+
+
+@dataclass
+class StaleRuns:
+    """Runs to measure, and refused runs."""
+
+    runs: list[Outdated] = field(default_factory=list)
+    refused: list[tuple[dict[str, Any], str]] = field(default_factory=list)
+
+
+def outdated(
+    store: Store,
+    registry: Registry,
+    tasks: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    metrics: Collection[str] = (),
+) -> StaleRuns:
+    """Return the runs that lack a metric of their task or have another version of it; with `metrics`, all with those.
+
+    Raise `UsageError` for a metric that none of their tasks has.
+    """
+    stale = StaleRuns()
+    names: set[str] = set()
+    for row in store.rows(_DONE, [tasks, methods]):
+        attempt = Attempt(store.results / row["path"])
+        try:
+            spec = recorded_spec(attempt)
+            offers = {kind: offer(registry, kind, getattr(spec, kind), attempt) for kind in PARTS}
+            current = task_facts(offers["task"], spec.task.params).metrics
+            spec = replace(spec, task=installed(offers["task"], spec.task))
+            truth = (truths.read(store.results, spec) or {}).get(SEAL)
+            before = truth_of(attempt) if truth else None
+        except BenchError as error:
+            stale.refused.append((row, str(error)))
+            continue
+        known = {metric.name: f"{metric.name} {metric.version}" for metric in current}
+        names |= known.keys()
+        missing = [name for name, version in known.items() if version not in (row["metrics"] or [])]
+        if before != truth:  # the truth was computed later, or again
+            missing += [name for name in known if before or name in (row["without_value"] or [])]
+        wanted = tuple(name for name in known if name in metrics) if metrics else tuple(missing)
+        if not wanted:
+            continue
+        parts = {kind: installed(offers[kind], getattr(spec, kind)) for kind in ("sampler", "schedule")}
+        spec = replace(spec, sampler=parts["sampler"], schedule=parts["schedule"])
+        stale.runs.append(Outdated(row, attempt, spec, wanted))
+    for name in metrics:
+        if names and name not in names:
+            raise UsageError(f"unknown metric {name!r}{suggestions(name, names)}")
+    return stale
 
 
 def rescore(
@@ -43,16 +114,16 @@ def rescore(
     store = bench.store()
     if store.obstacle:
         raise DataError(f"{store.obstacle}; its metrics could not be updated, so nothing was computed")
-    found = outdated(
+    stale = outdated(
         store, bench.registry, _words(store, "task", task), _words(store, "method", sampler), split(metric)
     )
     rows: list[Row] = []
-    if found.runs:
+    if stale.runs:
         Ledger(store.results).prepare()
-        bench.say(f"computing metrics of {count(len(found.runs), 'run')}")
-        _measure(bench, found, rows)
+        bench.say(f"computing metrics of {count(len(stale.runs), 'run')}")
+        _measure(bench, stale, rows)
         store.refresh()
-    refused = [{**_about(row), "metric": None, "refused": reason} for row, reason in found.refused]
+    refused = [{**_about(row), "metric": None, "refused": reason} for row, reason in stale.refused]
     shown = [
         {**row, "run": row["run_key"][:12], "version": _version(row), "before": _value(row["before"]),
          "after": _value(row["after"])}
@@ -61,38 +132,38 @@ def rescore(
     return Result(
         [table(shown, COLUMNS)] if shown else [],
         [*rows, *refused],
-        notes=_notes(rows, found),
+        notes=_notes(rows, stale),
         exit_code=int(bool(refused)),
         changed=True,
     )
 
 
-def _measure(bench: Bench, found: Found, rows: list[Row]) -> None:
+def _measure(bench: Bench, stale: StaleRuns, rows: list[Row]) -> None:
     """Compute metrics in a worker; its messages extend `rows` and `found.refused`."""
     from plugins.upkeep.rescoring import Asked
 
-    job = bench.job([run.spec for run in found.runs])
-    by_path: dict[Path, Row] = {run.attempt.path: run.row for run in found.runs}
+    job = bench.job([run.spec for run in stale.runs])
+    by_path: dict[Path, Row] = {run.attempt.path: run.row for run in stale.runs}
 
     def listen(kind: str, content: dict[str, Any]) -> None:
         row = by_path[content["path"]]
         if kind == "refused":
-            found.refused.append((row, content["reason"]))
+            stale.refused.append((row, content["reason"]))
             return
         rows.extend({**_about(row), **change, "refused": None} for change in content["changes"])
 
-    asked = [Asked(run.attempt.path, run.spec, run.metrics) for run in found.runs]
+    asked = [Asked(run.attempt.path, run.spec, run.metrics) for run in stale.runs]
     call("plugins.upkeep.rescoring:rescore", job, asked, listen=listen)
 
 
-def _notes(rows: Sequence[Row], found: Found) -> list[str]:
+def _notes(rows: Sequence[Row], stale: StaleRuns) -> list[str]:
     notes = []
     if rows:
         notes = ["note: draws are kept as float32; metrics computed during the run used the unrounded draws"]
-    elif not found.refused:
+    elif not stale.refused:
         notes = ["nothing changed: all metrics are current"]
     reasons: dict[str, list[Row]] = {}
-    for row, reason in found.refused:
+    for row, reason in stale.refused:
         reasons.setdefault(reason, []).append(row)
     for reason, refused in reasons.items():
         named = ", ".join(

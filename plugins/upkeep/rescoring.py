@@ -22,8 +22,8 @@ from harness.runs import Job, curve_arrays, metric_values, prepare, truths, writ
 from harness.runs.failure import DiskError
 from harness.runs.plugin_metadata import parts
 from harness.system import columns, read_bytes
-from harness.tasks import Cost, Outcome, Streams, Task, locate
-from plugins.upkeep.stale_metrics import truth_of
+from harness.tasks import Cost, Observer, Outcome, Streams, Task, locate
+from plugins.upkeep.stored_spec import truth_of
 
 DRAWS = "draws.safetensors"
 BLOCK = 1024
@@ -55,7 +55,7 @@ def rescore(job: Job, asked: Sequence[Asked], send: Send) -> None:
     for item in asked:
         plugin_process.limit(job.timeout or 0)
         try:
-            found = _one(item, here["code"], job.results)
+            measured = _one(item, here["code"], job.results)
         except DiskError:
             raise
         except BenchError as error:
@@ -63,7 +63,7 @@ def rescore(job: Job, asked: Sequence[Asked], send: Send) -> None:
         except Exception as error:  # noqa: BLE001 - a plugin's own failure must not stop the others
             send("refused", {"path": item.path, "reason": f"{type(error).__name__}: {error}"})
         else:
-            send("rescored", {"path": item.path, **found})
+            send("rescored", {"path": item.path, **measured})
 
 
 def _one(item: Asked, code: Mapping[str, Any], results: Path) -> dict[str, Any]:
@@ -148,13 +148,20 @@ def _measure(spec: RunSpec, task: Task, result: Mapping[str, Any], kept: Mapping
     seen, cost = trajectory.shared(count), Cost(at_start, result["passes_per_step"]).shared(count)
     steps = np.flatnonzero(seen.keep) + 1
     observer = task.build(streams, "cpu").observer(slice(0, spec.chains), seen, cost)
-    dtype: torch.dtype = getattr(torch, task.dtype)
     sizes = seen.step_size[seen.keep]
     by_schedule = sizes / sizes[:1] if schedule.weights == "step-size" else np.ones(len(draws))
-    found = np.exp(kept["log_weights"].astype(np.float64)) if "log_weights" in kept else by_schedule[:, None]
-    weights = torch.from_numpy(found).to(dtype)
+    by_draw = np.exp(kept["log_weights"].astype(np.float64)) if "log_weights" in kept else by_schedule[:, None]
+    return observe(observer, task, draws, by_draw, steps)
+
+
+def observe(
+    observer: Observer, task: Task, draws: NDArray[Any], weights: NDArray[Any], steps: NDArray[np.int64]
+) -> Outcome:
+    """Pass draws (n, C, D) with weights (n, C) or (n, 1) to an observer, block by block; return what it measured."""
+    dtype: torch.dtype = getattr(torch, task.dtype)
     for start in range(0, len(draws), BLOCK):
-        block = torch.from_numpy(draws[start : start + BLOCK].copy()).to(dtype)
-        each = weights[start : start + BLOCK].expand(block.shape[:2])
-        observer.observe(block, each, steps[start : start + BLOCK])
+        part = slice(start, start + BLOCK)
+        block = torch.from_numpy(draws[part].copy()).to(dtype)
+        each = torch.from_numpy(weights[part]).to(dtype)
+        observer.observe(block, each.expand(block.shape[:2]), steps[part])
     return observer.outcome()

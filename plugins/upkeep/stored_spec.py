@@ -7,7 +7,7 @@ from typing import Any
 
 from harness import DataError, Info, PluginError, Registry
 from harness.contracts import HARNESS, Offer
-from harness.results import Attempt, Component, RunSpec, provenance
+from harness.results import Attempt, Component, RunSpec, provenance, rescored
 from harness.results import spec as specs
 from harness.runs import source_hash
 from harness.system import read_json
@@ -30,19 +30,26 @@ def offer(registry: Registry, kind: str, part: Component, attempt: Attempt) -> O
 
     Raise `PluginError` if there is none.
     """
-    found = [o for o in registry.offers(f"{kind}s") if o.name == part.name and isinstance(o.info, Info)]
-    if not found:
+    offers = [o for o in registry.offers(f"{kind}s") if o.name == part.name and isinstance(o.info, Info)]
+    if not offers:
         raise PluginError(
             f"{kind} {part.name} ({part.target}) is not provided by any installed plugin. The run used "
             f"{code(attempt)}: install that again, or give the file of a one-off plugin by `bench --plugin FILE ...`"
         )
-    same = [o for o in found if installed(o, part).source == part.source]
-    return next(iter([*same, *(o for o in found if installed(o, part).target == part.target), *found]))
+    same = [o for o in offers if installed(o, part).source == part.source]
+    return next(iter([*same, *(o for o in offers if installed(o, part).target == part.target), *offers]))
 
 
 def installed(offer: Offer, part: Component) -> Component:
     """Return the part with the code that an offer has now."""
     return replace(part, target=offer.target, source=source_hash(offer.target))
+
+
+def truth_of(attempt: Attempt) -> str | None:
+    """Return the checksum of the stored truth with which the metrics of a run were computed, if any."""
+    newer, _ = rescored.read(attempt.path)
+    record = (newer or {}).get("code") or attempt.result()
+    return record.get("truth") if isinstance(record, dict) else None
 
 
 def code(attempt: Attempt) -> str:

@@ -19,7 +19,7 @@ class Temporary:
     folder   whether they are folders of files
     """
 
-    place: str
+    parent: str
     name: str
     why: str = "left by an interrupted write"
     seconds: float = ABANDONED_SECONDS

@@ -15,8 +15,9 @@ from harness.reporting import table
 from harness.reports import Group, Request, score_fields
 from harness.results import Attempt, Send, environment, timings
 from harness.runs import Job, build, call, prepare
+from harness.system import sealed, write_json
 from harness.system import words as split
-from plugins.upkeep.replaying import ReplayRequest, request
+from plugins.upkeep.replay import ReplayRequest, request
 
 TURNS = 5
 """Turns of each row, whose median counts."""
@@ -73,8 +74,10 @@ def _timed(
     seconds = dict(zip(asked, call("plugins.upkeep.timing:measure", job, listen=lambda *_: None), strict=True))
     machine = environment.collect(first.device, ())
     name = f"{machine['cpu']}, {machine['gpu'] or first.device}"
+    folder = bench.results / timings.FOLDER
+    folder.mkdir(exist_ok=True)
     for key, value in seconds.items():
-        timings.write(bench.results, key, timings.Timing(value, name))
+        write_json(folder / f"{key}.json", sealed({"seconds_a_step": value, "machine": name}))
     return [
         {"task": group.task, "method": labels[group.key], "group": group.key, "seconds_a_step": seconds[group.key]}
         for group in groups

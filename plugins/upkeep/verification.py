@@ -6,9 +6,12 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from duckdb import DuckDBPyConnection
 
 from harness import DataError
+from harness.reports import Store
 from harness.results import (
     KEY_VERSION,
     Attempt,
@@ -22,11 +25,6 @@ from harness.results import (
 )
 from harness.results import spec as specs
 from harness.system import read_json
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
-    from harness.reports import Store
 
 DRAWS = "draws.safetensors"
 REBUILD = "`bench ingest --rebuild` rebuilds it"
@@ -58,18 +56,18 @@ def of_attempt(key: str, attempt: Attempt) -> Iterator[Damage]:
         remedy = "give the run's command again, which repeats the run; then `bench gc --delete` deletes this attempt"
         yield Damage(attempt.path / "result.json", damage.removeprefix("result.json "), remedy)
         return
-    found = [*_of_records(attempt, key, spec)]
+    problems = [*_of_records(attempt, key, spec)]
     remedy = "give the run's command again, which starts a new attempt"
     if result is not None:
         remedy = "delete its folder, give the run's command again, then `bench ingest --rebuild`"
         if result.get("executed") not in (None, spec.get("compile")):
-            found.append(("result.json", f"was executed {result['executed']}, and its run is {spec.get('compile')}"))
+            problems.append(("result.json", f"was executed {result['executed']}, and its run is {spec.get('compile')}"))
         if result.get("key") != key:
-            found.append(("result.json", f"belongs to run {str(result.get('key'))[:12]}, not to the folder's"))
-        found += [*_altered_files(attempt, result.get("files")), *_of_events(attempt)]
-        found += [] if found else _of_draws(attempt, spec, result)
+            problems.append(("result.json", f"belongs to run {str(result.get('key'))[:12]}, not to the folder's"))
+        problems += [*_altered_files(attempt, result.get("files")), *_of_events(attempt)]
+        problems += [] if problems else _of_draws(attempt, spec, result)
     reported: set[str] = set()
-    for name, what in found:
+    for name, what in problems:
         if name not in reported:  # one line per file: the first problem found
             reported.add(name)
             yield Damage(attempt.path / name, what, remedy)
@@ -180,19 +178,21 @@ def of_database(store: Store) -> list[Damage]:
         return [Damage(store.path, str(state), REBUILD)]
     except (connection.Busy, connection.Refused) as obstacle:
         return [Damage(store.path, f"was not compared: {obstacle}", "end that, then verify again")]
-    found = changes.news(store.results, changes.Known())
-    wrong = [_different_rows(store.path, table, keys) for table, keys in _different(there, have, found).items() if keys]
-    return [*map(_damage_of_note, found.notes), *wrong]
+    news = changes.news(store.results, changes.Known())
+    wrong = [_different_rows(store.path, table, keys) for table, keys in _different(there, have, news).items() if keys]
+    return [*map(_damage_of_note, news.notes), *wrong]
 
 
-def _different(there: Prints, have: changes.Known, found: changes.News) -> dict[str, set[Key]]:
+def _different(there: Prints, have: changes.Known, news: changes.News) -> dict[str, set[Key]]:
     """Return, by table, the keys whose rows differ from those of a rebuild."""
     rebuilt: Prints = {table: {} for table in _KEYS}
     pending: dict[str, set[Key]] = {table: set() for table in _KEYS}
     # In the order of a run's attempts, as the latest record of the run counts.
-    for batch in ingest.batches(found.records):
-        for table, prints in _rebuilt(changes.News(batch)).items():
-            rebuilt[table] |= prints
+    for batch in ingest.batches(news.records):
+        with connection.in_memory() as db:
+            ingest.ingest(db, changes.News(batch))
+            for table, of_batch in prints(db).items():
+                rebuilt[table] |= of_batch
         for record in changes.missing(batch, have):
             for table in (*ingest.OWN, *ingest.SHARED):
                 rows = record.rows.get(table, []) if table in ingest.SHARED else [{"attempt": record.attempt}]
@@ -208,21 +208,15 @@ def _different(there: Prints, have: changes.Known, found: changes.News) -> dict[
     }
 
 
-def _rebuilt(found: changes.News) -> Prints:
-    with connection.in_memory() as db:
-        ingest.ingest(db, found)
-        return prints(db)
-
-
 def prints(db: DuckDBPyConnection) -> Prints:
     """Return the `Prints` of an open database."""
-    found: Prints = {}
+    tables: Prints = {}
     for table, names in _KEYS.items():
         key, row = ", ".join(names), ", ".join(columns_of(table))
         query = f"select {key}, count(*), sum(hash({row})) from {table} group by {key}"  # noqa: S608 - own names
         rows = db.execute(query).fetchall()
-        found[table] = {tuple(values[: len(names)]): tuple(values[len(names) :]) for values in rows}
-    return found
+        tables[table] = {tuple(values[: len(names)]): tuple(values[len(names) :]) for values in rows}
+    return tables
 
 
 def _different_rows(path: Path, table: str, keys: set[Key]) -> Damage:

@@ -42,17 +42,18 @@ class Autocorrelation(ChainReport):
         styles = looks([panel.label for panel in panels])
         handles: dict[str, Any] = {}
         for one, ax in zip(chosen, axes, strict=True):
-            found = {label: diagnostics.autocorrelation(x[:, :, None])[:, 0] for label, x in one.draws.items()}
-            end = min(max(_last_high(rho) for rho in found.values()), max(len(rho) // 2 for rho in found.values()))
+            pooled = {label: diagnostics.autocorrelation(x[:, :, None])[:, 0] for label, x in one.draws.items()}
+            end = min(max(_last_high(rho) for rho in pooled.values()), max(len(rho) // 2 for rho in pooled.values()))
             ax.axhline(0, color="0.6", linewidth=0.8)
-            for label, rho in found.items():
+            for label, rho in pooled.items():
                 at = np.unique([*range(50), *np.linspace(0, end, LAGS).round().astype(int)])
                 at = at[at <= min(end, len(rho) - 1)]
-                draws = one.draws[label]
-                own = np.stack([diagnostics.autocorrelation(draws[:, [c], None])[at, 0] for c in range(draws.shape[1])])
+                chains = one.draws[label].T
+                each = np.stack([diagnostics.autocorrelation(chain[:, None, None])[at, 0] for chain in chains])
                 style = styles[label]
-                if draws.shape[1] > 1:
-                    ax.fill_between(at, own.min(axis=0), own.max(axis=0), color=style["color"], alpha=0.1, linewidth=0)
+                if len(chains) > 1:
+                    ends = each.min(axis=0), each.max(axis=0)
+                    ax.fill_between(at, *ends, color=style["color"], alpha=0.1, linewidth=0)
                 (handles[label],) = ax.plot(at, rho[at], linewidth=1.3, **sparse(len(at), style))
             ax.set(xlabel="lag (kept draws)", xlim=(0, end), ylim=(max(ax.get_ylim()[0], -0.5), 1.02))
             ax.set_title(one.title, fontsize="small")

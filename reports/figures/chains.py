@@ -90,7 +90,7 @@ class ChainReport(FieldReport):
             task = _task(panels[0], request)
             self.draw(canvas, panels, coordinates(panels, None if task is None else task.truth()), task)
 
-        return Result(records=records, figures=[field_figure(name, title, draw, size, self.note)], notes=notes)
+        return Result(records=records, figures=[field_figure(name, score, draw, size, self.note, title)], notes=notes)
 
     def row(self, panel: Panel) -> float:
         """Return the inches of a method's row."""
@@ -103,8 +103,8 @@ class ChainReport(FieldReport):
 
 def seeds(panels: Sequence[Panel]) -> str:
     """Return the seeds of the runs shown, as text."""
-    found = sorted({panel.run.seed for panel in panels})
-    return f"seed {found[0]}" if len(found) == 1 else "the lowest finished seed of each method"
+    numbers = sorted({panel.run.seed for panel in panels})
+    return f"seed {numbers[0]}" if len(numbers) == 1 else "the lowest finished seed of each method"
 
 
 def _task(panel: Panel, request: Request) -> Any:
@@ -125,7 +125,7 @@ def coordinates(panels: Sequence[Panel], truth: Truth | None) -> list[Coordinate
             index=int(index[k]),
             why=why,
             truth=None if truth is None else (float(truth.mean[index[k]]), float(truth.sd[index[k]])),
-            draws={label: own[:, :, k] for label, own in draws.items()},
+            draws={label: x[:, :, k] for label, x in draws.items()},
         )
         for k, why in chosen.items()
     ]
@@ -133,17 +133,17 @@ def coordinates(panels: Sequence[Panel], truth: Truth | None) -> list[Coordinate
 
 def _worst(draws: Mapping[str, Array], index: Any, truth: Truth | None) -> dict[int, str]:
     """Return the places in `index` of the lowest bulk ESS, and of the largest error or else the next lowest ESS."""
-    ess = np.stack([np.nan_to_num(diagnostics.bulk_ess(own), nan=0.0) for own in draws.values()])
+    ess = np.stack([np.nan_to_num(diagnostics.bulk_ess(x), nan=0.0) for x in draws.values()])
     order = ess.min(axis=0).argsort()
     labels = list(draws)
     first = int(order[0])
-    found = {first: f"lowest ESS ({labels[int(ess[:, first].argmin())]})"}
+    lowest = {first: f"lowest ESS ({labels[int(ess[:, first].argmin())]})"}
     if truth is None:
-        return found | {int(order[1]): "next lowest ESS"}
-    error = np.stack([np.abs(own.mean(axis=(0, 1)) - truth.mean[index]) / truth.sd[index] for own in draws.values()])
+        return lowest | {int(order[1]): "next lowest ESS"}
+    error = np.stack([np.abs(x.mean(axis=(0, 1)) - truth.mean[index]) / truth.sd[index] for x in draws.values()])
     error[:, first] = -1.0
     worst = int(error.max(axis=0).argmax())
-    return found | {worst: f"largest error of the mean ({labels[int(error[:, worst].argmax())]})"}
+    return lowest | {worst: f"largest error of the mean ({labels[int(error[:, worst].argmax())]})"}
 
 
 def rows(canvas: Any, panels: Sequence[Panel], titles: Sequence[str], x: str, **shared: Any) -> list[list[Any]]:

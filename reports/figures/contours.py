@@ -14,12 +14,10 @@ from reports.figures.parts import (
     Array,
     FieldReport,
     Panel,
-    field_figure,
-    grid,
-    heading,
     kept_draws,
     legend_below,
     name_panel,
+    panel_figure,
     shown,
     task_of,
 )
@@ -56,28 +54,24 @@ class Contours(FieldReport):
         if not panels:
             return Result(notes=missing)
         ends = plane.window(task)
-        lowest = float(-task.log_density(plane.centres(plane.edges(ends, plane.CELLS[0]))).max())
-        columns = min(len(panels) + 1, 4)
-        sides = [high - low for low, high in ends]
-        lines = -(-(len(panels) + 1) // columns)
-        size = (max(2.7 * columns + 1.1, 7.2), (2.5 * sides[1] / sides[0] + 0.5) * lines + 0.5)
+        ratio = (ends[1][1] - ends[1][0]) / (ends[0][1] - ends[0][0])
+        size: dict[str, Any] = {"panel": (2.7, 2.5 * ratio + 0.5), "margin": (1.1, 0.5)}
         caption = (
             "Colours: the energy -log density above its minimum, of the target and by the share of "
             f"a method's draws in each cell; white cells have no draw. Lines: the exact energy, at "
             f"{', '.join(f'{level:g}' for level in LEVELS)} nats in the target's panel, at {OUTLINE:g} in the others. "
             "Visible: where a cell of as many independent draws is empty at 95 %."
         )
-        figure = field_figure(
-            name, heading(score), lambda canvas: _draw(canvas, task, panels, ends, lowest), size, caption
+        figure = panel_figure(
+            name, score, len(panels) + 1, lambda canvas, axes: _draw(canvas, axes, task, panels, ends), caption, **size
         )
         return Result(records=[p.record(name, draws=p.count) for p in panels], figures=[figure], notes=missing)
 
 
 def energies(draws: Array, bounds: Sequence[Array], shares: Array | None = None) -> Array:
     """Return -log of the density of the draws (n, 2) in each cell, (y, x); NaN in a cell without draws."""
-    weights = np.full(len(draws), 1 / len(draws)) if shares is None else shares
-    share = plane.histogram(draws, bounds, weights)
-    return -np.log(np.where(share > 0, share / plane.area(bounds), np.nan))
+    density = plane.density(draws, bounds, shares)
+    return -np.log(np.where(density > 0, density, np.nan))
 
 
 def visible(count: int, bounds: Sequence[Array]) -> float:
@@ -93,32 +87,31 @@ def _lines(ticks: Sequence[Array], energy: Array, level: float) -> list[Array]:
     return [np.append(line[:: max(1, len(line) // 150)], line[-1:], axis=0) for line in map(np.asarray, lines)]
 
 
-def _draw(canvas: Any, task: Any, panels: Sequence[Panel], ends: Sequence[tuple[float, float]], lowest: float) -> None:
+def _draw(
+    canvas: Any, axes: Sequence[Any], task: Any, panels: Sequence[Panel], ends: Sequence[tuple[float, float]]
+) -> None:
     from matplotlib import colormaps
     from matplotlib.collections import LineCollection
     from matplotlib.lines import Line2D
 
     fine = plane.edges(ends, plane.CELLS[0])
-    exact = -task.log_density(plane.centres(fine)).reshape(plane.CELLS[0], plane.CELLS[0]) - lowest
-    ticks = [(own[:-1] + own[1:]) / 2 for own in fine]
-    columns = min(len(panels) + 1, 4)
-    axes = list(grid(canvas, len(panels) + 1, columns, r"$\theta_1$", r"$\theta_2$"))
-    style = {
-        "origin": "lower", "extent": (*ends[0], *ends[1]), "cmap": colormaps["viridis"], "vmin": 0.0, "vmax": TOP,
-        "interpolation": "nearest",
-    }  # fmt: skip
-    drawn = axes[0].imshow(exact, **style)
+    energy = -task.log_density(plane.centres(fine)).reshape(plane.CELLS[0], plane.CELLS[0])
+    lowest = float(energy.min())
+    exact = energy - lowest
+    ticks = plane.middles(fine)
+    style = {"cmap": colormaps["viridis"], "vmin": 0.0, "vmax": TOP}
+    drawn = plane.show(axes[0], ends, exact, **style)
     name_panel(axes[0], "target, exact")
     for level in LEVELS:
         axes[0].add_collection(LineCollection(_lines(ticks, exact, level), colors="white", linewidths=0.5))
     outline = _lines(ticks, exact, OUTLINE)
     for panel, ax in zip(panels, axes[1:], strict=True):
         bounds = plane.edges(ends, plane.resolution(panel.flat, ends) or plane.CELLS[-1])
-        ax.imshow(energies(panel.flat, bounds, panel.shares) - lowest, **style)
+        plane.show(ax, ends, energies(panel.flat, bounds, panel.shares) - lowest, **style)
         ax.add_collection(LineCollection(outline, colors="0.25", linewidths=0.6))
         limit = visible(panel.count, bounds) - lowest
         seen = f"visible to {limit:.1f} nats" if limit > 0 else "too few for an energy"
-        name_panel(ax, f"{panel.label}, seed {panel.run.seed}", f"{panel.count:,} draws, {seen}")
+        name_panel(ax, panel.title, f"{panel.count:,} draws, {seen}")
     line = Line2D([], [], color="0.25", linewidth=0.8)
     legend_below(canvas, {f"exact energy {OUTLINE:g} nats above its minimum": line})
     canvas.colorbar(drawn, ax=axes, label="energy above its minimum (nats)", shrink=0.9, pad=0.02, extend="max")

@@ -27,6 +27,7 @@ from reports.figures.parts import (
     sparse,
 )
 from reports.figures.styles import FAINT, look, looks
+from reports.tables import wide
 
 JOINT, COST = "joint_error", "passes_to_low_error"
 CURVES = ("joint_b2_z_max", "joint_b2_z2_max")
@@ -78,7 +79,7 @@ class Convergence(FieldReport):
             exact = None
         records = [_record(name, line, exact) for line in lines]
         size = (WIDTH, 3.6 + legend_height(_named(lines), WIDTH))
-        figure = field_figure(name, score.title, lambda canvas: _draw(canvas, lines, exact), size, CAPTION)
+        figure = field_figure(name, score, lambda canvas: _draw(canvas, lines, exact), size, CAPTION, score.title)
         return Result([_table(score.title, records)], records, [figure], notes if request.tasks else [])
 
 
@@ -104,12 +105,12 @@ class Line:
 
 
 def _line(score: FieldScore, group: Group, *, banded: bool) -> Line | None:
-    found = [score.curve(group, name) for name in CURVES]
-    if found[0] is None or found[1] is None:
+    means, squares = (score.curve(group, name) for name in CURVES)
+    if means is None or squares is None:
         return None
-    seeds, (x, first) = found[0]
+    seeds, (x, first) = means
     pick = np.unique(np.linspace(0, max(len(x) - 2, 0), POINTS).round().astype(int))  # the last one includes the shape
-    curves = [first[:, pick], found[1][1][1][:, pick]]
+    curves = [first[:, pick], squares[1][1][:, pick]]
     values, low, high = typical_chain(curves, seeds, len(pick) if banded else 1)
     kept = typical(group.done.numbers.draws_kept)
     counts = None if not kept else draw_grid(SimpleNamespace(keep=np.ones(int(kept), dtype=bool)))  # type: ignore[arg-type]
@@ -128,28 +129,28 @@ def typical_chain(
     The interval is by bootstrap over the seeds (R,) of the rows. Its ends are NaN before the `last` points, and if
     there is only one seed.
     """
-    rows = [np.where(np.isnan(own), np.inf, own) for own in curves]
-    values = np.max([np.median(own, axis=0) for own in rows], axis=0)
+    rows = [np.where(np.isnan(curve), np.inf, curve) for curve in curves]
+    values = np.max([np.median(curve, axis=0) for curve in rows], axis=0)
     low, high = np.full((2, len(values)), np.nan)
-    distinct, place = np.unique(seeds, return_inverse=True)
+    distinct, index = np.unique(seeds, return_inverse=True)
     if len(distinct) > 1:
         start = len(values) - (last or len(values))
-        times = diagnostics.seed_counts(len(distinct))[:, place]
-        replicates = np.max([resampled_medians(own[:, start:], times) for own in rows], axis=0)
-        for p, own in enumerate(replicates.T, start):
-            low[p], high[p] = statistics.bootstrap_interval(float(values[p]), own, len(distinct))
+        times = diagnostics.seed_counts(len(distinct))[:, index]
+        replicates = np.max([resampled_medians(curve[:, start:], times) for curve in rows], axis=0)
+        for p, curve in enumerate(replicates.T, start):
+            low[p], high[p] = statistics.bootstrap_interval(float(values[p]), curve, len(distinct))
     return values, low, high
 
 
 def resampled_medians(rows: Array, times: Array) -> Array:
     """Return the medians (B, n) of rows (R, n) in which row r occurs times[b, r] times."""
-    found = np.empty((len(times), rows.shape[1]))
+    medians = np.empty((len(times), rows.shape[1]))
     for p, order in enumerate(rows.argsort(axis=0).T):
         below = times[:, order].cumsum(axis=1)
         half = below[:, -1:] / 2
         ends = (below >= half).argmax(axis=1), (below > half).argmax(axis=1)
-        found[:, p] = (rows[order[ends[0]], p] + rows[order[ends[1]], p]) / 2
-    return found
+        medians[:, p] = (rows[order[ends[0]], p] + rows[order[ends[1]], p]) / 2
+    return medians
 
 
 def _record(figure: str, line: Line, exact: ExactDraws | None) -> dict[str, Any]:
@@ -174,17 +175,17 @@ def _known(value: float) -> float | None:
 
 
 def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
-    def interval(low: str, high: str) -> Any:
-        return lambda row: "-" if row[low] is None else f"[{row[low]:.3g}, {row[high]:.3g}]"
+    def ends(low: float | None, high: float | None) -> str:
+        return "-" if low is None else f"[{low:.3g}, {high:.3g}]"
 
     rows = [
         {
-            **row,
-            "joint_ends": interval("low", "high")(row),
-            "typical_ends": interval("typical_low", "typical_high")(row),
-            "seconds": NOT_TIMED if row["seconds"] is None else f"{row['seconds']:.3g}",
+            **r,
+            "joint_ends": ends(r["low"], r["high"]),
+            "typical_ends": ends(r["typical_low"], r["typical_high"]),
+            "seconds": NOT_TIMED if r["seconds"] is None else f"{r['seconds']:.3g}",
         }
-        for row in records
+        for r in records
     ]
     columns = [
         Column("label", "method"), Column("seeds", "seeds", "right"),
@@ -264,12 +265,12 @@ HUGE = 1e9
 
 def _end(ax: Any, x: float, line: Line) -> None:
     """Draw the joint error with its interval."""
-    joint, own = line.joint, look(line.group.method)
-    if joint is None or joint.mean is None or not np.isfinite(joint.mean):
+    ends, style = wide.with_ends(line.joint), look(line.group.method)
+    if ends is None or not np.isfinite(ends[0]):
         return
-    low, high = (joint.mean if end is None else end for end in (joint.low, joint.high))
-    ax.plot([x, x], [low, min(high, HUGE)], color=own["color"], linewidth=1.2, zorder=4)
-    ax.plot([x], [joint.mean], markersize=4.5, zorder=5, **own)
+    mean, low, high = ends
+    ax.plot([x, x], [low, min(high, HUGE)], color=style["color"], linewidth=1.2, zorder=4)
+    ax.plot([x], [mean], markersize=4.5, zorder=5, **style)
 
 
 def _most_draws(lines: Sequence[Line]) -> tuple[Array, Array] | None:

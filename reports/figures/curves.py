@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness import Result, statistics
+from harness import Result
 from harness.reports import Column, FieldScore, Figure, Group, Request, Table
 from reports.figures.parts import (
     BAND,
@@ -15,10 +15,10 @@ from reports.figures.parts import (
     Array,
     FieldReport,
     band,
-    heading,
+    field_figure,
     legend_below,
     legend_height,
-    name_figure,
+    over_seeds,
     record,
     seconds_a_pass,
 )
@@ -49,7 +49,7 @@ class Curves(FieldReport):
         if not lines:
             return Result(notes=notes)
         records = [_record(name, *line) for line in lines]
-        return Result([_table(score.title, records)], records, [_figure(name, heading(score), lines)], notes)
+        return Result([_table(score.title, records)], records, [_figure(name, score, lines)], notes)
 
 
 Line = tuple[str, Group, str, Array, Array]
@@ -60,9 +60,9 @@ def _lines(score: FieldScore) -> tuple[list[Line], list[str]]:
     lines: list[Line] = []
     for group in score.groups:
         for name in SHOWN:
-            found = score.curve(group, name)
-            if found is not None:
-                seeds, (x, rows) = found
+            curve = score.curve(group, name)
+            if curve is not None:
+                seeds, (x, rows) = curve
                 each = [rows[seeds == seed].mean(axis=0) for seed in sorted(group.done.numbers.seed)]
                 lines.append((score.labels[group.key], group, name, x, np.stack(each)))
     drawn = {line[0] for line in lines}
@@ -74,14 +74,12 @@ def _lines(score: FieldScore) -> tuple[list[Line], list[str]]:
 
 
 def _record(figure: str, label: str, group: Group, name: str, x: Array, values: Array) -> dict[str, Any]:
-    mean, end = values.mean(axis=0), values[:, -1]
-    over = statistics.mean_interval(end) if np.isfinite(end).all() else None
+    mean = values.mean(axis=0)
     best = int(np.nanargmin(mean)) if np.isfinite(mean).any() else 0
     pace = seconds_a_pass(group)
     return record(
         figure, group, label=label, metric=name, points=len(x), seeds=len(values), passes=float(x[-1]),
-        seconds=None if pace is None else pace * float(x[-1]), mean=over.mean if over else None,
-        low=over.low if over else None, high=over.high if over else None, interval=over.kind if over else "none",
+        seconds=None if pace is None else pace * float(x[-1]), **over_seeds(values[:, -1]),
         lowest=float(mean[best]) if np.isfinite(mean[best]) else None, lowest_at_passes=float(x[best]),
         run_keys=[run.key for run in group.done],
     )  # fmt: skip
@@ -97,13 +95,13 @@ def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
     return Table(heading, columns, rows, [note], keys=2)
 
 
-def _figure(name: str, title: str, lines: Sequence[Line]) -> Figure:
+def _figure(name: str, score: FieldScore, lines: Sequence[Line]) -> Figure:
     shown = [curve for curve in SHOWN if any(line[2] == curve for line in lines)]
     size = (8.4, 2.1 * len(shown) + 0.5 + legend_height({line[0] for line in lines}, 8.4))
-    return Figure(name, lambda canvas: _draw(canvas, lines, shown, title), size, f"{title}. {BAND}.")
+    return field_figure(name, score, lambda canvas: _draw(canvas, lines, shown), size, f"{BAND}.")
 
 
-def _draw(canvas: Any, lines: Sequence[Line], shown: Sequence[str], title: str) -> None:
+def _draw(canvas: Any, lines: Sequence[Line], shown: Sequence[str]) -> None:
     axes = canvas.subplots(len(shown), 2, squeeze=False, sharey="row", sharex="col")
     styles = looks(list({line[0] for line in lines}))
     handles: dict[str, Any] = {}
@@ -119,4 +117,3 @@ def _draw(canvas: Any, lines: Sequence[Line], shown: Sequence[str], title: str) 
     axes[-1][0].set_xlabel("data passes")
     axes[-1][1].set_xlabel("seconds of sampling")
     legend_below(canvas, dict(sorted(handles.items())), BAND)
-    name_figure(canvas, title)

@@ -7,17 +7,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness import Result, statistics
-from harness.reports import Column, FieldScore, Figure, Group, Request, Run, Table
+from harness import Result
+from harness.reports import Column, FieldScore, Group, Request, Run, Table
 from reports.figures.parts import (
     BAND,
     Array,
     FieldReport,
     band,
-    heading,
+    field_figure,
     legend_below,
     legend_height,
-    name_figure,
+    over_seeds,
     record,
 )
 from reports.figures.styles import looks
@@ -47,7 +47,9 @@ class Cycles(FieldReport):
         if not lines:
             return Result(notes=notes)
         records = [record for label, (group, line) in lines.items() for record in _records(name, label, group, line)]
-        return Result([_table(score.title, records)], records, [_figure(name, heading(score), lines)], notes)
+        size = (8.4, 3.0 + legend_height(lines, 8.4))
+        figure = field_figure(name, score, lambda canvas: _draw(canvas, lines), size, f"{BAND}.")
+        return Result([_table(score.title, records)], records, [figure], notes)
 
 
 Lines = Mapping[str, tuple[Group, dict[str, Array]]]
@@ -55,7 +57,7 @@ Lines = Mapping[str, tuple[Group, dict[str, Array]]]
 
 
 def _lines(score: FieldScore) -> tuple[Lines, list[str]]:
-    found: dict[str, tuple[Group, dict[str, Array]]] = {}
+    lines: dict[str, tuple[Group, dict[str, Array]]] = {}
     missing = []
     for group in score.groups:
         label = score.labels[group.key]
@@ -63,10 +65,10 @@ def _lines(score: FieldScore) -> tuple[Lines, list[str]]:
         if len(seeds) < len(group.done) or not seeds or len({ends["test_error"].shape for ends in seeds}) > 1:
             missing.append(f"{label}: not all runs have cycles and curves of their errors")
         elif seeds[0]["test_error"].size > 1:  # one cycle gives no line
-            found[label] = group, {name: np.stack([ends[name] for ends in seeds]) for name in SHOWN}
-    if not found and not missing:
+            lines[label] = group, {name: np.stack([ends[name] for ends in seeds]) for name in SHOWN}
+    if not lines and not missing:
         missing.append(f"{score.groups[0].task}: no method with several cycles was run")
-    return found, missing
+    return lines, missing
 
 
 def _ends(score: FieldScore, run: Run) -> dict[str, Array] | None:
@@ -81,38 +83,29 @@ def _ends(score: FieldScore, run: Run) -> dict[str, Array] | None:
 
 
 def _records(figure: str, label: str, group: Group, line: Mapping[str, Array]) -> list[dict[str, Any]]:
-    found = []
-    for m in range(next(iter(line.values())).shape[1]):
-        for metric, values in line.items():
-            if np.isfinite(values[:, m]).all():
-                over = statistics.mean_interval(values[:, m])
-                found.append(
-                    record(
-                        figure, group, label=label, cycles=group.settings.get("schedule.cycles"), cycles_used=m + 1,
-                        metric=metric, mean=over.mean, low=over.low, high=over.high, interval=over.kind,
-                        seeds=len(values), run_keys=[run.key for run in group.done],
-                    )
-                )  # fmt: skip
-    return found
+    return [
+        record(
+            figure, group, label=label, cycles=group.settings.get("schedule.cycles"), cycles_used=m + 1,
+            metric=metric, **over_seeds(values[:, m]), seeds=len(values), run_keys=[run.key for run in group.done],
+        )
+        for m in range(next(iter(line.values())).shape[1])
+        for metric, values in line.items()
+        if np.isfinite(values[:, m]).all()
+    ]  # fmt: skip
 
 
 def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
     rows: dict[tuple[str, int], dict[str, Any]] = {}
-    for own in records:
-        row = rows.setdefault((own["label"], own["cycles_used"]), {"label": own["label"]})
-        row |= {"cycles_used": own["cycles_used"], "seeds": own["seeds"], own["metric"]: own["mean"]}
+    for r in records:
+        row = rows.setdefault((r["label"], r["cycles_used"]), {})
+        row |= {"label": r["label"], "cycles_used": r["cycles_used"], "seeds": r["seeds"], r["metric"]: r["mean"]}
     columns = [Column("label", "method"), Column("cycles_used", "cycles used", "right")]
     columns += [Column(metric, header, "right", ".4g") for metric, header in SHOWN.items()]
     note = "errors of the mean prediction over the draws of the first cycles of a run, means over seeds"
     return Table(heading, [*columns, Column("seeds", "seeds", "right")], list(rows.values()), [note], keys=2)
 
 
-def _figure(name: str, title: str, lines: Lines) -> Figure:
-    size = (8.4, 3.0 + legend_height(lines, 8.4))
-    return Figure(name, lambda canvas: _draw(canvas, lines, title), size, f"{title}. {BAND}.")
-
-
-def _draw(canvas: Any, lines: Lines, title: str) -> None:
+def _draw(canvas: Any, lines: Lines) -> None:
     axes = canvas.subplots(1, len(SHOWN))
     styles = looks(list(lines))
     handles = {}
@@ -124,4 +117,3 @@ def _draw(canvas: Any, lines: Lines, title: str) -> None:
         ax.set(xlabel="cycles used", ylabel=words)
         ax.xaxis.get_major_locator().set_params(integer=True)
     legend_below(canvas, dict(sorted(handles.items())), BAND)
-    name_figure(canvas, title)

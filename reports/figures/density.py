@@ -10,18 +10,7 @@ import numpy as np
 from harness import Result, UsageError
 from harness.reports import FieldScore, Figure, Request
 from reports.figures import plane
-from reports.figures.parts import (
-    Array,
-    FieldReport,
-    Panel,
-    field_figure,
-    grid,
-    heading,
-    kept_draws,
-    name_panel,
-    shown,
-    task_of,
-)
+from reports.figures.parts import Array, FieldReport, Panel, kept_draws, name_panel, panel_figure, shown, task_of
 
 if TYPE_CHECKING:
     from harness.reports import Store
@@ -43,10 +32,10 @@ class Density(FieldReport):
     shown = shown("figure", "method", seed="", draws=",")
 
     def build(self, store: Store, request: Request) -> Result:
-        made = super().build(store, request)
-        if request.tasks and made.notes and not made.figures:
-            raise UsageError("; ".join(made.notes))
-        return made
+        report = super().build(store, request)
+        if request.tasks and report.notes and not report.figures:
+            raise UsageError("; ".join(report.notes))
+        return report
 
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         task = task_of(score.groups[0], request)
@@ -54,49 +43,45 @@ class Density(FieldReport):
             note = f"{score.groups[0].task} has no density in one or two dimensions to draw"
             return Result(notes=[note] if request.tasks else [])
         panels, missing = kept_draws(score)
-        figures = [_figure(name, heading(score), task, panels)] if panels else []
-        return Result(records=[p.record(name, draws=p.count) for p in panels], figures=figures, notes=missing)
+        records = [panel.record(name, draws=panel.count) for panel in panels]
+        figures = [_figure(name, score, task, panels)] if panels else []
+        return Result(records=records, figures=figures, notes=missing)
 
 
-def _figure(name: str, title: str, task: Any, panels: Sequence[Panel]) -> Figure:
-    flat = task.dim() == 2
-    count = len(panels) + flat
-    columns = min(count, 4)
-    lines = -(-count // columns)
-    draw = _draw if flat else _draw_line
-    size = (max(2.9 * columns + 0.7, 5.0), 2.9 * lines + 0.75)
-    words = (
+def _figure(name: str, score: FieldScore, task: Any, panels: Sequence[Panel]) -> Figure:
+    size: dict[str, Any] = {"panel": (2.9, 2.9), "margin": (0.7, 0.75), "least": 5.0}
+    if task.dim() == 1:
+        return panel_figure(
+            name, score, len(panels), lambda _, axes: _draw_line(axes, task, panels),
+            "Bars: the draws of all chains. Line: the target.", labels=(r"$\theta$", "density"), **size,
+        )  # fmt: skip
+    caption = (
         "Colours: the density, by the share of the draws in each cell; blue is above the target's highest. Panels of "
         "few draws show them as points over the target's contours, which halve the density from line to line."
-        if flat
-        else "Bars: the draws of all chains. Line: the target."
     )
-    return field_figure(name, title, lambda canvas: draw(canvas, task, panels, columns), size, words)
+    return panel_figure(
+        name, score, len(panels) + 1, lambda canvas, axes: _draw(canvas, axes, task, panels), caption, **size
+    )
 
 
-def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int) -> None:
+def _draw(canvas: Any, axes: Sequence[Any], task: Any, panels: Sequence[Panel]) -> None:
     from matplotlib import colormaps
 
     ends = plane.window(task)
     target = _target(task, fine := plane.edges(ends, plane.CELLS[0]))
-    top = float(target.max())
-    axes = list(grid(canvas, len(panels) + 1, columns, r"$\theta_1$", r"$\theta_2$"))
-    style = {
-        "origin": "lower", "extent": (*ends[0], *ends[1]), "cmap": colormaps["magma_r"].with_extremes(over="#1f5fbf"),
-        "vmin": 0.0, "vmax": top, "interpolation": "nearest",
-    }  # fmt: skip
-    drawn = axes[0].imshow(target, **style)
+    style = {"cmap": colormaps["magma_r"].with_extremes(over="#1f5fbf"), "vmin": 0.0, "vmax": float(target.max())}
+    drawn = plane.show(axes[0], ends, target, **style)
     name_panel(axes[0], "target, exact")
     for panel, ax in zip(panels, axes[1:], strict=True):
         cells = plane.resolution(panel.flat, ends)
         if cells is None:
-            _points(ax, panel, [(own[:-1] + own[1:]) / 2 for own in fine], target)
+            _points(ax, panel, plane.middles(fine), target)
         else:
             bounds = plane.edges(ends, cells)
-            ax.imshow(_histogram(panel.flat, bounds, panel.shares), **style)
+            plane.show(ax, ends, plane.density(panel.flat, bounds, panel.shares), **style)
         ax.set(xlim=ends[0], ylim=ends[1], aspect="equal")
         points = ", as points" if cells is None else ""
-        name_panel(ax, f"{panel.label}, seed {panel.run.seed}", f"{panel.count:,} draws{points}")
+        name_panel(ax, panel.title, f"{panel.count:,} draws{points}")
     label = "density (blue: above the target's highest)"
     canvas.colorbar(drawn, ax=axes, label=label, shrink=0.9, pad=0.02, extend="max")
 
@@ -108,12 +93,12 @@ def _points(ax: Any, panel: Panel, ticks: Sequence[Array], target: Array) -> Non
     ax.scatter(*panel.flat[chosen].T, s=3, color=SAVED, alpha=0.6, linewidths=0, rasterized=True)
 
 
-def _draw_line(canvas: Any, task: Any, panels: Sequence[Panel], columns: int) -> None:
+def _draw_line(axes: Sequence[Any], task: Any, panels: Sequence[Panel]) -> None:
     truth = task.truth()
     low, high = truth.mean[0] - 3.5 * truth.sd[0], truth.mean[0] + 3.5 * truth.sd[0]
     x = np.linspace(low, high, 400)
     density = np.exp(task.log_density(x[:, None]))
-    for panel, ax in zip(panels, grid(canvas, len(panels), columns, r"$\theta$", "density"), strict=True):
+    for panel, ax in zip(panels, axes, strict=True):
         edges = np.linspace(low, high, int(np.clip(4 * panel.count ** (1 / 3), 20, 80)) + 1)
         counts, _ = np.histogram(panel.flat[:, 0], bins=edges, weights=panel.shares)
         total = panel.count if panel.shares is None else 1.0
@@ -121,7 +106,7 @@ def _draw_line(canvas: Any, task: Any, panels: Sequence[Panel], columns: int) ->
         ax.plot(x, density, color="#1f4e79", linewidth=1.2, label="target")
         ax.set(ylim=(0, 1.5 * density.max()))
         ax.legend(loc="upper right", frameon=False, fontsize="small")
-        name_panel(ax, f"{panel.label}, seed {panel.run.seed}", f"{panel.count:,} draws")
+        name_panel(ax, panel.title, f"{panel.count:,} draws")
 
 
 def _target(task: Any, bounds: Sequence[Array]) -> Array:
@@ -130,9 +115,3 @@ def _target(task: Any, bounds: Sequence[Array]) -> Array:
     x, y = np.meshgrid(*inner)
     density = np.exp(task.log_density(np.column_stack([x.ravel(), y.ravel()]))).reshape(x.shape)
     return np.asarray(density.reshape(len(bounds[1]) - 1, 3, len(bounds[0]) - 1, 3).mean(axis=(1, 3)))
-
-
-def _histogram(draws: Array, bounds: Sequence[Array], shares: Array | None = None) -> Array:
-    """Return the density of the draws in each cell, (y, x); draws outside the cells count in the total."""
-    weights = np.full(len(draws), 1 / len(draws)) if shares is None else shares
-    return plane.histogram(draws, bounds, weights) / plane.area(bounds)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from harness import Result, diagnostics
 from harness.reports import FieldScore, Figure, Request, Table
-from reports.figures.parts import BAND, FieldReport, band, field_figure, grid, heading, legend_below, legend_height
+from reports.figures.parts import BAND, FieldReport, band, field_figure, grid, legend_below, legend_height
 from reports.figures.styles import looks
 from reports.tables import wide
 
@@ -58,7 +58,7 @@ class Entropy(FieldReport):
         if not tables:
             return Result()
         panels, missing = _panels(score)
-        return Result(tables, records, [_figure(name, heading(score), panels)] if panels else [], missing)
+        return Result(tables, records, [_figure(name, score, panels)] if panels else [], missing)
 
 
 def unseen_sets(score: FieldScore) -> list[str]:
@@ -74,8 +74,8 @@ def _table(score: FieldScore, name: str, by: str) -> Table:
         f"probability (max p); FPR at 95 %: share of {name} accepted where 95 % of the test images are; certain: share "
         f"of {name} below 0.5 nats"
     )
-    made = wide.build(score, by, columns, [note])
-    return replace(made, title=f"{name}: {made.title}")
+    table = wide.build(score, by, columns, [note])
+    return replace(table, title=f"{name}: {table.title}")
 
 
 def _panels(score: FieldScore) -> tuple[Panels, list[str]]:
@@ -83,19 +83,19 @@ def _panels(score: FieldScore) -> tuple[Panels, list[str]]:
     panels: Panels = {}
     for group in score.groups:
         for name in (SEEN, *unseen_sets(score)):
-            found = [score.arrays(run, PREFIX + name) for run in group.done]
-            values = [arrays[PREFIX + name] for arrays in found if arrays is not None]
+            stored = [score.arrays(run, PREFIX + name) for run in group.done]
+            values = [arrays[PREFIX + name] for arrays in stored if arrays is not None]
             if values:
                 panels.setdefault(name, {})[score.labels[group.key]] = values
     drawn = {label for lines in panels.values() for label in lines}
     return panels, [f"{label}: no finished run with entropies" for label in score.labels.values() if label not in drawn]
 
 
-def _figure(name: str, title: str, panels: Panels) -> Figure:
+def _figure(name: str, score: FieldScore, panels: Panels) -> Figure:
     columns = min(len(panels), 2)
     width = max(3.8 * columns, 6.0)
     size = (width, 2.9 * -(-len(panels) // columns) + 0.7 + legend_height(panels[next(iter(panels))], width))
-    return field_figure(name, title, lambda canvas: _draw(canvas, panels, columns), size, f"{BAND}.")
+    return field_figure(name, score, lambda canvas: _draw(canvas, panels, columns), size, f"{BAND}.")
 
 
 def _draw(canvas: Any, panels: Panels, columns: int) -> None:

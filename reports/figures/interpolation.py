@@ -9,31 +9,36 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness import BenchError, Result
-from harness.reports import Column, FieldScore, Figure, Group, Request, Run, Table
+from harness.reports import Column, FieldScore, Group, Request, Run, Table
 from harness.tasks import Streams
-from reports.figures import line
-from reports.figures.line import IMAGES, errors_on_line
 from reports.figures.parts import (
     KEEPS,
     Array,
     FieldReport,
-    field_figure,
     first_done,
-    grid,
-    heading,
     legend_below,
     name_panel,
+    panel_figure,
     record,
     task_of,
 )
 from reports.figures.styles import COLOURS
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.tasks import NetworkProblem
+
+IMAGES = 2_000
+"""Test images for each network, the first ones: all positions on a line use the same."""
+BATCHES = 20
+"""Training batches whose statistics are averaged if those of batch normalisation are recomputed."""
 PLACES = [k / 10 for k in range(11)]
 PAIRS = 3
 CAPTION = (
@@ -77,7 +82,11 @@ class Interpolation(FieldReport):
         columns += [Column(k, k, "right", ".3g") for k in ("start", "highest", "end", "barrier")]
         note = "test errors in percent; barrier: most above the straight line between the ends"
         table = Table(score.title, columns, records, [note])
-        return Result([table], records, [_figure(name, heading(score), panels)], missing)
+        figure = panel_figure(
+            name, score, len(panels), lambda canvas, axes: _draw(canvas, axes, panels), CAPTION, panel=(2.7, 2.6),
+            margin=(0.5, 1.2), labels=("t, from one draw to the other", "test error (%)"), least=6.4,
+        )  # fmt: skip
+        return Result([table], records, [figure], missing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,14 +128,14 @@ def ends_of_cycles(score: FieldScore, run: Run, most: int) -> list[End]:
         return []
     buffers = (score.arrays(run, "buffers") or {}).get("buffers", np.zeros((len(seen["steps"]), 0), np.float32))
     row = {int(seen["steps"][i]): i for i in np.flatnonzero(seen["chain"] == 0)}
-    place = {int(step): k for k, step in enumerate(stored["steps"]) if int(step) in row}
+    index = {int(step): k for k, step in enumerate(stored["steps"]) if int(step) in row}
     by_cycle: dict[int, list[int]] = {}
-    for step in place:
+    for step in index:
         by_cycle.setdefault(int(seen["cycle"][row[step]]), []).append(step)
     chosen = [steps[-1] for steps in by_cycle.values()]
     if len(by_cycle) == 1:
         chosen = sorted({*(only := next(iter(by_cycle.values())))[:1], only[-1]})
-    draws = score.arrays(run, "draws", file="draws", rows=[place[step] for step in chosen[:most]]) or {}
+    draws = score.arrays(run, "draws", file="draws", rows=[index[step] for step in chosen[:most]]) or {}
     return [
         End(step, draw[0], buffers[row[step]]) for step, draw in zip(chosen[:most], draws.get("draws", []), strict=True)
     ]
@@ -162,10 +171,10 @@ Lines = list[tuple[tuple[int, int], dict[str, Array]]]
 def _errors(score: FieldScore, group: Group, run: Run, task: Any, ends: Sequence[End], request: Request) -> Lines:
     """Return the errors on each line, kept ones if they exist."""
     about = {"attempt": run.attempt, "code": _code(task), "pairs": len(ends) - 1}
-    found = score.kept(run, Interpolation.name, about)
-    if found is None:
-        found = score.keep(run, Interpolation.name, about, lambda: _computed(group, run, task, ends, request.say))
-    return [((first, last), {kind: np.array(y) for kind, y in errors.items()}) for first, last, errors in found]
+    lines = score.kept(run, Interpolation.name, about)
+    if lines is None:
+        lines = score.keep(run, Interpolation.name, about, lambda: _computed(group, run, task, ends, request.say))
+    return [((first, last), {kind: np.array(y) for kind, y in errors.items()}) for first, last, errors in lines]
 
 
 def _computed(group: Group, run: Run, task: Any, ends: Sequence[End], say: Callable[[str], None]) -> list[Any]:
@@ -174,35 +183,27 @@ def _computed(group: Group, run: Run, task: Any, ends: Sequence[End], say: Calla
     what = f"{networks} networks on {IMAGES:,} test images; the errors are kept for the next time"
     say(f"interpolation, {group.method} on {group.task}: {what}")
     problem = task.build([Streams(run.seed, 0, (group.task,))], "cpu")
-    start, found = time.perf_counter(), []
+    start, lines = time.perf_counter(), []
     for k, (a, b) in enumerate(pairs, 1):
         thetas, statistics = _pair(a.theta, b.theta), _pair(a.statistics, b.statistics)
         errors = errors_on_line(problem, thetas, statistics, PLACES)
-        found.append([a.step, b.step, {kind: y.tolist() for kind, y in errors.items()}])
+        lines.append([a.step, b.step, {kind: y.tolist() for kind, y in errors.items()}])
         spent = time.perf_counter() - start
         left = f", about {spent / k * (len(pairs) - k):,.0f} s left" if k < len(pairs) else ""
         say(f"interpolation, {group.method} on {group.task}: line {k} of {len(pairs)} after {spent:,.0f} s{left}")
-    return found
+    return lines
 
 
 def _code(task: Any) -> str:
     """Return a digest of the code that computes the errors: this report and the task."""
-    files = [__file__, line.__file__, getattr(sys.modules.get(type(task).__module__), "__file__", None)]
+    files = [__file__, getattr(sys.modules.get(type(task).__module__), "__file__", None)]
     digest = hashlib.sha256()
     for file in files:
         digest.update(Path(file).read_bytes() if file else b"")
     return digest.hexdigest()
 
 
-def _figure(name: str, title: str, panels: Sequence[JoinedRun]) -> Figure:
-    columns = min(len(panels), 4)
-    lines = -(-len(panels) // columns)
-    size = (max(2.7 * columns + 0.5, 6.4), 2.6 * lines + 1.2)
-    return field_figure(name, title, lambda canvas: _draw(canvas, panels, columns), size, CAPTION)
-
-
-def _draw(canvas: Any, panels: Sequence[JoinedRun], columns: int) -> None:
-    axes = grid(canvas, len(panels), columns, "t, from one draw to the other", "test error (%)")
+def _draw(canvas: Any, axes: Sequence[Any], panels: Sequence[JoinedRun]) -> None:
     handles: dict[str, Any] = {}
     for panel, ax in zip(panels, axes, strict=True):
         for k, (_, errors) in enumerate(panel.lines):
@@ -212,3 +213,49 @@ def _draw(canvas: Any, panels: Sequence[JoinedRun], columns: int) -> None:
                 (handles[f"pair {k + 1}{kinds}"],) = ax.plot(PLACES, y, stroke, **style)
         name_panel(ax, panel.label)
     legend_below(canvas, dict(sorted(handles.items())))
+
+
+def errors_on_line(
+    problem: NetworkProblem, ends: Tensor, statistics: Tensor, positions: Sequence[float]
+) -> dict[str, Array]:
+    """Return the test error in percent, (P,), of theta(t) = (1 - t) theta_0 + t theta_1 at each position t.
+
+    ends        two draws (2, D) of a problem of one chain
+    statistics  their running statistics of batch normalisation (2, B); B = 0 without it
+
+    "as they are": with the statistics interpolated, too. They are means and variances of activations, which are not
+    linear in the weights, so between the draws they belong to no network. "recomputed", if B > 0: with the plain
+    average of the statistics of `BATCHES` batches of the chain's own training images, the same at each position. It is
+    also used at the ends, because the training run's own statistics are a running average over moving weights.
+
+    Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, figure 3 (b);
+    P. Izmailov et al., "Averaging Weights Leads to Wider Optima and Better Generalization", UAI 2018, 3.1, for the
+    need of new statistics.
+    """
+    import torch
+
+    ends, statistics = ends.to(problem.initial()), statistics.to(problem.buffers)
+    normalised = statistics.shape[1] > 0
+    batches = problem.draw_batches(BATCHES) if normalised else {}
+    errors: dict[str, list[float]] = {name: [] for name in (("as they are", "recomputed")[: 1 + normalised])}
+    for t in positions:
+        theta = torch.lerp(ends[0], ends[1], t)
+        problem.buffers[0] = torch.lerp(statistics[0], statistics[1], t)
+        errors["as they are"].append(_error(problem, theta))
+        if normalised:
+            each = [{name: leaf[k] for name, leaf in batches.items()} for k in range(BATCHES)]
+            problem.buffers[0] = torch.stack([problem.statistics_of(theta, batch) for batch in each]).mean(0)
+            errors["recomputed"].append(_error(problem, theta))
+    return {name: np.array(along) for name, along in errors.items()}
+
+
+def _error(problem: NetworkProblem, theta: Tensor) -> float:
+    labels = problem.labels["test"]
+    seen = wrong = 0
+    for logs in problem.predict(theta[None], slice(0, 1), "test"):
+        predicted = logs[0].argmax(1)
+        wrong += int((predicted != labels[seen : seen + len(predicted)]).sum())
+        seen += len(predicted)
+        if seen >= IMAGES:
+            break
+    return 100 * wrong / seen

@@ -85,7 +85,7 @@ def _ends(one: Coordinate) -> tuple[float, float]:
     """Return the ends of the axis: the target within 3.5 sd, and nearly all draws within 8; without a truth, nearly all
     draws.
     """
-    draws = np.concatenate([own.ravel() for own in one.draws.values()])
+    draws = np.concatenate([x.ravel() for x in one.draws.values()])
     low, high = np.quantile(draws, [0.002, 0.998]).tolist()
     if one.truth is None:
         margin = 0.05 * (high - low) or 1.0

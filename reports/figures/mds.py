@@ -11,18 +11,7 @@ from numpy.typing import NDArray
 
 from harness import Result
 from harness.reports import FieldScore, Figure, Group, Request, Run, Table
-from reports.figures.parts import (
-    Array,
-    FieldReport,
-    field_figure,
-    first_done,
-    grid,
-    heading,
-    legend_below,
-    name_panel,
-    record,
-    shown,
-)
+from reports.figures.parts import Array, FieldReport, first_done, legend_below, name_panel, panel_figure, record, shown
 
 SHOWN = 200
 """Draws of a run that are shown, evenly spaced; all draws enter the mean distances."""
@@ -62,7 +51,7 @@ class Scaling(FieldReport):
         columns = shown("method", seed="", draws="", **dict.fromkeys(NUMBERS, ".3g"))
         note = "distances of sketches of the weights; ratio: between cycles, or else chains, over within"
         table = Table(score.title, columns, records, [note])
-        return Result([table], records, [_figure(name, heading(score), panels)], notes)
+        return Result([table], records, [_figure(name, score, panels)], notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +79,12 @@ def _panels(score: FieldScore) -> tuple[list[ScaledRun], list[str]]:
     panels, missing = [], []
     for group in score.groups:
         label, run = score.labels[group.key], first_done(group)
-        found = score.arrays(run, "sketch", "cycle", "chain") if run else None
-        if run is None or found is None or len(found["sketch"]) < 3:
+        arrays = score.arrays(run, "sketch", "cycle", "chain") if run else None
+        if run is None or arrays is None or len(arrays["sketch"]) < 3:
             missing.append(f"{label}: no finished run with sketches of three draws")
             continue
-        cycle, chain = found["cycle"], found["chain"]
-        apart = distances(found["sketch"].astype(np.float64))
+        cycle, chain = arrays["cycle"], arrays["chain"]
+        apart = distances(arrays["sketch"].astype(np.float64))
         shown = np.unique(np.linspace(0, len(apart) - 1, SHOWN).round().astype(int))
         places, stress = scaled(apart[np.ix_(shown, shown)])
         numbers = {**mean_distances(apart, cycle, chain), "stress": stress}
@@ -103,34 +92,33 @@ def _panels(score: FieldScore) -> tuple[list[ScaledRun], list[str]]:
     return panels, missing
 
 
-def _figure(name: str, title: str, panels: Sequence[ScaledRun]) -> Figure:
-    columns = min(len(panels), 4)
-    lines = -(-len(panels) // columns)
+def _figure(name: str, score: FieldScore, panels: Sequence[ScaledRun]) -> Figure:
     caption = (
         "A point is a draw of all weights; distances in the plane are near those of the weights where the "
         "stress is below 0.1. Colours are cycles, or chains where there is one cycle; markers are chains. Between / "
         "within: the mean distance of draws of different cycles, or else chains, over that of draws of the same."
     )
-    size = (max(2.7 * columns + 1.0, 6.4), 2.8 * lines + 0.9)
-    return field_figure(name, title, lambda canvas: _draw(canvas, panels, columns), size, caption)
+    return panel_figure(
+        name, score, len(panels), lambda canvas, axes: _draw(canvas, axes, panels), caption, panel=(2.7, 2.8),
+        margin=(1.0, 0.9), labels=("first axis of the map", "second axis of the map"), least=6.4, shared=(),
+    )  # fmt: skip
 
 
-def _draw(canvas: Any, panels: Sequence[ScaledRun], columns: int) -> None:
+def _draw(canvas: Any, axes: Sequence[Any], panels: Sequence[ScaledRun]) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.ticker import MaxNLocator
 
-    axes = list(grid(canvas, len(panels), columns, "first axis of the map", "second axis of the map", ()))
     cyclic = any(panel.cycle.max() > panel.cycle.min() for panel in panels)
     last = max(int((panel.cycle if cyclic else panel.chain).max()) for panel in panels) + 1
     chains = sorted({int(chain) for panel in panels for chain in panel.chain})
     handles: dict[str, Any] = {}
     for panel, ax in zip(panels, axes, strict=True):
         for chain in np.unique(panel.chain).tolist():
-            own = panel.chain == chain
+            chosen = panel.chain == chain
             marker = MARKERS[chain % len(MARKERS)]
-            number = (panel.cycle if cyclic else panel.chain)[own] + 1
+            number = (panel.cycle if cyclic else panel.chain)[chosen] + 1
             style = {"cmap": "viridis", "vmin": 1, "vmax": max(last, 2), "s": 22, "alpha": 0.8, "linewidths": 0}
-            drawn = ax.scatter(*panel.places[own].T, c=number, marker=marker, **style)
+            drawn = ax.scatter(*panel.places[chosen].T, c=number, marker=marker, **style)
             if len(chains) <= len(MARKERS):
                 handles.setdefault(f"chain {chain + 1}", Line2D([], [], color="0.4", marker=marker, linestyle="none"))
         ratio = panel.numbers["ratio"]
@@ -180,6 +168,6 @@ def mean_distances(apart: Array, cycle: NDArray[Any], chain: NDArray[Any]) -> di
         "between_cycles": upper & same_chain & ~same_cycle,
         "between_chains": upper & ~same_chain,
     }
-    found = {name: float(apart[chosen].mean()) if chosen.any() else None for name, chosen in pairs.items()}
-    between = found["between_cycles"] or found["between_chains"]
-    return {**found, "ratio": between / found["within"] if between and found["within"] else None}
+    means = {name: float(apart[chosen].mean()) if chosen.any() else None for name, chosen in pairs.items()}
+    between = means["between_cycles"] or means["between_chains"]
+    return {**means, "ratio": between / means["within"] if between and means["within"] else None}

@@ -16,7 +16,6 @@ from reports.figures.parts import (
     FieldReport,
     band,
     field_figure,
-    heading,
     legend_below,
     legend_height,
     record,
@@ -44,30 +43,30 @@ class OutOfDistribution(FieldReport):
         if not sets:
             note = f"{score.groups[0].task} has no images of unknown classes"
             return Result(notes=[note] if request.tasks else [])
-        found: dict[str, list[dict[str, Any]]] = {}
+        entropies: dict[str, list[dict[str, Any]]] = {}
         notes, records = [], []
         for group in score.groups:
             label = score.labels[group.key]
-            kept = [score.arrays(run, *(PREFIX + one for one in (SEEN, *sets))) for run in group.done]
-            runs = [arrays for arrays in kept if arrays is not None]
-            if not runs:
+            stored = [score.arrays(run, *(PREFIX + one for one in (SEEN, *sets))) for run in group.done]
+            seeds = [arrays for arrays in stored if arrays is not None]
+            if not seeds:
                 notes.append(f"{label}: no finished run with entropies")
                 continue
-            found[label] = runs
+            entropies[label] = seeds
             for one in sets:
-                each = [diagnostics.ood.auroc(own[PREFIX + SEEN], own[PREFIX + one]) for own in runs]
-                where = [run.key for run in group.done]
-                values = {"unseen": one, "seeds": len(runs), "auroc": float(np.mean(each))}
-                records.append(record(name, group, method=label, **values, run_keys=where))
-        if not found:
+                each = [diagnostics.ood.auroc(seed[PREFIX + SEEN], seed[PREFIX + one]) for seed in seeds]
+                values = {"unseen": one, "seeds": len(seeds), "auroc": float(np.mean(each))}
+                run_keys = [run.key for run in group.done]
+                records.append(record(name, group, method=label, **values, run_keys=run_keys))
+        if not entropies:
             return Result(notes=notes)
         caption = (
             "Left: the share of the unseen images that are found against the share of test images taken for "
             "unseen, by the entropy of the prediction; the diagonal is chance. Middle and right: densities of the "
             f"entropy on the test images and on the unseen set. {BAND}."
         )
-        size = (9.6, 2.5 * len(sets) + 0.7 + legend_height(found, 9.6))
-        figure = field_figure(name, heading(score), lambda canvas: _draw(canvas, found, sets), size, caption)
+        size = (9.6, 2.5 * len(sets) + 0.7 + legend_height(entropies, 9.6))
+        figure = field_figure(name, score, lambda canvas: _draw(canvas, entropies, sets), size, caption)
         return Result(records=records, figures=[figure], notes=notes)
 
 
@@ -75,7 +74,7 @@ def roc(seen: Array, unseen: Array) -> Array:
     """Return the share of unseen scores above the threshold for each share `RATES` of seen ones; ties are straight."""
     scores = np.concatenate([seen, unseen])
     thresholds = np.unique(scores)[::-1]
-    false, true = (np.concatenate([[0.0], 1 - _below(own, thresholds), [1.0]]) for own in (seen, unseen))
+    false, true = (np.concatenate([[0.0], 1 - _below(values, thresholds), [1.0]]) for values in (seen, unseen))
     return np.asarray(np.interp(RATES, false, np.maximum.accumulate(true)))
 
 
@@ -84,20 +83,21 @@ def _below(values: Array, at: Array) -> Array:
     return np.searchsorted(np.sort(values), at, side="left") / len(values)
 
 
-def _draw(canvas: Any, found: Mapping[str, list[dict[str, Any]]], sets: list[str]) -> None:
+def _draw(canvas: Any, entropies: Mapping[str, list[dict[str, Any]]], sets: list[str]) -> None:
     axes = canvas.subplots(len(sets), 3, squeeze=False)
-    styles = looks(list(found))
-    top = max(float(own[PREFIX + one].max()) for runs in found.values() for own in runs for one in (SEEN, *sets))
+    styles = looks(list(entropies))
+    shown = [seed[PREFIX + one] for seeds in entropies.values() for seed in seeds for one in (SEEN, *sets)]
+    top = max(float(values.max()) for values in shown)
     edges = np.linspace(0, top, BINS + 1)
     middle = (edges[1:] + edges[:-1]) / 2
     handles: dict[str, Any] = {}
     for line, one in zip(axes, sets, strict=True):
         line[0].plot([0, 1], [0, 1], color="0.7", linestyle="--", linewidth=0.9)
-        for label, runs in found.items():
-            curves = np.stack([roc(own[PREFIX + SEEN], own[PREFIX + one]) for own in runs])
+        for label, seeds in entropies.items():
+            curves = np.stack([roc(seed[PREFIX + SEEN], seed[PREFIX + one]) for seed in seeds])
             handles[label] = band(line[0], RATES, curves, styles[label], linewidth=1.4)
             for ax, name in zip(line[1:], (SEEN, one), strict=True):
-                heights = np.stack([np.histogram(own[PREFIX + name], edges, density=True)[0] for own in runs])
+                heights = np.stack([np.histogram(seed[PREFIX + name], edges, density=True)[0] for seed in seeds])
                 band(ax, middle, heights, {**styles[label], "marker": ""}, linewidth=1.2, drawstyle="steps-mid")
         line[0].set(xlim=(0, 1), ylim=(0, 1.01), ylabel="unseen found", title=f"ROC: {one} against test images")
         line[1].set(ylabel="density", title="test images")

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from harness import Result, UsageError
-from harness.reports import Column, Estimate, FieldScore, Figure, Group, Report, Request, Table
+from harness.reports import Column, FieldScore, Figure, Group, Report, Request, Table
 from reports.across import JOINT, task_fields
 from reports.figures.parts import grid, legend_below, legend_height, logarithmic, name_figure, record
 from reports.figures.styles import FAINT, look, looks
+from reports.tables import wide
 
 if TYPE_CHECKING:
     from harness.reports import Store
@@ -51,20 +52,20 @@ class Pareto(Report):
         if cost not in HEADERS:
             raise UsageError(f"pareto knows --metric {COST}, and seconds without it, not {cost!r}")
         fields = task_fields(store, Request(**{**vars(request), "metric": None}), JOINT)
-        found = [(field.score, points) for field in fields if (points := _points(field.score, cost))]
-        records = [_record(score, point, cost) for score, points in found for point in points]
-        groups = [point.group for _, points in found for point in points]
+        panels = [(field.score, points) for field in fields if (points := _points(field.score, cost))]
+        records = [_record(score, point, cost) for score, points in panels for point in points]
+        groups = [point.group for _, points in panels for point in points]
         machines = _machines(groups) if not request.metric else []
         if not records:
             cause = f"a finite cost ({HEADERS[cost]})" if request.metric else "seconds; `bench time` measures them"
             where = cause if fields else "five finished seeds on a task with a truth"
             return Result(notes=[f"no two rows have {where}"])
-        columns = _columns(found)
-        names = _named(found)
+        columns = _columns(panels)
+        names = _named(panels)
         width = max(columns * PANEL, 6.4)
-        size = (width, -(-len(found) // columns) * PANEL * 0.9 + 0.6 + legend_height(names, width))
-        figure = Figure("pareto", lambda canvas: _draw(canvas, found, cost, names), size, CAPTION)
-        return Result([_table(score, records, cost, machines) for score, _ in found], records, [figure], machines)
+        size = (width, -(-len(panels) // columns) * PANEL * 0.9 + 0.6 + legend_height(names, width))
+        figure = Figure("pareto", lambda canvas: _draw(canvas, panels, cost, names), size, CAPTION)
+        return Result([_table(score, records, cost, machines) for score, _ in panels], records, [figure], machines)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,27 +80,21 @@ class CostPoint:
 
 
 def _points(score: FieldScore, cost: str) -> list[CostPoint]:
-    found = []
+    rows = []
     for group in score.ordered(JOINT):
         error, price = score.estimate(group, JOINT), _cost(score, group, cost)
         if score.standing(group, JOINT).rank is not None and error is not None and price is not None:
-            found.append((group, price, _ends(error)))
-    front = pareto_front([(price[0], error[0]) for _, price, error in found])
+            rows.append((group, price, wide.with_ends(error) or (np.inf, np.inf, np.inf)))
+    front = pareto_front([(price[0], error[0]) for _, price, error in rows])
     return [
-        CostPoint(score.labels[g.key], g, price, error, on) for (g, price, error), on in zip(found, front, strict=True)
+        CostPoint(score.labels[g.key], g, price, error, on) for (g, price, error), on in zip(rows, front, strict=True)
     ]
-
-
-def _ends(estimate: Estimate) -> tuple[float, float, float]:
-    mean = np.inf if estimate.mean is None else estimate.mean
-    low, high = (mean if end is None else end for end in (estimate.low, estimate.high))
-    return mean, low, high
 
 
 def _cost(score: FieldScore, group: Group, cost: str) -> tuple[float, float, float] | None:
     if cost == COST:
-        found = score.estimate(group, COST)
-        return None if found is None or found.mean is None or not np.isfinite(found.mean) else _ends(found)
+        ends = wide.with_ends(score.estimate(group, COST))
+        return ends if ends is not None and np.isfinite(ends[0]) else None
     return None if group.seconds is None else (group.seconds,) * 3
 
 
@@ -125,9 +120,9 @@ def _record(score: FieldScore, point: CostPoint, cost: str) -> dict[str, Any]:
 
 def _table(score: FieldScore, records: Sequence[Mapping[str, Any]], cost: str, notes: Sequence[str]) -> Table:
     rows = [
-        {**own, "front": "yes" if own["front"] else "", "ends": f"[{own['low']:.3g}, {own['high']:.3g}]"}
-        for own in sorted(records, key=lambda own: own["cost_value"])
-        if own["field"] == score.title
+        {**record, "front": "yes" if record["front"] else "", "ends": f"[{record['low']:.3g}, {record['high']:.3g}]"}
+        for record in sorted(records, key=lambda record: record["cost_value"])
+        if record["field"] == score.title
     ]
     columns = [
         Column("label", "method"), Column("seeds", "seeds", "right"), Column("front", "on the front"),
@@ -142,29 +137,29 @@ def _table(score: FieldScore, records: Sequence[Mapping[str, Any]], cost: str, n
     )
 
 
-def _columns(found: Sequence[Any]) -> int:
-    return min(len(found), 2 if len(found) == 4 else 3)
+def _columns(panels: Sequence[Any]) -> int:
+    return min(len(panels), 2 if len(panels) == 4 else 3)
 
 
-def _named(found: Sequence[tuple[FieldScore, Sequence[CostPoint]]]) -> dict[str, Any]:
+def _named(panels: Sequence[tuple[FieldScore, Sequence[CostPoint]]]) -> dict[str, Any]:
     """Return the labels of the legend: all rows if they are few, otherwise those on a front."""
-    labels = sorted({point.label for _, points in found for point in points})
-    front = sorted({point.label for _, points in found for point in points if point.front})
+    labels = sorted({point.label for _, points in panels for point in points})
+    front = sorted({point.label for _, points in panels for point in points if point.front})
     some = len(labels) > NAMED
     return dict.fromkeys([*(front if some else labels), *([OTHER] if some else []), FRONT])
 
 
 def _draw(
-    canvas: Any, found: Sequence[tuple[FieldScore, Sequence[CostPoint]]], cost: str, names: Mapping[str, Any]
+    canvas: Any, panels: Sequence[tuple[FieldScore, Sequence[CostPoint]]], cost: str, names: Mapping[str, Any]
 ) -> None:
     handles = dict(names)
-    axes = list(grid(canvas, len(found), _columns(found), HEADERS[cost], "joint error at the end", shared=()))
-    for ax, (_, points) in zip(axes, found, strict=True):
+    axes = list(grid(canvas, len(panels), _columns(panels), HEADERS[cost], "joint error at the end", shared=()))
+    for ax, (_, points) in zip(axes, panels, strict=True):
         styles = looks([point.label for point in points])
         for point in (point for point in points if point.error[0] <= TOP):
             named = point.label in names
-            own = look(point.group.method) if named else {"color": FAINT, "marker": "o"}
-            colour, layer = own["color"], 3 if named else 1
+            style = look(point.group.method) if named else {"color": FAINT, "marker": "o"}
+            colour, layer = style["color"], 3 if named else 1
             open_ = {"markerfacecolor": "white"} if named and styles[point.label]["linestyle"] != "-" else {}
             ax.plot([point.cost[0]] * 2, point.error[1:], color=colour, linewidth=0.9, zorder=layer)
             ax.plot(point.cost[1:], [point.error[0]] * 2, color=colour, linewidth=0.9, zorder=layer)
@@ -174,7 +169,7 @@ def _draw(
                 linestyle="",
                 markersize=5 if named else 3,
                 zorder=layer + 1,
-                **own,
+                **style,
                 **open_,
             )
             handles[point.label if named else OTHER] = handle
@@ -191,6 +186,6 @@ def _draw(
             (handles[FRONT],) = ax.step(x, y, where="post", color="black", linewidth=0.8, zorder=2)
             ax.set_xlim(right=right)
         ax.grid(visible=True, color="#ededed", linewidth=0.6)
-    budgets = sorted({score.groups[0].budget for score, _ in found})
+    budgets = sorted({score.groups[0].budget for score, _ in panels})
     name_figure(canvas, f"Cost and error at the end of the budget ({', '.join(budgets)})")
     legend_below(canvas, {label: handle for label, handle in handles.items() if handle is not None})

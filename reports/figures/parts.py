@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import DataError, Result
+from harness import DataError, Result, statistics
 from harness.reports import (
     Column,
     FieldScore,
@@ -56,15 +56,15 @@ class FieldReport(Report):
         scores = score_fields(store, request)
         if request.metric:
             check_metric(scores, request.metric)
-        found: list[Result] = []
+        fields: list[Result] = []
         taken: set[str] = set()
         for score in scores:
             first = score.groups[0]
             result = self.of_field(score, request, _figure_name(self.name, first, taken))
-            found.append(replace(result, figures=[replace(figure, task=first.task) for figure in result.figures]))
+            fields.append(replace(result, figures=[replace(figure, task=first.task) for figure in result.figures]))
             taken |= {figure.name for figure in result.figures}
         tables, records, figures, notes = (
-            list(itertools.chain.from_iterable(getattr(one, part) for one in found))
+            list(itertools.chain.from_iterable(getattr(one, part) for one in fields))
             for part in ("tables", "records", "figures", "notes")
         )
         if self.shown and records:
@@ -104,6 +104,11 @@ class Panel:
     def draws(self) -> Array:
         """The draws (n, C, D)."""
         return self._read("draws").astype(np.float64)
+
+    @property
+    def title(self) -> str:
+        """The title of a panel."""
+        return f"{self.label}, seed {self.run.seed}"
 
     @property
     def flat(self) -> Array:
@@ -146,10 +151,10 @@ class Panel:
         return record(figure, self.group, method=self.label, seed=self.run.seed, **more, run_keys=[self.run.key])
 
     def _read(self, name: str, rows: Sequence[int] | None = None) -> NDArray[Any]:
-        found = self.score.arrays(self.run, name, file="draws", rows=rows)
-        if found is None:
+        arrays = self.score.arrays(self.run, name, file="draws", rows=rows)
+        if arrays is None:
             raise DataError(f"the draws of run {self.run.key[:12]} are gone")
-        return found[name]
+        return arrays[name]
 
 
 KEEPS = "`bench run` with the same options and `--draws all` repeats finished runs and keeps them"
@@ -160,13 +165,13 @@ def kept_draws(score: FieldScore) -> tuple[list[Panel], list[str]]:
     panels, missing = [], []
     for group in score.groups:
         label, run = score.labels[group.key], first_done(group)
-        found = score.arrays(run, "steps", file="draws") if run else None
+        arrays = score.arrays(run, "steps", file="draws") if run else None
         if run is None:
             missing.append(f"{label}: no finished run")
-        elif found is None or not len(found["steps"]):
+        elif arrays is None or not len(arrays["steps"]):
             missing.append(f"{label}: no draws of a finished run are on disk; {KEEPS}")
         else:
-            panels.append(Panel(label, group, run, found["steps"], score))
+            panels.append(Panel(label, group, run, arrays["steps"], score))
     return panels, missing
 
 
@@ -218,12 +223,12 @@ def families(groups: Iterable[Group], *free: str) -> dict[str, list[Group]]:
     A family has at least two members. If two families of one method exist, the label names the settings in which they
     differ.
     """
-    found: dict[str, list[Group]] = {}
+    by_settings: dict[str, list[Group]] = {}
     for group in groups:
         if all(name in group.settings for name in free):
             alike = json.dumps([group.method, _without(group.settings, free)], sort_keys=True)
-            found.setdefault(alike, []).append(group)
-    kin = [members for members in found.values() if len(members) > 1]
+            by_settings.setdefault(alike, []).append(group)
+    kin = [members for members in by_settings.values() if len(members) > 1]
     names = labels([replace(members[0], settings=_without(members[0].settings, free)) for members in kin])
     return {names[members[0].key]: members for members in kin}
 
@@ -239,6 +244,14 @@ def record(figure: str, group: Group, **more: Any) -> dict[str, Any]:
         "task": group.task, "task_version": group.task_version, "protocol": group.protocol, "method": group.method,
         "chains": group.chains, "budget": group.budget, "steps": group.steps, **more,
     }  # fmt: skip
+
+
+def over_seeds(values: Array) -> dict[str, Any]:
+    """Return the entries of a record for a mean over seeds and its interval; None if a value is not finite."""
+    if not np.isfinite(values).all():
+        return {"mean": None, "low": None, "high": None, "interval": "none"}
+    over = statistics.mean_interval(values)
+    return {"mean": over.mean, "low": over.low, "high": over.high, "interval": over.kind}
 
 
 BAND = "Lines: means over seeds; bands: from the lowest seed to the highest"
@@ -293,14 +306,47 @@ def logarithmic(ax: Any, words: str) -> None:
         ax.xaxis.set_major_formatter(plain)
 
 
-def field_figure(name: str, title: str, draw: Callable[[Any], None], size: tuple[float, float], caption: str) -> Figure:
-    """Return a figure with this title, which also begins its caption."""
+def field_figure(
+    name: str, score: FieldScore, draw: Callable[[Any], None], size: tuple[float, float], caption: str, title: str = ""
+) -> Figure:
+    """Return a figure with a title, by default the field's heading, which also begins its caption."""
+    title = title or heading(score)
 
     def titled(canvas: Any) -> None:
         draw(canvas)
         name_figure(canvas, title)
 
     return Figure(name, titled, size, f"{title}. {caption}")
+
+
+def panel_figure(
+    name: str,
+    score: FieldScore,
+    count: int,
+    draw: Callable[[Any, list[Any]], None],
+    caption: str,
+    *,
+    panel: tuple[float, float],
+    margin: tuple[float, float],
+    labels: tuple[str, str] = (r"$\theta_1$", r"$\theta_2$"),
+    least: float = 7.2,
+    most: int = 4,
+    shared: Sequence[str] = ("sharex", "sharey"),
+) -> Figure:
+    """Return a figure with a grid of `count` panels, at most `most` in a row, which `draw(canvas, axes)` fills.
+
+    panel   width and height of a panel, in inches
+    margin  what the figure is wider and higher than its panels
+    least   the least width of the figure
+    labels  of the x and the y axis
+    """
+    columns = min(count, most)
+    size = max(panel[0] * columns + margin[0], least), panel[1] * -(-count // columns) + margin[1]
+
+    def filled(canvas: Any) -> None:
+        draw(canvas, list(grid(canvas, count, columns, *labels, shared)))
+
+    return field_figure(name, score, filled, size, caption)
 
 
 def name_figure(canvas: Any, heading: str) -> None:

@@ -23,11 +23,11 @@ def window(task: Any) -> list[tuple[float, float]]:
     grids = [np.linspace(m - 5 * s, m + 5 * s, 161) for m, s in zip(truth.mean, truth.sd, strict=True)]
     points = np.meshgrid(*grids)
     logs = task.log_density(np.column_stack([axis.ravel() for axis in points])).reshape(points[0].shape)
-    found = []
+    ends = []
     for axis, ticks in zip(points, grids, strict=True):
         kept, margin = axis[logs > logs.max() - DEPTH], ticks[1] - ticks[0]
-        found.append((float(kept.min() - margin), float(kept.max() + margin)))
-    return found
+        ends.append((float(kept.min() - margin), float(kept.max() + margin)))
+    return ends
 
 
 def edges(ends: Sequence[tuple[float, float]], cells: int) -> list[Array]:
@@ -35,21 +35,37 @@ def edges(ends: Sequence[tuple[float, float]], cells: int) -> list[Array]:
     return [np.linspace(low, high, cells + 1) for low, high in ends]
 
 
+def middles(bounds: Sequence[Array]) -> list[Array]:
+    """Return the middles of the cells along each axis."""
+    return [(edge[:-1] + edge[1:]) / 2 for edge in bounds]
+
+
 def centres(bounds: Sequence[Array]) -> Array:
     """Return the centre of each cell, row by row, (n, 2)."""
-    ticks = [(own[:-1] + own[1:]) / 2 for own in bounds]
-    return np.stack([axis.ravel() for axis in np.meshgrid(*ticks)], axis=1)
+    return np.stack([axis.ravel() for axis in np.meshgrid(*middles(bounds))], axis=1)
 
 
 def area(bounds: Sequence[Array]) -> float:
     """Return the area of a cell."""
-    return float(np.prod([own[1] - own[0] for own in bounds]))
+    return float(np.prod([edge[1] - edge[0] for edge in bounds]))
+
+
+def show(ax: Any, ends: Sequence[tuple[float, float]], cells: Array, **style: Any) -> Any:
+    """Draw a value of each cell, (y, x), as a colour."""
+    extent = (*ends[0], *ends[1])
+    return ax.imshow(cells, origin="lower", extent=extent, interpolation="nearest", **style)
 
 
 def histogram(draws: Array, bounds: Sequence[Array], shares: Array | None = None) -> Array:
     """Return the number of draws (n, 2) in each cell, (y, x), or the sum of their shares."""
     counts, _, _ = np.histogram2d(draws[:, 1], draws[:, 0], bins=[bounds[1], bounds[0]], weights=shares)
     return np.asarray(counts)
+
+
+def density(draws: Array, bounds: Sequence[Array], shares: Array | None = None) -> Array:
+    """Return the density of the draws in each cell, (y, x); draws outside the cells count in the total."""
+    weights = np.full(len(draws), 1 / len(draws)) if shares is None else shares
+    return histogram(draws, bounds, weights) / area(bounds)
 
 
 def resolution(draws: Array, ends: Sequence[tuple[float, float]]) -> int | None:

@@ -34,17 +34,17 @@ def is_classifier(score: FieldScore) -> bool:
 
 def predictions(score: FieldScore) -> tuple[dict[str, tuple[Group, list[Predictions]]], list[str]]:
     """Return the group and the predictions of its runs by label, sorted by seed, and a note for each group without."""
-    found: dict[str, tuple[Group, list[Predictions]]] = {}
+    by_label: dict[str, tuple[Group, list[Predictions]]] = {}
     missing = []
     for group in score.groups:
         label = score.labels[group.key]
         kept = [(run, score.arrays(run, "probabilities", "classes")) for run in group.done]
-        own = [_of(run, arrays) for run, arrays in kept if arrays is not None]
-        if own:
-            found[label] = group, sorted(own, key=lambda one: one.run.seed)
+        runs = [_of(run, arrays) for run, arrays in kept if arrays is not None]
+        if runs:
+            by_label[label] = group, sorted(runs, key=lambda one: one.run.seed)
         else:
             missing.append(f"{label}: {HOW}" if group.done else f"{label}: no finished run")
-    return found, missing
+    return by_label, missing
 
 
 def _of(run: Run, arrays: Mapping[str, Any]) -> Predictions:

@@ -54,24 +54,23 @@ class Profile(Report):
     name: ClassVar[str] = "profile"
 
     def build(self, store: Store, request: Request) -> Result:
-        found = across(store, request)
-        if found is None:
+        scores = across(store, request)
+        if scores is None:
             return Result(notes=[NOTHING])
-        if (found.values < 0).any():
+        if (scores.values < 0).any():
             raise UsageError(
-                f"a profile needs a metric whose lowest value is best, not {found.metric}; try joint_error"
+                f"a profile needs a metric whose lowest value is best, not {scores.metric}; try joint_error"
             )
-        made = profiles(found.values, found.replicates, UNSOLVED if found.metric == JOINT else np.inf)
-        order = np.argsort(-made.area, kind="stable")
-        records = [_record(found, made, m, factor) for m in order for factor in (*FACTORS, np.inf)]
-        unsolved = ", or whose joint error is 1 (one exact draw) or more," if found.metric == JOINT else ""
-        metric = found.metric.replace("_", " ")
-        caption = CAPTION.format(metric=metric, unsolved=unsolved, tasks=found.listed)
-        height = 3.3 + legend_height([found.methods[m] for m in order[:NAMED]], WIDTH)
-        figure = Figure("profile", lambda canvas: _draw(canvas, found, made, order), (WIDTH, height), caption)
-        if not np.isfinite(made.ratios).any():
-            return Result([_table(found, records, order)], records, notes=["no figure: no method solved any task"])
-        return Result([_table(found, records, order)], records, [figure])
+        profile = profiles(scores.values, scores.replicates, UNSOLVED if scores.metric == JOINT else np.inf)
+        order = np.argsort(-profile.area, kind="stable")
+        records = [_record(scores, profile, m, factor) for m in order for factor in (*FACTORS, np.inf)]
+        unsolved = ", or whose joint error is 1 (one exact draw) or more," if scores.metric == JOINT else ""
+        caption = CAPTION.format(metric=scores.words, unsolved=unsolved, tasks=scores.listed)
+        height = 3.3 + legend_height([scores.methods[m] for m in order[:NAMED]], WIDTH)
+        figure = Figure("profile", lambda canvas: _draw(canvas, scores, profile, order), (WIDTH, height), caption)
+        if not np.isfinite(profile.ratios).any():
+            return Result([_table(scores, records, order)], records, notes=["no figure: no method solved any task"])
+        return Result([_table(scores, records, order)], records, [figure])
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,58 +117,58 @@ def _within(ratios: Array, tau: float) -> Array:
     return np.isfinite(ratios) & (ratios <= tau * (1 + 1e-12))
 
 
-def _record(found: Across, made: Profiles, m: int, factor: float) -> dict[str, Any]:
-    low, high = made.interval(factor)
-    name = found.methods[m]
+def _record(scores: Across, profile: Profiles, m: int, factor: float) -> dict[str, Any]:
+    low, high = profile.interval(factor)
+    name = scores.methods[m]
     return {
-        "method": name, "metric": found.metric, "tasks": [field.task for field in found.tasks], "factor": factor,
-        "share": float(made.share(factor)[m]), "low": float(low[m]), "high": float(high[m]),
-        "interval": "bootstrap over seeds 95 %", "run_keys": found.run_keys[name],
+        "method": name, "metric": scores.metric, "tasks": scores.task_names, "factor": factor,
+        "share": float(profile.share(factor)[m]), "low": float(low[m]), "high": float(high[m]),
+        "interval": "bootstrap over seeds 95 %", "run_keys": scores.run_keys[name],
     }  # fmt: skip
 
 
-def _table(found: Across, records: Sequence[Mapping[str, Any]], order: Array) -> Table:
+def _table(scores: Across, records: Sequence[Mapping[str, Any]], order: Array) -> Table:
     by = {(r["method"], r["factor"]): r for r in records}
     names = {factor: f"within {factor:g} x" for factor in FACTORS} | {1.0: "best", np.inf: "solved"}
     rows = [
-        {"method": found.methods[m]}
+        {"method": scores.methods[m]}
         | {
             names[factor]: f"{r['share']:.0%} [{r['low']:.0%}, {r['high']:.0%}]"
             for factor in names
-            if (r := by[found.methods[m], factor])
+            if (r := by[scores.methods[m], factor])
         }
         for m in order
     ]
     columns = [Column("method", "method"), *(Column(name, name, "right") for name in names.values())]
-    rule = "; unsolved: a joint error of 1, that of one exact draw, or more" if found.metric == JOINT else ""
+    rule = "; unsolved: a joint error of 1, that of one exact draw, or more" if scores.metric == JOINT else ""
     notes = [
-        f"share of the {len(found.tasks)} tasks with a {found.metric.replace('_', ' ')} within a factor of the best",
+        f"share of the {len(scores.tasks)} tasks with a {scores.words} within a factor of the best",
         f"by the area under the profile; diverged runs are unsolved{rule}",
         "[ ]: 95 % bootstrap over seeds; the tasks are fixed, not sampled",
-        *found.notes,
+        *scores.notes,
     ]
     return Table("Performance profile over tasks", columns, rows, notes)
 
 
-def _draw(canvas: Any, found: Across, made: Profiles, order: Array) -> None:
+def _draw(canvas: Any, scores: Across, profile: Profiles, order: Array) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     ax = canvas.subplots()
-    styles = looks(found.methods)
-    greatest = 1.15 * made.greatest
-    taus = np.unique(np.concatenate([np.geomspace(1, greatest, POINTS), made.ratios[made.ratios <= greatest]]))
-    shares = np.stack([made.share(tau) for tau in taus], axis=1)
-    ends = np.stack([made.interval(tau) for tau in np.geomspace(1, greatest, POINTS)], axis=2)
+    styles = looks(scores.methods)
+    greatest = 1.15 * profile.greatest
+    taus = np.unique(np.concatenate([np.geomspace(1, greatest, POINTS), profile.ratios[profile.ratios <= greatest]]))
+    shares = np.stack([profile.share(tau) for tau in taus], axis=1)
+    ends = np.stack([profile.interval(tau) for tau in np.geomspace(1, greatest, POINTS)], axis=2)
     handles: dict[str, Any] = {}
     for k, m in reversed(list(enumerate(order))):
         if k >= NAMED:
             ax.step(taus, shares[m], where="post", color=FAINT, linewidth=0.7, zorder=1)
             continue
-        style = {"markevery": (0.06 * k, 0.16), "markersize": 4.5, **styles[found.methods[m]]}
+        style = {"markevery": (0.06 * k, 0.16), "markersize": 4.5, **styles[scores.methods[m]]}
         shift = APART * (min(len(order), NAMED) / 2 - k)
         (line,) = ax.step(taus, shares[m] + shift, where="post", linewidth=1.6, zorder=3, **style)
-        handles[found.methods[m]] = line
+        handles[scores.methods[m]] = line
         if k < (BANDS if len(order) > 2 * BANDS else NAMED):
             ax.fill_between(
                 np.geomspace(1, greatest, POINTS), ends[0, m], ends[1, m], step="post",
@@ -179,8 +178,8 @@ def _draw(canvas: Any, found: Across, made: Profiles, order: Array) -> None:
     if len(order) > NAMED:
         handles[f"{len(order) - NAMED} other methods"] = Line2D([], [], color=FAINT, linewidth=0.7)
     handles[BAND] = Patch(color="#777777", alpha=0.3, linewidth=0)
-    logarithmic(ax, rf"factor $\tau$ of the best method's {found.metric.replace('_', ' ')}")
+    logarithmic(ax, rf"factor $\tau$ of the best method's {scores.words}")
     ax.set(xlim=(1, greatest), ylim=(-0.05, 1.05))
-    ax.set_ylabel(f"share of the {len(found.tasks)} tasks within it")
+    ax.set_ylabel(f"share of the {len(scores.tasks)} tasks within it")
     ax.grid(visible=True, color="#e6e6e6", linewidth=0.6)
     legend_below(canvas, handles)

@@ -67,8 +67,8 @@ def histograms(draws: Array) -> tuple[NDArray[np.int64], Array]:
         else draws
     )
     bins = int(np.clip(len(x) // 5, 4, BINS))
-    place = ((rankdata(x.ravel()) - 0.5) / x.size * bins).astype(int).reshape(x.shape)
-    heights = np.stack([np.bincount(own, minlength=bins) for own in place.T]) * (bins / len(x))
+    bin_of = ((rankdata(x.ravel()) - 0.5) / x.size * bins).astype(int).reshape(x.shape)
+    heights = np.stack([np.bincount(chain, minlength=bins) for chain in bin_of.T]) * (bins / len(x))
     shown = np.sort(((heights - 1) ** 2).sum(axis=1).argsort(kind="stable")[::-1][:CHAINS])
     return shown, heights[shown]
 
@@ -76,9 +76,9 @@ def histograms(draws: Array) -> tuple[NDArray[np.int64], Array]:
 def _ridges(ax: Any, chains: NDArray[np.int64], heights: Array, *, whole: bool) -> None:
     edges = np.linspace(0, 100, heights.shape[1] + 1)
     top = min(max(2.0, float(heights.max())), TALLEST)
-    for k, (own, colour) in enumerate(zip(heights, chain_colours(len(chains)), strict=True)):
+    for k, (bars, colour) in enumerate(zip(heights, chain_colours(len(chains)), strict=True)):
         base = len(chains) - 1 - k
-        ax.stairs(base + 0.9 * np.minimum(own, top) / top, edges, baseline=base, fill=True, color=colour, alpha=0.75)
+        ax.stairs(base + 0.9 * np.minimum(bars, top) / top, edges, baseline=base, fill=True, color=colour, alpha=0.75)
         ax.axhline(base + 0.9 / top, color="0.2", linewidth=0.5, linestyle="--")
     names = [str(chain + 1) for chain in chains] if whole else ["1st", "2nd"]
     ax.set_yticks(np.arange(len(chains))[::-1] + 0.3, names, fontsize="x-small")

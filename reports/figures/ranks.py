@@ -44,18 +44,18 @@ class Ranks(Report):
     name: ClassVar[str] = "ranks"
 
     def build(self, store: Store, request: Request) -> Result:
-        found = across(store, request)
-        if found is None:
+        scores = across(store, request)
+        if scores is None:
             return Result(notes=[NOTHING])
-        made = mean_ranks(found.values, found.replicates, found.seeds)
-        records = _records(found, made)
+        ranks = mean_ranks(scores.values, scores.replicates, scores.seeds)
+        records = _records(scores, ranks)
         figure = Figure(
             "ranks",
-            lambda canvas: _draw(canvas, found, made),
-            (7.2, 1.9 + 0.24 * len(found.methods)),
-            f"Mean ranks by {found.metric.replace('_', ' ')}. {CAPTION}",
+            lambda canvas: _draw(canvas, scores, ranks),
+            (7.2, 1.9 + 0.24 * len(scores.methods)),
+            f"Mean ranks by {scores.words}. {CAPTION}",
         )
-        return Result([_table(found, made, records)], records, [figure])
+        return Result([_table(scores, ranks, records)], records, [figure])
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,53 +118,54 @@ def cliques(mean: Array, difference: float) -> list[tuple[int, int]]:
     ]
 
 
-def _records(found: Across, made: MeanRanks) -> list[dict[str, Any]]:
+def _records(scores: Across, ranks: MeanRanks) -> list[dict[str, Any]]:
     return [
         {
-            "method": found.methods[m], "metric": found.metric, "tasks": [field.task for field in found.tasks],
-            "mean_rank": float(made.mean[m]), "low": float(made.low[m]), "high": float(made.high[m]),
+            "method": scores.methods[m], "metric": scores.metric, "tasks": scores.task_names,
+            "mean_rank": float(ranks.mean[m]), "low": float(ranks.low[m]), "high": float(ranks.high[m]),
             "interval": "bootstrap over seeds 95 %",
-            "ranks": {field.task: float(r) for field, r in zip(found.tasks, made.ranks[m], strict=True)},
-            "critical_difference": made.difference, "friedman_p": made.p, "run_keys": found.run_keys[found.methods[m]],
+            "ranks": {task: float(r) for task, r in zip(scores.task_names, ranks.ranks[m], strict=True)},
+            "critical_difference": ranks.difference, "friedman_p": ranks.p,
+            "run_keys": scores.run_keys[scores.methods[m]],
         }
-        for m in np.argsort(made.mean, kind="stable")
+        for m in np.argsort(ranks.mean, kind="stable")
     ]  # fmt: skip
 
 
-def _table(found: Across, made: MeanRanks, records: Sequence[Mapping[str, Any]]) -> Table:
+def _table(scores: Across, ranks: MeanRanks, records: Sequence[Mapping[str, Any]]) -> Table:
     rows = [
         {"method": r["method"], "mean": r["mean_rank"], "ends": f"[{r['low']:.1f}, {r['high']:.1f}]", **r["ranks"]}
         for r in records
     ]
     columns = [Column("method", "method"), Column("mean", "mean rank", "right", ".2f"), Column("ends", "95 %", "right")]
-    columns += [Column(field.task, field.task, "right", "g") for field in found.tasks]
-    test = "" if made.p is None else f"; Friedman p = {made.p:.2g}"
+    columns += [Column(task, task, "right", "g") for task in scores.task_names]
+    test = "" if ranks.p is None else f"; Friedman p = {ranks.p:.2g}"
     notes = [
-        f"ranks by {found.metric.replace('_', ' ')}; ties share the mean rank; diverged rows are last",
+        f"ranks by {scores.words}; ties share the mean rank; diverged rows are last",
         "95 %: bootstrap over seeds; the tasks are fixed, not sampled",
-        f"critical difference of mean ranks (Nemenyi, 5 %): {made.difference:.2f}{test}; the tasks as a random sample",
-        *found.notes,
+        f"critical difference of mean ranks (Nemenyi, 5 %): {ranks.difference:.2f}{test}; the tasks as a random sample",
+        *scores.notes,
     ]
     return Table("Mean ranks over tasks", columns, rows, notes)
 
 
-def _draw(canvas: Any, found: Across, made: MeanRanks) -> None:
+def _draw(canvas: Any, scores: Across, ranks: MeanRanks) -> None:
     from matplotlib.lines import Line2D
 
-    order = np.argsort(made.mean, kind="stable")
+    order = np.argsort(ranks.mean, kind="stable")
     ax, k = canvas.subplots(), len(order)
-    for place, m in enumerate(order):
-        own = look(found.methods[m])
-        ax.plot(made.ranks[m], np.full(len(found.tasks), place), "o", color=FAINT, markersize=3.5, zorder=1)
-        ax.plot([made.low[m], made.high[m]], [place, place], color=own["color"], linewidth=1.6, zorder=2)
-        ax.plot(made.mean[m], place, markersize=6.5, markeredgecolor="white", zorder=3, **own)
+    for y, m in enumerate(order):
+        style = look(scores.methods[m])
+        ax.plot(ranks.ranks[m], np.full(len(scores.tasks), y), "o", color=FAINT, markersize=3.5, zorder=1)
+        ax.plot([ranks.low[m], ranks.high[m]], [y, y], color=style["color"], linewidth=1.6, zorder=2)
+        ax.plot(ranks.mean[m], y, markersize=6.5, markeredgecolor="white", zorder=3, **style)
     bar = {"color": "black", "linewidth": 2, "solid_capstyle": "butt"}
-    for column, (first, last) in enumerate(cliques(made.mean, made.difference)):
+    for column, (first, last) in enumerate(cliques(ranks.mean, ranks.difference)):
         ax.plot([k + 0.35 + 0.022 * k * (column + 1)] * 2, [first - 0.3, last + 0.3], **bar)
-    ax.plot([1, 1 + min(made.difference, k - 1)], [-1.15, -1.15], **bar)
-    ax.text(1 + min(made.difference, k - 1), -1.15, f"  CD = {made.difference:.1f}", va="center", fontsize="small")
-    ax.set(yticks=range(k), yticklabels=[found.methods[m] for m in order], ylim=(k - 0.4, -1.7))
-    ax.set(xlabel=f"rank by {found.metric.replace('_', ' ')} on {len(found.tasks)} tasks (1 is best)")
+    ax.plot([1, 1 + min(ranks.difference, k - 1)], [-1.15, -1.15], **bar)
+    ax.text(1 + min(ranks.difference, k - 1), -1.15, f"  CD = {ranks.difference:.1f}", va="center", fontsize="small")
+    ax.set(yticks=range(k), yticklabels=[scores.methods[m] for m in order], ylim=(k - 0.4, -1.7))
+    ax.set(xlabel=f"rank by {scores.words} on {len(scores.tasks)} tasks (1 is best)")
     ax.set_xlim(left=1 - 0.03 * k)
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.grid(visible=True, axis="x", color="#e6e6e6", linewidth=0.6)

@@ -15,7 +15,6 @@ from reports.figures.parts import (
     FieldReport,
     band,
     field_figure,
-    heading,
     legend_below,
     legend_height,
     record,
@@ -43,12 +42,12 @@ class Rejection(FieldReport):
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         if not is_classifier(score):
             return Result()
-        found, missing = predictions(score)
-        if not found:
+        by_label, missing = predictions(score)
+        if not by_label:
             return Result(notes=missing)
-        lines = {label: np.stack([accuracies(one) for one in runs]) for label, (_, runs) in found.items()}
+        lines = {label: np.stack([accuracies(one) for one in runs]) for label, (_, runs) in by_label.items()}
         records = []
-        for label, (group, runs) in found.items():
+        for label, (group, runs) in by_label.items():
             at = [float(np.interp(share, SHARES, lines[label].mean(axis=0))) for share in (0.0, *AREAS)]
             values = dict(zip(("accuracy", "at_10", "at_20", "at_50"), at, strict=True))
             records.append(record(name, group, method=label, seeds=len(runs), **values, run_keys=keys(runs)))
@@ -57,7 +56,7 @@ class Rejection(FieldReport):
             f"posterior mean are rejected. {BAND}."
         )
         size = (6.4, 4.2 + legend_height(lines, 6.4))
-        figure = field_figure(name, heading(score), lambda canvas: _draw(canvas, lines), size, caption)
+        figure = field_figure(name, score, lambda canvas: _draw(canvas, lines), size, caption)
         return Result(records=records, figures=[figure], notes=missing)
 
 
@@ -66,10 +65,10 @@ def accuracies(one: Predictions) -> Array:
 
     Images of equal confidence count with their mean.
     """
-    _, place = np.unique(-one.confidence, return_inverse=True)
-    right = np.bincount(place, weights=one.right) / np.bincount(place)
-    order = place.argsort(kind="stable")
-    kept = np.cumsum(right[place[order]])
+    _, level = np.unique(-one.confidence, return_inverse=True)
+    right = np.bincount(level, weights=one.right) / np.bincount(level)
+    order = level.argsort(kind="stable")
+    kept = np.cumsum(right[level[order]])
     n = np.ceil(len(order) * (1 - SHARES)).astype(int).clip(1, len(order))
     return np.asarray(100 * kept[n - 1] / n)
 

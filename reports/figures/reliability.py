@@ -8,7 +8,7 @@ import numpy as np
 
 from harness import Result
 from harness.reports import FieldScore, Request
-from reports.figures.parts import Array, FieldReport, field_figure, heading, legend_below, name_panel, record, shown
+from reports.figures.parts import Array, FieldReport, field_figure, legend_below, name_panel, record, shown
 from reports.figures.predictions import Predictions, is_classifier, predictions
 from reports.figures.styles import look, method_of
 
@@ -33,16 +33,16 @@ class Reliability(FieldReport):
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         if not is_classifier(score):
             return Result()
-        found, missing = predictions(score)
-        if not found:
+        by_label, missing = predictions(score)
+        if not by_label:
             return Result(notes=missing)
-        panels = {label: runs[0] for label, (_, runs) in found.items()}
+        panels = {label: runs[0] for label, (_, runs) in by_label.items()}
         records = [
             record(
                 name, group, method=label, seed=runs[0].run.seed, images=len(runs[0].right), ece=ece(runs[0]),
                 run_keys=[runs[0].run.key],
             )
-            for label, (group, runs) in found.items()
+            for label, (group, runs) in by_label.items()
         ]  # fmt: skip
         columns = min(len(panels), 4)
         size = (max(2.7 * columns + 0.4, 5.4), 3.7 * -(-len(panels) // columns) + 0.9)
@@ -51,14 +51,14 @@ class Reliability(FieldReport):
             "width, at the mean probability of each bin, with 95 % Wilson intervals. Diagonal: calibrated. Below: the "
             "images of each bin. ECE: the mean distance from the diagonal."
         )
-        figure = field_figure(name, heading(score), lambda canvas: _draw(canvas, panels, columns), size, caption)
+        figure = field_figure(name, score, lambda canvas: _draw(canvas, panels, columns), size, caption)
         return Result(records=records, figures=[figure], notes=missing)
 
 
 def binned(one: Predictions) -> tuple[Array, Array, Array]:
     """Return the number of images, mean confidence and accuracy in each bin (BINS,); NaN in an empty one."""
-    place = np.searchsorted(np.arange(1, BINS) / BINS, one.confidence)
-    counts, sure, right = (np.bincount(place, weights=w, minlength=BINS) for w in (None, one.confidence, one.right))
+    bin_of = np.searchsorted(np.arange(1, BINS) / BINS, one.confidence)
+    counts, sure, right = (np.bincount(bin_of, weights=w, minlength=BINS) for w in (None, one.confidence, one.right))
     with np.errstate(invalid="ignore"):
         return counts.astype(np.float64), sure / counts, right / counts
 

@@ -14,12 +14,10 @@ from reports.figures.parts import (
     Array,
     FieldReport,
     Panel,
-    field_figure,
-    grid,
-    heading,
     kept_draws,
     legend_below,
     name_panel,
+    panel_figure,
     shown,
     task_of,
 )
@@ -51,7 +49,7 @@ class SamplePaths(FieldReport):
         if task.dim() != 2 or not (hasattr(task, "run_energy") or hasattr(task, "log_density")):
             return Result()
         panels, missing = kept_draws(score)
-        figures = [_figure(name, heading(score), task, panels)] if panels else []
+        figures = [_figure(name, score, task, panels)] if panels else []
         records = [panel.record(name, thinned_by=_stride(panel)) for panel in panels]
         return Result(records=records, figures=figures, notes=missing)
 
@@ -65,30 +63,27 @@ def _path(panel: Panel) -> Array:
     return panel.draws[:: _stride(panel), 0]
 
 
-def _figure(name: str, title: str, task: Any, panels: Sequence[Panel]) -> Figure:
-    columns = min(len(panels), 3)
-    size = (max(3.2 * columns + 0.9, 7.2), 3.2 * -(-len(panels) // columns) + 0.8)
+def _figure(name: str, score: FieldScore, task: Any, panels: Sequence[Panel]) -> Figure:
     caption = (
         f"Points: draws of one chain, at most {POINTS}, evenly spaced, joined in their order, which is their "
         f"colour. Grey: the energy U in {SHADES} shades of equal areas, white is the lowest. Cross: the target's mean."
     )
-    return field_figure(name, title, lambda canvas: _draw(canvas, task, panels, columns), size, caption)
+    return panel_figure(
+        name, score, len(panels), lambda canvas, axes: _draw(canvas, axes, task, panels), caption, panel=(3.2, 3.2),
+        margin=(0.9, 0.8), most=3,
+    )  # fmt: skip
 
 
-def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int) -> None:
+def _draw(canvas: Any, axes: Sequence[Any], task: Any, panels: Sequence[Panel]) -> None:
     from matplotlib.patches import Patch
 
     ends = _window(task, panels)
     surfaces: dict[int, Array] = {}
-    axes = list(grid(canvas, len(panels), columns, r"$\theta_1$", r"$\theta_2$"))
     for panel, ax in zip(panels, axes, strict=True):
         seed = panel.run.seed
         if seed not in surfaces:
             surfaces[seed] = _surface(task, ends, seed)
-        ax.imshow(
-            surfaces[seed], origin="lower", extent=(*ends[0], *ends[1]), cmap="Greys", vmin=0, vmax=1.6 * SHADES,
-            interpolation="nearest", aspect="auto",
-        )  # fmt: skip
+        plane.show(ax, ends, surfaces[seed], cmap="Greys", vmin=0, vmax=1.6 * SHADES, aspect="auto")
         path = _path(panel)
         ax.plot(*path.T, color="#c1702c", linewidth=0.4, alpha=0.6)
         points = ax.scatter(
@@ -98,7 +93,7 @@ def _draw(canvas: Any, task: Any, panels: Sequence[Panel], columns: int) -> None
             *_target(task), marker="x", color="#1b7837", markersize=9, markeredgewidth=2, linestyle="none", zorder=4
         )
         ax.set(xlim=ends[0], ylim=ends[1])
-        name_panel(ax, f"{panel.label}, seed {seed}")
+        name_panel(ax, panel.title)
         inside = np.all([(low <= x) & (x <= high) for x, (low, high) in zip(path.T, ends, strict=True)], axis=0)
         if inside.mean() < FEW:
             x, y = np.median(path, axis=0)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from harness import Result
 from harness.reports import FieldScore, Request
-from reports.figures.parts import Array, FieldReport, field_figure, heading, legend_below, record, shown, trajectory
+from reports.figures.parts import Array, FieldReport, field_figure, legend_below, record, shown, trajectory
 
 if TYPE_CHECKING:
     from harness import Trajectory
@@ -47,7 +47,7 @@ class Schedules(FieldReport):
             "Lines: the step size h of each step. Grey: steps at temperature T = 0. Orange, below: the steps "
             "whose draws are kept, paler where only some of them are."
         )
-        figure = field_figure(name, heading(score), lambda canvas: _draw(canvas, list(paths.items())), size, caption)
+        figure = field_figure(name, score, lambda canvas: _draw(canvas, list(paths.items())), size, caption)
         return Result(records=records, figures=[figure])
 
 
@@ -96,6 +96,6 @@ def outline(values: Array) -> tuple[Array, Array]:
         return np.arange(1.0, len(values) + 1), values
     edges = np.linspace(0, len(values), PIXELS + 1).round().astype(int)
     parts = [(start, values[start:stop]) for start, stop in itertools.pairwise(edges.tolist())]
-    at = np.array([sorted((start + own.argmin(), start + own.argmax())) for start, own in parts]).ravel()
+    at = np.array([sorted((start + part.argmin(), start + part.argmax())) for start, part in parts]).ravel()
     at[0], at[-1] = 0, len(values) - 1
     return at + 1.0, values[at]

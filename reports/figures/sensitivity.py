@@ -106,9 +106,9 @@ class Trials:
     def envelope(self) -> tuple[list[float], list[float]]:
         """The best trial of each interval of a factor `BIN`."""
         bins = np.floor(np.log(self.steps) / np.log(BIN)).astype(int)
-        places = [int(np.flatnonzero(bins == k)[self.values[bins == k].argmin()]) for k in np.unique(bins)]
-        places = [place for place in places if np.isfinite(self.values[place])]
-        return self.steps[places].tolist(), self.values[places].tolist()
+        best = [int(np.flatnonzero(bins == k)[self.values[bins == k].argmin()]) for k in np.unique(bins)]
+        finite = [trial for trial in best if np.isfinite(self.values[trial])]
+        return self.steps[finite].tolist(), self.values[finite].tolist()
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,10 +134,10 @@ def _panels(groups: Sequence[Group], request: Request) -> list[TrialPanel]:
     fields: dict[tuple[Any, ...], list[Group]] = {}
     for group in groups:
         settings = json.dumps(settings_of(group, "task."), sort_keys=True)
-        place = (group.task, group.task_version, group.protocol, group.chains, group.budget, settings)
-        fields.setdefault(place, []).append(group)
-    found = []
-    for place, field in sorted(fields.items()):
+        field_key = (group.task, group.task_version, group.protocol, group.chains, group.budget, settings)
+        fields.setdefault(field_key, []).append(group)
+    panels = []
+    for field_key, field in sorted(fields.items()):
         known = {name: value for group in field for name, value in group.metrics().items()}
         metric = request.metric or next((name for name in OBJECTIVES if name in known), None)
         if metric not in known:
@@ -145,15 +145,15 @@ def _panels(groups: Sequence[Group], request: Request) -> list[TrialPanel]:
         if known[metric].direction != "min":
             raise UsageError(f"sensitivity shows metrics whose lowest value is best, not {metric}")
         methods = {method: [g for g in field if g.method == method] for method in sorted({g.method for g in field})}
-        lines = [line for own in methods.values() if (line := _trials(own, metric, request)) is not None]
+        lines = [line for trials in methods.values() if (line := _trials(trials, metric, request)) is not None]
         lines.sort(key=lambda line: line.least)
-        variant = "" if len([p for p in fields if p[:-1] == place[:-1]]) == 1 else f" {place[-1]}"
-        title = f"{place[0]}@{place[2]}{variant}, {place[4]} budget, {place[3]} chains"
+        variant = "" if len([p for p in fields if p[:-1] == field_key[:-1]]) == 1 else f" {field_key[-1]}"
+        title = f"{field_key[0]}@{field_key[2]}{variant}, {field_key[4]} budget, {field_key[3]} chains"
         if lines:
-            found.append(TrialPanel(title, metric, known[metric].unit, lines))
-    if groups and request.metric and not found:
+            panels.append(TrialPanel(title, metric, known[metric].unit, lines))
+    if groups and request.metric and not panels:
         raise UsageError(f"no trial has the metric {request.metric!r}")
-    return found
+    return panels
 
 
 def _trials(groups: Sequence[Group], metric: str, request: Request) -> Trials | None:
@@ -208,12 +208,12 @@ def _record(panel: TrialPanel, line: Trials) -> dict[str, Any]:
 def _table(panel: TrialPanel, records: Sequence[Mapping[str, Any]]) -> Table:
     rows = [
         {
-            **own, "also": ", ".join(own["also_tuned"]),
-            "good": _range(own, ""), "good_limit": _range(own, "_of_limit"),
-            "width": own["good_high"] / own["good_low"],
+            **record, "also": ", ".join(record["also_tuned"]),
+            "good": _range(record, ""), "good_limit": _range(record, "_of_limit"),
+            "width": record["good_high"] / record["good_low"],
         }
-        for own in records
-        if own["panel"] == panel.title
+        for record in records
+        if record["panel"] == panel.title
     ]  # fmt: skip
     columns = [
         Column("method", "method"), Column("best", f"best {panel.metric.replace('_', ' ')}", "right", ".3g"),
@@ -231,29 +231,29 @@ def _table(panel: TrialPanel, records: Sequence[Mapping[str, Any]]) -> Table:
     return Table(panel.title, columns, rows, notes)
 
 
-def _range(own: Mapping[str, Any], suffix: str) -> str:
-    low, high = own[f"good_low{suffix}"], own[f"good_high{suffix}"]
+def _range(record: Mapping[str, Any], suffix: str) -> str:
+    low, high = record[f"good_low{suffix}"], record[f"good_high{suffix}"]
     if low is None:
         return "-"
-    ends = ["<" if own["good_low_open"] else "", ">" if own["good_high_open"] else ""]
+    ends = ["<" if record["good_low_open"] else "", ">" if record["good_high_open"] else ""]
     return f"{ends[0]}{number(low)} to {ends[1]}{number(high)}"
 
 
 def _order(panels: Sequence[TrialPanel]) -> list[str]:
     """The methods of all panels, by the mean place of their best trials; a panel without the method is a last place."""
-    places = [{line.method: place for place, line in enumerate(panel.lines)} for panel in panels]
-    methods = dict.fromkeys(method for own in places for method in own)
-    return sorted(methods, key=lambda method: sum(own.get(method, len(methods)) for own in places))
+    places = [{line.method: rank for rank, line in enumerate(panel.lines)} for panel in panels]
+    methods = dict.fromkeys(method for order in places for method in order)
+    return sorted(methods, key=lambda method: sum(order.get(method, len(methods)) for order in places))
 
 
 def _looks(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
     """How to draw the methods that have a line: as everywhere, and those of one colour in different strokes."""
-    found: dict[str, dict[str, Any]] = {}
+    styles: dict[str, dict[str, Any]] = {}
     for method in methods:
-        own = look(method)
-        before = sum(other["color"] == own["color"] for other in found.values())
-        found[method] = {**own, "linestyle": STROKES[before % len(STROKES)]}
-    return found
+        style = look(method)
+        before = sum(other["color"] == style["color"] for other in styles.values())
+        styles[method] = {**style, "linestyle": STROKES[before % len(STROKES)]}
+    return styles
 
 
 def _draw(canvas: Any, panels: Sequence[TrialPanel], columns: int, methods: Sequence[str]) -> None:
@@ -282,9 +282,9 @@ def _draw_lines(ax: Any, panel: TrialPanel, looks: Mapping[str, Mapping[str, Any
     ax.set(xscale="log", yscale="log" if least > 0 else "symlog")
     ax.set(ylim=(least - 0.3 * abs(least), top), xlim=(steps.min() / 1.5, steps.max() * 1.5))
     for line in drawn:
-        own = looks.get(line.method, {"color": FAINT})
-        ax.plot(*line.envelope(), linewidth=1.3, markersize=4, zorder=3, **own)
-        ax.plot(line.steps, line.values, ".", color=own["color"], alpha=0.4, markersize=3)
+        style = looks.get(line.method, {"color": FAINT})
+        ax.plot(*line.envelope(), linewidth=1.3, markersize=4, zorder=3, **style)
+        ax.plot(line.steps, line.values, ".", color=style["color"], alpha=0.4, markersize=3)
     words = panel.metric.replace("_", " ")
     ax.set_ylabel(f"{words} ({panel.unit})" if panel.unit != "1" else words)
     ax.tick_params(labelbottom=False)
@@ -301,20 +301,20 @@ def _draw_rows(
     lost = np.isinf(np.concatenate([line.values for line in panel.lines]))
     ax.plot(steps[~lost], rows[~lost], ".", color=FAINT, markersize=2.5, zorder=2)
     ax.plot(steps[lost], rows[lost], "x", color=FAINT, markersize=3, zorder=2)
-    for line, place in zip(panel.lines, places, strict=True):
-        own = looks.get(line.method, {"color": "#777777", "marker": "o"})
-        colour = own["color"]
+    for line, row in zip(panel.lines, places, strict=True):
+        style = looks.get(line.method, {"color": "#777777", "marker": "o"})
+        colour = style["color"]
         low, high, open_low, open_high = line.good(panel.factor)
-        ax.plot([low, high], [place, place], color=colour, linewidth=2, solid_capstyle="butt", zorder=3)
+        ax.plot([low, high], [row, row], color=colour, linewidth=2, solid_capstyle="butt", zorder=3)
         for end, is_open, arrow in ((low, open_low, "<"), (high, open_high, ">")):
             if is_open:
-                ax.plot([end], [place], marker=arrow, color=colour, markersize=3.5, zorder=3)
+                ax.plot([end], [row], marker=arrow, color=colour, markersize=3.5, zorder=3)
         ax.plot(
-            [float(line.best.settings[STEP])], [place], color=colour, marker=own["marker"], markersize=4.5,
+            [float(line.best.settings[STEP])], [row], color=colour, marker=style["marker"], markersize=4.5,
             markeredgecolor="white", markeredgewidth=0.6, zorder=4,
         )  # fmt: skip
         ax.annotate(
-            number(line.least), (1, place), xytext=(3, 0), xycoords=("axes fraction", "data"),
+            number(line.least), (1, row), xytext=(3, 0), xycoords=("axes fraction", "data"),
             textcoords="offset points", va="center", fontsize=6.5,
         )  # fmt: skip
     ax.set_yticks(range(len(methods)), methods if named else [], fontsize=6.5)

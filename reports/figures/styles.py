@@ -31,27 +31,27 @@ ORDER = (
 def look(method: str) -> dict[str, str]:
     """Return the colour and the marker of a method; for a method of another package they depend on its name only."""
     if method in ORDER:
-        place, markers = ORDER.index(method), MARKERS
+        index, markers = ORDER.index(method), MARKERS
     else:
-        place, markers = int.from_bytes(hashlib.sha256(method.encode()).digest()[:4]), OUTSIDE
-    return {"color": COLOURS[place % len(COLOURS)], "marker": markers[place // len(COLOURS) % len(markers)]}
+        index, markers = int.from_bytes(hashlib.sha256(method.encode()).digest()[:4]), OUTSIDE
+    return {"color": COLOURS[index % len(COLOURS)], "marker": markers[index // len(COLOURS) % len(markers)]}
 
 
 def looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the style of the line of each label "METHOD (settings)"; labels of one method have different strokes."""
-    found: dict[str, dict[str, Any]] = {}
+    styles: dict[str, dict[str, Any]] = {}
     taken: dict[tuple[str, str], int] = {}
     for label in sorted(labels):
-        own = look(method_of(label))
-        k = taken.get((own["color"], own["marker"]), 0)
-        taken[own["color"], own["marker"]] = k + 1
-        found[label] = {
-            "color": own["color"],
+        style = look(method_of(label))
+        k = taken.get((style["color"], style["marker"]), 0)
+        taken[style["color"], style["marker"]] = k + 1
+        styles[label] = {
+            "color": style["color"],
             "linestyle": STROKES[k % len(STROKES)],
-            **({"marker": own["marker"]} if own["marker"] != MARKERS[0] else {}),
+            **({"marker": style["marker"]} if style["marker"] != MARKERS[0] else {}),
             **({"alpha": 0.5} if k >= len(STROKES) else {}),
         }
-    return found
+    return styles
 
 
 def method_of(label: str) -> str:

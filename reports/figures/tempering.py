@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from harness import Result
-from harness.reports import Column, Estimate, FieldScore, Figure, Group, Request, Table, with_interval
-from reports.figures.parts import FieldReport, families, heading, legend_below, legend_height, name_figure
+from harness.reports import Column, FieldScore, Group, Request, Table, with_interval
+from reports.figures.parts import FieldReport, families, field_figure, legend_below, legend_height
 from reports.figures.styles import looks
+from reports.tables import wide
 
 TEMPERATURE = "schedule.temperature"
 SHOWN = ("nll", "test_error")
@@ -34,7 +35,7 @@ class Tempering(FieldReport):
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         wanted = (request.metric,) if request.metric else SHOWN
         metrics = [metric for metric in wanted if metric in score.metrics]
-        kin = {label: sorted(own, key=_temperature) for label, own in families(score.groups, TEMPERATURE).items()}
+        kin = {label: sorted(groups, key=_temperature) for label, groups in families(score.groups, TEMPERATURE).items()}
         if not metrics or not kin:
             note = (
                 f"{score.title}: no {' or '.join(wanted)} of groups that differ in {TEMPERATURE} alone; "
@@ -43,12 +44,15 @@ class Tempering(FieldReport):
             return Result(notes=[note] if request.tasks else [])
         records = [
             {"figure": name, "family": label, "temperature": _temperature(group), **record}
-            for label, own in kin.items()
+            for label, groups in kin.items()
             for metric in metrics
-            for group in own
+            for group in groups
             if (record := score.record(group, metric)) is not None
         ]
-        return Result([_table(score, kin, metrics)], records, [_figure(name, score, kin, metrics)])
+        width = max(4.2 * len(metrics), 6.4)
+        size = width, 3.0 + legend_height(kin, width)
+        figure = field_figure(name, score, lambda canvas: _draw(canvas, score, kin, metrics), size, f"{BARS}.")
+        return Result([_table(score, kin, metrics)], records, [figure])
 
 
 Kin = Mapping[str, Sequence[Group]]
@@ -66,46 +70,29 @@ def _table(score: FieldScore, kin: Kin, metrics: Sequence[str]) -> Table:
             "method": label, "T": _temperature(group), "seeds": len(group.runs),
             **{metric: with_interval(score.estimate(group, metric)) for metric in metrics},
         }
-        for label, own in kin.items()
-        for group in own
+        for label, groups in kin.items()
+        for group in groups
     ]  # fmt: skip
     return Table(f"{score.title}; {score.multipliers()}", columns, rows, score.failures(), keys=2)
-
-
-def _figure(name: str, score: FieldScore, kin: Kin, metrics: Sequence[str]) -> Figure:
-    return Figure(
-        name,
-        lambda canvas: _draw(canvas, score, kin, metrics),
-        (width := max(4.2 * len(metrics), 6.4), 3.0 + legend_height(kin, width)),
-        f"{heading(score)}. {BARS}.",
-    )
 
 
 def _draw(canvas: Any, score: FieldScore, kin: Kin, metrics: Sequence[str]) -> None:
     axes = canvas.subplots(1, len(metrics), squeeze=False)[0]
     styles = looks(list(kin))
     handles = {}
-    hot = [t for own in kin.values() for t in map(_temperature, own) if t > 0]
-    cold = any(_temperature(group) == 0 for own in kin.values() for group in own)
+    hot = [t for groups in kin.values() for t in map(_temperature, groups) if t > 0]
+    cold = any(_temperature(group) == 0 for groups in kin.values() for group in groups)
     for ax, metric in zip(axes, metrics, strict=True):
-        units = [e.unit for own in kin.values() for group in own if (e := score.estimate(group, metric))]
-        for label, own in kin.items():
-            found = [(_temperature(group), point) for group in own if (point := _point(score.estimate(group, metric)))]
-            ends = [(mean - low, high - mean) for _, (mean, low, high) in found]
+        units = [e.unit for groups in kin.values() for group in groups if (e := score.estimate(group, metric))]
+        for label, groups in kin.items():
+            estimates = [(_temperature(group), wide.with_ends(score.estimate(group, metric))) for group in groups]
+            points = [(t, *ends) for t, ends in estimates if ends and math.isfinite(ends[0])]
+            ends = [(mean - low, high - mean) for _, mean, low, high in points]
             handles[label] = ax.errorbar(
-                [t for t, _ in found], [mean for _, (mean, _, _) in found],
+                [t for t, *_ in points], [mean for _, mean, *_ in points],
                 yerr=list(zip(*ends, strict=True)) or None, markersize=4, capsize=2, **{"marker": "o", **styles[label]},
             )  # fmt: skip
         if hot:
             ax.set_xscale(*(["symlog"] if cold else ["log"]), **({"linthresh": min(hot)} if cold else {}))
         ax.set(xlabel="temperature T", ylabel=f"{metric.replace('_', ' ')} ({units[0]})")
     legend_below(canvas, dict(sorted(handles.items())), BARS)
-    name_figure(canvas, heading(score))
-
-
-def _point(estimate: Estimate | None) -> tuple[float, float, float] | None:
-    """Return the mean and the ends of its interval, the mean if they are missing; None if the mean is not finite."""
-    if estimate is None or estimate.mean is None or not math.isfinite(estimate.mean):
-        return None
-    low, high = (estimate.mean if end is None else end for end in (estimate.low, estimate.high))
-    return estimate.mean, low, high

@@ -76,12 +76,12 @@ class Theorem1(Report):
     name: ClassVar[str] = "theorem1"
 
     def build(self, store: Store, request: Request) -> Result:
-        found = {(kind, a): errors(a, noise=noise) for kind, noise in KINDS.items() for a in STEP_SIZES}
-        rates = [row for kind in KINDS for row in _rates(kind, found)]
+        by_size = {(kind, a): errors(a, noise=noise) for kind, noise in KINDS.items() for a in STEP_SIZES}
+        rates = [row for kind in KINDS for row in _rates(kind, by_size)]
         shown = [Column("kind", "csgld"), Column("of", "of"), Column("against", "against")]
         shown += [Column(key, key, "right", ".2f") for key in ("fitted", "theorem")]
-        records = [*rates, *_findings(rates), *(_record(kind, a, e) for (kind, a), e in found.items())]
-        figure = Figure("theorem1", lambda canvas: _draw(canvas, found), (10.8, 6.6), CAPTION)
+        records = [*rates, *_findings(rates), *(_record(kind, a, e) for (kind, a), e in by_size.items())]
+        figure = Figure("theorem1", lambda canvas: _draw(canvas, by_size), (10.8, 6.6), CAPTION)
         note = (
             f"limits: of the last of {STEPS // CYCLE} cycles of {CYCLE} steps, fitted over alpha_0 to {SMALL[-1]:g}; "
             f"what is beyond them: fitted over K from {STEPS // 4:,} at alpha_0 = {STEP_SIZES[2]:g}; on log scales"
@@ -125,11 +125,11 @@ def _trajectory(step_size: float, *, noise: bool, steps: int) -> Trajectory:
     return trajectory
 
 
-def _rates(kind: str, found: dict[tuple[str, float], Errors]) -> list[dict[str, Any]]:
-    middle = found[kind, STEP_SIZES[2]]
+def _rates(kind: str, by_size: dict[tuple[str, float], Errors]) -> list[dict[str, Any]]:
+    middle = by_size[kind, STEP_SIZES[2]]
     late = middle.steps >= STEPS // 4
-    limits = np.array([abs(found[kind, a].limit) for a in SMALL])
-    distances = np.array([found[kind, a].distance[round(TIME / a) - 1] for a in SMALL])
+    limits = np.array([abs(by_size[kind, a].limit) for a in SMALL])
+    distances = np.array([by_size[kind, a].distance[round(TIME / a) - 1] for a in SMALL])
     K, sizes = middle.steps[late], np.array(SMALL)
     return [
         _rate(kind, "bias beyond its limit", "K", K, np.abs(middle.bias - middle.limit)[late], -1.0),
@@ -153,7 +153,7 @@ def _findings(rates: list[dict[str, Any]]) -> list[dict[str, Any]]:
         "MSE": ("Theorem 1", "mean squared error beyond its limit", "limit of the mean squared error", 2.0),
         "Wasserstein-2 distance": ("Theorem 2", "", "Wasserstein-2 of a step's own law", 0.25),
     }
-    found = []
+    by_size = []
     for kind, noise in KINDS.items():
         for of, (table, over_k, over_alpha, rate) in parts.items():
             how = "as proven, with noise in every step" if noise else "as the algorithm runs, T = 0 while it explores"
@@ -161,13 +161,13 @@ def _findings(rates: list[dict[str, Any]]) -> list[dict[str, Any]]:
             least = "at least " if table == "Theorem 2" else ""
             texts.append(f"{fitted[kind, over_alpha]:.2f} over alpha_0 (the theorem's {least}{rate:g})")
             kept = fitted[kind, over_alpha] > rate - TOLERANCE and (not over_k or fitted[kind, over_k] < TOLERANCE - 1)
-            found.append(
+            by_size.append(
                 {
                     "table": table, "of": of, "variant": how, "finding": "holds" if kept else "fails",
                     "evidence": f"fitted exponents on N(0, 1): {' and '.join(texts)}",
                 }
             )  # fmt: skip
-    return found
+    return by_size
 
 
 def _record(kind: str, step_size: float, e: Errors) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def _record(kind: str, step_size: float, e: Errors) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _draw(canvas: Any, found: dict[tuple[str, float], Errors]) -> None:
+def _draw(canvas: Any, by_size: dict[tuple[str, float], Errors]) -> None:
     import matplotlib as mpl
 
     axes = canvas.subplots(2, 3, squeeze=False, sharey="col")
@@ -185,7 +185,7 @@ def _draw(canvas: Any, found: dict[tuple[str, float], Errors]) -> None:
     names = ("|bias|", "mean squared error", "Wasserstein-2 of a step's own law")
     for line, kind in zip(axes, KINDS, strict=True):
         for a, colour in zip(STEP_SIZES, colours, strict=True):
-            e = found[kind, a]
+            e = by_size[kind, a]
             at = np.unique(np.geomspace(1, len(e.steps), 400).round().astype(int)) - 1
             line[0].plot(e.steps[at], np.abs(e.bias[at]), color=colour, label=f"{a:g}")
             line[1].plot(e.steps[at], e.mse[at], color=colour)

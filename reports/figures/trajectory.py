@@ -9,18 +9,7 @@ import numpy as np
 
 from harness import Result
 from harness.reports import Column, FieldScore, Figure, Request
-from reports.figures.parts import (
-    Array,
-    FieldReport,
-    Panel,
-    field_figure,
-    grid,
-    heading,
-    kept_draws,
-    name_panel,
-    shown,
-    trajectory,
-)
+from reports.figures.parts import Array, FieldReport, Panel, kept_draws, name_panel, panel_figure, shown, trajectory
 
 SHOWN = 1_500
 """Most moves that are shown of a chain: the last ones between draws of consecutive steps."""
@@ -50,7 +39,7 @@ class Trajectories(FieldReport):
         ]
         moves = [move for move in moves if len(move[1])]
         records = [p.record(name, moves=len(x), velocity_variance=float(r.var())) for p, x, r in moves]
-        return Result(records=records, figures=[_figure(name, heading(score), moves)] if moves else [], notes=notes)
+        return Result(records=records, figures=[_figure(name, score, moves)] if moves else [], notes=notes)
 
 
 def velocities(panel: Panel, request: Request) -> tuple[Array, Array]:
@@ -63,22 +52,21 @@ def velocities(panel: Panel, request: Request) -> tuple[Array, Array]:
     return x[1:][follows][-SHOWN:], r[follows][-SHOWN:]
 
 
-def _figure(name: str, title: str, moves: Sequence[tuple[Panel, Array, Array]]) -> Figure:
-    columns = min(len(moves), 4)
-    size = (max(2.6 * columns + 1.0, 7.2), 2.6 * -(-len(moves) // columns) + 0.8)
+def _figure(name: str, score: FieldScore, moves: Sequence[tuple[Panel, Array, Array]]) -> Figure:
     caption = (
         f"Of chain 0, at most {SHOWN:,} moves: position against velocity r, the change of theta_1 in a step "
         "over L sqrt(h), with the L leapfrog steps of a proposal, else 1. Without momentum r is noise."
     )
-    return field_figure(name, title, lambda canvas: _draw(canvas, moves, columns), size, caption)
+    return panel_figure(
+        name, score, len(moves), lambda canvas, axes: _draw(canvas, axes, moves), caption, panel=(2.6, 2.6),
+        margin=(1.0, 0.8), labels=(r"position $\theta_1$", r"velocity $r = \Delta\theta_1 / (L \sqrt{h})$"), shared=(),
+    )  # fmt: skip
 
 
-def _draw(canvas: Any, moves: Sequence[tuple[Panel, Array, Array]], columns: int) -> None:
-    velocity = r"velocity $r = \Delta\theta_1 / (L \sqrt{h})$"
-    axes = list(grid(canvas, len(moves), columns, r"position $\theta_1$", velocity, ()))
+def _draw(canvas: Any, axes: Sequence[Any], moves: Sequence[tuple[Panel, Array, Array]]) -> None:
     for (panel, x, r), ax in zip(moves, axes, strict=True):
         ax.plot(x, r, color="0.8", linewidth=0.3, zorder=1)
         order = np.linspace(0, 100, len(x))
         points = ax.scatter(x, r, c=order, cmap="viridis", vmin=0, vmax=100, s=3, linewidths=0, zorder=2)
-        name_panel(ax, f"{panel.label}, seed {panel.run.seed}", f"var r = {r.var():.3g}")
+        name_panel(ax, panel.title, f"var r = {r.var():.3g}")
     canvas.colorbar(points, ax=axes, label="moves shown, first to last (%)", shrink=0.9, pad=0.02)

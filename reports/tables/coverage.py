@@ -40,9 +40,8 @@ class Coverage(Report):
 
 
 def _table(score: FieldScore, by: str) -> Table:
-    columns: dict[str, wide.Cell] = {}
-    for metric in [m for m in dict.fromkeys([by, *METRICS]) if m in score.metrics and m != BASELINE]:
-        columns[_header(score, metric)] = wide.metric_cell(score, metric)
+    shown = [metric for metric in dict.fromkeys([by, *METRICS]) if metric in score.metrics and metric != BASELINE]
+    columns = {_header(score, metric): wide.metric_cell(score, metric) for metric in shown}
     note = (
         f"too wide, too narrow: the interval of the within-mode covariance ratio is wholly outside "
         f"[{wide.NARROW}, {wide.WIDE}] of the truth's; (all): all seeds have the same value"
@@ -52,8 +51,8 @@ def _table(score: FieldScore, by: str) -> Table:
 
 def _header(score: FieldScore, metric: str) -> str:
     """Return the header of a metric, with the score of exact draws if it is known."""
-    found = [e for group in score.groups if (e := score.estimate(group, metric))]
-    exact = found[0].target if found else None
+    estimates = [e for group in score.groups if (e := score.estimate(group, metric))]
+    exact = estimates[0].target if estimates else None
     if metric == "wasserstein2":
         base = [e.mean for group in score.groups if (e := score.estimate(group, BASELINE)) and e.mean is not None]
         exact = base[0] if base else None

@@ -37,31 +37,31 @@ class CycleBeta(FieldReport):
         )
         records = [
             {"family": label, "cycles": cycles, "beta": beta, **record}
-            for label, own in kin.items()
+            for label, groups in kin.items()
             for metric in metrics
-            for (cycles, beta), group in sorted((_place(group), group) for group in own)
+            for (cycles, beta), group in sorted((_cycles_and_beta(group), group) for group in groups)
             if (record := score.record(group, metric)) is not None
         ]
-        tables = [_table(score, label, own, metric) for label, own in kin.items() for metric in metrics]
+        tables = [_table(score, label, groups, metric) for label, groups in kin.items() for metric in metrics]
         return Result(tables, records, notes=[note] if request.tasks and not kin else [])
 
 
-def _place(group: Group) -> tuple[int, float]:
+def _cycles_and_beta(group: Group) -> tuple[int, float]:
     return int(group.settings[CYCLES]), float(group.settings[BETA])
 
 
-def _table(score: FieldScore, label: str, own: Sequence[Group], metric: str) -> Table:
-    places = {_place(group): group for group in own}
+def _table(score: FieldScore, label: str, groups: Sequence[Group], metric: str) -> Table:
+    places = {_cycles_and_beta(group): group for group in groups}
     betas = sorted({beta for _, beta in places})
     columns = [Column("M", "M", "right"), *(Column(f"{beta:g}", f"beta = {beta:g}", "right") for beta in betas)]
     rows = [
         {"M": cycles, **{f"{beta:g}": _cell(score, places.get((cycles, beta)), metric) for beta in betas}}
         for cycles in sorted({cycles for cycles, _ in places})
     ]
-    unit = next((e.unit for group in own if (e := score.estimate(group, metric))), "")
-    seeds = sorted({len(group.runs) for group in own})
+    unit = next((e.unit for group in groups if (e := score.estimate(group, metric))), "")
+    seeds = sorted({len(group.runs) for group in groups})
     spoken = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else f"{seeds[0]} seeds"
-    draws = sorted({kept for group in own for kept in group.done.numbers.draws_kept if kept is not None})
+    draws = sorted({kept for group in groups for kept in group.done.numbers.draws_kept if kept is not None})
     notes = [f"{spoken} a cell" + (f"; {draws[0]:,} to {draws[-1]:,} draws a run" if draws else "")]
     title = f"{label}: {metric.replace('_', ' ')} ({unit}); {score.title}; {score.multipliers()}"
     return Table(title, columns, rows, [*notes, *score.failures()])

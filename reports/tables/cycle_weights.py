@@ -48,15 +48,15 @@ class CycleWeights(FieldReport):
     name: ClassVar[str] = "cycle-weights"
 
     def build(self, store: Store, request: Request) -> Result:
-        made = super().build(store, request)
-        if not made.records:
-            return made
-        most = max(record["terms"] for record in made.records)
+        report = super().build(store, request)
+        if not report.records:
+            return report
+        most = max(record["terms"] for record in report.records)
         warning = (
             "warning: the harmonic mean of likelihoods has infinite variance, its value is that of the worst draw; "
             f"with N = {most:,} training points the largest gap decides everything. Equal weights are the default"
         )
-        return replace(made, notes=[*made.notes, warning])
+        return replace(report, notes=[*report.notes, warning])
 
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
         records, notes = [], []
@@ -82,7 +82,7 @@ class Weighed:
 
 def log_weights(log_likelihoods: Sequence[Array]) -> Array:
     """Return -(logsumexp(-l) - log K) for the log-likelihoods l (K,) of the draws of each cycle."""
-    return np.array([-(np.logaddexp.reduce(-own) - np.log(len(own))) for own in log_likelihoods])
+    return np.array([-(np.logaddexp.reduce(-logs) - np.log(len(logs))) for logs in log_likelihoods])
 
 
 def normalised(logs: Array) -> Array:
@@ -101,31 +101,31 @@ def _weighed(score: FieldScore, run: Run) -> Weighed | None:
     averaged = np.isfinite(error[1][0])
     cycle = kept["cycle"][kept["chain"] == 0]
     draws = [averaged & (cycle == number) for number in kept["cycle_numbers"]]
-    if not all(own.any() for own in draws):
+    if not all(chosen.any() for chosen in draws):
         return None
-    logs = log_weights([own[chosen] for chosen in draws for own in log_likelihood])
+    logs = log_weights([chain[chosen] for chosen in draws for chain in log_likelihood])
     predicted = kept["cycle_predictions"].astype(np.float64).reshape(len(logs), -1, kept["cycle_predictions"].shape[-1])
-    found: dict[str, float | None] = {}
+    numbers: dict[str, float | None] = {}
     for name, weights in (("equal", np.full(len(logs), 1 / len(logs))), ("harmonic", normalised(logs))):
         mean = np.tensordot(weights, predicted, axes=1)
-        found[f"test_error_{name}"] = 100 * diagnostics.error_rate(mean, kept["test_labels"])
-        found[f"nll_{name}"] = diagnostics.nll(mean, kept["test_labels"])
+        numbers[f"test_error_{name}"] = 100 * diagnostics.error_rate(mean, kept["test_labels"])
+        numbers[f"nll_{name}"] = diagnostics.nll(mean, kept["test_labels"])
     best = np.sort(logs)[::-1]
-    found["largest_weight"] = float(normalised(logs).max())
-    found["gap"] = float(best[0] - best[1]) if len(best) > 1 else None
-    return Weighed(terms, logs, found)
+    numbers["largest_weight"] = float(normalised(logs).max())
+    numbers["gap"] = float(best[0] - best[1]) if len(best) > 1 else None
+    return Weighed(terms, logs, numbers)
 
 
 def _record(label: str, group: Group, seeds: Sequence[Weighed]) -> dict[str, Any]:
-    found = record(
+    summary = record(
         "", group, label=label, seeds=len(seeds), terms=seeds[0].terms,
-        cycles=max(len(own.log_weights) for own in seeds), run_keys=[run.key for run in group.done],
+        cycles=max(len(seed.log_weights) for seed in seeds), run_keys=[run.key for run in group.done],
     )  # fmt: skip
     for name in NUMBERS:
-        values = [value for own in seeds if (value := own.numbers[name]) is not None]
+        values = [value for seed in seeds if (value := seed.numbers[name]) is not None]
         over = statistics.mean_interval(values) if values else None
-        found |= {name: over and over.mean, f"{name}_low": over and over.low, f"{name}_high": over and over.high}
-    return found
+        summary |= {name: over and over.mean, f"{name}_low": over and over.low, f"{name}_high": over and over.high}
+    return summary
 
 
 def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:

@@ -65,11 +65,11 @@ class EqualCost(Report):
             for group in score.groups
             if not group.done
         ]
-        for place, rows in _places(scores, request.metric).items():
+        for title, rows in _places(scores, request.metric).items():
             if len({row.group.chains for row in rows}) < 2:
-                notes += [f"{place}: all runs have the same number of chains"] if request.tasks else []
+                notes += [f"{title}: all runs have the same number of chains"] if request.tasks else []
                 continue
-            tables.append(_table(place, rows))
+            tables.append(_table(title, rows))
             records += [record for row in rows for record in row.records()]
         return Result(tables, records, notes=notes)
 
@@ -89,27 +89,27 @@ class CostRow:
 
     def records(self) -> list[dict[str, Any]]:
         """Return flat records, one per metric; the first has the comparison."""
-        found = []
+        records = []
         for metric in self.metrics:
             record = self.score.record(self.group, metric)
-            made = self.comparison if metric == self.metrics[0] else None
+            first = self.comparison if metric == self.metrics[0] else None
             if record is not None:
-                found.append({
+                records.append({
                     **record, "label": self.label, "total_passes": self.total, "cost_class": self.cost,
-                    "against": self.against or None, "difference": made.effect if made else None,
-                    "difference_low": made.low if made else None, "difference_high": made.high if made else None,
-                    "p_holm": made.adjusted if made else None, "comparison": _words(made) if made else None,
+                    "against": self.against or None, "difference": first and first.effect,
+                    "difference_low": first and first.low, "difference_high": first and first.high,
+                    "p_holm": first and first.adjusted, "comparison": first and _words(first),
                 })  # fmt: skip
-        return found
+        return records
 
 
 def _places(scores: Sequence[FieldScore], metric: str | None) -> dict[str, list[CostRow]]:
     """Return the rows of each task, version, protocol and setting of the task, by total and then chains."""
-    found: dict[str, list[tuple[FieldScore, Group]]] = {}
+    by_title: dict[str, list[tuple[FieldScore, Group]]] = {}
     for score in scores:
-        place = score.title.rpartition(": ")[0]  # without budget, steps and chains
-        found.setdefault(place, []).extend((score, group) for group in score.groups)
-    return {place: _judged(_classed(_rows(members, metric))) for place, members in found.items()}
+        title = score.title.rpartition(": ")[0]  # without budget, steps and chains
+        by_title.setdefault(title, []).extend((score, group) for group in score.groups)
+    return {title: _judged(_classed(_rows(members, metric))) for title, members in by_title.items()}
 
 
 def _rows(members: Sequence[tuple[FieldScore, Group]], metric: str | None) -> list[CostRow]:
@@ -127,11 +127,11 @@ def _rows(members: Sequence[tuple[FieldScore, Group]], metric: str | None) -> li
 
 def _classed(rows: Sequence[CostRow]) -> list[CostRow]:
     """Return the rows in order, each with the total of its class, which is that of the cheapest row in it."""
-    found: list[CostRow] = []
+    classed: list[CostRow] = []
     for row in sorted(rows, key=lambda row: row.total):
-        same = found and row.total <= (1 + NEAR) * found[-1].cost
-        found.append(replace(row, cost=found[-1].cost if same else row.total))
-    return sorted(found, key=lambda row: (row.cost, row.group.chains, row.label, row.group.key))
+        same = classed and row.total <= (1 + NEAR) * classed[-1].cost
+        classed.append(replace(row, cost=classed[-1].cost if same else row.total))
+    return sorted(classed, key=lambda row: (row.cost, row.group.chains, row.label, row.group.key))
 
 
 def _judged(rows: Sequence[CostRow]) -> list[CostRow]:
@@ -139,21 +139,21 @@ def _judged(rows: Sequence[CostRow]) -> list[CostRow]:
     for _, members in itertools.groupby(rows, key=lambda row: row.cost):
         first, *others = members
         words = f"{first.label}, {first.group.chains} x"
-        made = [compare(row.group, first.group, row.metrics[0]) for row in others]
-        compared += [first, *(replace(row, against=words, comparison=c) for row, c in zip(others, made, strict=True))]
+        pairs = [(row, compare(row.group, first.group, row.metrics[0])) for row in others]
+        compared += [first, *(replace(row, against=words, comparison=comparison) for row, comparison in pairs)]
     verdicts = iter(judge([row.comparison for row in compared if row.comparison is not None]))
     return [row if row.comparison is None else replace(row, comparison=next(verdicts)) for row in compared]
 
 
-def _words(made: Comparison) -> str:
-    if made.effect is None:
-        return made.withheld or "-"
-    ends = "" if made.low is None or made.high is None else f" [{number(made.low)}, {number(made.high)}]"
-    verdict = {"a": "better", "b": "worse", "": "undecided"}[made.better]
-    return f"{number(made.effect)}{ends} {verdict}" + (f" ({made.withheld})" if made.withheld else "")
+def _words(c: Comparison) -> str:
+    if c.effect is None:
+        return c.withheld or "-"
+    ends = "" if c.low is None or c.high is None else f" [{number(c.low)}, {number(c.high)}]"
+    verdict = {"a": "better", "b": "worse", "": "undecided"}[c.better]
+    return f"{number(c.effect)}{ends} {verdict}" + (f" ({c.withheld})" if c.withheld else "")
 
 
-def _table(place: str, rows: Sequence[CostRow]) -> Table:
+def _table(title: str, rows: Sequence[CostRow]) -> Table:
     names = list(dict.fromkeys(metric for row in rows for metric in row.metrics))
     fixed = {"total": "total passes", "method": "method", "chains": "chains", "passes": "passes a chain"}
     fixed |= {"seeds": "seeds", "status": "status"}
@@ -172,4 +172,4 @@ def _table(place: str, rows: Sequence[CostRow]) -> Table:
     ]  # fmt: skip
     note = "total passes: chains x data passes of a chain; against: this row less the first of its total, by seed"
     failures = dict.fromkeys(line for row in rows for line in row.score.failures())
-    return Table(place, columns, shown, [note, *failures], keys=3)
+    return Table(title, columns, shown, [note, *failures], keys=3)

@@ -56,15 +56,12 @@ def _ranking(score: FieldScore) -> str:
 
 
 def _table(score: FieldScore, by: str) -> Table:
-    columns: dict[str, wide.Cell] = {}
-    for metric in [m for m in ESS if m in score.metrics]:
-        columns[wide.header(metric)] = _size(score, metric)
-    main = next(metric for metric in ESS if metric in score.metrics)
-    for metric in dict.fromkeys([f"{main}_per_pass", f"{main}_per_second", "ess_mse_per_pass", by]):
-        if metric in score.metrics and metric not in ESS:
-            columns[wide.header(metric)] = wide.metric_cell(score, metric)
-    for metric in [m for m in BESIDE if m in score.metrics and m != by]:
-        columns[wide.header(metric)] = wide.metric_cell(score, metric)
+    sizes = [metric for metric in ESS if metric in score.metrics]
+    columns = {wide.header(metric): _size(score, metric) for metric in sizes}
+    main = sizes[0]
+    rates = dict.fromkeys([f"{main}_per_pass", f"{main}_per_second", "ess_mse_per_pass", by])
+    columns |= wide.metric_columns(score, [m for m in rates if m in score.metrics and m not in ESS])
+    columns |= wide.metric_columns(score, [m for m in BESIDE if m in score.metrics and m != by])
     note = (
         "paper's ESS: by the truth's moments, cut at 0.05, of a chain; at most the number of draws, and '>=' where it "
         "is that; ess mse: 1 / mean squared error of a chain's mean in sds, median coordinate, over chains x seeds; "

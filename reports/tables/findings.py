@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from harness import Result
 from harness.reports import Group, Report, Request, typical
 from harness.tasks import TIERS
-from reports.across import JOINT, TaskField, task_fields
+from reports.across import JOINT, TaskField, loss, task_fields
 from reports.figures.parts import seconds_a_pass
 from reports.orderings import UNTESTED, JudgedOrdering, judge_orderings, load_orderings
 from reports.tables.findings_tables import tables
@@ -75,13 +75,13 @@ def _task(field: TaskField) -> dict[str, Any]:
         return record
     first = ranked[0][0]
     best = score.estimate(first, by)
-    values = [_value(field, group) for group in field.rows.values()]
+    values = [loss(field, group) for group in field.rows.values()]
     assert best is not None
     return {
         **record, "first_tier": sum(tier == 1 for _, tier, _ in ranked),
         "leaders": [group.method for group in _leaders(field)], "best": first.method,
         "mean": best.mean, "low": best.low, "high": best.high,
-        "against_sgld": _apart(field, _value(field, field.rows[PLAIN])) if PLAIN in field.rows else None,
+        "against_sgld": _apart(field, loss(field, field.rows[PLAIN])) if PLAIN in field.rows else None,
         "against_median": _apart(field, statistics.median(values)),
         "passes": typical(first.done.numbers.passes), "seconds": first.seconds,
     }  # fmt: skip
@@ -111,25 +111,25 @@ def _cost(field: TaskField, method: str) -> float | None:
 
 def _samplers(fields: Sequence[TaskField]) -> list[dict[str, Any]]:
     """A record for each method, those that lead most often first."""
-    found = []
-    leading = {field.task: own for field in fields if (own := _leaders(field))}
+    records = []
+    leading = {field.task: leaders for field in fields if (leaders := _leaders(field))}
     for method in sorted({name for field in fields for name in field.rows}):
-        own = [field for field in fields if method in field.rows]
-        compared = {f.task: _apart(f, _value(f, f.rows[method])) for f in own if f.metric == JOINT}
+        with_row = [field for field in fields if method in field.rows]
+        compared = {f.task: _apart(f, loss(f, f.rows[method])) for f in with_row if f.metric == JOINT}
         factors = {task: factor for task, factor in compared.items() if factor is not None}
         worst = max(factors, key=lambda task: (factors[task], task), default=None)
-        decided = [field for field in own if field.task in leading]
+        decided = [field for field in with_row if field.task in leading]
         leads = [field.task for field in decided if field.rows[method] in leading[field.task]]
-        tried = [field for field in own if field.score.tier == "truth"]
-        found.append({
-            "finding": "sampler", "method": method, "tasks": len(own), "decided": len(decided),
+        tried = [field for field in with_row if field.score.tier == "truth"]
+        records.append({
+            "finding": "sampler", "method": method, "tasks": len(with_row), "decided": len(decided),
             "leads": len(leads), "leads_on": leads, "share": len(leads) / len(decided) if decided else 0.0,
             "worst": factors[worst] if worst else None, "worst_task": worst,
             "truths": len(tried), "low_error": sum(_cost(field, method) is not None for field in tried),
-            "diverged_on": [field.task for field in own if field.rows[method].diverged],
+            "diverged_on": [field.task for field in with_row if field.rows[method].diverged],
             "command": f"bench report leaderboard --method {method}",
         })  # fmt: skip
-    return sorted(found, key=lambda r: (-r["share"], r["worst"] if r["worst"] is not None else math.inf, r["method"]))
+    return sorted(records, key=lambda r: (-r["share"], r["worst"] if r["worst"] is not None else math.inf, r["method"]))
 
 
 def _leaders(field: TaskField) -> list[Group]:
@@ -138,7 +138,7 @@ def _leaders(field: TaskField) -> list[Group]:
     return [
         group
         for group, tier, worse in ranked
-        if tier == 1 and 2 * worse >= len(ranked) - 1 and (field.metric != JOINT or _value(field, group) < ONE_DRAW)
+        if tier == 1 and 2 * worse >= len(ranked) - 1 and (field.metric != JOINT or loss(field, group) < ONE_DRAW)
     ]
 
 
@@ -151,7 +151,7 @@ def _ranked(field: TaskField) -> list[tuple[Group, int, int]]:
 
 def _unranked(field: TaskField) -> list[dict[str, Any]]:
     """Rows without a rank, except baselines."""
-    found = [
+    records = [
         {
             "finding": "unranked", "task": field.task, "label": field.score.labels[group.key],
             "status": field.score.standing(group, field.metric).status, "command": command("leaderboard", field),
@@ -159,20 +159,20 @@ def _unranked(field: TaskField) -> list[dict[str, Any]]:
         for group in field.score.groups
         if not group.baseline and field.score.standing(group, field.metric).rank is None
     ]  # fmt: skip
-    return sorted(found, key=lambda record: record["label"])
+    return sorted(records, key=lambda record: record["label"])
 
 
 def _baselines(field: TaskField) -> list[dict[str, Any]]:
-    found = []
+    records = []
     for group in field.score.groups:
         estimate = field.score.estimate(group, field.metric) if group.baseline and not group.diverged else None
         if estimate is not None and estimate.mean is not None:
-            found.append({
+            records.append({
                 "finding": "baseline", "task": field.task, "label": field.score.labels[group.key],
                 "metric": field.metric, "mean": estimate.mean, "low": estimate.low, "high": estimate.high,
-                "against_best": _apart(field, _value(field, group)), "command": command("leaderboard", field),
+                "against_best": _apart(field, loss(field, group)), "command": command("leaderboard", field),
             })  # fmt: skip
-    return sorted(found, key=lambda record: record["label"])
+    return sorted(records, key=lambda record: record["label"])
 
 
 def _ordering(one: JudgedOrdering, fields: Sequence[TaskField]) -> dict[str, Any]:
@@ -191,19 +191,9 @@ def _ordering(one: JudgedOrdering, fields: Sequence[TaskField]) -> dict[str, Any
     }  # fmt: skip
 
 
-def _value(field: TaskField, group: Group) -> float:
-    """The row's value of the metric that ranks the field, as a loss: lower is better; infinite if a seed diverged."""
-    estimate = None if group.diverged else field.score.estimate(group, field.metric)
-    if estimate is None or estimate.mean is None:
-        return math.inf
-    if estimate.direction == "target":
-        return abs(estimate.mean - (estimate.target or 0.0))
-    return -estimate.mean if estimate.direction == "max" else estimate.mean
-
-
 def _apart(field: TaskField, value: float) -> float | None:
     """How much worse a loss is than the best: the ratio of joint errors, the difference of other metrics."""
-    best = min((_value(field, group) for group in field.rows.values()), default=math.inf)
+    best = min((loss(field, group) for group in field.rows.values()), default=math.inf)
     if not math.isfinite(best):
         return None
     if field.metric != JOINT:

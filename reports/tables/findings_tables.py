@@ -18,7 +18,7 @@ NAMED = 8
 
 def tables(records: Sequence[Record]) -> list[Table]:
     """The tables of the report's records."""
-    found = []
+    shown_tables = []
     for kind, (title, columns, notes) in _TABLES.items():
         rows = [record for record in records if record["finding"] == kind]
         more = _about_orderings(rows) if kind == "ordering" else []
@@ -26,8 +26,8 @@ def tables(records: Sequence[Record]) -> list[Table]:
         if shown:
             shape = [Column(name, name, "right" if name in _RIGHT else "left") for name in columns]
             cells = [{name: text(record) for name, text in columns.items()} for record in shown]
-            found.append(Table(title, shape, cells, [*notes, *more], keys=1))
-    return found
+            shown_tables.append(Table(title, shape, cells, [*notes, *more], keys=1))
+    return shown_tables
 
 
 def _about_orderings(records: Sequence[Record]) -> list[str]:

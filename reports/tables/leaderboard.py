@@ -109,13 +109,12 @@ def _table(score: FieldScore, by: str) -> Table:
             "reached it": lambda group: _share(score, group),
         }
     notes.append(f"tier of the truth: {score.tier} ({TIERS[score.tier]})")
-    own = dict.fromkeys([by, score.primary])
-    for metric in [m for m in own if m and m not in (JOINT, COST)]:
-        columns[wide.header(metric)] = wide.metric_cell(score, metric)
-    companions = [metric for metric in COMPANIONS if metric in score.metrics and metric not in own]
+    ranking = dict.fromkeys([by, score.primary])
+    columns |= wide.metric_columns(score, [m for m in ranking if m and m not in (JOINT, COST)])
+    companions = [metric for metric in COMPANIONS if metric in score.metrics and metric not in ranking]
     if score.tier != "reference":
         companions = [metric for metric in companions if metric not in IN_FUNCTION_SPACE]
-    columns |= {wide.header(metric): wide.metric_cell(score, metric) for metric in companions}
+    columns |= wide.metric_columns(score, companions)
     columns |= wide.cost_columns(score, score.primary)
     return wide.build(score, by, columns, notes)
 
@@ -131,8 +130,8 @@ def _record(text: str) -> str:
 
 
 def _share(score: FieldScore, group: Group) -> str:
-    found = score.estimate(group, "low_error_share")
-    return f"{found.mean:.0%}" if found is not None and found.mean is not None else "-"
+    estimate = score.estimate(group, "low_error_share")
+    return f"{estimate.mean:.0%}" if estimate is not None and estimate.mean is not None else "-"
 
 
 def _split(score: FieldScore, group: Group) -> str:

@@ -59,8 +59,8 @@ class Theorem3(Report):
 
 def msgld_errors() -> NDArray[np.float64]:
     """Return (P - 1)^2 of msgld at each constant step."""
-    found = [linear.stationary_variance(_made("msgld", a=A, beta1=BETA1), h, 1.0) for h in STEP_SIZES]
-    return (np.array(found, dtype=np.float64) - 1) ** 2
+    variances = [linear.stationary_variance(_sampler("msgld", a=A, beta1=BETA1), h, 1.0) for h in STEP_SIZES]
+    return (np.array(variances, dtype=np.float64) - 1) ** 2
 
 
 def falling_error() -> float:
@@ -68,7 +68,7 @@ def falling_error() -> float:
     h = np.concatenate([np.full(LENGTH * 2**j, FIRST / 2**j) for j in range(STRETCHES)])
     everywhere = np.ones(len(h), dtype=bool)
     path = Trajectory(h, np.ones(len(h)), everywhere, ~everywhere, np.zeros(len(h), dtype=int), ~everywhere)
-    P = linear.propagate(_made("msgld", a=A, beta1=BETA1), path, (1.0,), np.diag([1.0, 0.0]))[:, 0, 0]
+    P = linear.propagate(_sampler("msgld", a=A, beta1=BETA1), path, (1.0,), np.diag([1.0, 0.0]))[:, 0, 0]
     return float((P[-1] - 1) ** 2)
 
 
@@ -76,7 +76,7 @@ def asgld_variance() -> float:
     """Return the variance of the density exp(-(x^2 / 2 + a sqrt(x^2 + lam)))."""
     from scipy.integrate import quad
 
-    lam = _made("asgld").lam
+    lam = _sampler("asgld").lam
     moments = [
         quad(lambda x, k=k: x**k * np.exp(-(x * x / 2 + A * np.sqrt(x * x + lam))), 0, 12, points=[1e-3, 0.1])[0]
         for k in (0, 2)
@@ -99,5 +99,5 @@ def _record(method: str, part: str, error: float, how: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _made(name: str, **parameters: Any) -> Any:
+def _sampler(name: str, **parameters: Any) -> Any:
     return Request().plugin("samplers", name, **parameters)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from harness.reports import (
     UNGATED,
     Column,
+    Estimate,
     FieldScore,
     Group,
     Level,
@@ -76,7 +77,7 @@ def passes(metric: str) -> RunCosts:
 
     def cost(group: Group) -> list[float | None]:
         chains = group.chains if metric in POOLED else 1
-        return [own and own * chains for own in group.done.numbers.passes]
+        return [passes and passes * chains for passes in group.done.numbers.passes]
 
     return cost
 
@@ -91,29 +92,45 @@ def metric_cell(score: FieldScore, metric: str) -> Cell:
     return cell
 
 
+def metric_columns(score: FieldScore, metrics: Iterable[str]) -> dict[str, Cell]:
+    """Return the cells of metrics, by their headers."""
+    return {header(metric): metric_cell(score, metric) for metric in metrics}
+
+
 def rank_cell(score: FieldScore, metric: str) -> Cell:
     """Return the cell of a rank by a metric: "2 (1 to 3)", or "-"."""
 
     def cell(group: Group) -> str:
-        found = score.standing(group, metric).rank
-        if found is None:
-            return "-"
-        span = f" ({found.low} to {found.high})" if found.low != found.high else ""
-        return f"{found.rank}{span}"
+        rank = score.standing(group, metric).rank
+        return rank_text(rank.rank, rank.low, rank.high) if rank else "-"
 
     return cell
 
 
+def rank_text(rank: int | None, low: int | None, high: int | None) -> str:
+    """Return a rank with its ends as text: "2 (1 to 3)", "2" if they are alike, or "-"."""
+    return "-" if rank is None else f"{rank}" if low == high else f"{rank} ({low} to {high})"
+
+
+def with_ends(estimate: Estimate | None) -> tuple[float, float, float] | None:
+    """Return an estimate's mean and the ends of its interval, the mean if they are missing; None without a mean."""
+    if estimate is None or estimate.mean is None:
+        return None
+    low, high = (estimate.mean if end is None else end for end in (estimate.low, estimate.high))
+    return estimate.mean, low, high
+
+
 def spread(score: FieldScore, group: Group) -> str:
     """Return a warning ("too wide x4.7") if the interval of the spread within a mode is outside the limits, or ""."""
-    found = score.estimate(group, SPREAD)
-    if found is None or found.mean is None or not found.target:
+    estimate = score.estimate(group, SPREAD)
+    ends = with_ends(estimate)
+    if estimate is None or ends is None or not estimate.target:
         return ""
-    low, high = (found.mean if end is None else end for end in (found.low, found.high))
-    factor = number(found.mean / found.target)
-    if low > WIDE * found.target:
+    mean, low, high = ends
+    factor = number(mean / estimate.target)
+    if low > WIDE * estimate.target:
         return f"too wide x{factor}"
-    return f"too narrow x{factor}" if high < NARROW * found.target else ""
+    return f"too narrow x{factor}" if high < NARROW * estimate.target else ""
 
 
 def label(score: FieldScore, group: Group) -> str:
@@ -125,21 +142,21 @@ def label(score: FieldScore, group: Group) -> str:
 
 def given_notes(score: FieldScore) -> list[str]:
     """Return notes on what the task gives to samplers at no cost."""
-    found: dict[str, list[str]] = {}
+    by_text: dict[str, list[str]] = {}
     for group in score.groups:
         for name, what in group.given.items():
-            found.setdefault(f"{name}: {what}", []).append(score.labels[group.key])
-    return [f"given at no cost to {', '.join(labels)}: {what}" for what, labels in found.items()]
+            by_text.setdefault(f"{name}: {what}", []).append(score.labels[group.key])
+    return [f"given at no cost to {', '.join(labels)}: {what}" for what, labels in by_text.items()]
 
 
 def provenance_notes(groups: Sequence[Group], labels: Mapping[str, str]) -> list[str]:
     """Return notes on which settings are untuned defaults, which were tuned at what cost, and which the user chose."""
     kinds = {"untuned": "untuned default", "tuned": "tuned", "user": "set by the user"}
     return [
-        f"{labels[group.key]}: {group.tuned if kind == 'tuned' else words}: {', '.join(found)}"
+        f"{labels[group.key]}: {group.tuned if kind == 'tuned' else words}: {', '.join(names)}"
         for kind, words in kinds.items()
         for group in groups
-        if (found := settings_from(group, kind))
+        if (names := settings_from(group, kind))
     ]
 
 
@@ -161,8 +178,8 @@ def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes:
     """Return one field's table: rank, method, the given columns, seeds, status and settings."""
 
     def tier(group: Group) -> str:
-        found = score.standing(group, ranked_by).rank
-        return str(found.tier) if found else "-"
+        rank = score.standing(group, ranked_by).rank
+        return str(rank.tier) if rank else "-"
 
     foreign = any(group.level != Level.RUN_HERE for group in score.groups)
     levels: dict[str, Cell] = {"verified": lambda group: str(group.level)} if foreign else {}

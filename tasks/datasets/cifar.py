@@ -96,9 +96,9 @@ def tfds_order(part: str, count: int) -> NDArray[np.int64]:
 def hmc_predictions() -> NDArray[np.float64]:
     """The probabilities (10000, 10) of `HMC_PREDICTIONS`, in the order of the test file."""
     published = np.loadtxt(locate(HMC_PREDICTIONS))
-    found = np.empty_like(published)
-    found[tfds_order("test", len(published))] = published
-    return found
+    probabilities = np.empty_like(published)
+    probabilities[tfds_order("test", len(published))] = published
+    return probabilities
 
 
 @functools.cache

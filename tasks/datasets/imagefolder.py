@@ -39,18 +39,18 @@ class ImageFolder:
     def __init__(self, folder: str | None, part: str, classes: int) -> None:
         import torchvision
 
-        place = (Path(folder) if folder else data_root() / "imagenet") / part
-        if not place.is_dir():
-            raise DataError(f"there is no folder {place}. {HOW}")
+        root = (Path(folder) if folder else data_root() / "imagenet") / part
+        if not root.is_dir():
+            raise DataError(f"there is no folder {root}. {HOW}")
         try:
-            found = torchvision.datasets.ImageFolder(os.fspath(place))
+            images = torchvision.datasets.ImageFolder(os.fspath(root))
         except (FileNotFoundError, OSError) as error:
-            raise DataError(f"{place}: {error}. {HOW}") from error
-        if len(found.classes) != classes:
-            raise DataError(f"{place} has {len(found.classes)} folders of classes, not {classes}; see task.classes")
-        self.place = place
-        self.paths = [path for path, _ in found.samples]
-        self.labels = np.array(found.targets, dtype=np.int64)
+            raise DataError(f"{root}: {error}. {HOW}") from error
+        if len(images.classes) != classes:
+            raise DataError(f"{root} has {len(images.classes)} folders of classes, not {classes}; see task.classes")
+        self.root = root
+        self.paths = [path for path, _ in images.samples]
+        self.labels = np.array(images.targets, dtype=np.int64)
 
     def training(self, index: int, seed: int) -> NDArray[np.uint8]:
         """A random part of the image of 8 to 100 % of its area and a ratio of 3/4 to 4/3, at full size, flipped or not.

@@ -44,19 +44,11 @@ A9A_TEST = DataFile(
 
 def load(file: DataFile, features: int) -> tuple[Array, Array]:
     """Covariates (N, features), dense, and labels (N,) in {-1, +1}; `DataError` where the file is not what it says."""
+    from sklearn.datasets import load_svmlight_file
+
     path = locate(file)
-    labels, rows, columns, values = [], [], [], []
     try:
-        for row, line in enumerate(path.read_text().splitlines()):
-            label, *pairs = line.split()
-            labels.append(float(label))
-            for pair in pairs:
-                column, _, value = pair.partition(":")
-                rows.append(row)
-                columns.append(int(column) - 1)
-                values.append(float(value))
-        table = np.zeros((len(labels), features))
-        table[rows, columns] = values
-    except (ValueError, IndexError) as error:
+        table, labels = load_svmlight_file(path, n_features=features, zero_based=False)
+    except ValueError as error:
         raise DataError(f"data set {file.dataset}: {path}: {error}") from error
-    return table, np.array(labels)
+    return table.toarray(), labels

@@ -14,16 +14,13 @@ from numpy.typing import NDArray
 
 from harness import param
 from harness.tasks import (
-    SERIES_METRICS,
-    TEMPERATURE_METRICS,
-    DataFile,
     DataTask,
     Observer,
     Protocol,
-    SeriesObserver,
     Truth,
 )
 from tasks.datasets import uci
+from tasks.regression.series import SERIES_METRICS, TEMPERATURE_METRICS, SeriesObserver
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -121,8 +118,8 @@ def margins(theta: Tensor, a: Tensor) -> Tensor:
 @functools.cache
 def stored(path: Path) -> dict[str, Any]:
     """The record in a file."""
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    record: dict[str, Any] = json.loads(path.read_text())
+    return record
 
 
 class Laplace(NamedTuple):
@@ -169,13 +166,11 @@ class LogisticTask(Logistic):
     prior. The paper gives neither prior nor batch size: this is the prior that reproduces the public reference
     posterior, and full-data gradients are the default.
 
-    file       the data set
     positive   its class that counts as 1
 
     Source: R. Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning", ICLR 2020, appendix.
     """
 
-    file: ClassVar[DataFile]
     positive: ClassVar[int]
     budgets: ClassVar = {"smoke": 1_000, "quick": 4_000, "paper": 10_000}
     protocols: ClassVar = (Protocol("csgmcmc", "5,000 steps of burn-in, 5,000 draws", budgets, burn_in=0.5),)
@@ -183,7 +178,7 @@ class LogisticTask(Logistic):
     batch: int | None = param(None, "[1, inf)", "n, terms in a minibatch; none: all of them", source="not stated; ours")  # type: ignore[misc]
 
     def design(self) -> Array:
-        attributes, classes = uci.load(self.file)
+        attributes, classes = uci.load(self.datasets[0])
         rows = np.column_stack([uci.standardise(attributes), np.ones(len(attributes))])
         return np.asarray(np.where(classes == self.positive, 1.0, -1.0)[:, None] * rows)
 
@@ -195,7 +190,6 @@ TRUTHS = Path(__file__).parent / "truth"
 class Australian(LogisticTask):
     """Australian credit approval: 690 rows, 14 covariates and bias; class 1 is positive."""
 
-    file: ClassVar = uci.AUSTRALIAN
     datasets: ClassVar = (uci.AUSTRALIAN,)
     positive: ClassVar = 1
     shape: ClassVar = (690, 15)
@@ -206,7 +200,6 @@ class Australian(LogisticTask):
 class German(LogisticTask):
     """German credit, numeric: 1000 rows, 24 covariates and bias; bad credit (2) is positive."""
 
-    file: ClassVar = uci.GERMAN
     datasets: ClassVar = (uci.GERMAN,)
     positive: ClassVar = 2
     shape: ClassVar = (1000, 25)
@@ -217,7 +210,6 @@ class German(LogisticTask):
 class Heart(LogisticTask):
     """Statlog heart disease: 270 rows, 13 covariates and bias; disease present (2) is positive."""
 
-    file: ClassVar = uci.HEART
     datasets: ClassVar = (uci.HEART,)
     positive: ClassVar = 2
     shape: ClassVar = (270, 14)

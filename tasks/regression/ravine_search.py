@@ -117,12 +117,12 @@ def means(method: str, readings: Sequence[Reading], steps: int = STEPS, burn_in:
 
     Readings of one scale share their sampler's parameters, so each scale is a run of its own.
     """
-    found = np.empty((len(readings), len(SEEDS), 2))
+    averages = np.empty((len(readings), len(SEEDS), 2))
     for scale, c in SCALES.items():
-        own = [i for i, reading in enumerate(readings) if reading.scale == scale]
-        if own:
-            found[own] = _means(method, c, [readings[i] for i in own], steps, burn_in)
-    return found
+        chosen = [i for i, reading in enumerate(readings) if reading.scale == scale]
+        if chosen:
+            averages[chosen] = _means(method, c, [readings[i] for i in chosen], steps, burn_in)
+    return averages
 
 
 def _means(method: str, c: float, readings: Sequence[Reading], steps: int, burn_in: int) -> Array:
@@ -174,11 +174,11 @@ def main() -> None:
     others = {m: counts(m, [READINGS[i] for i in candidates]) for m in list(WANTED)[1:]} if candidates else {}
     lines = [f"| start | U | step | noise | {' | '.join(WANTED)} | published result |", "|---" * 10 + "|"]
     for i in np.flatnonzero(first).tolist():
-        found = {"msgld": int(first[i])}
+        converged = {"msgld": int(first[i])}
         if i in candidates:
-            found |= {method: int(count[candidates.index(i)]) for method, count in others.items()}
-        fits = len(found) == len(WANTED) and all(low <= found[m] <= high for m, (low, high) in WANTED.items())
-        cells = [str(found.get(method, "")) for method in WANTED]
+            converged |= {method: int(count[candidates.index(i)]) for method, count in others.items()}
+        fits = len(converged) == len(WANTED) and all(low <= converged[m] <= high for m, (low, high) in WANTED.items())
+        cells = [str(converged.get(method, "")) for method in WANTED]
         lines.append(f"| {' | '.join((*READINGS[i], *cells))} | {'yes' if fits else 'no'} |")
     print("\n".join(lines))  # noqa: T201 - this command's output
 

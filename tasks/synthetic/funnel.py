@@ -96,14 +96,14 @@ class Funnel(NoisyDensityTask):
         mean = self._mean(T) * scale
         mean[1:] += (math.log(2 * T) + digamma(0.5)) / 2
         plain = Truth.normal(mean, covariance)
-        v, own = plain.directions, plain.directions[:, 1:]
+        v, of_logs = plain.directions, plain.directions[:, 1:]
         sd = np.sqrt((v @ covariance * v).sum(axis=1))
         normal = 3 * math.sqrt(T) * (v @ scale)
-        shapes = _quantiles(own / sd[:, None], normal / sd)
+        shapes = _quantiles(of_logs / sd[:, None], normal / sd)
         return dataclasses.replace(
             plain,
-            z3=(own**3).sum(axis=1) * polygamma(2, 0.5) / 8 / sd**3,
-            z4=3 + (own**4).sum(axis=1) * polygamma(3, 0.5) / 16 / sd**4,
+            z3=(of_logs**3).sum(axis=1) * polygamma(2, 0.5) / 8 / sd**3,
+            z4=3 + (of_logs**4).sum(axis=1) * polygamma(3, 0.5) / 16 / sd**4,
             quantiles=(v @ mean)[:, None] + sd[:, None] * shapes,
             how="closed form: cumulants, and quantiles by inversion of the characteristic function",
         )
@@ -120,7 +120,7 @@ def _quantiles(weights: Array, normal: Array) -> Array:
     """
     from scipy.special import digamma, loggamma
 
-    grid, levels, found = np.linspace(-REACH, REACH, 361), quantile_levels(), []
+    grid, levels, quantiles = np.linspace(-REACH, REACH, 361), quantile_levels(), []
     tabulated = np.exp(-1j * np.outer(grid, FREQUENCIES))
     for one, a in zip(weights, normal, strict=True):
         # L = log|xi| has the characteristic function 2^(iu/2) Gamma((1 + iu) / 2) / Gamma(1/2).
@@ -131,8 +131,8 @@ def _quantiles(weights: Array, normal: Array) -> Array:
         for _ in range(NEWTON):
             waves = np.exp(-1j * np.outer(z, FREQUENCIES))
             z = z - (0.5 - (waves @ (phi / FREQUENCIES)).imag - levels) / (waves @ phi).real
-        found.append(z)
-    return np.stack(found)
+        quantiles.append(z)
+    return np.stack(quantiles)
 
 
 def scored(draws: Array) -> Array:

@@ -49,8 +49,8 @@ class IllConditionedGaussian(NoisyDensityTask):
     @functools.cached_property
     def precision(self) -> list[list[float]]:
         """The inverse of S, as numbers."""
-        found: list[list[float]] = self._along(self.variances).tolist()
-        return found
+        rows: list[list[float]] = self._along(self.variances).tolist()
+        return rows
 
     def grad(self, theta: Tensor) -> Tensor:
         import torch

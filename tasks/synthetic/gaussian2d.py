@@ -76,8 +76,8 @@ class Gaussian2D(DensityTask):
     @functools.cached_property
     def precision(self) -> list[list[float]]:
         """The inverse of S, as numbers."""
-        found: list[list[float]] = np.linalg.inv(self.covariance).tolist()
-        return found
+        rows: list[list[float]] = np.linalg.inv(self.covariance).tolist()
+        return rows
 
     def observer(self, chains: int, trajectory: Trajectory, cost: Cost) -> Observer:
         return MomentObserver(self.truth(), trajectory, cost, _sums, self._metrics)
@@ -86,11 +86,11 @@ class Gaussian2D(DensityTask):
         if not np.isfinite(sums).all():
             return {"wasserstein2_normal": None, "correlation": None}
         _, x, y, xx, xy, yy = sums / sums[0]
-        found = np.array([[xx - x * x, xy - x * y], [xy - x * y, yy - y * y]])
-        spread = found[0, 0] * found[1, 1]
+        covariance = np.array([[xx - x * x, xy - x * y], [xy - x * y, yy - y * y]])
+        spread = covariance[0, 0] * covariance[1, 1]
         return {
-            "wasserstein2_normal": normal_distance(np.array([x, y]), found, self.covariance),
-            "correlation": float(found[0, 1] / np.sqrt(spread)) if spread > 0 else None,
+            "wasserstein2_normal": normal_distance(np.array([x, y]), covariance, self.covariance),
+            "correlation": float(covariance[0, 1] / np.sqrt(spread)) if spread > 0 else None,
         }
 
     def curvature(self) -> float:

@@ -109,20 +109,20 @@ class MixtureObserver(Observer):
         return diagnostics.wasserstein2(chosen, exact_draws(self.task, REFERENCE_SEED))
 
     def state(self) -> dict[str, Tensor]:
-        own = {
+        arrays = {
             "thinned": self.thinned,
             "thinned_weights": self.thinned_weights,
             "covered": self.covered,
             "seen": np.array(self.seen),
         }
-        return self.errors.state() | to_tensors({"modes": self.modes.state(), "own": own})
+        return self.errors.state() | to_tensors({"modes": self.modes.state(), "own": arrays})
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         self.errors.load(state)
         self.modes.load(from_tensors(state, "modes"))
-        own = from_tensors(state, "own")
-        self.thinned, self.thinned_weights = own["thinned"], own["thinned_weights"]
-        self.covered, self.seen = own["covered"], int(own["seen"])
+        arrays = from_tensors(state, "own")
+        self.thinned, self.thinned_weights = arrays["thinned"], arrays["thinned_weights"]
+        self.covered, self.seen = arrays["covered"], int(arrays["seen"])
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -41,6 +41,16 @@ _NARROW: Mapping[str, Mapping[str, Any]] = {
 }
 """What makes the short budgets seconds and ten minutes on two cores: the network as published takes a second a step."""
 
+_CSGMCMC = Protocol(
+    "csgmcmc",
+    "200 epochs of batches of 64; the predictive distribution of the draws' mean",
+    {"smoke": 80, "quick": 4 * EPOCH_64, "paper": 200 * EPOCH_64},
+    seeds=(0, 1, 2),
+    thin=EPOCH_64,
+    settings={"task.batch": 64, "task.prior_precision": 25.0},
+    budget_settings=_NARROW,
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cifar(NetworkTask):
@@ -54,14 +64,14 @@ class Cifar(NetworkTask):
     A draw is theta and the running statistics of its batch normalisation, which are used as they are. `datasets` and
     `metrics` of the class are all that it can have, those of an object what its settings make it read and report.
 
-    own, other  the data set, and the CIFAR that has other classes
+    dataset, other  the data set, and the CIFAR that has other classes
 
     Sources: R. Zhang et al., "Cyclical Stochastic Gradient MCMC", ICLR 2020, and its code; S. Kim, Q. Song, F. Liang,
     "Stochastic gradient Langevin dynamics with adaptive drifts", 2022, section 5.3 and appendix A.7.
     """
 
     classes: ClassVar[int]
-    own: ClassVar[str]
+    dataset: ClassVar[str]
     other: ClassVar[str]
     mean: ClassVar[tuple[float, float, float]]
     sd: ClassVar[tuple[float, float, float]]
@@ -70,24 +80,13 @@ class Cifar(NetworkTask):
         "unseen": "none", "train_accuracy": False, "by_cycle": False,
     }  # fmt: skip
     protocols: ClassVar = (
-        Protocol(
-            "csgmcmc",
-            "200 epochs of batches of 64; the predictive distribution of the draws' mean",
-            {"smoke": 80, "quick": 4 * EPOCH_64, "paper": 200 * EPOCH_64},
-            seeds=(0, 1, 2),
-            thin=EPOCH_64,
-            settings={"task.batch": 64, "task.prior_precision": 25.0},
-            budget_settings=_NARROW,
-        ),
-        Protocol(
-            "csgmcmc-100",
-            "csgmcmc with chains of half the length, 100 epochs: the comparison at equal cost",
-            {"smoke": 80, "quick": 4 * EPOCH_64, "paper": 100 * EPOCH_64},
-            seeds=(0, 1, 2),
+        _CSGMCMC,
+        replace(
+            _CSGMCMC,
+            name="csgmcmc-100",
+            summary="csgmcmc with chains of half the length, 100 epochs: the comparison at equal cost",
+            budgets={**_CSGMCMC.budgets, "paper": 100 * EPOCH_64},
             chains=4,
-            thin=EPOCH_64,
-            settings={"task.batch": 64, "task.prior_precision": 25.0},
-            budget_settings=_NARROW,
         ),
         Protocol(
             "adaptive-drift",
@@ -131,7 +130,7 @@ class Cifar(NetworkTask):
         super().__post_init__()
         strangers = [file for name in self.strangers() for file in FILES[name]]
         metrics = classifier_metrics(self.strangers(), train=self.train_accuracy)
-        object.__setattr__(self, "datasets", (*FILES[self.own], *strangers))
+        object.__setattr__(self, "datasets", (*FILES[self.dataset], *strangers))
         object.__setattr__(self, "metrics", metrics)
 
     def strangers(self) -> tuple[str, ...]:
@@ -145,14 +144,14 @@ class Cifar(NetworkTask):
         from tasks.networks.resnet import ResNet18
         from tasks.networks.resnet20 import ResNet20
 
-        made = {"resnet18": ResNet18, "resnet20": ResNet20}[self.model]
-        return Network(lambda: made(self.classes, self.width, self.normalisation))
+        build = {"resnet18": ResNet18, "resnet20": ResNet20}[self.model]
+        return Network(lambda: build(self.classes, self.width, self.normalisation))
 
     def images(self, name: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """The images (n, H, W, 3) and classes of a set: "train", "test", or one of `strangers`, whose mean nothing."""
         if name == "svhn":
             return svhn(), np.zeros(len(svhn()), dtype=np.int64)
-        source, part = (READERS[self.own], name) if name in {"train", "test"} else (READERS[name], "test")
+        source, part = (READERS[self.dataset], name) if name in {"train", "test"} else (READERS[name], "test")
         pixels, labels = source(part)
         used, every = self.used(name), 2 if self.few else 1
         return pixels[used, ::every, ::every], labels[used]
@@ -209,7 +208,7 @@ class Cifar10(Cifar):
     """
 
     classes: ClassVar = 10
-    own: ClassVar = "cifar10"
+    dataset: ClassVar = "cifar10"
     other: ClassVar = "cifar100"
     mean: ClassVar = (0.4914, 0.4822, 0.4465)
     sd: ClassVar = (0.2023, 0.1994, 0.2010)
@@ -255,10 +254,10 @@ class Cifar10(Cifar):
         return ((0.49, 0.48, 0.44), (0.2, 0.2, 0.2)) if self.reference == "hmc" else super().scaling()
 
     def arrays(self, part: str) -> Mapping[str, NDArray[Any]]:
-        found = super().arrays(part)
+        arrays = super().arrays(part)
         if self.reference == "none" or part != "test":
-            return found
-        return {**found, "reference": files.hmc_predictions()[: len(found["label"])]}
+            return arrays
+        return {**arrays, "reference": files.hmc_predictions()[: len(arrays["label"])]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,7 +265,7 @@ class Cifar100(Cifar):
     """CIFAR-100: 100 classes, 50,000 training and 10,000 test images."""
 
     classes: ClassVar = 100
-    own: ClassVar = "cifar100"
+    dataset: ClassVar = "cifar100"
     other: ClassVar = "cifar10"
     mean: ClassVar = (0.5071, 0.4867, 0.4408)
     sd: ClassVar = (0.2675, 0.2565, 0.2761)

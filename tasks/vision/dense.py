@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from harness import param
-from harness.tasks import MLP, NetworkTask, constant
+from harness.tasks import NetworkTask, constant
+from tasks.mlp import MLP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,9 +81,9 @@ class DenseTask(NetworkTask):
         return 0.0, 255.0 if self.preprocessing == "divided" else 1.0
 
     def inputs(self, x: Tensor) -> Tensor:
-        found = super().inputs(x)
-        shift, scale = (constant(numbers, found) for numbers in self.standard())
-        return (found - shift) / scale
+        x = super().inputs(x)
+        shift, scale = (constant(numbers, x) for numbers in self.standard())
+        return (x - shift) / scale
 
     def observer(
         self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost, **further: Any

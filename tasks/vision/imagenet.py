@@ -76,13 +76,13 @@ class ImageNet(NetworkTask):
         """The images of "train" or "test"."""
         from tasks.datasets.imagefolder import ImageFolder
 
-        found = ImageFolder(self.folder, PARTS[part], self.classes)
-        if part == "train" and len(found.paths) != self.images:
+        images = ImageFolder(self.folder, PARTS[part], self.classes)
+        if part == "train" and len(images.paths) != self.images:
             raise DataError(
-                f"{found.place} has {len(found.paths)} images, not {self.images}; where that is meant, "
-                f"--set task.images={len(found.paths)}"
+                f"{images.root} has {len(images.paths)} images, not {self.images}; where that is meant, "
+                f"--set task.images={len(images.paths)}"
             )
-        return found
+        return images
 
     def rows(self, part: str, files: ImageFolder) -> NDArray[np.int64]:
         """The images of a set that are used, by their places in its folder."""

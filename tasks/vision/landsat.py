@@ -70,8 +70,8 @@ class Landsat(DenseTask):
     def statistics(self) -> list[tuple[float, ...]]:
         """Mean, sd, least value and range of each attribute in the training rows."""
         x = self.read("train")[0]
-        found = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64), x.min(axis=0), np.ptp(x, axis=0)
-        return [tuple(each.tolist()) for each in found]
+        vectors = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64), x.min(axis=0), np.ptp(x, axis=0)
+        return [tuple(each.tolist()) for each in vectors]
 
     def moments(self) -> tuple[Any, Any]:
         return self.statistics[0], self.statistics[1]

@@ -31,51 +31,50 @@ def classifier_metrics(
     train  whether accuracies on the training images are measured too
     top    whether top-1 and top-5 accuracies are listed
     """
-    own = "mean over the draws"
-    few, prefix = (own, "") if last is None else (f"mean over the last {last}", f"last{last}_")
+    few, prefix = ("mean over the draws", "") if last is None else (f"mean over the last {last}", f"last{last}_")
     accuracies = [Metric(f"{prefix}test_accuracy", "max", "%", f"test accuracy of a single draw, {few}")]
     if train:
         accuracies += [Metric(f"{prefix}train_accuracy", "max", "%", f"training accuracy of a single draw, {few}")]
-    found = [
+    metrics = [
         *PREDICTIVE_METRICS,
         Metric("disagreement", "max", "1", "share of test images that two draws put in other classes, all pairs"),
         Metric("disagreement_between_cycles", "max", "1", "the same for two draws of different cycles"),
     ]
-    found = [*accuracies, *found] if last is None else [*found, *accuracies]
+    metrics = [*accuracies, *metrics] if last is None else [*metrics, *accuracies]
     if top:
-        found += [Metric(f"top{k}", "max", "%", f"top-{k} test accuracy of the posterior mean") for k in (1, 5)]
+        metrics += [Metric(f"top{k}", "max", "%", f"top-{k} test accuracy of the posterior mean") for k in (1, 5)]
     for name in unseen:
-        found += _unseen_metrics(name)
-    return tuple(found)
+        metrics += _unseen_metrics(name)
+    return tuple(metrics)
 
 
 def _unseen_metrics(name: str) -> list[Metric]:
     """How the posterior mean tells the unseen set `name` from the test images."""
-    found = [
+    metrics = [
         Metric(f"entropy_{name}", "max", "nats", f"predictive entropy on {name}, mean"),
         Metric(f"low_entropy_mass_{name}", "min", "1", f"share of {name} with an entropy below {LOW_ENTROPY} nats"),
     ]
     for suffix, score in SCORES.items():
-        found += [
+        metrics += [
             Metric(f"auroc{suffix}_{name}", "max", "1", f"{name} against the test images by {score}: area under ROC"),
             Metric(f"aupr{suffix}_{name}", "max", "1", f"the same: average precision in finding {name}"),
             Metric(f"fpr95{suffix}_{name}", "min", "1", f"share of {name} accepted with 95 % of the test images"),
         ]
-    return found
+    return metrics
 
 
 def unseen_values(mean: Mapping[str, Array], entropies: Mapping[str, Array]) -> dict[str, float | None]:
     """How well the posterior mean (n, K) tells each unseen set from the test images, by entropy and largest p."""
-    found: dict[str, float | None] = {}
+    values: dict[str, float | None] = {}
     for name in mean.keys() - {"test"}:
-        found[f"entropy_{name}"] = float(entropies[name].mean())
-        found[f"low_entropy_mass_{name}"] = float((entropies[name] < LOW_ENTROPY).mean())
+        values[f"entropy_{name}"] = float(entropies[name].mean())
+        values[f"low_entropy_mass_{name}"] = float((entropies[name] < LOW_ENTROPY).mean())
         scores = {"": (entropies["test"], entropies[name]), "_maxprob": (-mean["test"].max(1), -mean[name].max(1))}
         for suffix, (seen, unseen) in scores.items():
-            found[f"auroc{suffix}_{name}"] = diagnostics.ood.auroc(seen, unseen)
-            found[f"aupr{suffix}_{name}"] = diagnostics.ood.aupr(seen, unseen)
-            found[f"fpr95{suffix}_{name}"] = diagnostics.ood.fpr95(seen, unseen)
-    return found
+            values[f"auroc{suffix}_{name}"] = diagnostics.ood.auroc(seen, unseen)
+            values[f"aupr{suffix}_{name}"] = diagnostics.ood.aupr(seen, unseen)
+            values[f"fpr95{suffix}_{name}"] = diagnostics.ood.fpr95(seen, unseen)
+    return values
 
 
 def disagreements(predicted: NDArray[Any]) -> NDArray[np.float32]:

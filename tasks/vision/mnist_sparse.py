@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness import param
-from harness.tasks import Layout, Metric, MLPProblem, Protocol
+from harness.tasks import Layout, Metric, Protocol
 from tasks.datasets import idx
+from tasks.mlp import MLPProblem
 from tasks.vision.dense import DenseTask
 from tasks.vision.metrics import classifier_metrics
 from tasks.vision.notmnist import EPOCH, digits, moments
@@ -117,8 +118,8 @@ class MnistSparse(DenseTask):
 
         narrow, wide = 1 / self.spike, 1 / self.slab
         gradient = torch.empty_like(theta)
-        for found, part in zip(gradient.split(STRETCH, 1), theta.split(STRETCH, 1), strict=True):
-            odds = torch.square(part, out=found).mul_((narrow - wide) / 2).sub_(self.log_odds).sigmoid_()
+        for slope, part in zip(gradient.split(STRETCH, 1), theta.split(STRETCH, 1), strict=True):
+            odds = torch.square(part, out=slope).mul_((narrow - wide) / 2).sub_(self.log_odds).sigmoid_()
             odds.mul_(wide - narrow).add_(narrow).mul_(part)
         layout = self.layout()
         for bias, at in zip(layout.split(gradient).values(), layout.split(theta).values(), strict=True):

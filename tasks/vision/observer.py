@@ -58,7 +58,7 @@ class ClassifierObserver(PredictiveObserver):
         kept = np.flatnonzero(trajectory.keep) + 1
         self.first_last = self.first_averaged if last is None else max(0, len(kept) - last)
         self.cycle = trajectory.cycle[self.recorded - 1]
-        self.cycle_numbers, self.place = np.unique(trajectory.cycle[kept - 1], return_inverse=True)
+        self.cycle_numbers, self.cycle_index = np.unique(trajectory.cycle[kept - 1], return_inverse=True)
         shape, device = (len(self.recorded), self.chains), self.labels.device
         self.tensors |= {
             "last": self.zeros(2),
@@ -72,67 +72,67 @@ class ClassifierObserver(PredictiveObserver):
 
     def observe_draw(self, theta: Tensor, weight: Tensor) -> tuple[int, Tensor, Tensor]:
         seen, logs, error = super().observe_draw(theta, weight)
-        own, point = self.tensors, seen // self.stride
+        sums, point = self.tensors, seen // self.stride
         recorded, in_last = seen % self.stride == 0, seen >= self.first_last
         train = self._train_scores(theta) if self.train and (in_last or recorded) else None
         if in_last:
-            own["last"][0] += error.mean()
-            own["last"][1] += 0 if train is None else train[0].mean()
+            sums["last"][0] += error.mean()
+            sums["last"][1] += 0 if train is None else train[0].mean()
         if seen >= self.first_averaged:
             if self.share_kept:
-                own["kept"] += (weight * self.share_kept(theta)).sum()
+                sums["kept"] += (weight * self.share_kept(theta)).sum()
             if self.by_cycle:
-                if "cycle_sums" not in own:
-                    own["cycle_sums"] = self.zeros(len(self.cycle_numbers), *logs.shape)
-                own["cycle_weights"][self.place[seen]] += weight[:, None, None]
-                own["cycle_sums"][self.place[seen]] += weight[:, None, None] * logs.exp()
+                if "cycle_sums" not in sums:
+                    sums["cycle_sums"] = self.zeros(len(self.cycle_numbers), *logs.shape)
+                sums["cycle_weights"][self.cycle_index[seen]] += weight[:, None, None]
+                sums["cycle_sums"][self.cycle_index[seen]] += weight[:, None, None] * logs.exp()
             for name in self.unseen:
                 self.add(name, weight, torch.cat(list(self.problem.predict(theta, self.rows, name)), dim=1))
         if recorded:
             if train is not None:
-                own["train_curves"][0, point], own["train_curves"][1, point] = 100 * train[0], train[1]
-            own["predicted"][point] = logs.argmax(2).to(torch.int16)
-            own["sketch"][point] = sketch(theta)
-            own["buffers"][point] = self.problem.buffers[self.rows]
+                sums["train_curves"][0, point], sums["train_curves"][1, point] = 100 * train[0], train[1]
+            sums["predicted"][point] = logs.argmax(2).to(torch.int16)
+            sums["sketch"][point] = sketch(theta)
+            sums["buffers"][point] = self.problem.buffers[self.rows]
         return seen, logs, error
 
     def _train_scores(self, theta: Tensor) -> Tensor:
         """Error rate and mean negative log-likelihood of each chain on the training images, (2, C)."""
-        start, found = 0, self.zeros(2, self.chains)
+        start, totals = 0, self.zeros(2, self.chains)
         labels = self.problem.labels["train"]
         for logs in self.problem.predict(theta, self.rows, "train"):
             true = labels[start : start + logs.shape[1]]
-            found[0] += (logs.argmax(2) != true).double().sum(1)
-            found[1] -= logs.gather(2, true.expand(self.chains, -1)[..., None]).double().sum((1, 2))
+            totals[0] += (logs.argmax(2) != true).double().sum(1)
+            totals[1] -= logs.gather(2, true.expand(self.chains, -1)[..., None]).double().sum((1, 2))
             start += logs.shape[1]
-        return found / len(labels)
+        return totals / len(labels)
 
     def outcome(self) -> Outcome:
         plain = super().outcome()
         if not plain.metrics:
             return plain
-        own = {name: leaf.cpu().numpy() for name, leaf in self.tensors.items()}
-        points = -(-int(own["seen"][0]) // self.stride)
+        sums = {name: leaf.cpu().numpy() for name, leaf in self.tensors.items()}
+        points = -(-int(sums["seen"][0]) // self.stride)
         mean, labels = self.means(), self.labels.cpu().numpy()
-        counted = max(1, int(own["seen"][0]) - self.first_last)
+        counted = max(1, int(sums["seen"][0]) - self.first_last)
         entropies = {name: diagnostics.ood.entropy(p) for name, p in mean.items()}
         averaged = np.arange(points) * self.stride >= self.first_averaged
-        pairs = disagreements(own["predicted"][:points][averaged].reshape(-1, len(labels)))
+        pairs = disagreements(sums["predicted"][:points][averaged].reshape(-1, len(labels)))
         cycle = np.repeat(self.cycle[:points], self.chains)
         values: dict[str, float | None] = {
-            f"{self.prefix}test_accuracy": 100 * (1 - own["last"][0] / counted),
-            f"{self.prefix}train_accuracy": 100 * (1 - own["last"][1] / counted) if self.train else None,
+            f"{self.prefix}test_accuracy": 100 * (1 - sums["last"][0] / counted),
+            f"{self.prefix}train_accuracy": 100 * (1 - sums["last"][1] / counted) if self.train else None,
             **mean_disagreements(pairs, np.repeat(self.cycle[:points][averaged], self.chains)),
             **{f"top{k}": 100 * diagnostics.calibration.top_accuracy(mean["test"], labels, k) for k in (1, 5)},
             **unseen_values(mean, entropies),
-            **({"sparsity": 100 * (own["kept"] / own["weight"])[0]} if self.share_kept else {}),
+            **({"sparsity": 100 * (sums["kept"] / sums["weight"])[0]} if self.share_kept else {}),
         }
         train = {
-            f"single_train_{name}": (self.passes[:points], own["train_curves"][k, :points].T.copy())
+            f"single_train_{name}": (self.passes[:points], sums["train_curves"][k, :points].T.copy())
             for k, name in enumerate(("error", "nll"))
             if self.train
         }
-        flat = {name: own[name][:points].reshape(points * self.chains, -1) for name in ("sketch", "buffers")}
+        flat = {name: sums[name][:points].reshape(points * self.chains, -1) for name in ("sketch", "buffers")}
         arrays: dict[str, NDArray[np.generic]] = {
             **plain.arrays,
             "sketch": flat["sketch"],
@@ -140,18 +140,18 @@ class ClassifierObserver(PredictiveObserver):
             "steps": np.repeat(self.recorded[:points], self.chains),
             "chain": np.tile(np.arange(self.chains), points),
             "disagreements": pairs,
-            **{f"entropy_{name}": found.astype(np.float32) for name, found in entropies.items()},
+            **{f"entropy_{name}": entropy.astype(np.float32) for name, entropy in entropies.items()},
             **({"buffers": flat["buffers"]} if flat["buffers"].size else {}),
-            **(self._cycles(own, labels) if self.by_cycle else {}),
+            **(self._cycles(sums, labels) if self.by_cycle else {}),
         }
         metrics = {**plain.metrics, **{name: finite_or_none(v) for name, v in values.items()}}
         return Outcome(metrics, {**plain.curves, **train}, arrays)
 
-    def _cycles(self, own: Mapping[str, NDArray[Any]], labels: NDArray[np.int64]) -> dict[str, NDArray[np.generic]]:
+    def _cycles(self, sums: Mapping[str, NDArray[Any]], labels: NDArray[np.int64]) -> dict[str, NDArray[np.generic]]:
         """The mean prediction of each cycle that has averaged draws."""
-        there = own["cycle_weights"][:, 0, 0, 0] > 0
+        there = sums["cycle_weights"][:, 0, 0, 0] > 0
         return {
-            "cycle_predictions": (own["cycle_sums"][there] / own["cycle_weights"][there]).astype(np.float32),
+            "cycle_predictions": (sums["cycle_sums"][there] / sums["cycle_weights"][there]).astype(np.float32),
             "cycle_numbers": self.cycle_numbers[there],
             "test_labels": labels,
             "train_terms": np.array([len(self.problem.labels["train"])]),

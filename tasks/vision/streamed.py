@@ -110,8 +110,8 @@ class StreamedProblem(NetworkProblem):
         images = list(images)
         pixels = torch.empty((len(images), SIDE, SIDE, 3), dtype=torch.uint8, pin_memory=self.device != "cpu")
 
-        def write(place: Tensor, image: Callable[[], NDArray[np.uint8]]) -> None:
-            place.numpy()[:] = image()
+        def write(target: Tensor, image: Callable[[], NDArray[np.uint8]]) -> None:
+            target.numpy()[:] = image()
 
         return Decoded(pixels, [self.pool.submit(write, *pair) for pair in zip(pixels, images, strict=True)])
 

@@ -29,13 +29,13 @@ MANY = 10_000
 def groups(*, quick: bool) -> list[list[Case]]:
     """All groups; with `quick` one number of chains and the main rows only."""
     sgld, others, logistic = ((40,), (40,), (40,)) if quick else (SGLD_CHAINS, OTHER_CHAINS, LOGISTIC_CHAINS)
-    found = [_sgld(chains) for chains in sgld]
-    found += [_sghmc(chains) for chains in others]
-    found += [_ours("msgld", chains) for chains in others]
-    found += [[*_ours("hmc", chains), Case("blackjax", "hmc", chains, SCORE)] for chains in others]
+    groups = [_sgld(chains) for chains in sgld]
+    groups += [_sghmc(chains) for chains in others]
+    groups += [_ours("msgld", chains) for chains in others]
+    groups += [[*_ours("hmc", chains), Case("blackjax", "hmc", chains, SCORE)] for chains in others]
     if not lacking_data():
-        found += [_logistic(method, chains) for method in LOGISTIC_METHODS for chains in logistic]
-    return [[case for case in cases if not (quick and case.extra)] for cases in found]
+        groups += [_logistic(method, chains) for method in LOGISTIC_METHODS for chains in logistic]
+    return [[case for case in cases if not (quick and case.extra)] for cases in groups]
 
 
 def profiled(*, quick: bool) -> Sequence[int]:

@@ -32,37 +32,37 @@ CASES = (
 
 def ratios(environment: Mapping[str, str], cases: Any = CASES) -> dict[str, float]:
     """Seconds by default over those of the other mode, of each case; one whose data are not there is left out."""
-    found = {}
+    ratios_of = {}
     for method, task, budget, *chains in cases:
         name = f"{method} on {task}, {budget}" + "".join(f", {n} chains" for n in chains)
-        with tempfile.TemporaryDirectory() as place:
+        with tempfile.TemporaryDirectory() as folder:
             try:
-                mode, default = _run(method, task, budget, None, Path(place, "default"), environment, *chains)
+                mode, default = _run(method, task, budget, None, Path(folder, "default"), environment, *chains)
                 other = "plain" if mode == "compiled" else "compiled"
-                _, seconds = _run(method, task, budget, other, Path(place, "other"), environment, *chains)
+                _, seconds = _run(method, task, budget, other, Path(folder, "other"), environment, *chains)
             except subprocess.CalledProcessError as error:
                 sys.stderr.write(f"{name}: not measured: {error.stderr.strip()[:300]}\n")
                 continue
-        found[f"{name} ({mode})"] = default / seconds
+        ratios_of[f"{name} ({mode})"] = default / seconds
         sys.stderr.write(f"{name}: {default:.2f} s {mode}, {seconds:.2f} s {other}\n")
-    return found
+    return ratios_of
 
 
 def _run(
-    method: str, task: str, budget: str, mode: str | None, place: Path, environment: Mapping[str, str], chains: int = 1
+    method: str, task: str, budget: str, mode: str | None, folder: Path, environment: Mapping[str, str], chains: int = 1
 ) -> tuple[str, float]:
     """The mode of a run, and its seconds."""
     settings = [f"run.compile={mode}"] if mode else []
     if not task.startswith(("mixture", "blr")):
         settings.append("schedule.step_size=1e-7")
-    program = [sys.executable, "-c", "from harness.cli import main; main()", "--results", str(place)]
+    program = [sys.executable, "-c", "from harness.cli import main; main()", "--results", str(folder)]
     words = f"run --sampler {method} --task {task} --budget {budget} --seeds 0 --chains {chains}".split()
-    caches = {"BENCH_CACHE": str(place / "cache"), "TORCHINDUCTOR_CACHE_DIR": str(place / "cache" / "inductor")}
+    caches = {"BENCH_CACHE": str(folder / "cache"), "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache" / "inductor")}
     subprocess.run(
         [*program, *words, *(["--set", *settings] if settings else [])],
         env={**environment, **caches}, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    (attempt,) = place.glob("runs/*/*/*/result.json")
+    (attempt,) = folder.glob("runs/*/*/*/result.json")
     spec = json.loads(attempt.with_name("spec.json").read_text())
     return spec["compile"], sum(json.loads(attempt.read_text())["seconds"].values())
 

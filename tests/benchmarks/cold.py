@@ -34,11 +34,11 @@ def measure(rounds: int, chains: Sequence[int] = CHAINS, words: Sequence[str] = 
     """Rows: ratios of the command over the script, and the seconds that a second process spends in the compiler."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed has its bytecode
     rows = []
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as temporary:
         for number in chains:
             ours, theirs = [], []
             for turn in range(rounds):
-                folder = Path(place, f"{number}-{turn}")
+                folder = Path(temporary, f"{number}-{turn}")
                 ours.append(_cost([*_bench(folder, "first", number), *words], _environment(folder)))
                 theirs.append(_cost(_script(folder, number), os.environ))
                 shutil.rmtree(folder)
@@ -46,20 +46,20 @@ def measure(rounds: int, chains: Sequence[int] = CHAINS, words: Sequence[str] = 
                 name = f"`bench run` of {STEPS:,} SGLD steps from cold over a script with blackjax, {number} chain(s)"
                 ratios = [a[side] / b[side] for a, b in zip(ours, theirs, strict=True)]
                 rows.append(_row(f"{name}{what}", "ratio", ratios, goal) | {"seconds": [ours, theirs]})
-        rows.append(_again(Path(place, "again"), rounds))
+        rows.append(_again(Path(temporary, "again"), rounds))
     return rows
 
 
 def _again(folder: Path, rounds: int) -> dict[str, Any]:
     """Seconds of setup, the compiler's among them, of a process that another one preceded with the same code."""
-    found = []
+    setups = []
     for turn in range(rounds + 1):
         command = _bench(folder, f"results-{turn}", 40)
         _cost([*command, "--set", "run.compile=compiled"], _environment(folder))
         (result,) = (folder / f"results-{turn}").glob("runs/*/*/*/result.json")
-        found.append(json.loads(result.read_text())["seconds"]["setup"])
+        setups.append(json.loads(result.read_text())["seconds"]["setup"])
     return _row(
-        "second process with the same code: seconds of setup, the compiler's among them", "s", found[1:], COMPILER_GOAL
+        "second process with the same code: seconds of setup, the compiler's among them", "s", setups[1:], COMPILER_GOAL
     )
 
 

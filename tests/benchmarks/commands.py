@@ -56,8 +56,8 @@ def measure(*, quick: bool = False) -> list[Record]:
     repeats, runs = (2, 2_000) if quick else (5, 100_000)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed has its bytecode
     records: list[Record] = []
-    with tempfile.TemporaryDirectory(dir=_roomy()) as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory(dir=_roomy()) as temporary:
+        folder = Path(temporary)
         environment = {**os.environ, "BENCH_CACHE": str(folder / "cache")}
         os.environ["BENCH_CACHE"] = environment["BENCH_CACHE"]
         records += _small(folder, environment, repeats)
@@ -178,14 +178,14 @@ def _leaderboards(
 
 def _headline(folder: Path, environment: Mapping[str, str], repeats: int) -> Record:
     """Twenty runs at the paper's settings, nothing cached: no facts of classes, no compiled code."""
-    found = []
+    seconds = []
     for number in range(repeats):
         _say(f"bench {' '.join(HEADLINE)}: {number + 1} of {repeats}")
         cold = {name: str(folder / f"cold-{number}" / name) for name in ("BENCH_CACHE", "TORCHINDUCTOR_CACHE_DIR")}
         results = folder / f"cold-{number}" / "results"
-        found.append(_run(["--results", str(results), *HEADLINE], {**environment, **cold}))
+        seconds.append(_run(["--results", str(results), *HEADLINE], {**environment, **cold}))
         shutil.rmtree(folder / f"cold-{number}")
-    return _record(f"`bench {' '.join(HEADLINE)}`, from cold", 15.0, found)
+    return _record(f"`bench {' '.join(HEADLINE)}`, from cold", 15.0, seconds)
 
 
 def _smoke(folder: Path, task: str, environment: Mapping[str, str], repeats: int) -> list[Record]:
@@ -215,7 +215,7 @@ def _smoke(folder: Path, task: str, environment: Mapping[str, str], repeats: int
 
 def _plans(folder: Path, environment: Mapping[str, str]) -> list[Record]:
     """How far `bench plan` is off, after one run with the first width, batch and budget; 1 is exact."""
-    base, found = folder / "plan", {}
+    base, ratios = folder / "plan", {}
     for number, (width, batch, budget) in enumerate(itertools.product((16, 64), (32, 512), ("smoke", "quick"))):
         _say(f"bench plan of {PLANNED}: width {width}, batch {batch}, {budget}")
         results = folder / f"plan-{number}"
@@ -236,34 +236,34 @@ def _plans(folder: Path, environment: Mapping[str, str]) -> list[Record]:
             (row,) = json.loads(told.stdout)
             result = json.loads(next(results.glob(f"runs/*/{row['run_key']}/*/result.json")).read_text())
             taken = sum(result["seconds"].values())
-            found[f"width {width}, batch {batch}, {budget} ({taken:.2g} s)"] = row["seconds"] / taken
+            ratios[f"width {width}, batch {batch}, {budget} ({taken:.2g} s)"] = row["seconds"] / taken
             _say(f"  {row['seconds']:.2f} s predicted, {taken:.2f} s taken")
-    off = [max(ratio, 1 / ratio) for ratio in found.values()]
+    off = [max(ratio, 1 / ratio) for ratio in ratios.values()]
     what = f"`bench plan` of {PLANNED}, other width, batch or budget: predicted over taken, or the other way round"
-    return [{**_record(what, 2.0, off, "ratio"), "value": max(off), "of_each": found}]
+    return [{**_record(what, 2.0, off, "ratio"), "value": max(off), "of_each": ratios}]
 
 
 def _unseen(environment: Mapping[str, str], *, quick: bool) -> list[Record]:
     """The same for samplers, tasks and changes on which the model of `bench plan` was not made."""
-    found = planned.ratios(environment, planned.CASES[:3] if quick else planned.CASES)
-    off = [max(ratio, 1 / ratio) for ratio in found.values()]
+    ratios = planned.ratios(environment, planned.CASES[:3] if quick else planned.CASES)
+    off = [max(ratio, 1 / ratio) for ratio in ratios.values()]
     what = f"`bench plan` of {len(off)} other changes: predicted over taken, or the other way round, the worst"
-    return [{**_record(what, planned.GOAL, off, "ratio"), "value": max(off), "of_each": found}] if off else []
+    return [{**_record(what, planned.GOAL, off, "ratio"), "value": max(off), "of_each": ratios}] if off else []
 
 
 def _modes(environment: Mapping[str, str], *, quick: bool) -> list[Record]:
     """Whether the mode that a run has by default is the faster one, with its compilation."""
-    found = chosen.ratios(environment, chosen.CASES[:1] if quick else chosen.CASES)
+    ratios = chosen.ratios(environment, chosen.CASES[:1] if quick else chosen.CASES)
     what = "whole runs in their default mode over the other mode, compilation included: the worst"
-    values = list(found.values())
-    return [{**_record(what, chosen.GOAL, values, "ratio"), "value": max(values), "of_each": found}] if found else []
+    values = list(ratios.values())
+    return [{**_record(what, chosen.GOAL, values, "ratio"), "value": max(values), "of_each": ratios}] if ratios else []
 
 
 def _sampling(results: Path) -> float:
     """Seconds of sampling of all runs, over the blocks that were at work side by side."""
-    found = [json.loads(path.read_text()) for path in results.glob("runs/*/*/*/result.json")]
-    blocks = round(sum(1 / result["block_runs"] for result in found))
-    return sum(result["seconds"]["sampling"] for result in found) / min(blocks, len(os.sched_getaffinity(0)))
+    results = [json.loads(path.read_text()) for path in results.glob("runs/*/*/*/result.json")]
+    blocks = round(sum(1 / result["block_runs"] for result in results))
+    return sum(result["seconds"]["sampling"] for result in results) / min(blocks, len(os.sched_getaffinity(0)))
 
 
 def _times(
@@ -272,11 +272,11 @@ def _times(
     repeats: int,
     before: Callable[[], object] = lambda: None,
 ) -> list[float]:
-    found = []
+    seconds = []
     for _ in range(repeats + 1):
         before()
-        found.append(_run(words, environment))
-    return found[1:]
+        seconds.append(_run(words, environment))
+    return seconds[1:]
 
 
 def _run(words: Sequence[str], environment: Mapping[str, str], program: Sequence[str] = BENCH) -> float:

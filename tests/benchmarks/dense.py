@@ -153,12 +153,12 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
     steps = {label: make() for label, make in makers.items() if label in asked.get("only", makers)}
     for step in steps.values():
         seconds(step, WARM, "cpu")
-    found: dict[str, list[float]] = {label: [] for label in steps}
+    times: dict[str, list[float]] = {label: [] for label in steps}
     for _ in range(asked["rounds"]):
         for label, step in steps.items():
-            found[label].append(seconds(step, asked["steps"], "cpu"))
+            times[label].append(seconds(step, asked["steps"], "cpu"))
     peak = {"limit": limit(steps["by hand"], "cpu")} if "by hand" in steps else {}
-    return {"task": name, "mode": mode, "times": found, **peak}
+    return {"task": name, "mode": mode, "times": times, **peak}
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import limits
 from parts import PARTS
 from tables import grid, number, plural
 
@@ -43,9 +42,9 @@ def profile_table(record: Mapping[str, Any]) -> str:
 
 def explained(record: Mapping[str, Any]) -> str:
     """What bounds a step, in words with the numbers of this machine."""
-    found = record["limits"]
-    words = [PEAK.format(**{name: value / 1e9 for name, value in found["peaks"].items()})]
+    limits = record["limits"]
+    words = [PEAK.format(**{name: value / 1e9 for name, value in limits["peaks"].items()})]
     for task, counts in limits.COUNTS.items():
-        floor = found["floors"][task]
+        floor = limits["floors"][task]
         words.append(STEP.format(task=task, **counts, ns=floor, rate=floor["rate"] / 1e6))
     return "".join(words) + REASON

@@ -107,7 +107,7 @@ def go_on(asked: argparse.Namespace) -> int:
         code = execute(command, log, min(limit, left), environment(asked))
         code = TIMEOUT if code is None and limit < left else code
         seconds = round(time.monotonic() - began, 1)
-        record.add(name, code, seconds, command, found(name, asked, log, code))
+        record.add(name, code, seconds, command, findings(name, asked, log, code))
         say(f"{name}: {'interrupted' if code is None else f'exit code {code}'}, {seconds:.0f} s; {log}")
         pack(asked)
         if code is None:
@@ -146,9 +146,9 @@ def budget_of(method: str, asked: argparse.Namespace, record: Record) -> str:
     The choice is kept in a file, as the budget is part of the run's key. The speed is that of the look at the wanted
     precision, else of the first look that succeeded.
     """
-    place = asked.out / f"budget-{method}"
-    if place.exists():
-        return place.read_text()
+    file = asked.out / f"budget-{method}"
+    if file.exists():
+        return file.read_text()
     _, steps, epoch = RUNS[method]
     looks = ["look-bfloat16" if asked.precision == "bfloat16" else "look-recorded", *LOOKS]
     speeds = [record.last(look).get("found", {}).get("steps_per_second") for look in looks]
@@ -157,7 +157,7 @@ def budget_of(method: str, asked: argparse.Namespace, record: Record) -> str:
     left = (60 * asked.minutes - record.seconds()) / max(1, len(runs_left))
     fit = int(SPARE * left * speed / epoch) * epoch
     budget = "paper" if fit >= steps else f"steps={max(fit, epoch)}"
-    place.write_text(budget)
+    file.write_text(budget)
     return budget
 
 
@@ -176,9 +176,9 @@ class Record:
         self.lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def add(
-        self, name: str, code: int | None, seconds: float, command: Sequence[str], found: Mapping[str, Any]
+        self, name: str, code: int | None, seconds: float, command: Sequence[str], findings: Mapping[str, Any]
     ) -> None:
-        line = {"part": name, "code": code, "seconds": seconds, "found": dict(found), "command": list(command)}
+        line = {"part": name, "code": code, "seconds": seconds, "found": dict(findings), "command": list(command)}
         self.lines.append(line)
         with self.path.open("a") as stream:
             stream.write(json.dumps(line) + "\n")
@@ -194,7 +194,7 @@ class Record:
         return sum(line["seconds"] for line in self.lines)
 
 
-def found(name: str, asked: argparse.Namespace, log: Path, code: int | None) -> dict[str, Any]:
+def findings(name: str, asked: argparse.Namespace, log: Path, code: int | None) -> dict[str, Any]:
     """What a part found: the JSON at the end of its log, the metrics of a run, else the end of its log."""
     text = log.read_text(errors="replace")
     if name.startswith("run-"):
@@ -290,17 +290,17 @@ def decoding(batches: int) -> dict[str, Any]:
     from tasks.vision.imagenet import ImageNet
 
     torch.set_num_threads(1)
-    random, found = np.random.default_rng(0), {}
+    random, speeds = np.random.default_rng(0), {}
     with tempfile.TemporaryDirectory() as folder:
         for part in ("train", "val"):
             for name in ("a", "b"):
-                place = Path(folder, part, name)
-                place.mkdir(parents=True)
+                classes = Path(folder, part, name)
+                classes.mkdir(parents=True)
                 for i in range(32 if part == "train" else 1):
                     coarse = Image.fromarray(random.integers(0, 256, (24, 32, 3), dtype=np.uint8)).resize((500, 375))
                     grain = random.normal(0, 12, (375, 500, 3))
                     pixels = np.clip(np.asarray(coarse) + grain, 0, 255).astype(np.uint8)
-                    Image.fromarray(pixels).save(place / f"{i}.JPEG", quality=90)
+                    Image.fromarray(pixels).save(classes / f"{i}.JPEG", quality=90)
         for threads in sorted({1, len(os.sched_getaffinity(0))}):
             task = ImageNet(folder=folder, batch=64, images=64, classes=2, threads=threads)
             problem = task.build([Streams(0, 0)], "cpu")
@@ -310,10 +310,10 @@ def decoding(batches: int) -> dict[str, Any]:
                 problem.batch_rows(0, batch, 64)
             problem.pool.shutdown()
             wall, processor = time.perf_counter() - began, time.process_time() - used
-            found[f"{threads} threads"] = {
+            speeds[f"{threads} threads"] = {
                 "images_per_second": 64 * batches / wall, "per_core": 64 * batches / processor,
             }  # fmt: skip
-    return {"asked": {"mode": "decoding", "batches": batches}, **found}
+    return {"asked": {"mode": "decoding", "batches": batches}, **speeds}
 
 
 def wait(device: str) -> None:

@@ -113,20 +113,20 @@ def multiply(results: Path, seeds: int) -> int:
             if seed == spec["seed"]:
                 continue
             number += 1
-            made = {**spec, "seed": seed}
-            made["key"] = recorded_key(made)
-            attempt = f"20260102T{number:09d}-{made['key'][:6]}"
-            folder = f"{results}/runs/{made['key'][:2]}/{made['key']}/{attempt}"
+            spec_of_seed = {**spec, "seed": seed}
+            spec_of_seed["key"] = recorded_key(spec_of_seed)
+            attempt = f"20260102T{number:09d}-{spec_of_seed['key'][:6]}"
+            folder = f"{results}/runs/{spec_of_seed['key'][:2]}/{spec_of_seed['key']}/{attempt}"
             os.makedirs(folder)  # noqa: PTH103 - as above
             for name in same:
                 os.link(path.parent / name, f"{folder}/{name}")
-            _write(f"{folder}/spec.json", made)
+            _write(f"{folder}/spec.json", spec_of_seed)
             digest = hashlib.sha256(Path(folder, "spec.json").read_bytes()).hexdigest()
             metrics = [
                 {**metric, "value": None if metric["value"] is None else metric["value"] * draw.gauss(1, 0.01)}
                 for metric in result["metrics"]
             ]
-            changed = {"attempt": attempt, "key": made["key"], "metrics": metrics}
+            changed = {"attempt": attempt, "key": spec_of_seed["key"], "metrics": metrics}
             changed["files"] = {**result["files"], "spec.json": digest}
             _write(f"{folder}/result.json", sealed({**result, **changed}))
     return number

@@ -67,10 +67,10 @@ def looped(sampler: str, asked: Mapping[str, Any], device: str) -> Any:
         train_images=IMAGES,
         test_images=IMAGES,
     )
-    made = load(registry().find("samplers", sampler).info.target)()
+    instance = load(registry().find("samplers", sampler).info.target)()
     trajectory = Constant(step_size=1e-7, temperature=2e-5).trajectory(STEPS, task.steps_per_epoch())
     mode = asked.get("mode") or choose(None, 156_400, Work(device=device, dim=task.dim(), opaque=True))
-    return Loop(task, made, trajectory.with_burn_in(STEPS - 1), [Streams(0, 0)], 1, mode=mode, device=device), mode
+    return Loop(task, instance, trajectory.with_burn_in(STEPS - 1), [Streams(0, 0)], 1, mode=mode, device=device), mode
 
 
 def usual(asked: Mapping[str, Any], device: str) -> Callable[[], None]:
@@ -202,10 +202,10 @@ def _dense(task: str, mode: str, environment: Mapping[str, str], *, quick: bool)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def _dense_rows(found: Mapping[str, Any], goals: list[Goal]) -> str:
+def _dense_rows(record: Mapping[str, Any], goals: list[Goal]) -> str:
     """The table of `dense.py`, "" in records without it; its goals are added to the others."""
     rows = [["SGHMC on", "mode", "bench, ms", "by hand, ms", "posteriors, ms"]]
-    for row in found.get("dense", ()):
+    for row in record.get("dense", ()):
         times = row["times"]
         for peer, limit in DENSE_LIMITS.items():
             ratios = [a / b for a, b in zip(times["bench"], times[peer], strict=True)]
@@ -214,13 +214,13 @@ def _dense_rows(found: Mapping[str, Any], goals: list[Goal]) -> str:
     return grid(rows) + "\n" if len(rows) > 1 else ""
 
 
-def section(found: Mapping[str, Any]) -> str:
+def section(record: Mapping[str, Any]) -> str:
     rows = [["", "mode", "ms a step", "SGD, ms", "over SGD", "state", "vectors held, without activations"]]
     goals: list[Goal] = []
-    for row in found["rows"]:
+    for row in record["rows"]:
         ratios = [a / b for a, b in zip(row["ours"], row["sgd"], strict=True)]
         memory = row["memory"]
-        goals.append(Goal(f"{row['sampler']}, time over SGD's", ratios, LIMIT[found["device"]], False))
+        goals.append(Goal(f"{row['sampler']}, time over SGD's", ratios, LIMIT[record["device"]], False))
         if memory:
             limit = memory["state"] + ALLOWED
             goals.append(Goal(f"{row['sampler']}, vectors held", [memory["held"]], limit, False))
@@ -228,25 +228,25 @@ def section(found: Mapping[str, Any]) -> str:
             row["sampler"], row["mode"], _milliseconds(row["ours"]), _milliseconds(row["sgd"]), spread(ratios),
             *(number(memory[name]) if memory else "" for name in ("state", "held")),
         ])  # fmt: skip
-    dense = _dense_rows(found, goals)
-    stated = {name: found[name] for name in ("dim", "width", "batch", "precision", "device", "rounds")}
+    dense = _dense_rows(record, goals)
+    stated = {name: record[name] for name in ("dim", "width", "batch", "precision", "device", "rounds")}
     return PAGE.format(
         **stated,
-        quick=" **A quick pass, not for the record.**" if found["quick"] else "",
+        quick=" **A quick pass, not for the record.**" if record["quick"] else "",
         goals=goal_table(goals),
         table=grid(rows),
         dense=dense,
-        shares=_shares(found),
+        shares=_shares(record),
     )
 
 
-def _shares(found: Mapping[str, Any]) -> str:
+def _shares(record: Mapping[str, Any]) -> str:
     """What share of the machine's operations each row reaches; "" in records without it."""
     rows = [["share of the peak of float32 products", "operations, 10^9", "peak, 10^9 a second", "bench", "by hand"]]
-    steps = [(row["sampler"], row["ours"], row["sgd"], found.get("limit")) for row in found["rows"]]
+    steps = [(row["sampler"], row["ours"], row["sgd"], record.get("limit")) for row in record["rows"]]
     steps += [
         (f"{row['task']}, {row['mode']}", row["times"]["bench"], row["times"]["by hand"], row.get("limit"))
-        for row in found.get("dense", ())
+        for row in record.get("dense", ())
     ]
     for name, ours, theirs, peak in steps:
         if peak:

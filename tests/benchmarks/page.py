@@ -177,16 +177,16 @@ def write_apart(part: ModuleType, record: Mapping[str, Any], root: Path) -> None
 
 def apart(folder: Path) -> dict[str, str]:
     """The sections of the parts that are measured apart, by their place in the page; "" where they were not."""
-    found = {}
+    sections = {}
     rest = json.loads((folder / "measurements.json").read_text())["machine"]
     for name, part in (("samplers", samplers), ("networks", networks)):
         path = folder / part.FILE
         record = json.loads(path.read_text()) if path.exists() else {}
-        found[name] = part.section(record) if record else ""
+        sections[name] = part.section(record) if record else ""
         if record and record.get("machine") != rest:
-            head, _, body = found[name].partition("\n\n")
-            found[name] = f"{head}\n\n{EARLIER}\n\n{body}"
-    return found
+            head, _, body = sections[name].partition("\n\n")
+            sections[name] = f"{head}\n\n{EARLIER}\n\n{body}"
+    return sections
 
 
 def figures(record: Mapping[str, Any], folder: Path) -> None:

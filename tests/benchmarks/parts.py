@@ -95,7 +95,7 @@ def watch(loop: Any) -> dict[str, Stopwatch]:
     watches["batches"] = Stopwatch(loop.problem.draw_batches)
     loop.stage.noise.draw, loop.problem.draw_batches = watches["noise"], watches["batches"]
     loop.runs[0].observer.observe = watches["observe"]
-    for native in getattr(loop.stage.stepper, "_made", {}).values():
+    for native in getattr(loop.stage.stepper, "_code", {}).values():
         watches["function"] = native.function = Stopwatch(native.function)
     return watches
 

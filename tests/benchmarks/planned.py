@@ -2,7 +2,7 @@
 
     python tests/benchmarks/planned.py
 
-None of these cases was used to make the model of harness/cli/plan.py.
+None of these cases was used to make the model of plugins/running/forecast.py.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ CASES = (
 
 def ratios(environment: Mapping[str, str], cases: Any = CASES) -> dict[str, float]:
     """Predicted over taken of each case; one whose data are not there is left out, and said so."""
-    found = {}
-    with tempfile.TemporaryDirectory() as place:
+    ratios_of = {}
+    with tempfile.TemporaryDirectory() as temporary:
         for number, (name, finished, asked) in enumerate(cases):
             command = [sys.executable, "-c", "from harness.cli import main; main()", "--results"]
-            command += [str(Path(place, str(number))), "--json"]
+            command += [str(Path(temporary, str(number))), "--json"]
             try:
                 _answer([*command, "run", *_words(finished, 0)], environment)
                 (row,) = json.loads(_answer([*command, "plan", *_words(asked, 1)], environment))
@@ -50,14 +50,14 @@ def ratios(environment: Mapping[str, str], cases: Any = CASES) -> dict[str, floa
             except subprocess.CalledProcessError as error:
                 sys.stderr.write(f"{name}: not measured: {error.stderr.strip()[-200:]}\n")
                 continue
-            result = next(Path(place, str(number)).glob(f"runs/*/{row['run_key']}/*/result.json"))
+            result = next(Path(temporary, str(number)).glob(f"runs/*/{row['run_key']}/*/result.json"))
             taken = sum(json.loads(result.read_text())["seconds"].values())
             if row["seconds"] is None:
                 sys.stderr.write(f"{name}: nothing predicted\n")
                 continue
-            found[f"{name} ({taken:.2g} s)"] = row["seconds"] / taken
+            ratios_of[f"{name} ({taken:.2g} s)"] = row["seconds"] / taken
             sys.stderr.write(f"{name}: {row['seconds']:.2f} s predicted, {taken:.2f} s taken\n")
-    return found
+    return ratios_of
 
 
 def _words(case: str, seed: int) -> list[str]:

@@ -36,8 +36,8 @@ def started(name: str, dim: int, core: int, environment: Mapping[str, str]) -> W
 def names(only: Sequence[str]) -> list[str]:
     from harness.contracts.registry import registry
 
-    found = [offer.name for offer in registry().offers("samplers")]
-    return [REFERENCE, *(name for name in found if name != REFERENCE and (not only or name in only))]
+    names = [offer.name for offer in registry().offers("samplers")]
+    return [REFERENCE, *(name for name in names if name != REFERENCE and (not only or name in only))]
 
 
 def measure(environment: Mapping[str, str], *, quick: bool, only: Sequence[str] = ()) -> dict[str, Any]:

@@ -132,36 +132,36 @@ class Goal(NamedTuple):
         return [self.label, wanted, measured, "yes" if self.held else "**no**"]
 
 
-def goal_table(found: Sequence[Goal]) -> str:
+def goal_table(goals: Sequence[Goal]) -> str:
     """The table of goals, and below it why some are missed."""
-    missed = [f"- *{goal.label}*: {goal.why}" for goal in found if goal.why and goal.measured and not goal.held]
-    table = grid([["goal", "limit", "measured", "met"], *(goal.row() for goal in found)])
+    missed = [f"- *{goal.label}*: {goal.why}" for goal in goals if goal.why and goal.measured and not goal.held]
+    table = grid([["goal", "limit", "measured", "met"], *(goal.row() for goal in goals)])
     return "\n\n".join([table, *(["Missed goals:", "\n".join(missed)] if missed else [])])
 
 
 def goals(record: Mapping[str, Any]) -> str:
-    found = []
+    goals = []
     for task, limits in (("mixture25", MIXTURE_GOALS), ("blr-german", LOGISTIC_GOALS)):
         for (method, chains), limit in limits.items():
             table = Table(record["results"], method, task)
             if chains in table.chains:
                 label = f"{method.upper()} on {task}, {plural(chains)}, over {BLACKJAX}"
-                found.append(Goal(label, table.ratios(OURS, BLACKJAX, chains), limit, True))
+                goals.append(Goal(label, table.ratios(OURS, BLACKJAX, chains), limit, True))
     sgld, most = Table(record["results"], "sgld"), record["limits"]["floors"]["mixture25"]["rate"] / 1e6
     for chains in sgld.chains:
         ratios, theirs = sgld.ratios(OURS, "posteriors", chains), sgld.median("posteriors", chains)
         why = BY_ARITHMETIC.format(most / theirs) if theirs and most / theirs < POSTERIORS_GOAL else ""
-        found.append(Goal(f"SGLD, {plural(chains)}, over posteriors", ratios, POSTERIORS_GOAL, True, why))
+        goals.append(Goal(f"SGLD, {plural(chains)}, over posteriors", ratios, POSTERIORS_GOAL, True, why))
         if (OBSERVED, chains) in sgld.cells:
             label = f"SGLD, {plural(chains)}, observed over unobserved"
-            found.append(Goal(label, sgld.ratios(OBSERVED, OURS, chains), OBSERVED_GOAL, True, BY_METRICS))
+            goals.append(Goal(label, sgld.ratios(OBSERVED, OURS, chains), OBSERVED_GOAL, True, BY_METRICS))
     for row in record["overhead"]:
         label = f"time of the plain loop over the bare one, {plural(row['chains'])}"
-        found.append(Goal(label, row.get(SAME, []), OVERHEAD_GOAL, False, BY_CHECKS if row["chains"] == 1 else ""))
+        goals.append(Goal(label, row.get(SAME, []), OVERHEAD_GOAL, False, BY_CHECKS if row["chains"] == 1 else ""))
     for row in record["memory"]:
         label = f"peak memory, {row['states'] / 1e6:g} million kept states, {plural(row['chains'])}, {row['mode']}, MiB"
-        found.append(Goal(label, [row["mib"]] if "mib" in row else [], memory.GOAL_MIB, False))
-    return goal_table(found)
+        goals.append(Goal(label, [row["mib"]] if "mib" in row else [], memory.GOAL_MIB, False))
+    return goal_table(goals)
 
 
 def commands(records: Sequence[Mapping[str, Any]]) -> str:

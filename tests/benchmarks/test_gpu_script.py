@@ -102,14 +102,14 @@ def test_a_part_that_hangs_has_failed_and_costs_its_limit(script, monkeypatch):
 
 def test_a_look_measures_steps_here_too():
     asked = {"device": "cpu", "mode": "plain", "width": 1, "batch": 4, "steps": 1}
-    found = gpu.measure(asked)
-    assert found["finite"]
-    assert found["seconds_per_epoch"] == pytest.approx(gpu.TRAIN / 4 / found["steps_per_second"])
+    record = gpu.measure(asked)
+    assert record["finite"]
+    assert record["seconds_per_epoch"] == pytest.approx(gpu.TRAIN / 4 / record["steps_per_second"])
 
 
 def test_decoding_is_measured_here_too():
-    found = gpu.measure({"mode": "decoding", "steps": 1})
-    assert found["1 threads"]["per_core"] > 1
+    record = gpu.measure({"mode": "decoding", "steps": 1})
+    assert record["1 threads"]["per_core"] > 1
 
 
 def test_the_papers_runs_are_the_protocols():

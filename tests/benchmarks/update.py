@@ -117,10 +117,10 @@ def peak(act: Callable[[], Any]) -> int:
     """The most bytes alive at once of those allocated during a call, its results included."""
     from torch.profiler import ProfilerActivity, profile
 
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
         kept = act()
     del kept
-    events = [event for event in found.profiler.kineto_results.events() if event.name() == "[memory]"]
+    events = [event for event in profiled.profiler.kineto_results.events() if event.name() == "[memory]"]
     live = most = 0
     for event in sorted(events, key=lambda event: event.start_ns()):
         live += event.nbytes()
@@ -130,9 +130,9 @@ def peak(act: Callable[[], Any]) -> int:
 
 def unfit(sampler: Any) -> str:
     """Why the flat vector is not for this sampler; "" where it is."""
-    lacking = sorted(sampler.needs - PROVIDED)
-    if lacking:
-        return f"needs {', '.join(lacking)}, which a flat vector of this size does not have"
+    needs = sorted(sampler.needs - PROVIDED)
+    if needs:
+        return f"needs {', '.join(needs)}, which a flat vector of this size does not have"
     few, many = (Update(sampler, dim) for dim in SMALL)
     for name, leaf in few.state.items():
         if many.state[name].numel() > 2 * leaf.numel():
@@ -180,9 +180,9 @@ def mixture(sampler: Any, chains: int) -> tuple[dict[str, Any], dict[str, Callab
     from tasks.synthetic.mixture25 import Mixture25
 
     task = Mixture25(noise=0.0)
-    lacking = sorted(sampler.needs - task.provides)
-    if lacking:
-        return {"left_out": f"needs {', '.join(lacking)}, which mixture25 does not have"}, {}
+    needs = sorted(sampler.needs - task.provides)
+    if needs:
+        return {"left_out": f"needs {', '.join(needs)}, which mixture25 does not have"}, {}
     limit = stability_limit(sampler) or 1.0
     sampler, factor = rescaled(sampler, task.curvature())
     h = min(H, 0.05 * limit * factor)
@@ -226,8 +226,8 @@ def main(asked: Mapping[str, Any]) -> None:
     if cores:  # all are timed on the same one
         os.sched_setaffinity(0, {cores[-1]})
     for line in sys.stdin:
-        found = {name: best(act, float(line)) for name, act in {**acts, **blocks}.items()}
-        answers.write(json.dumps(found) + "\n")
+        seconds = {name: best(act, float(line)) for name, act in {**acts, **blocks}.items()}
+        answers.write(json.dumps(seconds) + "\n")
         answers.flush()
 
 

@@ -47,8 +47,8 @@ def test_the_gradient_is_the_one_written_by_hand():
     by_hand, automatic = Mixture5().build(streams, "cpu"), Automatic().build(streams, "cpu")
     theta = by_hand.initial()
     batch = {name: leaf[0] for name, leaf in by_hand.draw_batches(1).items()}
-    for found, expected in zip(
+    for automatic_value, expected in zip(
         automatic.energy_and_gradient(theta, batch), by_hand.energy_and_gradient(theta, batch), strict=True
     ):
-        assert torch.allclose(found, expected, rtol=1e-12)
-        assert not found.requires_grad
+        assert torch.allclose(automatic_value, expected, rtol=1e-12)
+        assert not automatic_value.requires_grad

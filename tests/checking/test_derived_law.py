@@ -107,8 +107,8 @@ def test_moments_of_cyclical_sgld_at_every_step():
     for h, T in zip(path.step_size, path.temperature, strict=True):
         P = (1 - h * lam) ** 2 * P + 2 * h * T
         expected.append(P)
-    found = propagate(SGLD(), path, (lam,), np.array([[0.7]]))
-    np.testing.assert_allclose(found[:, 0, 0], expected, rtol=1e-12)
+    covariances = propagate(SGLD(), path, (lam,), np.array([[0.7]]))
+    np.testing.assert_allclose(covariances[:, 0, 0], expected, rtol=1e-12)
     assert (path.temperature == 0).sum() == 15
 
 

@@ -10,8 +10,9 @@ import subprocess
 import sys
 
 import pytest
-from support import bench
+from support import bench, bench_here, importable
 
+from harness.cli.app import run
 from plugins.scaffold.package import KINDS
 
 NAMES = {kind: f"own-{kind}" for kind in KINDS}
@@ -62,8 +63,7 @@ def packages(tmp_path_factory):
     """A package of each kind, as the command writes it."""
     folder = tmp_path_factory.mktemp("kit")
     for kind, name in NAMES.items():
-        done = bench(["new", kind, name, "--into", str(folder / "packages")])
-        assert done.returncode == 0, done.stderr
+        assert run(["new", kind, name, "--into", str(folder / "packages")]) == 0
     return folder / "packages"
 
 
@@ -79,6 +79,13 @@ def installed(packages, tmp_path_factory):
     return {"PYTHONPATH": path, "BENCH_RESULTS": str(tmp_path_factory.mktemp("results"))}
 
 
+@pytest.fixture
+def results(installed):
+    """The results folder, while this process finds the packages too."""
+    with importable(installed["PYTHONPATH"].partition(os.pathsep)[0]):
+        yield installed["BENCH_RESULTS"]
+
+
 def run_pytest(words, environment, folder):
     """pytest's output, in a process of its own and under its default settings but for warnings."""
     command = [sys.executable, "-m", "pytest", "-q", "-rs", "-W", "error", "-p", "no:cacheprovider", *words]
@@ -87,36 +94,29 @@ def run_pytest(words, environment, folder):
     )
 
 
-def test_what_is_installed_is_offered_without_problems(installed):
-    rows = {row["plugin"]: row for row in json.loads(bench(["plugins", "--json"], **installed).stdout)}
+def test_what_is_installed_is_offered_without_problems(results):
+    rows = {row["plugin"]: row for row in json.loads(bench_here(results, "plugins", "--json")[1])}
     for kind, name in NAMES.items():
         row = rows[name]
         assert (row["status"], row[f"{kind}s"], row["version"]) == ("ok", name, "0.1.0"), row
 
 
-def test_the_task_keeps_its_laws(installed):
-    """The sampler's are checked where the tutorial is followed."""
-    done = bench(["check", NAMES["task"], "--json"], **installed)
-    wrong = [row for row in json.loads(done.stdout) if row["outcome"] != "passed"]
-    assert done.returncode == 0, wrong
-    assert {row["law"] for row in wrong} == {"batch sizes agree", "prior counted once"}
-
-
 def test_their_own_tests_pass(installed, packages):
-    folders = [str(packages / name) for name in NAMES.values()]
-    done = run_pytest([*folders, "-k", "not compiled and not whole-law and not time-homogeneity"], installed, packages)
+    """The sampler's are run where the tutorial is followed."""
+    folders = [str(packages / name) for kind, name in NAMES.items() if kind != "sampler"]
+    done = run_pytest([*folders, "-k", "not compiled"], installed, packages)
     assert done.returncode == 0, done.stdout
-    assert re.search(r"\b\d\d passed, 2 skipped, 4 deselected", done.stdout), done.stdout
+    assert re.search(r"\b\d\d passed, 2 skipped, 1 deselected", done.stdout), done.stdout
 
 
-def test_they_run_and_are_reported(installed):
-    run = ["run", "--sampler", NAMES["sampler"], "--task", NAMES["task"], "--schedule", NAMES["schedule"]]
-    done = bench([*run, "--set", "schedule.step_size=0.02", "--budget", "smoke", "--seeds", "0-1"], **installed)
+def test_they_run_and_are_reported(installed, results):
+    words = ["run", "--sampler", NAMES["sampler"], "--task", NAMES["task"], "--schedule", NAMES["schedule"]]
+    done = bench([*words, "--set", "schedule.step_size=0.02", "--budget", "smoke", "--seeds", "0-1"], **installed)
     assert done.returncode == 0, done.stderr
-    (row,) = json.loads(bench(["report", NAMES["report"], "--json"], **installed).stdout)
+    (row,) = json.loads(bench_here(results, "report", NAMES["report"], "--json")[1])
     assert (row["method"], row["task"], row["runs"], row["failed"]) == (NAMES["sampler"], NAMES["task"], 2, 0)
     assert row["milliseconds"] > 0
-    ranked = json.loads(bench(["report", "leaderboard", "--json"], **installed).stdout)
+    ranked = json.loads(bench_here(results, "report", "leaderboard", "--json")[1])
     assert {"mean_error", "variance_ratio", "passes_to_low_error"} <= {row["metric"] for row in ranked}
 
 
@@ -142,10 +142,6 @@ def test_a_law_that_is_broken_is_a_failed_test_with_the_law_s_own_words(installe
 
 def test_what_is_written_needs_no_tidying(packages):
     for words in (["check"], ["format", "--check"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "ruff", *words, "--no-cache", str(packages)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        command = [sys.executable, "-m", "ruff", *words, "--no-cache", str(packages)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -12,6 +12,7 @@ from plugins.samplers.asgld import ASGLD
 from plugins.samplers.baoab import BAOAB
 from plugins.samplers.contour_sgld import ContourSGLD
 from plugins.samplers.hmc import HMC
+from plugins.samplers.msgld import MSGLD
 from plugins.samplers.msgld_corrected import MSGLDCorrected
 from plugins.samplers.ngvi import NGVI
 from plugins.samplers.pmsgld import PMSGLD
@@ -23,14 +24,17 @@ from plugins.samplers.sgdm import SGDM
 from plugins.samplers.sgfs import SGFS
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sghmc_svrg import SGHMCSVRG
+from plugins.samplers.sgld import SGLD
 from plugins.samplers.sgld_cv import SGLDCV, SGLDSVRG
 from plugins.samplers.sgnht import SGNHT
 from plugins.samplers.sqnlmc import SQNLMC
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-QUICK = ("derived-law", "one-step", "scale")
+QUICK = ("derived-law", "one-step", "scale", "zero-temperature")
 SETTINGS = [
+    SGLD(gradient_variance=0.5), SGHMC(friction=0.01), SGHMC(friction=1.0), MSGLD(a=0.0), MSGLD(a=20.0),
+    MSGLD(a=10.0, beta1=0.99), HMC(leapfrog=1, jitter=0.0),
     SGDM(friction=0.01), SGDM(friction=0.5), SGDM(friction=1.0),
     Adam(beta1=0.0), Adam(beta1=0.99, beta2=0.9), Adam(lam=10.0),
     PSGLD(lam=1e-6), PSGLD(decay=0.9, lam=0.1), PSGLD(lam=10.0), PSGLD(gamma=True, lam=0.1),
@@ -74,7 +78,7 @@ def test_the_quick_laws_are_kept(sampler):
     assert broken(sampler, QUICK) == []
 
 
-@pytest.mark.parametrize("sampler", [PSGLD(gamma=True, lam=0.1), *RUN, *SIMULATED], ids=repr)
+@pytest.mark.parametrize("sampler", [PSGLD(gamma=True, lam=0.1), *SETTINGS[:7], *RUN, *SIMULATED], ids=repr)
 def test_it_stays_finite_also_where_a_gradient_is_zero(sampler):
     assert broken(sampler, ("hyperparameters",)) == []
 

@@ -10,7 +10,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-from support import bench
 
 from harness.cli.app import run
 from harness.contracts.registry import load
@@ -46,14 +45,14 @@ RUN = commands()[0]
 
 def unique(lists):
     """Each once, in their order."""
-    return [words for place, words in enumerate(lists) if words not in lists[:place]]
+    return [words for i, words in enumerate(lists) if words not in lists[:i]]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("newcomer")
-    (made / "my_sampler.py").write_text(blocks("python")[0])
-    return made
+    path = tmp_path_factory.mktemp("newcomer")
+    (path / "my_sampler.py").write_text(blocks("python")[0])
+    return path
 
 
 def test_the_pages_have_the_commands_that_these_tests_look_for():
@@ -72,39 +71,45 @@ def test_relative_links_lead_to_files_and_readme_is_short():
     assert len(PAGES[0].read_text(encoding="utf-8").splitlines()) <= 160
 
 
-def test_the_first_command_ends_with_a_leader_and_the_second_time_nothing_to_do(folder):
-    first = bench(RUN, folder)
-    assert first.returncode == 0, first.stderr
-    table = bench(REPORT, folder)
-    assert table.returncode == 0, table.stderr
+@pytest.fixture
+def inside(folder, monkeypatch):
+    """The current folder is that of the commands, and their results folder the one below it."""
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("BENCH_RESULTS", raising=False)
+
+
+@pytest.mark.usefixtures("inside")
+def test_the_first_command_ends_with_a_leader_and_the_second_time_nothing_to_do(capfd):
+    assert run(RUN) == 0
+    capfd.readouterr()
+    assert run(REPORT) == 0
+    table = capfd.readouterr().out
     asked = {name: RUN[RUN.index(name) + 1].split(",") for name in ("--sampler", "--task")}
     row = re.compile(r"^\s*\d+(?: \(\d+ to \d+\))?\s+(\d+)\s+[a-z-]+\s+5\s+ranked", flags=re.MULTILINE)
-    tables = re.split(rf"^(?:{'|'.join(asked['--task'])})@", table.stdout, flags=re.MULTILINE)[1:]
+    tables = re.split(rf"^(?:{'|'.join(asked['--task'])})@", table, flags=re.MULTILINE)[1:]
     assert len(tables) == len(asked["--task"])
     for text in tables:
         tiers = [int(tier) for tier in row.findall(text)]
         assert len(tiers) == len(asked["--sampler"])
         assert tiers == sorted(tiers)
         assert tiers[-1] > 1  # the leaders are significantly better than the last
-    again = bench(RUN, folder)
-    assert again.returncode == 0
-    assert "nothing to do" in again.stderr
+    assert run(RUN) == 0
+    assert "nothing to do" in capfd.readouterr().err
 
 
 def smaller(words):
-    """The command on one seed at the smallest budget."""
+    """The command on one seed at the smallest budget, a convolutional network on few images."""
     if "--seeds" in words:
         words = [*words[: words.index("--seeds")], *words[words.index("--seeds") + 2 :]]
     many, one = {"run", "reproduce"} & set(words), {"plan"} & set(words)
-    return [*words, *(["--budget", "smoke"] if many or one else []), *(["--seeds", "0"] if many else [])]
+    few = ["--set", "task.batch=10", "task.test_images=20"] if many and "cifar10" in words else []
+    return [*words, *(["--budget", "smoke"] if many or one else []), *(["--seeds", "0"] if many else []), *few]
 
 
-def test_every_other_command_works_at_a_smaller_budget(folder, monkeypatch):
-    """In this process, which has imported already what each of them would."""
-    monkeypatch.chdir(folder)
-    monkeypatch.delenv("BENCH_RESULTS", raising=False)
+@pytest.mark.usefixtures("inside")
+def test_every_other_command_works_at_a_smaller_budget(folder):
     data = Path(os.environ.get("BENCH_DATA") or "/nowhere")
-    absent = [name for name, place in DATA.items() if not (data / place).is_dir()]
+    absent = [name for name, path in DATA.items() if not (data / path).is_dir()]
     for words in unique(commands()):
         long = {"check", "nightly", "site"} & set(words)  # they have tests of their own
         if long or any(name in " ".join(words) for name in absent):
@@ -122,4 +127,4 @@ def test_every_other_command_works_at_a_smaller_budget(folder, monkeypatch):
 def test_the_sampler_of_the_page_keeps_the_quick_laws(folder, monkeypatch):
     monkeypatch.syspath_prepend(folder)
     names = ["derived-law", "one-step", "scale", "potential", "seeds"]
-    assert {found.outcome for found in check_sampler(load("my_sampler:LeimkuhlerMatthews")(), names)} == {"passed"}
+    assert {law.outcome for law in check_sampler(load("my_sampler:LeimkuhlerMatthews")(), names)} == {"passed"}

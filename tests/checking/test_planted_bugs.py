@@ -16,9 +16,9 @@ LONG = {"whole-law"}
 
 def is_meant(bug, result):
     """Whether a law fails for the bug: by a finding of its own, or by an error of the harness that the bug names."""
-    own = ". Usual cause: " in result.message or result.message.startswith(NOTHING_SHOWN)
+    by_law = ". Usual cause: " in result.message or result.message.startswith(NOTHING_SHOWN)
     by_error = bool(bug.says) and result.message.startswith("PluginError: ")
-    return result.outcome == "failed" and (own or by_error) and bug.says in result.message
+    return result.outcome == "failed" and (by_law or by_error) and bug.says in result.message
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,10 @@ def test_what_no_law_can_find_or_is_right_is_found_by_none(bug):
 
 
 def test_nineteen_bugs_in_twenty_are_found_and_all_kinds_are_planted():
-    found = sum(bool(bug.laws) for bug in BUGS)
+    caught = sum(bool(bug.laws) for bug in BUGS)
     assert len(BUGS) >= 80
     assert {bug.kind for bug in BUGS} == set(KINDS)
-    assert found / sum(not bug.right for bug in BUGS) >= 0.95
+    assert caught / sum(not bug.right for bug in BUGS) >= 0.95
 
 
 def test_the_page_is_the_table():

@@ -18,21 +18,15 @@ from plugins.checking.law import Broken, worst
 from plugins.checking.samplers import homogeneity
 from plugins.checking.suite import LAWS, check_sampler, check_samplers
 from plugins.samplers import bench_samplers
-from plugins.samplers.hmc import HMC
-from plugins.samplers.msgld import MSGLD
-from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 INFOS = {info.name: info for info in bench_samplers()}
-GROUPS = [list(INFOS)[k::6] for k in range(6)]
+GROUPS = [list(INFOS)[k::3] for k in range(3)]
 """Each group shares the fresh process of the restore law."""
 
-VARIANTS = [
-    SGLD(gradient_variance=0.5), SGHMC(friction=0.01), SGHMC(friction=1.0), MSGLD(a=0.0), MSGLD(a=20.0),
-    MSGLD(a=10.0, beta1=0.99), HMC(leapfrog=1, jitter=0.0),
-]  # fmt: skip
+
 NAMES = [law.name for law in LAWS]
 LONG = ("whole-law", "time-homogeneity")
 """Laws that take most of the time of a check."""
@@ -77,10 +71,10 @@ OTHERWISE = {
 @pytest.mark.statistical
 @pytest.mark.parametrize("names", GROUPS, ids=",".join)
 def test_every_built_in_sampler_keeps_the_quick_laws(names):
-    found = check_samplers([load(INFOS[name].target)() for name in names], QUICK)
-    outcomes = {name: {r.law: r.outcome for r in results} for name, results in zip(names, found, strict=True)}
+    per_sampler = check_samplers([load(INFOS[name].target)() for name in names], QUICK)
+    outcomes = {name: {r.law: r.outcome for r in results} for name, results in zip(names, per_sampler, strict=True)}
     expected = {name: dict.fromkeys(QUICK, "passed") | OTHERWISE.get(name, {}) for name in names}
-    assert outcomes == expected, [r for results in found for r in results if r.outcome == "failed"]
+    assert outcomes == expected, [r for results in per_sampler for r in results if r.outcome == "failed"]
 
 
 LONG_OTHERWISE = {
@@ -111,14 +105,6 @@ def test_every_built_in_sampler_keeps_the_long_laws(name):
     assert {r.law: r.outcome for r in results} == expected, [r.message for r in results if r.outcome == "failed"]
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("sampler", VARIANTS, ids=repr)
-def test_with_other_hyperparameters_too(sampler):
-    results = check_sampler(sampler, ["derived-law", "one-step", "scale", "zero-temperature", "hyperparameters"])
-    silent = {"derived-law", "zero-temperature"} if isinstance(sampler, HMC) else set()
-    assert {r.law for r in results if r.outcome != "passed"} == silent
-
-
 class Exempted(SGLD):
     exempt: ClassVar[dict[str, str]] = {"scale": "no rescaling exists"}
 
@@ -131,13 +117,13 @@ class Demanding(SGLD):
     needs: ClassVar[frozenset[str]] = frozenset({"oracle"})
 
 
-made = maker(globals())
-Crashing = made("Crashing", SGLD, step="theta - h * potential.gradient(theta), state")
-ListOfStates = made("ListOfStates", SGLD, init="[theta]")
-PositionOnly = made("PositionOnly", SGLD, step="step[0]")
+planted = maker(globals())
+Crashing = planted("Crashing", SGLD, step="theta - h * potential.gradient(theta), state")
+ListOfStates = planted("ListOfStates", SGLD, init="[theta]")
+PositionOnly = planted("PositionOnly", SGLD, step="step[0]")
 # Half the temperature of the noise, and exempt from the law that would see it first.
-CoolNetwork = made("CoolNetwork", SGLD, exempt={"derived-law": "a proof"}, before="T = T / 2")
-WithoutItsGradient = made("WithoutItsGradient", SGLD,
+CoolNetwork = planted("CoolNetwork", SGLD, exempt={"derived-law": "a proof"}, before="T = T / 2")
+WithoutItsGradient = planted("WithoutItsGradient", SGLD,
     step="potential.grad(theta); theta + (2 * h * T).sqrt() * noise.normal(theta), state")  # fmt: skip
 
 
@@ -196,8 +182,8 @@ def test_a_sampler_that_works_in_one_dimension_only_is_told_so():
 
 
 def test_exempt_is_advised_for_laws_by_design_only():
-    (found,) = check_sampler(CoolNetwork, ["real-loop"])
-    assert "exempt" not in found.message
+    (law,) = check_sampler(CoolNetwork, ["real-loop"])
+    assert "exempt" not in law.message
     (path,) = check_sampler(WithoutItsGradient, ["potential"])
     assert "step 1 ignores the gradient of the current batch" in path.message
     assert "declare exempt = {'potential'" in path.message

@@ -38,16 +38,16 @@ def test_the_built_in_schedules_keep_them(schedule):
     assert [result for result in check_schedule(schedule) if result.outcome != "passed"] == []
 
 
-made = maker(globals() | {"np": np, "replace": replace})
-KeptWhileExploring = made("KeptWhileExploring", Cyclical,
+planted = maker(globals() | {"np": np, "replace": replace})
+KeptWhileExploring = planted("KeptWhileExploring", Cyclical,
     trajectory="replace(trajectory, keep=np.ones(steps, dtype=bool))")  # fmt: skip
-OneStepTooMany = made("OneStepTooMany", Constant, step_sizes="super().step_sizes(steps + 1, steps_per_epoch)")
-Restless = made("Restless", Constant, counts=itertools.count(), step_sizes="step_sizes / (1 + next(self.counts))")
-StandsStill = made("StandsStill", Constant, step_sizes="np.linspace(self.step_size, 0, steps)")
-LateBurnIn = made("LateBurnIn", Constant, trajectory="late = np.arange(steps) == steps - 1; "
+OneStepTooMany = planted("OneStepTooMany", Constant, step_sizes="super().step_sizes(steps + 1, steps_per_epoch)")
+Restless = planted("Restless", Constant, counts=itertools.count(), step_sizes="step_sizes / (1 + next(self.counts))")
+StandsStill = planted("StandsStill", Constant, step_sizes="np.linspace(self.step_size, 0, steps)")
+LateBurnIn = planted("LateBurnIn", Constant, trajectory="late = np.arange(steps) == steps - 1; "
     "replace(trajectory, burn_in=late, keep=trajectory.keep & ~late, evaluate=trajectory.evaluate & ~late)"
 )  # fmt: skip
-EvaluatesTheRest = made("EvaluatesTheRest", Cyclical, trajectory="replace(trajectory, evaluate=~trajectory.keep)")
+EvaluatesTheRest = planted("EvaluatesTheRest", Cyclical, trajectory="replace(trajectory, evaluate=~trajectory.keep)")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from harness.contracts.data import problem
+from harness.tasks import DensityTask
 from plugins.checking.law import Skip
 from plugins.checking.task_laws import TASK_LAWS
 from tasks import bench_tasks
@@ -60,19 +61,7 @@ ELSEWHERE = {"cifar10", "cifar100", "imagenet", "landsat", "mnist-sparse", "notm
 SAME = {"concrete", "power-plant", "protein", "wine-quality-red"}
 """The class of airfoil with other data, which unit/tasks/test_uci_regression.py reads."""
 
-DENSITIES = {
-    "banana",
-    "bimodal1d",
-    "funnel",
-    "gaussian",
-    "gaussian-100",
-    "gaussian2d",
-    "rosenbrock",
-    "mixture2d",
-    "mixture5",
-    "mixture25",
-    "mixture25-quiet",
-}
+DENSITIES = {name for name, task in TASKS.items() if isinstance(task, DensityTask)}
 SILENT = {
     "prior counted once": DENSITIES,
     "batch sizes agree": DENSITIES,

@@ -47,32 +47,32 @@ def small(problem):
     return type("Planted", (Small,), {"problem": problem})()
 
 
-made = maker(globals())
-TermsOverBatch = made("TermsOverBatch", DataProblem,
+planted = maker(globals())
+TermsOverBatch = planted("TermsOverBatch", DataProblem,
     scale="1 if batch is None else self.terms / self.task.batch_terms()")  # fmt: skip
-ScaledPrior = made("ScaledPrior", DataProblem,
+ScaledPrior = planted("ScaledPrior", DataProblem,
     energy="energy if batch is None else energy - (self.batches - 1) * self.task.log_prior(theta)",
     gradient="gradient if batch is None else gradient + (self.batches - 1) * theta")  # fmt: skip
-PriorTwice = made(
+PriorTwice = planted(
     "PriorTwice",
     DataProblem,
     energy="energy - self.task.log_prior(theta)",
     gradient="gradient + self.task.prior_gradient(theta)",
 )
-FixedPriorBeside = made("FixedPriorBeside", DataProblem,
+FixedPriorBeside = planted("FixedPriorBeside", DataProblem,
     energy="energy + theta.square().sum(1) / 2", gradient="gradient + theta")  # fmt: skip
-NotAPartition = made(
+NotAPartition = planted(
     "NotAPartition",
     DataProblem,
     draw_batches="{name: torch.where(leaf == 3, 4, leaf) for name, leaf in draw_batches.items()}",
 )
-WrongGradient = made("WrongGradient", DataProblem, gradient="gradient - theta / 2")
-ScaledByEpochs = made("ScaledByEpochs", DataProblem, scale="self.batches if batch else 1")
-ForgetsTheWayBack = made("ForgetsTheWayBack", DataProblem,
+WrongGradient = planted("WrongGradient", DataProblem, gradient="gradient - theta / 2")
+ScaledByEpochs = planted("ScaledByEpochs", DataProblem, scale="self.batches if batch else 1")
+ForgetsTheWayBack = planted("ForgetsTheWayBack", DataProblem,
     load="super().load({**state, 'place': state['place'] % self.batches})")  # fmt: skip
-ForgetsPlace = made("ForgetsPlace", DataProblem,
+ForgetsPlace = planted("ForgetsPlace", DataProblem,
     load="super().load({**state, 'place': torch.zeros_like(state['place'])})")  # fmt: skip
-MixesChains = made("MixesChains", DataProblem, gradient="gradient + 0 * theta.mean(0)")
+MixesChains = planted("MixesChains", DataProblem, gradient="gradient + 0 * theta.mean(0)")
 
 
 @pytest.mark.parametrize(
@@ -132,14 +132,14 @@ def test_a_second_prior_of_a_network_is_seen_though_it_does_not_go_by_the_settin
         laws.law_prior_counted_once(type("Planted", (SmallNetwork,), {"problem": NetworkWithTwoPriors})())
 
 
-OneStreamForAll = made("OneStreamForAll", DataProblem,
+OneStreamForAll = planted("OneStreamForAll", DataProblem,
     __init__="super().__init__(task, [streams[0]] * len(streams), device)")  # fmt: skip
-StartsWithoutItsSeed = made("StartsWithoutItsSeed", DataProblem,
+StartsWithoutItsSeed = planted("StartsWithoutItsSeed", DataProblem,
     initial="torch.randn((len(self.streams), self.dim), generator=torch.Generator().manual_seed(0)).double()"
 )  # fmt: skip
-BatchOfAnotherChain = made("BatchOfAnotherChain", DataProblem,
+BatchOfAnotherChain = planted("BatchOfAnotherChain", DataProblem,
     draw_batches="{name: leaf.roll(1, dims=1) for name, leaf in draw_batches.items()}")  # fmt: skip
-StartOfAllSeeds = made("StartOfAllSeeds", DataProblem,
+StartOfAllSeeds = planted("StartOfAllSeeds", DataProblem,
     initial="rows = [torch.randn(self.dim, generator=torch.Generator().manual_seed(s.chain)) for s in self.streams]; "
     "torch.stack(rows).double()")  # fmt: skip
 
@@ -151,15 +151,15 @@ def test_a_stream_that_is_not_the_chain_s_own_is_caught(problem):
         laws.law_chains_have_their_own_streams(small(problem))
 
 
-SlantedNoise = made("SlantedNoise", MixtureProblem,
+SlantedNoise = planted("SlantedNoise", MixtureProblem,
     draw_batches="{name: leaf + 0.1 for name, leaf in draw_batches.items()}")  # fmt: skip
-BlockIsADraw = made("BlockIsADraw", MixtureObserver, observe="super().observe(draws[-1:], weights[-1:], steps[-1:])")
-ForgetsTheModes = made("ForgetsTheModes", MixtureObserver,
+BlockIsADraw = planted("BlockIsADraw", MixtureObserver, observe="super().observe(draws[-1:], weights[-1:], steps[-1:])")
+ForgetsTheModes = planted("ForgetsTheModes", MixtureObserver,
     load="fresh = self.modes.state(); super().load(state); self.modes.load(fresh)")  # fmt: skip
-WeightsLeftAside = made("WeightsLeftAside", MixtureObserver,
+WeightsLeftAside = planted("WeightsLeftAside", MixtureObserver,
     observe="super().observe(draws, weights.new_ones(weights.shape), steps)")  # fmt: skip
-WeightsAsTheyCome = made("WeightsAsTheyCome", MixtureObserver, observe="super().observe(draws, weights + 1, steps)")
-WeightsOfTheFirstDraw = made("WeightsOfTheFirstDraw", MixtureObserver,
+WeightsAsTheyCome = planted("WeightsAsTheyCome", MixtureObserver, observe="super().observe(draws, weights + 1, steps)")
+WeightsOfTheFirstDraw = planted("WeightsOfTheFirstDraw", MixtureObserver,
     observe="super().observe(draws, weights[:1].expand_as(weights), steps)")  # fmt: skip
 
 
@@ -239,9 +239,9 @@ class Regression(DataProblem):
         return {}
 
 
-RegressionPriorTwice = made("RegressionPriorTwice", Regression,
+RegressionPriorTwice = planted("RegressionPriorTwice", Regression,
     energy="energy + self.task.prior_precision * theta.square().sum(1) / 2")  # fmt: skip
-RegressionOfItsOwn = made("RegressionOfItsOwn", Regression,
+RegressionOfItsOwn = planted("RegressionOfItsOwn", Regression,
     energy="energy + (1 - self.task.prior_precision) * theta.square().sum(1) / 2")  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from harness.system.errors import PluginError
 from plugins.schedules.constant import Constant
 from tasks.synthetic.mixture5 import Mixture5
 
-compiled = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
+compiled = pytest.mark.skipif(execution_mode.obstacle() is not None, reason=f"compiled: {execution_mode.obstacle()}")
 MODES = ["plain", pytest.param("scan", marks=compiled), pytest.param("update", marks=compiled)]
 KEPT = {}
 """What the samplers here smuggle from one call to the next."""

@@ -28,17 +28,17 @@ pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("one_thread")]
 
 
 def broken(check, sampler):
-    with pytest.raises(Broken) as found:
+    with pytest.raises(Broken) as caught:
         check(sampler)
-    return str(found.value)
+    return str(caught.value)
 
 
-made = maker(globals() | {"torch": torch, "ScriptedNoise": ScriptedNoise, "Louder": Louder})
+bug = maker(globals() | {"torch": torch, "ScriptedNoise": ScriptedNoise, "Louder": Louder})
 COUNTS = "calls = vars(self).setdefault('_calls', [0]); calls[0] += 1; "
 # Counts where no law of one step looks; of the second the law stays and the pace does not.
-Hidden = made("Hidden", SGLD, last=2_000, before=f"{COUNTS}noise = Louder(noise, 0.5 if calls[0] > self.last else 1.0)")
-Late = made("Late", Hidden, last=149_000)
-Slower = made("Slower", SGLD, before=f"{COUNTS}h = h / 2 if calls[0] > 20_000 else h")
+Hidden = bug("Hidden", SGLD, last=2_000, before=f"{COUNTS}noise = Louder(noise, 0.5 if calls[0] > self.last else 1.0)")
+Late = bug("Late", Hidden, last=149_000)
+Slower = bug("Slower", SGLD, before=f"{COUNTS}h = h / 2 if calls[0] > 20_000 else h")
 
 
 @pytest.mark.slow
@@ -51,28 +51,28 @@ def test_what_changes_late_is_seen_in_the_long_run(sampler):
 def test_the_slow_limit_of_a_preconditioner_is_its_density_in_closed_form(lam, variance):
     c = np.sqrt(2 / np.pi)
     assert variance == pytest.approx((lam + 2 * c) / (lam + c), rel=1e-4)
-    found = slow_limit(BiasOfThePreconditioner(lam=lam, decay=0.5)).density(GRID, 1.0) @ GRID**2
-    assert found == pytest.approx(variance, rel=1e-3)
+    second_moment = slow_limit(BiasOfThePreconditioner(lam=lam, decay=0.5)).density(GRID, 1.0) @ GRID**2
+    assert second_moment == pytest.approx(variance, rel=1e-3)
 
 
 def test_the_slow_limit_knows_what_a_momentum_still_carries():
     """The exponent 1 - c of the density of sghmc-prec, by the sum in closed form; without the momentum it is 1."""
     for decay, friction, lam in ((0.9, 0.5, 1.0), (0.5, 0.3, 0.5)):
         sampler = PreconditionedSGHMC(decay=decay, friction=friction, lam=lam)
-        found = slow_limit(sampler).density(GRID, 1.0) @ GRID**2
-        assert found == pytest.approx(PreconditionedSGHMCLaw().variance(sampler), rel=1e-3)
-        assert found < 0.97 * preconditioned_variance(lam, 1.0)
+        second_moment = slow_limit(sampler).density(GRID, 1.0) @ GRID**2
+        assert second_moment == pytest.approx(PreconditionedSGHMCLaw().variance(sampler), rel=1e-3)
+        assert second_moment < 0.97 * preconditioned_variance(lam, 1.0)
 
 
 # Of a Gaussian of unit variances it has the right marginals and no correlation.
-Independent = made("Independent", Plain, gradient="theta + 0 * gradient")
-SameNoiseTwice = made("SameNoiseTwice", SGNHT,  # every other step has the noise of the step before
+Independent = bug("Independent", Plain, gradient="theta + 0 * gradient")
+SameNoiseTwice = bug("SameNoiseTwice", SGNHT,  # every other step has the noise of the step before
      init="{**init, 'xi': torch.zeros_like(theta), 'odd': torch.zeros((len(theta), 1), dtype=torch.int64)}",
      step="xi = torch.where(state['odd'] == 1, state['xi'], noise.normal(theta) + torch.zeros_like(theta)); "
      "theta, new = super().step(theta, state, potential, h, T, ScriptedNoise([xi])); "
      "theta, {**new, 'xi': xi, 'odd': 1 - state['odd']}")  # fmt: skip
-HalfAStepOfSGFS = made("HalfAStepOfSGFS", (Halved, SGFS))
-HalfAStepOfSQNLMC = made("HalfAStepOfSQNLMC", (Halved, SQNLMC))
+HalfAStepOfSGFS = bug("HalfAStepOfSGFS", (Halved, SGFS))
+HalfAStepOfSQNLMC = bug("HalfAStepOfSQNLMC", (Halved, SQNLMC))
 
 
 def test_a_wrong_correlation_is_seen():

@@ -17,15 +17,14 @@ import signal
 import sys
 import tempfile
 import time
-import traceback
 from pathlib import Path
 
 from clusters import faults, waiting
 from clusters.processes import environment_of, kill, running
 from clusters.ray_cluster import Ray
 from clusters.slurm_cluster import Slurm
+from crash.campaign import judged, schedule, tell
 from crash.figures import machine, write
-from crash.invariants import COUNTS, judge
 from crash.scene import Scene
 from crash.workload import PLAIN, Command, References, Site
 
@@ -65,7 +64,6 @@ class ClusterScene(Scene):
 
 def play(name, cluster, command, references, folder, seed):
     """One round in `folder`: the fault, the same command once more, the judgement. Returns its record."""
-    began = time.monotonic()
     (folder / "logs").mkdir(parents=True)
     rng = random.Random(f"{seed} {name}")
     site = Site(folder / "results", folder / "logs", f"{os.getpid()}-{rng.getrandbits(48):x}")
@@ -74,26 +72,9 @@ def play(name, cluster, command, references, folder, seed):
     scene.cluster, scene.cluster_mark = cluster, os.environ["CRASH_MARK"]
     scene.scratch = Path(os.environ["TMPDIR"])
     scene.words = [*command.words, *cluster.words]
-    complaints = {kind: [] for kind in COUNTS}
-    try:
-        faults.FAULTS[cluster.name][name](scene)
-        scene.keep_finished()
-        _once_more(scene)
-        _settled(scene)
-        complaints = judge(scene)
-    except Exception:  # noqa: BLE001 - what stops a round is a complaint about it, and the next one is played
-        complaints["other"] += [*scene.violations, traceback.format_exc()]
-    finally:
-        _clear(scene)
-    events = [path.read_text(errors="replace") for path in scene.results.glob("runs/*/*/*/events.jsonl")]
-    return {
-        "fault": f"{cluster.name}: {name}", "seed": seed, "command": " ".join(scene.words), "strikes": scene.strikes,
-        "stages": scene.stages, "notes": scene.notes, "runs": len(scene.reference.runs),
-        "resumed": sum('"resumed"' in text for text in events), "finished_before": len(scene.finished),
-        "commands": len(scene.processes), "longest_end": round(scene.longest_end, 2),
-        "seconds": round(time.monotonic() - began, 1), "complaints": complaints,
-        "right": not any(complaints.values()),
-    }  # fmt: skip
+    steps = (faults.FAULTS[cluster.name][name], Scene.keep_finished, _once_more, _settled)
+    record = judged(scene, steps, _clear)
+    return {"fault": f"{cluster.name}: {name}", "seed": seed, "command": " ".join(scene.words), **record}
 
 
 def _once_more(scene):
@@ -126,11 +107,11 @@ def _settled(scene):
 
 
 def _left(scene):
-    found = [f"in the queue: {line}" for line in scene.cluster.jobs()]
-    found += [f"still alive: {running().get(pid)}" for pid in {*waiting.agents(scene), *waiting.workers(scene)}]
-    found += [str(path) for path in scene.results.glob("jobs/*")]
+    remains = [f"in the queue: {line}" for line in scene.cluster.jobs()]
+    remains += [f"still alive: {running().get(pid)}" for pid in {*waiting.agents(scene), *waiting.workers(scene)}]
+    remains += [str(path) for path in scene.results.glob("jobs/*")]
     folders = [scene.scratch] + [MEMORY] * (scene.cluster.name == "ray")
-    return found + [_described(path) for folder in folders for path in folder.glob("sgmcmc-bench-*")]
+    return remains + [_described(path) for folder in folders for path in folder.glob("sgmcmc-bench-*")]
 
 
 def _described(folder):
@@ -148,16 +129,6 @@ def _clear(scene):
         kill(pid, signal.SIGKILL)
     for path in scene.scratch.glob("sgmcmc-bench-*"):
         shutil.rmtree(path, ignore_errors=True)
-
-
-def schedule(cluster, rounds, seed, names=("",)):
-    """The faults of the rounds, in another order each time around."""
-    rng = random.Random(f"{seed} {cluster}")
-    some = [fault for fault in faults.FAULTS[cluster] if any(name in fault for name in names)]
-    found = []
-    while some and len(found) < rounds:
-        found += rng.sample(some, len(some))
-    return found[:rounds]
 
 
 def main():
@@ -210,7 +181,7 @@ def _rounds(name, asked, report):
     rng = random.Random(f"{asked.seed} {name} commands")
     plan = [
         (i, fault, rng.choice(COMMANDS))
-        for i, fault in enumerate(schedule(name, asked.rounds, asked.seed, asked.fault))
+        for i, fault in enumerate(schedule(asked.rounds, f"{asked.seed} {name}", asked.fault, faults.FAULTS[name]))
     ]
     played = {(record["fault"], record["seed"]) for record in report["rounds"]}
     left = [entry for entry in plan if (f"{name}: {entry[1]}", asked.seed * 1000 + entry[0]) not in played]
@@ -221,15 +192,15 @@ def _rounds(name, asked, report):
         cluster.start()
         for number, fault, command in left:
             began = time.time()
-            place = folder / f"{number:03d}"
-            record = play(fault, cluster, command, references, place, asked.seed * 1000 + number)
+            round_folder = folder / f"{number:03d}"
+            record = play(fault, cluster, command, references, round_folder, asked.seed * 1000 + number)
             report["rounds"].append(record | {"round": number})
             report["seconds"] += time.time() - began
-            _tell(report["rounds"][-1], place)
+            tell(report["rounds"][-1], round_folder)
             if asked.out:
                 asked.out.write_text(json.dumps(report, indent=1))
             if record["right"]:
-                shutil.rmtree(place)
+                shutil.rmtree(round_folder)
     finally:
         cluster.stop()
         for pid in running():
@@ -237,18 +208,6 @@ def _rounds(name, asked, report):
                 kill(pid, signal.SIGKILL)
     if all(record["right"] for record in report["rounds"]):
         shutil.rmtree(folder)
-
-
-def _tell(record, place):
-    said = "right" if record["right"] else f"WRONG, in {place}"
-    sys.stderr.write(
-        f"{record['round']:3d} {record['seconds']:6.1f} s {said}: {record['fault']} ({', '.join(record['stages'])}) "
-        f"{' | '.join(record['notes'])}\n"
-    )
-    for kind in COUNTS:
-        for text in record["complaints"][kind][:5]:
-            sys.stderr.write(f"       {kind}: {text[:1800]}\n")
-    sys.stderr.flush()
 
 
 if __name__ == "__main__":

@@ -9,14 +9,14 @@ from pathlib import Path
 
 def running():
     """The command line of each process, by its id."""
-    found = {}
+    commands = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with suppress(OSError):
                 if (folder / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
                     line = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
-                    found[int(folder.name)] = line.decode(errors="replace").strip()
-    return found
+                    commands[int(folder.name)] = line.decode(errors="replace").strip()
+    return commands
 
 
 def environment_of(pid):

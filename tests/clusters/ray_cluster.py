@@ -24,7 +24,7 @@ class Ray:
         self.folder = folder
         self.cluster = None
         self.nodes = []
-        self.place = ""
+        self.temporary = ""
 
     @staticmethod
     def missing():
@@ -44,8 +44,8 @@ class Ray:
 
         (Path(tempfile.gettempdir()) / "ray").mkdir(exist_ok=True)  # where Ray notes the address
         (Path(os.environ["TMPDIR"]) / "ray").mkdir(exist_ok=True)
-        self.place = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
-        head = {"num_cpus": 0, "include_dashboard": False, "temp_dir": self.place}
+        self.temporary = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+        head = {"num_cpus": 0, "include_dashboard": False, "temp_dir": self.temporary}
         self.cluster = Cluster(initialize_head=True, head_node_args=head)
         for _ in range(2):
             self.start_node()
@@ -57,7 +57,7 @@ class Ray:
             ray.shutdown()
         if self.cluster is not None:
             self.cluster.shutdown()
-        shutil.rmtree(self.place, ignore_errors=True)
+        shutil.rmtree(self.temporary, ignore_errors=True)
 
     def restart(self):
         """The cluster dies as a whole, and another is started."""

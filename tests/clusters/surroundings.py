@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
 
 from clusters.waiting import ends, moment
-from crash.surroundings import AS_USER, GROUP, OUT_OF_REACH
+from crash.surroundings import GROUP, started_by
 from crash.workload import PATCHED
 
 USERS = ("games", "nobody")
@@ -21,21 +20,8 @@ USERS = ("games", "nobody")
 
 def two_users(scene):
     """Two users of a group at the same runs, in a folder that the group may write; one may be killed on the way."""
-    before = dict(scene.site.environment)
     opened(scene)
-    processes = []
-    for user in USERS:
-        scene.site.prefix = tuple(word.format(user) for word in AS_USER)
-        home = str(scene.site.logs / f"home-{user}")
-        scene.site.environment |= {"HOME": home, "BENCH_CACHE": home}
-        trial = [*scene.site.prefix, sys.executable, "-c", "import torch"]
-        if subprocess.run(trial, check=False, capture_output=True).returncode:
-            scene.notes.append(OUT_OF_REACH)
-            break
-        processes.append(scene.start())
-        moment(scene, processes[-1])
-    scene.site.prefix, scene.site.environment = (), before
-    scene.strikes += len(processes)
+    processes = started_by(scene, USERS, moment)
     if len(processes) == len(USERS) and scene.rng.random() < 0.5:
         scene.notes.append("the first was killed")
         scene.send(processes[0].pid, signal.SIGKILL, group=True)

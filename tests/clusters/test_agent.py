@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from specs import concluded
-from specs import made as spec
+from specs import run_spec as spec
 
 from harness import Bench, DataError
 from harness.results.ledger.attempt import Attempt
@@ -38,18 +38,18 @@ def test_an_attempt_arrives_whole_once_or_not_at_all(ledger, tmp_path):
     files = parcel.attempt_files(attempt)
     key = spec(0).key
     with pytest.raises(DataError, match="arrived damaged: environment"):
-        parcel.place(ledger, key, attempt.id, files | {"environment.json": b"{}"})
+        parcel.receive(ledger, key, attempt.id, files | {"environment.json": b"{}"})
     with pytest.raises(DataError, match="another attempt"):
-        parcel.place(ledger, key, "20200101T000000000-aaaaaa", files)
+        parcel.receive(ledger, key, "20200101T000000000-aaaaaa", files)
     with pytest.raises(DataError, match=r"evil\.py"):
-        parcel.place(ledger, key, attempt.id, files | {"evil.py": b""})
+        parcel.receive(ledger, key, attempt.id, files | {"evil.py": b""})
     assert ledger.attempts(key) == []
     killed = ledger.folder(key) / f".{attempt.id}.0123456789abcdef"
     killed.mkdir(parents=True)
     (killed / ".draws.part.0123456789abcdef").write_bytes(b"1")  # of a command that was killed meanwhile
-    assert parcel.place(ledger, key, attempt.id, files)
+    assert parcel.receive(ledger, key, attempt.id, files)
     before = (ledger.folder(key) / attempt.id / "result.json").stat().st_mtime_ns
-    assert parcel.place(ledger, key, attempt.id, files).id == attempt.id
+    assert parcel.receive(ledger, key, attempt.id, files).id == attempt.id
     assert (ledger.folder(key) / attempt.id / "result.json").stat().st_mtime_ns == before
     assert ledger.standing(key).status == "done"
     assert {path.name for path in ledger.folder(key).iterdir()} == {attempt.id, "1.json", killed.name}
@@ -61,13 +61,13 @@ def test_an_unfinished_attempt_is_brought_up_to_date(ledger, tmp_path):
     there.prepare()
     attempt, key = Attempt.create(there.runs, spec(0), {"id": "e"}), spec(0).key
     (attempt.path / "draws.part").write_bytes(b"1234")
-    assert parcel.place(ledger, key, attempt.id, parcel.attempt_files(attempt))
+    assert parcel.receive(ledger, key, attempt.id, parcel.attempt_files(attempt))
     (attempt.path / "draws.part").write_bytes(b"12345678")
-    assert parcel.place(ledger, key, attempt.id, parcel.attempt_files(attempt))
+    assert parcel.receive(ledger, key, attempt.id, parcel.attempt_files(attempt))
     here = ledger.folder(key) / attempt.id
     assert (here / "draws.part").read_bytes() == b"12345678"
     conclude(attempt, AttemptResult(run_key=key, status="done"))
-    assert parcel.place(ledger, key, attempt.id, parcel.attempt_files(attempt))
+    assert parcel.receive(ledger, key, attempt.id, parcel.attempt_files(attempt))
     assert not (here / "draws.part").exists()
     assert ledger.standing(key).status == "done"
 
@@ -76,17 +76,17 @@ def test_an_older_parcel_does_not_replace_a_newer_one(ledger):
     attempt = Attempt.create(ledger.runs, spec(0), {"id": "e"})
     older = parcel.attempt_files(attempt)
     attempt.event("checkpoint", position=3)
-    parcel.place(ledger, spec(0).key, attempt.id, older)
+    parcel.receive(ledger, spec(0).key, attempt.id, older)
     assert attempt.last_step() == 3
 
 
 def archive(*members):
     stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as made:
+    with tarfile.open(fileobj=stream, mode="w") as packed:
         for name, kind in members:
             about = tarfile.TarInfo(name)
             about.type, about.linkname = kind, "/etc/passwd"
-            made.addfile(about)
+            packed.addfile(about)
     return stream.getvalue()
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import pytest
 from specs import concluded
-from specs import made as spec
+from specs import run_spec as spec
 
 from harness import Bench, RunError
 from harness.cli.app import run
@@ -50,7 +50,7 @@ def contents(folder):
 
 def test_jobs_give_the_same_numbers_as_a_command_of_its_own_whatever_ends_them(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("BENCH_CHECKPOINT_SECONDS", "0.3")
-    words = [*WORDS, "steps=100000", *PLAIN]
+    words = [*WORDS, "steps=60000", *PLAIN]
     assert bench(tmp_path / "own", *words) == 0
     folder = tmp_path / "jobs"
     job = detached(folder, words, capsys)
@@ -136,6 +136,25 @@ def submit(ledger, launcher, *jobs):
     return launching.submit(Bench(ledger.root), "told", launcher, jobs)
 
 
+def says(job, *messages, agent="a", **more):
+    """The log of a job whose agent has sent these messages, and has ended unless it says otherwise."""
+    log = {"agent": agent, "ended": True, "progress": {}, "messages": messages}
+    job.exchange.put(LOG, json.dumps(log | more).encode())
+
+
+def elsewhere(folder):
+    """A finished attempt at run 0 in another results folder."""
+    there = Ledger(folder)
+    there.prepare()
+    return concluded(there)
+
+
+def sends(job, attempt):
+    """The exchange of a job receives an attempt at run 0."""
+    content = parcel.pack(parcel.attempt_files(attempt))
+    job.exchange.put(parcel.attempt_name(spec(0).key, attempt), content)
+
+
 def submitted_from(ledger):
     return submitted.submitted(Bench(ledger.root))
 
@@ -190,8 +209,8 @@ def test_a_job_whose_submission_was_cut_off_is_taken_up_only_if_it_runs(ledger):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"name": ""}))
     started.with_suffix("").joinpath(LOG).write_text(json.dumps({"job": "77"}))
     assert submitted_from(ledger) == []
-    found = submit(ledger, launcher, job(ledger, 0, 1))
-    assert sorted(each.name for each in found) == ["2", "77"]
+    submitted = submit(ledger, launcher, job(ledger, 0, 1))
+    assert sorted(each.name for each in submitted) == ["2", "77"]
     assert not waiting.with_suffix("").joinpath(PARCEL).exists()
 
 
@@ -215,12 +234,8 @@ def test_two_commands_that_submit_the_same_runs_have_one_result(ledger, tmp_path
     jobs = submitted_from(ledger)
     assert len(jobs) == 2
     for number, each in enumerate(jobs):
-        attempt = concluded(Ledger(tmp_path / str(number)))
-        content = parcel.pack(parcel.attempt_files(attempt))
-        each.exchange.put(parcel.attempt_name(spec(0).key, attempt), content)
-        messages = [["finished", {"key": spec(0).key, "status": "done"}]]
-        log = {"agent": f"{number}", "ended": True, "progress": {}, "messages": messages}
-        each.exchange.put(LOG, json.dumps(log).encode())
+        sends(each, elsewhere(tmp_path / str(number)))
+        says(each, ["finished", {"key": spec(0).key, "status": "done"}], agent=f"{number}")
     told = []
     bench = Bench(ledger.root)
     outcome = launching.follow(bench, jobs, lambda kind, payload: told.append((kind, payload)), {spec(0).key})
@@ -235,10 +250,10 @@ class Late(FolderExchange):
     """An exchange to which an agent sends an attempt, and then its log, each time somebody has listed it."""
 
     def names(self):
-        found = dict(super().names())
+        jobs = dict(super().names())
         for name, content in self.__dict__.pop("coming", {}).items():
             self.put(name, content)
-        return found
+        return jobs
 
     def sends(self, seed, text):
         attempt = f"attempt-{spec(seed).key}-20260102T000000001-abcdef.tar"
@@ -288,13 +303,7 @@ def test_a_job_that_is_over_without_a_word_fails_its_runs_and_no_other(ledger):
     launcher = Told()
     first, second = submit(ledger, launcher, job(ledger, 0), job(ledger, 1))
     launcher.known[first.name] = JobState("ended", "n2", "NODE_FAIL")
-    done = {
-        "agent": "a",
-        "ended": True,
-        "progress": {},
-        "messages": [["finished", {"key": spec(1).key, "status": "done"}]],
-    }
-    second.exchange.put(LOG, json.dumps(done).encode())
+    says(second, ["finished", {"key": spec(1).key, "status": "done"}])
     outcome, heard = follow(ledger, [first, second])
     assert outcome.statuses == {spec(1).key: "done"}
     assert outcome.exit_code == 1
@@ -331,8 +340,7 @@ def test_a_run_that_lacks_the_draws_that_a_command_wants_is_not_finished(draws, 
 def test_a_command_hears_of_its_own_runs_only(ledger):
     launcher = Told()
     (shared,) = submit(ledger, launcher, job(ledger, 0, 1))
-    messages = [["finished", {"key": spec(seed).key, "status": "done", "block": spec(0).key}] for seed in (0, 1)]
-    shared.exchange.put(LOG, json.dumps({"agent": "a", "ended": True, "progress": {}, "messages": messages}).encode())
+    says(shared, *(["finished", {"key": spec(i).key, "status": "done", "block": spec(0).key}] for i in (0, 1)))
     heard = []
     launching.follow(Bench(ledger.root), [shared], lambda _kind, payload: heard.append(payload["key"]), {spec(1).key})
     assert heard == [spec(1).key]
@@ -340,9 +348,7 @@ def test_a_command_hears_of_its_own_runs_only(ledger):
 
 def test_runs_that_a_job_broke_off_are_not_counted_as_ended(ledger):
     (one,) = submit(ledger, Told(), job(ledger, 0))
-    messages = [["suspended", {"key": spec(0).key, "status": "preempted"}]]
-    log = {"agent": "a", "ended": False, "stopped": True, "progress": {}, "messages": messages}
-    one.exchange.put(LOG, json.dumps(log).encode())
+    says(one, ["suspended", {"key": spec(0).key, "status": "preempted"}], ended=False, stopped=True)
     heard = []
     launching.follow(
         Bench(ledger.root), [one], lambda _kind, payload: heard.append(payload.get("message")), cancelled=True
@@ -366,8 +372,8 @@ def test_slurm_is_asked_once_for_arrays_of_any_user(tmp_path, monkeypatch):
     squeue.write_text(SQUEUE)
     squeue.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    found = Slurm().states(["7_0", "7_1", "7_2", "7_9"])
-    assert found == {
+    states = Slurm().states(["7_0", "7_1", "7_2", "7_9"])
+    assert states == {
         "7_0": JobState("running", "n1"), "7_1": JobState("queued", "", "Priority"),
         "7_2": JobState("ended", "n2", "NODE_FAIL"),
     }  # fmt: skip
@@ -404,8 +410,7 @@ def test_a_job_that_the_engine_forgets_is_given_up_after_some_questions(ledger):
 def test_a_job_that_the_engine_forgets_goes_on_for_as_long_as_its_agent_writes(ledger):
     (alive,) = submit(ledger, Told(), job(ledger, 0))
     for number in range(2 * submitted.GONE):
-        log = {"agent": "a", "progress": {}, "messages": [["note", {"key": "x"}]] * number}
-        alive.exchange.put(LOG, json.dumps(log).encode())
+        says(alive, *[["note", {"key": "x"}]] * number, ended=False)
         alive.listen(lambda *_: None)
         assert alive.over(None, asked=True) is None
     ends = [alive.over(None, asked=True) for _ in range(submitted.GONE - 1)]
@@ -414,13 +419,10 @@ def test_a_job_that_the_engine_forgets_goes_on_for_as_long_as_its_agent_writes(l
 
 
 def test_an_attempt_that_arrives_keeps_such_a_job_too(ledger, tmp_path):
-    there = Ledger(tmp_path / "there")
-    there.prepare()
-    attempt, key = concluded(there), spec(0).key
     (alive,) = submit(ledger, Told(), job(ledger, 0))
     for _ in range(submitted.GONE - 1):
         assert alive.over(None, asked=True) is None
-    alive.exchange.put(parcel.attempt_name(key, attempt), parcel.pack(parcel.attempt_files(attempt)))
+    sends(alive, elsewhere(tmp_path / "there"))
     alive.listen(lambda *_: None)
     assert alive.over(None, asked=True) is None
 
@@ -452,12 +454,10 @@ def test_all_jobs_are_asked_for_at_once(ledger):
 
 def test_an_attempt_whose_run_a_worker_has_here_waits_for_it(ledger, tmp_path, monkeypatch):
     monkeypatch.setattr(parcel, "HOLD_SECONDS", 0.0)
-    there = Ledger(tmp_path / "there")
-    there.prepare()
-    attempt, key = concluded(there), spec(0).key
+    key = spec(0).key
     (waiting,) = submit(ledger, Told(), job(ledger, 0))
-    waiting.exchange.put(parcel.attempt_name(key, attempt), parcel.pack(parcel.attempt_files(attempt)))
-    waiting.exchange.put(LOG, json.dumps({"agent": "a", "ended": True, "progress": {}, "messages": []}).encode())
+    sends(waiting, elsewhere(tmp_path / "there"))
+    says(waiting)
     with lock_file(ledger.lock(key), 0):
         assert not waiting.listen(lambda *_: None)
         other = threading.Thread(target=follow, args=(ledger, [waiting]))

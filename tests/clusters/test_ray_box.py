@@ -37,11 +37,11 @@ class Cluster:
     exceptions = SimpleNamespace(RayError=RayError, ActorDiedError=ActorDiedError)
 
     def __init__(self, dying):
-        self.dying, self.made, self.actors = dying, 0, {}
+        self.dying, self.created, self.actors = dying, 0, {}
 
     def make(self):
-        self.made += 1
-        box, dies = launcher._Box(), self.made <= self.dying
+        self.created += 1
+        box, dies = launcher._Box(), self.created <= self.dying
         self.actors["box-x"] = actor = SimpleNamespace(
             **{name: SimpleNamespace(remote=self.call(box, name, dies)) for name in ("put", "get", "names")}
         )
@@ -78,7 +78,7 @@ def test_a_box_whose_node_is_lost_is_made_again(box_on):
     cluster = Cluster(dying=2)
     box = box_on(cluster)
     box.put("job.tar", b"content")
-    assert cluster.made == 3
+    assert cluster.created == 3
     assert box.get("job.tar") == b"content"
 
 
@@ -86,7 +86,7 @@ def test_a_box_that_dies_each_time_is_an_error_with_a_hint(box_on):
     cluster = Cluster(dying=9)
     with pytest.raises(OSError, match="died unexpectedly Ray does not say why: look for a full disk"):
         box_on(cluster).put("job.tar", b"content")
-    assert cluster.made == 3
+    assert cluster.created == 3
 
 
 def test_only_the_file_that_begins_a_job_makes_a_box(box_on):
@@ -94,7 +94,7 @@ def test_only_the_file_that_begins_a_job_makes_a_box(box_on):
     with pytest.raises(OSError, match="is gone"):
         box_on(cluster).put("attempt.tar", b"content")
     assert box_on(cluster).get("job.tar") is None
-    assert cluster.made == 0
+    assert cluster.created == 0
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from harness.system import cpp
 from harness.system.errors import UsageError
 from plugins.checking.samplers import compiled as compiled_law
 from plugins.checking.suite import check_sampler
-from plugins.checking.task_compiled import law_compiled_is_plain
+from plugins.checking.task_laws import law_compiled_is_plain
 from plugins.samplers import bench_samplers
 from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
@@ -25,8 +25,8 @@ from tasks.regression.blr import Heart
 from tasks.synthetic.mixture import MixtureProblem
 from tasks.synthetic.mixture5 import Mixture5
 
-compiled = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
-made = maker(globals())
+compiled = pytest.mark.skipif(execution_mode.obstacle() is not None, reason=f"compiled: {execution_mode.obstacle()}")
+planted = maker(globals())
 STAGES = Cyclical(step_size=0.02, cycles=2, beta=0.5, explore_with_noise=False)
 """Blocks of all kinds: without noise and with it, in the burn-in and after it."""
 
@@ -87,7 +87,7 @@ def test_a_restored_run_goes_on_bit_for_bit_and_a_lone_last_step_is_done():
 
 
 # Its fourth chain is lost at step 1,234.
-Bomb = made("Bomb", SGLD, init="{'left': 1_234 + 10_000 * (torch.arange(len(theta)) != 3)}",
+Bomb = planted("Bomb", SGLD, init="{'left': 1_234 + 10_000 * (torch.arange(len(theta)) != 3)}",
     step="left = state['left'] - 1; torch.where(left[:, None] == 0, torch.nan, step[0]), {'left': left}")  # fmt: skip
 
 
@@ -170,7 +170,7 @@ def test_a_lack_of_memory_does_not_mean_that_it_cannot_be_compiled():
 
 
 # Keeps its step count in Python: compiled, it is written into the code once.
-Forgetful = made("Forgetful", SGLD,
+Forgetful = planted("Forgetful", SGLD,
     before="count = self.__dict__['count'] = self.__dict__.get('count', 0) + 1; h = h / count")  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def test_every_built_in_sampler_compiles_to_what_it_is_plain(sampler):
     compiled_law.check(load(sampler)())
 
 
-DoubledProblem = made("DoubledProblem", MixtureProblem,
+DoubledProblem = planted("DoubledProblem", MixtureProblem,
     _pulled="_pulled * (2 if torch.compiler.is_compiling() else 1)")  # fmt: skip
 
 
@@ -212,7 +212,7 @@ def test_the_law_sees_tasks_that_compute_something_else():
 
 
 def test_the_mode_follows_from_the_number_of_steps(monkeypatch):
-    monkeypatch.setattr(execution_mode, "lack", lambda *_: None)
+    monkeypatch.setattr(execution_mode, "obstacle", lambda *_: None)
     assert execution_mode.choose(None, execution_mode.COMPILED_FROM - 1) == "plain"
     assert execution_mode.choose(None, execution_mode.COMPILED_FROM) == "compiled"
     assert execution_mode.choose("plain", 10**7) == "plain"
@@ -220,7 +220,7 @@ def test_the_mode_follows_from_the_number_of_steps(monkeypatch):
 
 
 def test_small_networks_are_plain_and_large_ones_compiled_if_their_length_pays_for_it(monkeypatch):
-    monkeypatch.setattr(execution_mode, "lack", lambda *_: None)
+    monkeypatch.setattr(execution_mode, "obstacle", lambda *_: None)
     small, large = (
         Work(dim=execution_mode.NETWORK - 1, chains=100, opaque=True),
         Work(dim=execution_mode.NETWORK, opaque=True),
@@ -232,12 +232,12 @@ def test_small_networks_are_plain_and_large_ones_compiled_if_their_length_pays_f
 
 
 def test_on_a_gpu_the_steps_of_networks_are_recorded_unless_a_setting_says_otherwise(monkeypatch):
-    monkeypatch.setattr(execution_mode, "lack", lambda *_: None)
+    monkeypatch.setattr(execution_mode, "obstacle", lambda *_: None)
     assert execution_mode.choose(None, 1, Work(device="cuda", dim=5_000, opaque=True)) == "compiled"
     assert execution_mode.choose(None, 1, Work(device="cuda", dim=execution_mode.LARGE)) == "compiled"
     assert execution_mode.choose(None, 10**7, Work(device="cuda", dim=2)) == "plain"
     assert execution_mode.choose("plain", 1, Work(device="cuda", dim=5_000, opaque=True)) == "plain"
-    monkeypatch.setattr(execution_mode, "lack", lambda *device: "no triton" if device == ("cuda",) else None)
+    monkeypatch.setattr(execution_mode, "obstacle", lambda *device: "no triton" if device == ("cuda",) else None)
     assert execution_mode.choose(None, 1, Work(device="cuda", dim=5_000, opaque=True)) == "plain"
     with pytest.raises(UsageError, match="no triton"):
         execution_mode.choose("compiled", 1, Work(device="cuda"))
@@ -245,7 +245,7 @@ def test_on_a_gpu_the_steps_of_networks_are_recorded_unless_a_setting_says_other
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_what_is_missing_is_named_only_where_a_run_would_gain_by_it(monkeypatch, device):
-    monkeypatch.setattr(execution_mode, "lack", lambda device: f"nothing for {device}")
+    monkeypatch.setattr(execution_mode, "obstacle", lambda device: f"nothing for {device}")
     network = Work(device=device, dim=execution_mode.LARGE, opaque=True)
     assert execution_mode.slowed(None, 10**7, network) == f"nothing for {device}"
     assert execution_mode.slowed("plain", 10**7, network) is None

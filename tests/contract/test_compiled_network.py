@@ -28,7 +28,7 @@ def end(mode, steps=6, **settings):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(execution_mode.lack() is not None, reason=str(execution_mode.lack()))
+@pytest.mark.skipif(execution_mode.obstacle() is not None, reason=str(execution_mode.obstacle()))
 def test_it_ends_where_the_network_as_it_is_ends_and_moves_its_statistics():
     ours, plain = end("network"), end("plain")
     torch.testing.assert_close(ours.theta, plain.theta, rtol=1e-4, atol=1e-5)
@@ -48,7 +48,7 @@ def test_a_compiler_that_fails_is_said_with_what_to_do(monkeypatch):
 
 
 def test_tasks_without_a_module_refuse_it(monkeypatch):
-    monkeypatch.setattr(execution_mode, "lack", lambda *_: None)
+    monkeypatch.setattr(execution_mode, "obstacle", lambda *_: None)
     assert execution_mode.choose("network", 10, execution_mode.Work(opaque=True)) == "network"
     with pytest.raises(UsageError, match="the task has no network"):
         execution_mode.choose("network", 10)

@@ -15,10 +15,10 @@ def test_the_code_of_each_plugin_has_its_hash():
     assert not wrong, "the code changed: if numbers are the same, python tests/golden.py equal; else ... new"
 
 
-def check(kind, name, found):
+def check(kind, name, numbers):
     remedy = "If numbers changed on purpose: python tests/golden.py new, and an entry in the changelog."
     within = rounding.bound("float64", golden.STEPS, GOLDEN["growth"][kind][name])
-    rounding.check(found, GOLDEN[kind][name], within, remedy)
+    rounding.check(numbers, GOLDEN[kind][name], within, remedy)
 
 
 @pytest.mark.numbers

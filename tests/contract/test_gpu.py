@@ -57,8 +57,8 @@ def test_recorded_steps_do_what_plain_ones_do(name):
 
 def test_a_network_learns_alike_recorded_and_plain():
     """Recorded kernels may differ from plain ones in the last bits, and single precision forgets soon: few steps."""
-    found = []
+    positions = []
     for mode in ("plain", "compiled"):
         loop = make_loop(Generated(**SMALL), SAMPLERS["msgld"], Constant(step_size=1e-6), 8, device="cuda:0", mode=mode)
-        found.append(run_loop(loop).theta)
-    torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-4)
+        positions.append(run_loop(loop).theta)
+    torch.testing.assert_close(positions[1], positions[0], rtol=1e-3, atol=1e-4)

@@ -12,7 +12,7 @@ from harness.engine.stepping.lanes import Unsupported
 from harness.engine.stepping.native import Native
 from harness.system.cpp import built
 
-pytestmark = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
+pytestmark = pytest.mark.skipif(execution_mode.obstacle() is not None, reason=f"compiled: {execution_mode.obstacle()}")
 ODD = (0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-300, -1e300, 0.5, 710.0, -709.0)
 CHAINS = 11
 TABLE = torch.arange(12.0, dtype=torch.float64).reshape(4, 3)
@@ -36,10 +36,10 @@ def check(functions, theta, rtol=1e-13):
         return x, {name: function(x) for name, function in names.items()}, x, None
 
     wanted = {name: function(theta) for name, function in names.items()}
-    found = run(step, theta, {name: torch.zeros_like(leaf) for name, leaf in wanted.items()}).state
+    state = run(step, theta, {name: torch.zeros_like(leaf) for name, leaf in wanted.items()}).state
     for name, leaf in wanted.items():
-        assert found[name].dtype == leaf.dtype
-        assert torch.allclose(found[name].double(), leaf.double(), rtol=rtol, atol=1e-300, equal_nan=True), name
+        assert state[name].dtype == leaf.dtype
+        assert torch.allclose(state[name].double(), leaf.double(), rtol=rtol, atol=1e-300, equal_nan=True), name
 
 
 POINTWISE = [
@@ -143,10 +143,10 @@ def test_what_is_changed_in_place_is_what_it_has_become():
 
 
 def test_steps_that_differ_in_their_numbers_are_compiled_once(monkeypatch):
-    made = set()
+    sources = set()
 
     def noted(source):
-        made.add(source)
+        sources.add(source)
         return built(source)
 
     monkeypatch.setattr("harness.engine.stepping.native.built", noted)
@@ -162,7 +162,7 @@ def test_steps_that_differ_in_their_numbers_are_compiled_once(monkeypatch):
     for a, b in ((0.3, 1.7), (-0.9, 3.1), (math.inf, 0.7), (math.nan, 0.7)):
         step = step_with(a, b)
         assert torch.allclose(run(step, x, steps=1).theta, step(x)[0], rtol=1e-13, equal_nan=True)
-    assert len(made) == 1
+    assert len(sources) == 1
     run(step_with(0.3, 0.3), x)  # one number in two places is another step
     run(step_with(2.0, 0.3), x)  # a power of two stays in the code
-    assert len(made) == 3
+    assert len(sources) == 3

@@ -20,10 +20,10 @@ def marks(kind):
 def test_metrics_and_curves_have_the_numbers_of_their_versions(kind):
     if why := metrics.missing(kind):
         pytest.skip(f"{why} under BENCH_DATA")
-    found, stored = metrics.numbers(kind), STORED["kinds"].get(kind, {})
+    computed, stored = metrics.numbers(kind), STORED["kinds"].get(kind, {})
     assert STORED["engine"] == ENGINE, f"ENGINE was raised: {metrics.WRITE}"
-    assert found.keys() == stored.keys(), f"versions were raised, or metrics added or removed: {metrics.WRITE}"
-    for name, numbers in found.items():
+    assert computed.keys() == stored.keys(), f"versions were raised, or metrics added or removed: {metrics.WRITE}"
+    for name, numbers in computed.items():
         metrics.check(kind, name, numbers, *stored[name])
 
 
@@ -50,7 +50,7 @@ def test_a_number_that_changes_under_its_version_is_refused(monkeypatch, tmp_pat
     with pytest.raises(AssertionError, match="raise its version"):
         metrics.main()
     assert metrics.FILE.read_text() == before
-    raised = {name.replace("1", "2") if "joint_error" in name else name: found for name, found in other.items()}
+    raised = {name.replace("1", "2") if "joint_error" in name else name: values for name, values in other.items()}
     monkeypatch.setattr(metrics, "numbers", lambda *_: raised)
     metrics.main()
     assert raised.keys() == json.loads(metrics.FILE.read_text())["kinds"]["gaussian2d"].keys()

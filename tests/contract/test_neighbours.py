@@ -6,7 +6,7 @@ from support import SAMPLERS
 
 from harness.contracts.randomness import Streams
 from harness.engine.loop import Loop
-from harness.engine.stepping.execution_mode import lack
+from harness.engine.stepping.execution_mode import obstacle
 from plugins.schedules.constant import Constant
 from tasks.regression.blr import Australian, German, Heart
 from tasks.synthetic.mixture5 import Mixture5
@@ -74,7 +74,7 @@ def test_no_size_of_data_or_batch_lets_logistic_chains_feel_each_other(name):
     assert_same_bits(task, SAMPLERS["sgld"], 2.4 / task.curvature(), SIZES)
 
 
-@pytest.mark.skipif(lack() is not None, reason=f"compiled: {lack()}")
+@pytest.mark.skipif(obstacle() is not None, reason=f"compiled: {obstacle()}")
 @pytest.mark.parametrize(
     ("name", "sampler"), [("mixture25", "sgld"), pytest.param("mixture5", "hmc", marks=pytest.mark.slow)]
 )
@@ -84,7 +84,7 @@ def test_compiled_mixture_chains_do_not_feel_each_other(name, sampler):
 
 
 @pytest.mark.data
-@pytest.mark.skipif(lack() is not None, reason=f"compiled: {lack()}")
+@pytest.mark.skipif(obstacle() is not None, reason=f"compiled: {obstacle()}")
 @pytest.mark.parametrize(("name", "sampler"), [("heart", "sgld"), ("heart-20", "sghmc")])
 def test_compiled_logistic_chains_do_not_feel_each_other(name, sampler):
     task = LOGISTIC[name]

@@ -7,38 +7,53 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import support
 
 PACKAGE = Path(__file__).parent.parent / "packages" / "bench-leimkuhler"
 
+HEAD = "import os, sys\nfrom dataclasses import dataclass\nfrom harness import Info, Method, Sampler, hook, param\n"
+CLASS = "@dataclass(frozen=True, kw_only=True)\nclass A(Sampler):\n    "
+
+
+def offering(kind, offer, before=""):
+    """The source of a plugin whose hook for a kind returns one offer."""
+    return f"{HEAD}{before}@hook\ndef bench_{kind}():\n    return [{offer}]\n"
+
+
 BROKEN = {
-    "does-not-import": "raise RuntimeError('no such luck')\n",
-    "misspelt-hook": (
-        "from harness import Info, hook\n@hook\ndef bench_sampler():\n    return [Info('lost', 'misspelt_hook:A')]\n"
-    ),
+    "does-not-import": ("raise RuntimeError('no such luck')\n", "no such luck"),
+    "misspelt-hook": (offering("sampler", "Info('lost', 'misspelt_hook:A')"), "bench_sampler"),
     "clashing-name": (
-        "from harness import Info, Sampler, hook\nfrom dataclasses import dataclass\n"
-        "@dataclass(frozen=True, kw_only=True)\nclass A(Sampler):\n    pass\n"
-        "@hook\ndef bench_samplers():\n    return [Info('sghmc', 'clashing_name:A', 'mine')]\n"
+        offering("samplers", "Info('sghmc', 'clashing_name:A', 'mine')", f"{CLASS}pass\n"),
+        "clashes with the one of sgmcmc-bench",
     ),
     "bad-default": (
-        "from harness import Info, Sampler, hook, param\nfrom dataclasses import dataclass\n"
-        "@dataclass(frozen=True, kw_only=True)\nclass A(Sampler):\n    friction: float = param(2.0, '(0, 1]')\n"
-        "@hook\ndef bench_samplers():\n    return [Info('too-hot', 'bad_default:A')]\n"
+        offering("samplers", "Info('too-hot', 'bad_default:A')", f"{CLASS}friction: float = param(2.0, '(0, 1]')\n"),
+        "outside (0, 1]",
     ),
-    "not-a-list": "from harness import hook\n@hook\ndef bench_samplers():\n    return 'sgld'\n",
-    "bad-name": (
-        "from harness import Info, hook\n@hook\ndef bench_tasks():\n    return [Info('../<b>', 'bad_name:A')]\n"
-    ),
-    "exits-at-import": "import os\nos._exit(0)\n",
+    "not-a-list": ("from harness import hook\n@hook\ndef bench_samplers():\n    return 'sgld'\n", "must return a list"),
+    "bad-name": (offering("tasks", "Info('../<b>', 'bad_name:A')"), "must match"),
+    "exits-at-import": ("import os\nos._exit(0)\n", "it ended its process (exit code 0)"),
     "core-verb": (
-        "from harness import Info, hook\ndef run(): ...\n"
-        "@hook\ndef bench_verbs():\n    return [Info('run', 'core_verb:run')]\n"
+        offering("verbs", "Info('run', 'core_verb:run')", "def run(): ...\n"),
+        "verb 'run' has the name of a core verb",
     ),
-    "wrong-argument": "from harness import hook\n@hook\ndef bench_samplers(config):\n    return []\n",
+    "wrong-argument": ("from harness import hook\n@hook\ndef bench_samplers(config):\n    return []\n", "config"),
+    "no-target": (offering("samplers", "Info('nothing', 'no_target:A')"), "no_target:A does not load"),
+    "no-sampler": (
+        offering("samplers", "Info('plain', 'no_sampler:A')", "class A: ...\n"),
+        "not a subclass of harness.Sampler",
+    ),
+    "lonely": (offering("methods", "Method('lonely', 'nobody', 'cyclical')"), "there is no sampler 'nobody'"),
+    "quits": (
+        offering("samplers", "Info('quits', 'quits:A')", f"{CLASS}def __post_init__(self):\n        sys.exit(3)\n"),
+        "SystemExit",
+    ),
 }
+"""The source of a broken plugin, and the reason that its row gives."""
 
 
 def install_by_hand(site: Path, name: str, source: str) -> None:
@@ -58,39 +73,47 @@ def site(tmp_path_factory):
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--no-build-isolation", "--target", str(folder), str(source)]
     subprocess.run(command, check=True, timeout=120)
-    for name, text in BROKEN.items():
+    for name, (text, _) in BROKEN.items():
         install_by_hand(folder, name, text)
     return folder
 
 
 @pytest.fixture(scope="module")
-def bench(site, tmp_path_factory):
-    results = tmp_path_factory.mktemp("results")
+def results(tmp_path_factory):
+    return tmp_path_factory.mktemp("results")
 
-    def call(*words, code=0):
+
+@pytest.fixture
+def in_a_process(site, results):
+    """`bench` in a process of its own, of which the command is the first."""
+
+    def call(*words):
         done = support.bench(words, PYTHONPATH=str(site), BENCH_RESULTS=str(results))
-        assert done.returncode == code, done.stdout + done.stderr
+        assert done.returncode == 0, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
-        return done
 
     return call
 
 
+@pytest.fixture
+def bench(site, results):
+    """`bench` in this process, which finds the plugins for the time of a test."""
+
+    def call(*words, code=0):
+        ended, out, err = support.bench_here(results, *words)
+        assert ended == code, out + err
+        assert "Traceback" not in err
+        return SimpleNamespace(stdout=out, stderr=err)
+
+    with support.importable(site):
+        yield call
+
+
 def test_each_broken_plugin_is_a_row_with_its_reason(bench):
     rows = {row["plugin"]: row for row in json.loads(bench("plugins", "--json").stdout)}
-    reasons = {
-        "does-not-import": "no such luck",
-        "misspelt-hook": "bench_sampler",
-        "clashing-name": "clashes with the one of sgmcmc-bench",
-        "bad-default": "outside (0, 1]",
-        "not-a-list": "must return a list",
-        "bad-name": "must match",
-        "exits-at-import": "it ended its process (exit code 0)",
-        "core-verb": "verb 'run' has the name of a core verb",
-        "wrong-argument": "config",
-    }
-    for name, reason in reasons.items():
+    for name, (_, reason) in BROKEN.items():
         assert reason in rows[name]["problems"], (name, rows[name])
+        assert rows[name]["status"] == "problem"
     assert not rows["leimkuhler"]["problems"]
     assert rows["leimkuhler"]["version"] == "0.3.1"
 
@@ -109,10 +132,10 @@ def test_a_clash_asks_for_the_distribution(bench):
     bench("plan", "--sampler", "csghmc", "--task", "mixture25", "--set", "schedule.step_size=0.01")
 
 
-def test_the_good_plugin_is_run_and_ranked_beside_the_built_ins(bench):
-    options = ["--task", "mixture5", "--seeds", "0-4", "--chains", "8", "--budget", "steps=40000"]
+def test_the_good_plugin_is_run_and_ranked_beside_the_built_ins(bench, in_a_process):
+    options = ["--task", "mixture5", "--seeds", "0-4", "--chains", "8", "--budget", "steps=6000"]
     options += ["--set", "schedule.step_size=0.1", "task.noise=0"]
-    bench("run", "--sampler", "leimkuhler-matthews,sgld", *options)
+    in_a_process("run", "--sampler", "leimkuhler-matthews,sgld", *options)
     rows = json.loads(bench("report", "leaderboard", "--task", "mixture5", "--json").stdout)
     ours = [row for row in rows if row["method"] == "leimkuhler-matthews"]
     assert {row["seeds"] for row in ours} == {5}
@@ -130,18 +153,16 @@ def test_a_verb_from_outside_is_a_verb_like_any(bench):
     assert [line.split() for line in shown.stdout.splitlines()[-2:]] == [["0", "0.2"], ["1", "0.1"]]
     assert "made outside" in shown.stderr
     assert json.loads(bench("halves", "0.2", "--count", "1", "--json").stdout) == [{"i": 0, "step_size": 0.2}]
-    assert bench("halves", "0.2", "--format", "csv").stdout == "i,step_size\n0,0.2\n1,0.1\n"
     assert bench("halves", "0.2", "--format", "md").stdout.startswith("### Halves\n\n| i | h |")
-    assert r"\caption{Halves}" in bench("halves", "0.2", "--format", "latex").stdout
-    assert "<caption>Halves</caption>" in bench("halves", "0.2", "--format", "html").stdout
     bench("halves", "0", code=1)
     bench("halves", "0.2", "--count", "0", code=2)
 
 
-def test_a_one_off_file_is_a_plugin_too(bench, tmp_path):
+def test_a_one_off_file_is_a_plugin_too(bench, in_a_process, tmp_path):
     file = tmp_path / "my_sampler.py"
     sampler = (PACKAGE / "src/bench_leimkuhler/sampler.py").read_text().replace("LeimkuhlerMatthews", "Mine")
     hook = "@hook\ndef bench_samplers():\n    return [Info('mine', 'my_sampler:Mine')]\n"
     file.write_text(f"{sampler}\nfrom harness import Info, hook\n\n{hook}")
-    bench("--plugin", str(file), "run", "--sampler", "mine", "--task", "mixture5", "--budget", "smoke", "--seeds", "0")
+    words = ["--sampler", "mine", "--task", "mixture5", "--budget", "smoke", "--seeds", "0"]
+    in_a_process("--plugin", str(file), "run", *words)
     bench("run", "--plugin", str(tmp_path / "none.py"), "--sampler", "mine", "--task", "mixture5", code=2)

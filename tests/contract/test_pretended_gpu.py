@@ -64,10 +64,10 @@ def uncompiled(monkeypatch):
         made_for = []
 
         def call(theta, state, *now):
-            found = [(leaf.shape, leaf.stride(), leaf.dtype) for leaf in tree.tree_leaves((theta, state, now))]
-            made_for.extend([] if made_for else found)
-            if found != made_for:
-                raise GPUError(f"the update is compiled anew: made for {made_for}, called with {found}")
+            layout = [(leaf.shape, leaf.stride(), leaf.dtype) for leaf in tree.tree_leaves((theta, state, now))]
+            made_for.extend([] if made_for else layout)
+            if layout != made_for:
+                raise GPUError(f"the update is compiled anew: made for {made_for}, called with {layout}")
             update(theta, state, *now)
 
         return call
@@ -85,9 +85,9 @@ class Made:
         return inputs, generator.integers(0, self.classes, len(inputs))
 
 
-def made(cls):
-    own = {"read": Made.read, "standard": lambda _: (128.0, 50.0)}
-    named = {"few": FEW, "datasets": (), "dtype": "float64", **own}
+def without_data(cls):
+    methods = {"read": Made.read, "standard": lambda _: (128.0, 50.0)}
+    named = {"few": FEW, "datasets": (), "dtype": "float64", **methods}
     return type(f"Made{cls.__name__}", (cls,), named)
 
 
@@ -117,14 +117,14 @@ class Photographs(ImageNet):
 def photographs(tmp_path_factory):
     from PIL import Image
 
-    place = tmp_path_factory.mktemp("imagenet")
+    folder = tmp_path_factory.mktemp("imagenet")
     pixels = np.random.default_rng(0).integers(0, 256, (5, 64, 64, 3), dtype=np.uint8)
     for part in ("train", "val"):
         for name in ("n01", "n02"):
-            (place / part / name).mkdir(parents=True)
+            (folder / part / name).mkdir(parents=True)
             for i in range(2):
-                Image.fromarray(pixels[i]).save(place / part / name / f"{i}.JPEG")
-    return Photographs(folder=str(place), batch=2, images=4, classes=2, test_images=2, threads=1)
+                Image.fromarray(pixels[i]).save(folder / part / name / f"{i}.JPEG")
+    return Photographs(folder=str(folder), batch=2, images=4, classes=2, test_images=2, threads=1)
 
 
 def advance(task, sampler, schedule, steps, mode, **how):
@@ -176,10 +176,10 @@ NETWORKS = {
     "cifar10-bfloat16": Generated(**EVEN, precision="bfloat16"),
     "cifar100": Exact100(**EVEN),
     **{
-        f"{cls.__name__}-{protocol.name}": made(cls)(**{**protocol.task_settings(), "width": 4, "batch": 25})
+        f"{cls.__name__}-{protocol.name}": without_data(cls)(**{**protocol.task_settings(), "width": 4, "batch": 25})
         for cls in (NotMNIST, MnistSparse, Landsat) for protocol in cls.protocols
     },
-    "MnistSparse-both-priors": made(MnistSparse)(width=4, batch=25, dense_steps=6),
+    "MnistSparse-both-priors": without_data(MnistSparse)(width=4, batch=25, dense_steps=6),
 }  # fmt: skip
 
 
@@ -308,10 +308,10 @@ def test_settings_of_a_gpu_are_made_in_the_worker_and_read_for_the_record():
             for tf32 in (True, False):
                 set_up(Execution(dtype="float32", deterministic=False, tf32=tf32, cudnn_benchmark=tf32), GPU)
                 assert torch.backends.cudnn.allow_tf32 is torch.backends.cuda.matmul.allow_tf32 is tf32
-                found = environment.collect(GPU, [])
-                assert found["matmul_precision"] == ("high" if tf32 else "highest")
-                assert found["cudnn_benchmark"] is tf32
-                assert found["gpu"] == "a pretended GPU"
+                recorded = environment.collect(GPU, [])
+                assert recorded["matmul_precision"] == ("high" if tf32 else "highest")
+                assert recorded["cudnn_benchmark"] is tf32
+                assert recorded["gpu"] == "a pretended GPU"
     finally:
         torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark = flags
         torch.utils.deterministic.fill_uninitialized_memory = filled

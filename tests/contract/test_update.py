@@ -14,7 +14,7 @@ from torch._inductor.exc import CppCompileError
 from harness.engine.stepping import execution_mode
 from harness.engine.stepping.making import UncompiledError
 from plugins.checking.law import Broken
-from plugins.checking.task_compiled import law_compiled_is_plain
+from plugins.checking.task_laws import law_compiled_is_plain
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sghmc_svrg import SGHMCSVRG
 from plugins.samplers.sgld import SGLD
@@ -23,7 +23,7 @@ from plugins.schedules.cyclical import Cyclical
 from tasks.regression.blr import Heart
 from tasks.synthetic.mixture5 import Mixture5
 
-pytestmark = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
+pytestmark = pytest.mark.skipif(execution_mode.obstacle() is not None, reason=f"compiled: {execution_mode.obstacle()}")
 STAGES = Cyclical(step_size=0.02, cycles=2, beta=0.5)
 
 
@@ -42,8 +42,8 @@ def always_large(monkeypatch):
 def test_what_plain_steps_do_in_every_stage(name):
     schedule = Constant(step_size=0.01) if name == "hmc" else STAGES
     loops, (plain, update) = both(Heart(batch=None if name == "hmc" else 50), SAMPLERS[name], schedule, 12, chains=2)
-    for expected, found in zip(plain, update, strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+    for expected, updated in zip(plain, update, strict=True):
+        torch.testing.assert_close(updated, expected, rtol=1e-9, atol=1e-12)
     assert loops[0].cost == loops[1].cost
 
 
@@ -83,8 +83,8 @@ def compiler_that_fails(monkeypatch, request):
     def fail(_graph, _inputs):
         raise error
 
-    def compiled(made, _):
-        return torch.compile(made, fullgraph=True, dynamic=False, backend=fail)
+    def compiled(update, _):
+        return torch.compile(update, fullgraph=True, dynamic=False, backend=fail)
 
     monkeypatch.setattr("harness.engine.stepping.update._compile", compiled)
 
@@ -159,9 +159,9 @@ def test_a_restored_run_goes_on_bit_for_bit(monkeypatch):
 
 
 def test_a_lost_chain_is_seen_at_its_step():
-    found = []
+    divergences = []
     for mode in ("plain", "compiled"):
         loop = make_loop(Heart(), SGLD(), Constant(step_size=1e30), 300, mode=mode)
-        found.append(run_loop(loop).runs[0].divergence)
-    assert 1 < found[0].step < found[0].seen_at
-    assert (found[1].step, found[1].chain) == (found[0].step, found[0].chain)
+        divergences.append(run_loop(loop).runs[0].divergence)
+    assert 1 < divergences[0].step < divergences[0].seen_at
+    assert (divergences[1].step, divergences[1].chain) == (divergences[0].step, divergences[0].chain)

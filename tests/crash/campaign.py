@@ -29,38 +29,35 @@ FAULTS = {**signals.FAULTS, **damage.FAULTS, **surroundings.FAULTS, **syscalls.F
 
 def play(fault, command, references, folder, seed):
     """One round in `folder`: the fault, the same command once more, the judgement. Returns its record."""
-    began = time.monotonic()
     rng = random.Random(f"{seed} {fault}")
     (folder / "logs").mkdir(parents=True)
     site = Site(folder / "results", folder / "logs", f"{os.getpid()}-{rng.getrandbits(48):x}")
     scene = Scene(site, command, references.of(command), rng)
     scene.commands = [command.words]
+    record = judged(scene, (FAULTS[fault], _once_more), Scene.bury)
+    return {"fault": fault, "seed": seed, "command": " ".join(command.words), **record}
+
+
+def judged(scene, steps, clear):
+    """The record of a round: its steps, the judgement, and what clears up after it."""
+    began = time.monotonic()
     complaints = {kind: [] for kind in COUNTS}
     try:
-        FAULTS[fault](scene)
-        _once_more(scene)
+        for step in steps:
+            step(scene)
         complaints = judge(scene)
     except Exception:  # noqa: BLE001 - what stops a round is a complaint about it, and the next one is played
         complaints["other"] += [*scene.violations, traceback.format_exc()]
     finally:
-        scene.bury()
+        clear(scene)
     events = [path.read_text(errors="replace") for path in scene.results.glob("runs/*/*/*/events.jsonl")]
     return {
-        "fault": fault,
-        "seed": seed,
-        "command": " ".join(command.words),
-        "strikes": scene.strikes,
-        "stages": scene.stages,
-        "notes": scene.notes,
-        "runs": len(scene.reference.runs),
-        "resumed": sum('"resumed"' in text for text in events),
-        "finished_before": len(scene.finished),
-        "commands": len(scene.processes),
-        "longest_end": round(scene.longest_end, 2),
-        "seconds": round(time.monotonic() - began, 1),
-        "complaints": complaints,
+        "strikes": scene.strikes, "stages": scene.stages, "notes": scene.notes, "runs": len(scene.reference.runs),
+        "resumed": sum('"resumed"' in text for text in events), "finished_before": len(scene.finished),
+        "commands": len(scene.processes), "longest_end": round(scene.longest_end, 2),
+        "seconds": round(time.monotonic() - began, 1), "complaints": complaints,
         "right": not any(complaints.values()),
-    }
+    }  # fmt: skip
 
 
 def _once_more(scene):
@@ -79,10 +76,10 @@ def _once_more(scene):
     scene.gone()
 
 
-def schedule(rounds, seed, names=("",)):
+def schedule(rounds, seed, names=("",), declared=FAULTS):
     """The faults of the rounds: all that have one of `names` in theirs, in another order each time around."""
     rng = random.Random(seed)
-    some = [fault for fault in FAULTS if any(name in fault for name in names)]
+    some = [fault for fault in declared if any(name in fault for name in names)]
     faults = []
     while some and len(faults) < rounds:
         faults += rng.sample(some, len(some))
@@ -120,15 +117,16 @@ def run(asked):
         references.of(command)
     with ThreadPoolExecutor(asked.jobs) as pool:
         playing = {
-            pool.submit(play, fault, command, references, place, seed): place for fault, command, place, seed in rounds
+            pool.submit(play, fault, command, references, round_folder, seed): round_folder
+            for fault, command, round_folder, seed in rounds
         }
         for played in as_completed(playing):
-            record, place = played.result(), playing[played]
-            report["rounds"].append(record | {"round": int(place.name)})
+            record, round_folder = played.result(), playing[played]
+            report["rounds"].append(record | {"round": int(round_folder.name)})
             report["seconds"] = time.time() - report["began"]
-            _tell(report["rounds"][-1], place)
+            tell(report["rounds"][-1], round_folder)
             if record["right"]:
-                shutil.rmtree(place)
+                shutil.rmtree(round_folder)
             if asked.out:
                 asked.out.write_text(json.dumps(report, indent=1))
             if asked.write:
@@ -140,10 +138,11 @@ def run(asked):
     return int(wrong > 0)
 
 
-def _tell(record, place):
-    said = "right" if record["right"] else f"WRONG, in {place}"
-    where = ", ".join(record["stages"])
-    sys.stderr.write(f"{record['round']:4d} {record['seconds']:6.1f} s {said}: {record['fault']} ({where})\n")
+def tell(record, folder):
+    """Say on stderr what a round came to."""
+    said = "right" if record["right"] else f"WRONG, in {folder}"
+    where, notes = ", ".join(record["stages"]), " | ".join(record["notes"])
+    sys.stderr.write(f"{record['round']:4d} {record['seconds']:6.1f} s {said}: {record['fault']} ({where}) {notes}\n")
     for kind in COUNTS:
         for text in record["complaints"][kind][:3]:
             sys.stderr.write(f"       {kind}: {text[:1500]}\n")

@@ -18,10 +18,10 @@ def truncate(path, rng):
 
 def flip(path, rng):
     content = bytearray(path.read_bytes())
-    place, bit = rng.randrange(len(content)), rng.randrange(8)
-    content[place] ^= 1 << bit
+    byte, bit = rng.randrange(len(content)), rng.randrange(8)
+    content[byte] ^= 1 << bit
     path.write_bytes(content)
-    return f"{path.name}: bit {bit} of byte {place} of {len(content)} flipped"
+    return f"{path.name}: bit {bit} of byte {byte} of {len(content)} flipped"
 
 
 HOW = {"truncated": truncate, "bit-flipped": flip}

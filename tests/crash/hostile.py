@@ -16,13 +16,13 @@ READING_SECONDS = 120.0
 
 def _photographs(scene, key):
     """A stranger's folder beside the results, which looks like attempts from any level on."""
-    place = scene.written
+    photographs = scene.written
     old = "20200101T000000000-aaaaaa"
     for folder in (".", old, f"{key}/{old}", f"{key[:2]}/{key}/{old}"):
-        (place / folder).mkdir(parents=True, exist_ok=True)
+        (photographs / folder).mkdir(parents=True, exist_ok=True)
         for name in ("summer.jpg", "environment.json", "draws.part", ".draws.part.1"):
-            (place / folder / name).write_text(PRIVATE)
-    return place
+            (photographs / folder / name).write_text(PRIVATE)
+    return photographs
 
 
 def _part(scene, key, photographs):

@@ -38,22 +38,22 @@ TRACE = re.compile(r"Traceback \(most recent call last\)|Exception ignored in|in
 
 def judge(scene):
     """All complaints about a round, by kind."""
-    found = {kind: [] for kind in COUNTS}
-    found["other"] += [text for text in scene.violations if "still alive" not in text]
-    found["orphans"] += [text for text in scene.violations if "still alive" in text]
-    _outside(scene, found["outside"])
+    violations = {kind: [] for kind in COUNTS}
+    violations["other"] += [text for text in scene.violations if "still alive" not in text]
+    violations["orphans"] += [text for text in scene.violations if "still alive" in text]
+    _outside(scene, violations["outside"])
     if scene.site.writes.exists():
-        found["other"].append(f"changes below runs/: {scene.site.writes.read_text()[:1000]}")
-    _runs(scene, found)
-    _intact(scene, found["altered"])
-    _gone_on_with(scene, found["repeated"])
-    _locks(scene, found["locks"])
-    _leftovers(scene, found["leftovers"])
-    _store(scene, found["store"])
+        violations["other"].append(f"changes below runs/: {scene.site.writes.read_text()[:1000]}")
+    _runs(scene, violations)
+    _intact(scene, violations["altered"])
+    _gone_on_with(scene, violations["repeated"])
+    _locks(scene, violations["locks"])
+    _leftovers(scene, violations["leftovers"])
+    _store(scene, violations["store"])
     for process, words in scene.processes:
         if _traced(process):
-            found["tracebacks"].append(f"bench {words}: {process.stderr()}")
-    return found
+            violations["tracebacks"].append(f"bench {words}: {process.stderr()}")
+    return violations
 
 
 def _traced(process):
@@ -69,63 +69,63 @@ def finals(results, key):
     return [a for a in attempts if (a.result() or {}).get("status") in FINAL]
 
 
-def _runs(scene, found):
+def _runs(scene, violations):
     for key, expected in scene.reference.runs.items():
         attempts = finals(scene.results, key)
         if not attempts:
-            found["lost"].append(f"run {key} has no result")
+            violations["lost"].append(f"run {key} has no result")
         elif len(attempts) > 1:
-            found["doubled"].append(f"run {key} has {len(attempts)} results")
-        elif (made := fingerprint(attempts[0].path)) != expected:
-            found["different"].append(f"run {key}: {made} is not {expected}")
+            violations["doubled"].append(f"run {key} has {len(attempts)} results")
+        elif (digest := fingerprint(attempts[0].path)) != expected:
+            violations["different"].append(f"run {key}: {digest} is not {expected}")
     for path in scene.results.glob("runs/*/*"):
         if path.name not in scene.reference.runs.keys() | scene.added:
-            found["other"].append(f"run {path.name} was not asked for")
+            violations["other"].append(f"run {path.name} was not asked for")
     for key in scene.added:
         if (number := len(finals(scene.results, key))) != 1:
-            found["doubled" if number else "lost"].append(f"run {key} has {number} results")
+            violations["doubled" if number else "lost"].append(f"run {key} has {number} results")
 
 
-def _outside(scene, found):
+def _outside(scene, violations):
     """What bench did not write is as it was. It is taken away here: the checks after this one know nothing of it."""
     for path, before in scene.outside.items():
         now = contents(path)
         if now != before:
-            found.append(f"{path} was {before} and is {now}")
+            violations.append(f"{path} was {before} and is {now}")
         if path.is_symlink():
             path.unlink()
         elif path.is_relative_to(scene.results):
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _intact(scene, found):
+def _intact(scene, violations):
     for folder, files in scene.finished.items():
         for name, (digest, moment) in files.items():
             path = folder / name
             if not path.exists():
-                found.append(f"{path} is gone")
+                violations.append(f"{path} is gone")
             elif sha256(path) != digest or path.stat().st_mtime_ns != moment:
-                found.append(f"{path} was written again")
+                violations.append(f"{path} was written again")
 
 
-def _gone_on_with(scene, found):
+def _gone_on_with(scene, violations):
     """What a checkpoint held was not done again."""
     for folder, position in scene.checkpoints.items():
         resumed = [event["position"] for event in Attempt(folder).events() if event["event"] == "resumed"]
         if position not in resumed:
-            found.append(f"{folder} had a checkpoint at step {position} and went on from {resumed or 'none'}")
+            violations.append(f"{folder} had a checkpoint at step {position} and went on from {resumed or 'none'}")
 
 
-def _locks(scene, found):
+def _locks(scene, violations):
     for path in scene.results.glob("locks/*"):
         with path.open("rb") as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                found.append(f"{path.name} is held")
+                violations.append(f"{path.name} is held")
 
 
-def _leftovers(scene, found):
+def _leftovers(scene, violations):
     """Files that no format names; those of attempts that were ended while they wrote are `bench gc`'s."""
     known = re.compile(
         r"(results\.settled\.json|results\.duckdb(\.wal)?(\.(damaged|foreign|older)-\w+(\.wal)?)?|ledger\.json|"
@@ -135,30 +135,30 @@ def _leftovers(scene, found):
         os.utime(path, (0, 0))  # `gc` waits an hour before it takes these for abandoned
     listed = {str(item.path.relative_to(scene.results)) for item in garbage.find(Ledger(scene.results))}
     extra = {path.name for path in scene.results.iterdir() if not known.fullmatch(path.name)}
-    found += sorted(extra - listed)
-    found += sorted(str(path.relative_to(scene.results)) for path in scene.results.glob("jobs/*"))
+    violations += sorted(extra - listed)
+    violations += sorted(str(path.relative_to(scene.results)) for path in scene.results.glob("jobs/*"))
     for name in (path.relative_to(scene.results) for path in scene.results.rglob(".*")):
         if not {str(name), *map(str, name.parents)} & listed:
-            found.append(str(name))
+            violations.append(str(name))
     for attempt in scene.results.glob("runs/*/*/*/"):
         concluded = Attempt(attempt).result() is not None
         for path in attempt.iterdir():
             extra = path.name.startswith(".") or (concluded and path.name in TRANSIENT[:2])
             names = {str(path.relative_to(scene.results)), str(attempt.relative_to(scene.results))}
             if extra and not names & listed:
-                found.append(str(path.relative_to(scene.results)))
+                violations.append(str(path.relative_to(scene.results)))
 
 
-def _store(scene, found):
+def _store(scene, violations):
     """The database after a refresh is the one that is rebuilt from the ledger, row by row."""
     store = Store(scene.results)
     try:
         notes = store.refresh()
     except Exception as error:  # noqa: BLE001 - the complaint
-        found.append(f"the database could not be refreshed: {type(error).__name__}: {error}")
+        violations.append(f"the database could not be refreshed: {type(error).__name__}: {error}")
         return
     if store.aside:
-        found.append(f"the database could not be read: {notes}")
+        violations.append(f"the database could not be read: {notes}")
         return
     with tempfile.TemporaryDirectory() as folder:
         for name in ("runs", "locks"):
@@ -169,12 +169,12 @@ def _store(scene, found):
             here, there = (_rows(each, name) for each in (store, rebuilt))
             if here != there:
                 some = [str(row)[:300] for row in [*(here - there), *(there - here)][:2]]
-                found.append(f"{name}: {here.total()} rows are not the {there.total()} rebuilt, as in {some}")
+                violations.append(f"{name}: {here.total()} rows are not the {there.total()} rebuilt, as in {some}")
     rows = store.rows("select run_key, status from result")
     counted = {row["run_key"]: row["status"] for row in rows if row["run_key"] not in scene.added}
     expected = {key: status for key, (status, *_) in scene.reference.runs.items()}
     if counted != expected:
-        found.append(f"reports count {counted}, not {expected}")
+        violations.append(f"reports count {counted}, not {expected}")
 
 
 def _rows(store, name):

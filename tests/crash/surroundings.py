@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from crash.scene import NATURAL
+from crash.scene import NATURAL, Scene
 
 JUMPS = (-400 * 86400, -86400, -3600, -30, 30, 3600, 86400, 4000 * 86400)
 HOLD = "import duckdb, sys; db = duckdb.connect(sys.argv[1], read_only=sys.argv[2] == 'True'); print(db); input()"
@@ -240,6 +240,24 @@ AS_USER = ("setpriv", "--reuid={}", f"--regid={GROUP}", "--clear-groups", "sh", 
 OUT_OF_REACH = "no other user can run this Python here"
 
 
+def started_by(scene, users, moment):
+    """A running command of each of these users; fewer where one cannot run this Python."""
+    processes, before = [], dict(scene.site.environment)
+    for user in users:
+        home = str(scene.site.logs / f"home-{user}")
+        scene.site.prefix = tuple(word.format(user) for word in AS_USER)
+        scene.site.environment |= {"HOME": home, "BENCH_CACHE": home}
+        trial = [*scene.site.prefix, sys.executable, "-c", "import torch"]
+        if subprocess.run(trial, check=False, capture_output=True).returncode:
+            scene.notes.append(OUT_OF_REACH)
+            break
+        processes.append(scene.start())
+        moment(scene, processes[-1])
+    scene.site.prefix, scene.site.environment = (), before
+    scene.strikes += len(processes)
+    return processes
+
+
 def two_users(scene):
     """Two users of a group at the same runs, in a folder that the group may write; one is killed on the way."""
     scene.results.mkdir()
@@ -250,19 +268,7 @@ def two_users(scene):
     for folder in (scene.results, scene.site.logs):
         os.chown(folder, -1, GROUP)
         folder.chmod(0o2775)
-    processes = []
-    for user in USERS:
-        scene.site.prefix = tuple(word.format(user) for word in AS_USER)
-        scene.site.environment["HOME"] = scene.site.environment["BENCH_CACHE"] = str(scene.site.logs / f"home-{user}")
-        trial = [*scene.site.prefix, sys.executable, "-c", "import torch"]
-        if subprocess.run(trial, check=False, capture_output=True).returncode:
-            scene.notes.append(OUT_OF_REACH)
-            break
-        processes.append(scene.start())
-        scene.moment(processes[-1])
-    scene.site.prefix = ()
-    scene.site.environment = {}
-    scene.strikes += len(processes)
+    processes = started_by(scene, USERS, Scene.moment)
     if len(processes) == len(USERS) and scene.rng.random() < 0.7:
         scene.send(processes[0].pid, signal.SIGKILL, group=True)
     for process in processes:

@@ -53,10 +53,10 @@ def kills(name, verb):
         if shutil.which("strace") is None:
             scene.notes.append("no strace here")
             return
-        place = scene.written
+        folder = scene.written
         calls, after = _undisturbed(verb, scene)
         words = _prepared(verb, scene)
-        before = _snapshot(place)
+        before = _snapshot(folder)
         scene.keep_finished()
         scene.commands = [words]
         for _ in range(scene.rng.choice([1, 1, 2])):
@@ -72,19 +72,19 @@ def kills(name, verb):
             codes = (-signal.SIGKILL, 0, 1, 4, *([2] if name == "new" else []))  # `new` refuses a folder that is there
             scene.check(code in codes, f"exit code {code}: {process.stderr()}")
             scene.gone()
-            for file, digest in _snapshot(place).items():
+            for file, digest in _snapshot(folder).items():
                 whole = digest in (before.get(file), after.get(file)) or (file in after and not verb.bytes)
                 scene.check(whole, f"after the kill {file} is neither the old file nor the new one")
             if name == "run":
                 scene.ended()
         if name == "new":
             scene.commands = []
-        if name != "run" and not (name == "new" and _snapshot(place) == after):
+        if name != "run" and not (name == "new" and _snapshot(folder) == after):
             process, code = scene.run(words)
             scene.check(code == 0, f"{words} ended with {code}: {process.stderr()}")
-            found = _snapshot(place)
-            same = found == after if verb.bytes else found.keys() == after.keys()
-            scene.check(same, f"the same command wrote {sorted(found)}, not {sorted(after)}, or other bytes")
+            digests = _snapshot(folder)
+            same = digests == after if verb.bytes else digests.keys() == after.keys()
+            scene.check(same, f"the same command wrote {sorted(digests)}, not {sorted(after)}, or other bytes")
 
     return fault
 
@@ -114,8 +114,8 @@ def _undisturbed(verb, scene):
             process, code = alone.run(words)
         if code not in (0, scene.expected_code()):
             raise RuntimeError(f"the undisturbed {words} ended with {code}: {process.stderr()}")
-        made = re.findall(r"^(\d+) +(\w+)\(", log.read_text(errors="replace"), re.MULTILINE)
-        calls = {call: number for (_, call), number in sorted(Counter(made).items(), key=lambda item: item[1])}
+        traced = re.findall(r"^(\d+) +(\w+)\(", log.read_text(errors="replace"), re.MULTILINE)
+        calls = {call: number for (_, call), number in sorted(Counter(traced).items(), key=lambda item: item[1])}
         _seen[key] = calls, _snapshot(alone.written)
         shutil.rmtree(folder)
     return _seen[key]
@@ -133,10 +133,10 @@ def _prefix(scene, words):
     scene.site.prefix = before
 
 
-def _snapshot(place):
+def _snapshot(folder):
     """The files below a folder by their digests; those that are written aside or hold locks are not its contents."""
-    files = (path for path in place.rglob("*") if path.is_file())
-    names = {path: path.relative_to(place) for path in files}
+    files = (path for path in folder.rglob("*") if path.is_file())
+    names = {path: path.relative_to(folder) for path in files}
     shown = {path: name for path, name in names.items() if not any(part[0] == "." for part in name.parts)}
     return {str(name): sha256(path) for path, name in shown.items() if path.suffix != ".lock"}
 

@@ -7,7 +7,7 @@ import pytest
 from crash.campaign import play
 from crash.workload import Command, References
 
-NETWORK = Command(("csghmc",), "notmnist", (0,), 1, ("--budget", "smoke"), data=True)
+NETWORK = Command(("csghmc",), "notmnist", (0,), 1, ("--budget", "smoke", "--set", "task.width=20"), data=True)
 there = (Path(os.environ.get("BENCH_DATA") or "/nowhere") / "MNIST").is_dir()
 
 

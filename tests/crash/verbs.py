@@ -44,8 +44,8 @@ class Verb:
 
     def given(self, scene: Scene) -> list[list[str]]:
         """The commands of a round: each twice if there is one."""
-        place = scene.site.logs.parent
-        names = {"written": scene.written, "theirs": place / "theirs", "file": place / "draws.npz"}
+        folder = scene.site.logs.parent
+        names = {"written": scene.written, "theirs": folder / "theirs", "file": folder / "draws.npz"}
         return [shlex.split(words.format(**names)) for words in self.words * (2 // len(self.words))]
 
 
@@ -111,8 +111,8 @@ def _ends_well(verb, scene, commands, alone):
         scene.check(code == 0, f"{words} ended with {code}: {process.stderr()}")
     scene.added |= alone.runs
     if verb.bytes:
-        found = _snapshot(scene.written)
-        scene.check(found == alone.written, f"{sorted(found)} was written, not {sorted(alone.written)}, or other bytes")
+        files = _snapshot(scene.written)
+        scene.check(files == alone.written, f"{sorted(files)} was written, not {sorted(alone.written)}, or other bytes")
     seen = verb.look(scene)
     scene.check(seen == alone.seen, f"{seen} is there, not {alone.seen}")
 
@@ -154,12 +154,12 @@ def _undisturbed(verb, scene):
 
 def _metrics(scene):
     """The metrics of each attempt that count: those of `bench rescore`, if there are any."""
-    found = {}
+    runs = {}
     for path in sorted(scene.results.glob("runs/*/*/*/result.json")):
         newer, damage = rescored.read(path.parent)
         record = newer or json.loads(path.read_bytes())
-        found[path.parent.name] = damage, {metric["name"]: metric["value"] for metric in record["metrics"]}
-    return found
+        runs[path.parent.name] = damage, {metric["name"]: metric["value"] for metric in record["metrics"]}
+    return runs
 
 
 def _tuned(scene):

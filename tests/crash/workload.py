@@ -46,7 +46,7 @@ class Command:
 PLAIN = ("--set", "run.compile=plain")
 """So that runs last long enough to be struck."""
 
-SHORT = (Command(("sghmc", "sgld"), "mixture5", (0, 1), 2, ("--budget", "steps=24000", *PLAIN, "run.thin=2")),)
+SHORT = (Command(("sghmc", "sgld"), "mixture5", (0, 1), 2, ("--budget", "steps=14000", *PLAIN, "run.thin=2")),)
 LONG = (
     Command(("sghmc", "sgld"), "mixture5", (0, 1, 2), 2, ("--budget", "steps=20000", *PLAIN, "run.thin=3")),
     Command(("csgld", "msgld", "sgld"), "mixture25", (3, 4), 3, ("--budget", "steps=12000", *PLAIN, "run.thin=2")),
@@ -140,7 +140,7 @@ class Site:
 
     def processes(self):
         """Everything alive that was started here: pid -> (role, parent)."""
-        found = {}
+        commands = {}
         for folder in Path("/proc").iterdir():
             if not folder.name.isdigit():
                 continue
@@ -152,13 +152,13 @@ class Site:
             except OSError:
                 continue
             if stat[0] != "Z":
-                found[int(folder.name)] = (line, int(stat[1]))
-        return {pid: (_role(line, parent, found), parent) for pid, (line, parent) in found.items()}
+                commands[int(folder.name)] = (line, int(stat[1]))
+        return {pid: (_role(line, parent, commands), parent) for pid, (line, parent) in commands.items()}
 
 
-def _role(line, parent, found):
+def _role(line, parent, commands):
     if "forkserver" in line:
-        return "worker" if "forkserver" in found.get(parent, ("",))[0] else "forkserver"
+        return "worker" if "forkserver" in commands.get(parent, ("",))[0] else "forkserver"
     return "tracker" if "resource_tracker" in line else "launcher"
 
 
@@ -194,17 +194,17 @@ class References:
 
     def __init__(self, folder):
         self.folder = folder
-        self.made: dict[Command, Reference] = {}
+        self.references: dict[Command, Reference] = {}
 
     def of(self, command):
-        if command not in self.made:
-            self.made[command] = self._make(command)
-        return self.made[command]
+        if command not in self.references:
+            self.references[command] = self._make(command)
+        return self.references[command]
 
     def _make(self, command):
-        place = self.folder / f"reference-{len(self.made)}"
-        (place / "logs").mkdir(parents=True)
-        site = Site(place / "results", place / "logs", f"{os.getpid()}-{place.name}-{random.getrandbits(32):x}")
+        folder = self.folder / f"reference-{len(self.references)}"
+        (folder / "logs").mkdir(parents=True)
+        site = Site(folder / "results", folder / "logs", f"{os.getpid()}-{folder.name}-{random.getrandbits(32):x}")
         began = time.monotonic()
         process = site.start(command.words)
         setup = 0.0

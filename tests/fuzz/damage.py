@@ -50,11 +50,11 @@ def write(path, document):
 
 def _places(document, at=()):
     """The path of every member of a document, the document itself first."""
-    found = [at]
+    paths = [at]
     if isinstance(document, dict | list):
         for key, inside in document.items() if isinstance(document, dict) else enumerate(document):
-            found += _places(inside, (*at, key))
-    return found
+            paths += _places(inside, (*at, key))
+    return paths
 
 
 def _edited(file, which, edit):
@@ -103,8 +103,8 @@ def rewritten(file, name, change):
 def flipped(file, places, bit):
     def change(content):
         spoilt = bytearray(content)
-        for place in places:
-            spoilt[place % len(spoilt)] ^= 1 << bit
+        for at in places:
+            spoilt[at % len(spoilt)] ^= 1 << bit
         return bytes(spoilt)
 
     return rewritten(file, f"bit {bit} flipped at {places}", change)

@@ -41,11 +41,11 @@ def document(tables):
 
 
 def _places(inside, at=()):
-    found = [at] if at else []
+    paths = [at] if at else []
     if isinstance(inside, dict | list):
         for key, member in inside.items() if isinstance(inside, dict) else enumerate(inside):
-            found += _places(member, (*at, key))
-    return found
+            paths += _places(member, (*at, key))
+    return paths
 
 
 values = st.one_of(

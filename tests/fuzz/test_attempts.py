@@ -11,9 +11,10 @@ import pytest
 from fuzz.budget import cases
 from fuzz.damage import KINDS, damages, replaced
 from fuzz.hostile import control
-from fuzz.running import bench, ends_well
+from fuzz.running import ends_well
 from hypothesis import given
 from hypothesis import strategies as st
+from support import bench_here
 
 from harness.contracts.registry import registry
 from harness.results.ledger.attempt import Attempt
@@ -27,8 +28,8 @@ from harness.system.text import harmless
 from plugins.upkeep.stored_spec import code, recorded_spec
 
 TABLES = [*schema.TABLES, *schema.VIEWS]
-TOGETHER, EXAMPLES = 50, 4
-"""So many malformed attempts in one results folder, so many folders: 200 attempts."""
+TOGETHER, EXAMPLES = 50, 2
+"""So many malformed attempts in one results folder, so many folders: 100 attempts."""
 PLANNED = ["--sampler", "sgld", "--task", "mixture5", "--budget", "steps=20", "--seeds", "0-1"]
 VERBS = (
     ["ls", "runs", "--json"], ["ls", "runs"], ["report", "leaderboard"], ["report", "coverage", "--format", "html"],
@@ -72,14 +73,14 @@ def check_named_or_harmless(store, places, notes):
     """Each attempt is in a note, or in the database as the ledger has it; none makes the ledger fail."""
     ledger = Ledger(store.results)
     rows = {row["path"]: row for row in store.rows("select path, status, concluded from attempt")}
-    for place, damage in places.items():
-        standing = ledger.standing(place.parent.name)
+    for folder, damage in places.items():
+        standing = ledger.standing(folder.parent.name)
         for record in (recorded_spec, code):
             with contextlib.suppress(BenchError):
-                record(Attempt(place))
-        row = rows.get(str(place.relative_to(store.results)))
+                record(Attempt(folder))
+        row = rows.get(str(folder.relative_to(store.results)))
         if row is None:
-            assert any(str(place) in note or str(place.parent) in note for note in notes), (damage, standing)
+            assert any(str(folder) in note or str(folder.parent) in note for note in notes), (damage, standing)
         else:
             assert row["concluded"] == (standing.status in FINAL + FAILED), (damage, row, standing)
 
@@ -117,7 +118,7 @@ def test_each_verb_ends_well_beside_malformed_attempts(healthy, tmp_path):
         spoil(results, i, replaced(file, kind), concluded=bool(i % 2))
     for words in VERBS:
         ends_well(results, *words, codes={0, 2, 4})
-    assert bench(results, "run", *PLANNED)[2].startswith("2 runs: 2 done before, 0 to do")
+    assert bench_here(results, "run", *PLANNED)[2].startswith("2 runs: 2 done before, 0 to do")
 
 
 def test_ten_megabytes_of_text_are_read_like_any_other(healthy, tmp_path):
@@ -125,7 +126,7 @@ def test_ten_megabytes_of_text_are_read_like_any_other(healthy, tmp_path):
     shutil.copytree(healthy, results)
     fabricated.concluded(results, 100, status="error", metrics=[], reason="x" * 10_000_000)
     assert Store(results).refresh() == []
-    code, out, _ = bench(results, "ls", "runs")
+    code, out, _ = bench_here(results, "ls", "runs")
     assert code == 0
     assert len(out) < 100_000
 
@@ -147,6 +148,6 @@ def test_notes_cannot_steer_a_terminal(tmp_path):
     results = tmp_path / "results"
     stranger = results / "runs" / "00" / "\x1b[31m\u202e"
     stranger.mkdir(parents=True)
-    _, _, err = bench(results, "ls", "runs")
+    _, _, err = bench_here(results, "ls", "runs")
     assert control(err) == []
     assert harmless(str(stranger)) in err

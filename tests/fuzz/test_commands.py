@@ -58,7 +58,7 @@ def results(tmp_path_factory):
         yield folder / "results"
 
 
-@cases(25)
+@cases(13)
 @given(commands)
 @example(("sql", [], [["select 1"], ["--max-rows", "99999999999999999999"]]))
 @example(("plan", GOOD, [["--set", "run.thin=2"], ["--set", "run.thin=3"]]))

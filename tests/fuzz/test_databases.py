@@ -8,9 +8,10 @@ from pathlib import Path
 import fabricated
 import pytest
 from fuzz.budget import cases
-from fuzz.running import bench, ends_well
+from fuzz.running import ends_well
 from hypothesis import given
 from hypothesis import strategies as st
+from support import bench_here
 
 BLOCK = 4096
 """Three headers of this size come first."""
@@ -22,13 +23,13 @@ VERBS = (
     ["sql", "from metric"],
 )
 COUNTED = ["sql", "select count(*) as n from attempt", "--json"]
-place = st.one_of(st.integers(0, 3 * BLOCK), st.integers(0, 2**24))
+offset = st.one_of(st.integers(0, 3 * BLOCK), st.integers(0, 2**24))
 change = st.one_of(
-    st.tuples(st.just("write"), place, st.binary(min_size=1, max_size=16)),
-    st.tuples(st.just("zero"), place, st.integers(1, 2 * BLOCK)),
-    st.tuples(st.just("cut"), place, st.none()),
+    st.tuples(st.just("write"), offset, st.binary(min_size=1, max_size=16)),
+    st.tuples(st.just("zero"), offset, st.integers(1, 2 * BLOCK)),
+    st.tuples(st.just("cut"), offset, st.none()),
     st.tuples(st.just("append"), st.none(), st.binary(max_size=64)),
-    st.tuples(st.just("copy"), place, place),
+    st.tuples(st.just("copy"), offset, offset),
 )
 
 
@@ -37,7 +38,7 @@ def healthy(tmp_path_factory):
     results = tmp_path_factory.mktemp("healthy") / "results"
     for seed in range(3):
         fabricated.concluded(results, seed)
-    assert bench(results, "ingest")[0] == 0
+    assert bench_here(results, "ingest")[0] == 0
     return results
 
 
@@ -57,7 +58,7 @@ def changed(content, changes):
     return content
 
 
-@cases(5)
+@cases(3)
 @given(st.lists(change, min_size=1, max_size=3), st.binary(max_size=64), st.sampled_from(VERBS))
 def test_a_damaged_database_costs_nothing(healthy, changes, log, words):
     with tempfile.TemporaryDirectory() as folder:

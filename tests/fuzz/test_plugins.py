@@ -4,7 +4,6 @@ import contextlib
 import io
 import os
 import subprocess
-import sys
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from fuzz.modules import CLASSES, ENTRIES, HEAD, INFOS, METADATA, modules
 from fuzz.running import ends_well
 from hypothesis import given
 from hypothesis import strategies as st
+from support import importable
 
 from harness.contracts.offers import entries
 from harness.contracts.registry import KINDS, Registry
@@ -26,7 +26,7 @@ from harness.system.errors import BenchError
 from plugins.inspection import plugins as verb
 from plugins.inspection import show
 
-TOGETHER, EXAMPLES = 25, 4
+TOGETHER, EXAMPLES = 25, 2
 """Packages beside one another, and how often they are drawn."""
 LONGEST = 20_000
 """Characters that are told of a package: of every hook and every offer a message, none of them long."""
@@ -39,21 +39,6 @@ def install(folder, name, source, metadata=METADATA[0], entry=ENTRIES[0]):
     info.mkdir()
     (info / "METADATA").write_text(metadata.format(name=name))
     (info / "entry_points.txt").write_text(entry.format(name=name))
-
-
-@contextlib.contextmanager
-def importable(folder):
-    """The folder at the end of the path; its modules are forgotten afterwards."""
-    known = set(sys.modules)
-    sys.path.append(str(folder))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(folder))
-        sys.path_importer_cache.pop(str(folder), None)
-        for name in set(sys.modules) - known:
-            if name.startswith("broken"):
-                del sys.modules[name]
 
 
 def built_in(registry):
@@ -80,7 +65,7 @@ def test_a_broken_package_is_a_row_and_costs_no_other(drawn):
             registry = Registry()
             rows = verb.listing(registry)
             assert built_in(registry) == WELL
-            assert {found.name for found in entries()[0]} <= {row["plugin"] for row in rows}
+            assert {named.name for named in entries()[0]} <= {row["plugin"] for row in rows}
             for row in rows:
                 assert (row["status"] == "ok") == (not row["problems"])
                 assert len(row["problems"]) < LONGEST
@@ -118,8 +103,8 @@ def test_every_broken_class_is_asked_for_its_facts(tmp_path):
     """Each as what it is, and as one of the things that it is not; a class without a base as everything."""
     for i, source in enumerate(CLASSES):
         info = f"[Info('broken{i}', 'broken{i}:A', 'what it does')]"
-        own = [kind for kind in INFOS if f"class A({kind[:-1].capitalize()})" in source]
-        kinds = {*own, INFOS[i % len(INFOS)]} if own and PROFILE == "short" else INFOS
+        named = [kind for kind in INFOS if f"class A({kind[:-1].capitalize()})" in source]
+        kinds = {*named, INFOS[i % len(INFOS)]} if named and PROFILE == "short" else INFOS
         hooks = "".join(f"@hook\ndef bench_{kind}():\n    return {info}\n" for kind in kinds)
         install(tmp_path, f"broken{i}", HEAD + source + hooks)
     with importable(tmp_path), contextlib.redirect_stderr(io.StringIO()):
@@ -173,24 +158,20 @@ def test_metadata_that_do_not_read_hide_no_plugin(site):
 def test_as_a_user_meets_them(site, tmp_path):
     """The real command line, with real runs, among broken packages."""
     environment = {**os.environ, "PYTHONPATH": str(site), "BENCH_CACHE": str(tmp_path / "cache")}
-
-    def bench(*words):
-        command = ["bench", "--results", str(tmp_path / "results"), *words]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
-        assert "internal error" not in done.stderr
-        assert control(done.stdout + done.stderr) == []
-        return done
-
-    listed = bench("plugins")
-    assert listed.returncode == 0
+    results = tmp_path / "results"
+    with importable(site):
+        _, _, listed = ends_well(results, "plugins", codes={0})
     for word in ("SystemExit: 3", "Base: gone", "must match", "does not import"):
-        assert word in listed.stderr
+        assert word in listed
     samplers = ",".join(["sgld", *HARMFUL]).lower()
     asked = ["--sampler", samplers, "--task", "mixture5", "--budget", "steps=50", "--seeds", "0"]
-    done = bench("run", *asked)
+    command = ["bench", "--results", str(results), "run", *asked]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert "internal error" not in done.stderr
+    assert control(done.stdout + done.stderr) == []
     assert done.returncode == 1
     assert done.stderr.endswith("1 done, 4 error\n")
-    rows = bench("ls", "runs").stdout
+    _, rows, _ = ends_well(results, "ls", "runs", codes={0})
     assert (rows.count(" done "), rows.count(" error ")) == (1, 4)
     assert "SystemExit: 5" in rows
 

@@ -31,7 +31,7 @@ settings_values = st.one_of(
 )  # fmt: skip
 
 
-@cases(150)
+@cases(75)
 @given(st.sampled_from(OFFERS), st.data())
 def test_a_setting_is_taken_or_refused_by_name(offer, data):
     known = [field.name for field in plugin_metadata.fields(offer)]
@@ -53,7 +53,7 @@ def test_a_setting_is_taken_or_refused_by_name(offer, data):
     assert all(str(value) != "-0.0" for value in resolved.values())
 
 
-@cases(50)
+@cases(25)
 @given(st.one_of(words, st.text("0123456789-, ", max_size=12), st.sampled_from(NUMERALS)))
 def test_seeds_are_whole_numbers_or_refused(text):
     with contextlib.suppress(UsageError):
@@ -62,7 +62,7 @@ def test_seeds_are_whole_numbers_or_refused(text):
         assert all(type(seed) is int and 0 <= seed < 10**15 for seed in seeds)
 
 
-@cases(50)
+@cases(25)
 @given(st.one_of(words, st.text("cuda:0123456789, ", max_size=12)))
 def test_devices_are_those_that_there_are_or_refused(text):
     with contextlib.suppress(UsageError):
@@ -71,7 +71,7 @@ def test_devices_are_those_that_there_are_or_refused(text):
         assert all(device == "cpu" or int(device.partition(":")[2]) >= 0 for device in named)
 
 
-@cases(50)
+@cases(25)
 @given(st.lists(st.one_of(words, st.tuples(words, words).map("=".join)), max_size=4))
 @example(["a=\r\n"])
 def test_words_of_set_and_sweep_are_pairs_or_refused(given_words):
@@ -90,7 +90,7 @@ BUDGETS = st.one_of(
 )  # fmt: skip
 
 
-@cases(80)
+@cases(40)
 @given(BUDGETS, st.sampled_from(("mixture5", "mixture25")), st.sampled_from(("sgld", "hmc")))
 def test_a_budget_is_a_number_of_steps_or_refused(budget, task, sampler):
     try:
@@ -107,7 +107,7 @@ GIVEN = st.one_of(st.sampled_from([f"{kind}.{name}" for kind, name in (
 )]), words, st.just("schedule"))  # fmt: skip
 
 
-@cases(60)
+@cases(30)
 @given(st.dictionaries(GIVEN, settings_values, max_size=3))
 def test_a_whole_command_is_a_run_or_refused(given_settings):
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 import fabricated
 import pytest
 from fuzz.hostile import control
-from fuzz.running import bench
+from support import bench_here
 
 from harness.results.store import Store
 from harness.system.errors import UsageError
@@ -172,13 +172,13 @@ READING = """
 
 
 def lines(text):
-    found = []
+    statements = []
     for line in text.strip("\n").splitlines():
         if line.startswith(" " * 10):
-            found[-1] += "\n" + line
+            statements[-1] += "\n" + line
         elif line.strip():
-            found.append(line.strip())
-    return found
+            statements.append(line.strip())
+    return statements
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +188,7 @@ def folder(tmp_path_factory):
     (folder / "file.txt").write_text(CONTENT)
     (folder / "file.csv").write_text(f"a,b\n1,{CONTENT}\n")
     fabricated.concluded(folder / "results")
-    assert bench(folder / "results", "ingest")[0] == 0
+    assert bench_here(folder / "results", "ingest")[0] == 0
     return folder
 
 
@@ -197,8 +197,8 @@ def unchanged(folder, monkeypatch):
     """Afterwards every file is what it was, and there are no others."""
 
     def files():
-        found = (path for path in folder.rglob("*") if path.is_file() and path.name != "results.settled.json")
-        return {path: path.read_bytes() for path in found}
+        paths = (path for path in folder.rglob("*") if path.is_file() and path.name != "results.settled.json")
+        return {path: path.read_bytes() for path in paths}
 
     monkeypatch.chdir(folder)
     before = files()
@@ -231,7 +231,7 @@ def test_where_there_is_no_database_attacks_are_refused_too(tmp_path, folder, gr
 def test_an_attack_on_the_command_line_ends_with_2(folder):
     for group in ATTACKS.values():
         query = lines(group)[0].replace("FOLDER", str(folder))
-        code, out, err = bench(folder / "results", "sql", query)
+        code, out, err = bench_here(folder / "results", "sql", query)
         assert (code, out) == (2, ""), query
         assert err.startswith("bench: ")
 
@@ -240,7 +240,7 @@ def test_an_attack_on_the_command_line_ends_with_2(folder):
 @pytest.mark.parametrize("form", [[], ["--json"], ["--csv"]])
 def test_what_reads_is_answered_in_every_form(folder, form):
     for query in lines(READING):
-        code, out, err = bench(folder / "results", "sql", query, *form)
+        code, out, err = bench_here(folder / "results", "sql", query, *form)
         assert (code, err) == (0, ""), (query, err)
         assert control(out) == [], query
         if form == ["--json"]:

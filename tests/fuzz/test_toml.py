@@ -57,7 +57,7 @@ SUITE = {
         }
     ],
 }  # fmt: skip
-CASES = cases(80)
+CASES = cases(40)
 
 
 @pytest.fixture(scope="module")
@@ -158,19 +158,19 @@ def test_a_paper_that_does_not_read_stops_the_runs_of_its_own_plugin_alone(tmp_p
 def test_a_suite_is_read_or_named(known, content):
     with written(content) as path:
         try:
-            found = suite.read(path)
+            parsed = suite.read(path)
         except UsageError as error:
             named = str(error)
         else:
-            named = str(found.path)
-            for entry in found.entries:
+            named = str(parsed.path)
+            for entry in parsed.entries:
                 if len(entry.seeds or ()) < 20 and len(entry.sweep) < 3:
                     with contextlib.suppress(BenchError):
                         expand(known, entry)
         assert str(path) in named
 
 
-@cases(12)
+@cases(6)
 @given(st.sampled_from(("ledger.json", "results.settled.json")), values.map(toml), st.booleans())
 def test_files_of_the_folder_itself_are_read_or_refused(name, content, wrapped):
     with tempfile.TemporaryDirectory() as folder:

@@ -106,13 +106,6 @@ def test_ls_samplers_has_methods_too(answer):
     assert {row["name"] for row in answer("ls", "methods")} == {n for n, r in rows.items() if r["kind"] == "method"}
 
 
-@pytest.mark.parametrize("kind", ["schedules", "tasks", "reports"])
-def test_ls_of_offers(answer, kind):
-    rows = answer("ls", kind)
-    assert rows
-    assert all(row["distribution"] == "sgmcmc-bench" and row["summary"] for row in rows)
-
-
 def test_sql_answers_in_three_forms(bench, answer):
     query = "select seed, value, 'nan'::double as nothing, 1.5 as half from run_metric "
     query += "where metric = 'mass_error' order by seed"

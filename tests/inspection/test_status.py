@@ -8,12 +8,12 @@ import pty
 import signal
 import socket
 import subprocess
-import sys
 import time
 from contextlib import ExitStack
 
 import pytest
-from specs import made as spec
+from specs import run_spec as spec
+from support import bench_words
 
 from harness.cli.app import run
 from harness.results.ledger.attempt import Attempt
@@ -22,18 +22,19 @@ from harness.results.ledger.heartbeats import Notice
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
 from harness.system.locks import lock_file
-from plugins.inspection.overview import COLUMNS, overview
+from plugins.inspection.status import COLUMNS, overview
 
+RUN = ["--sampler", "sgld", "--task", "mixture5", "--seeds", "0-3", "--chains", "2"]
 LABELS = {"method": "sgld", "task": "mixture5", "protocol": "p", "budget": "smoke", "chains": 2, "device": "cpu"}
 
 
 def attempt(ledger, seed=0, status=None, events=(), **changes):
-    made = Attempt.create(ledger.runs, spec(seed, **changes), {"id": "e"})
+    new = Attempt.create(ledger.runs, spec(seed, **changes), {"id": "e"})
     for name, position in events:
-        made.event(name, position=position)
+        new.event(name, position=position)
     if status:
-        conclude(made, AttemptResult(status=status))
-    return made
+        conclude(new, AttemptResult(status=status))
+    return new
 
 
 @pytest.fixture
@@ -172,8 +173,8 @@ def test_a_notice_that_cannot_be_written_breaks_nothing(tmp_path):
 def test_watching_goes_on_until_ctrl_c(ledger):
     attempt(ledger, 0, events=[("cancelled", 3)])
     ours, theirs = pty.openpty()
-    words = [sys.executable, "-c", "from harness.cli import main; main()", "--results", str(ledger.root)]
-    process = subprocess.Popen([*words, "status", "--watch"], stdout=theirs, stderr=theirs, start_new_session=True)
+    words = bench_words("--results", str(ledger.root), "status", "--watch")
+    process = subprocess.Popen(words, stdout=theirs, stderr=theirs, start_new_session=True)
     os.close(theirs)
     try:
         seen = b""
@@ -192,22 +193,8 @@ def test_watching_goes_on_until_ctrl_c(ledger):
 
 
 def test_a_worker_at_work_is_seen_from_outside(tmp_path):
-    words = [sys.executable, "-c", "from harness.cli import main; main()", "--results", str(tmp_path), "run"]
-    words += [
-        "--sampler",
-        "sgld",
-        "--task",
-        "mixture5",
-        "--seeds",
-        "0-3",
-        "--chains",
-        "2",
-        "--budget",
-        "steps=9000000",
-        "--workers",
-        "1",
-    ]
-    process = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
+    words = ["--results", str(tmp_path), "run", *RUN, "--budget", "steps=9000000", "--workers", "1"]
+    process = subprocess.Popen(bench_words(*words), stderr=subprocess.DEVNULL, start_new_session=True)
     ledger = Ledger(tmp_path)
     try:
         deadline, rows = time.monotonic() + 300, []

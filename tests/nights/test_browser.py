@@ -109,9 +109,9 @@ def test_every_page_fits_its_width_and_can_be_read(show, folder, width, scheme):
         for selector in ("p", "td, th", "a", "dt, dd, li, figcaption, summary", "button", "pre"):
             assert min(page.evaluate(CONTRAST, selector), default=ENOUGH) >= ENOUGH, (name, selector)
         assert page.evaluate("[...document.images].every((image) => image.naturalWidth > 0 || !image.complete)")
-        if place := os.environ.get("BENCH_SCREENSHOTS"):
+        if pictures := os.environ.get("BENCH_SCREENSHOTS"):
             kind = name.partition("/")[0].removesuffix(".html")
-            page.screenshot(path=str(Path(place) / f"{kind}-{width}-{scheme}.png"), full_page=True)
+            page.screenshot(path=str(Path(pictures) / f"{kind}-{width}-{scheme}.png"), full_page=True)
 
 
 def column(page, i):

@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 
 from plugins.nights.regression.changes import changes, settled
-from plugins.nights.regression.history import History
-from plugins.nights.regression.night import MetricValues, Night, NightRow, from_json
+from plugins.nights.regression.night import History, MetricValues, Night, NightRow, from_json
 
 LAST = dict(enumerate([10.0, 11.0, 9.5, 10.4, 10.2]))
 
 
 def metric(values, direction="max", target=None, version=1):
-    found = dict(values) if isinstance(values, dict) else dict(enumerate(values))
-    return MetricValues(version, "1", direction, target, {seed: float(value) for seed, value in found.items()})
+    by_seed = dict(values) if isinstance(values, dict) else dict(enumerate(values))
+    return MetricValues(version, "1", direction, target, {seed: float(value) for seed, value in by_seed.items()})
 
 
 def row(metrics, statuses=None, version=1, seeds=5, key="k"):
@@ -106,8 +105,8 @@ def test_a_seed_that_newly_diverged_or_failed_is_a_regression_of_its_own_and_kno
     fine, lost = dict.fromkeys(range(5), "done"), {**dict.fromkeys(range(3), "done"), 3: "diverged", 4: "error"}
     values = metric({s: LAST[s] for s in range(3)})
     before, now = night(a=row({"m": metric(LAST)}, fine)), night(a=row({"m": values}, lost))
-    found = {c.outcome: c.reason for c in changes(before, now) if c.is_regression}
-    assert found == {"diverged": "seed 3, which had a result", "failed": "seed 4, which had a result"}
+    regressions = {c.outcome: c.reason for c in changes(before, now) if c.is_regression}
+    assert regressions == {"diverged": "seed 3, which had a result", "failed": "seed 4, which had a result"}
     assert not any(c.is_regression for c in changes(now, now))
     assert not any(c.is_regression for c in changes(now, before))
 
@@ -129,9 +128,9 @@ def test_other_versions_of_a_task_or_metric_are_not_compared():
 
 def record(history, tonight, *, accepted=False):
     last = history.last(tonight)
-    found = changes(last, tonight)
-    history.record(settled(last, tonight, found, accepted=accepted))
-    return {c.outcome for c in found}
+    differences = changes(last, tonight)
+    history.record(settled(last, tonight, differences, accepted=accepted))
+    return {c.outcome for c in differences}
 
 
 def test_a_regression_stays_one_until_it_recovers_or_is_accepted(tmp_path):
@@ -217,6 +216,6 @@ def test_a_value_that_most_seeds_lost_is_gone_and_one_that_some_lost_is_no_longe
 def test_a_time_limit_is_no_regression_and_the_row_waits_for_the_next_night():
     before = night(a=row({"m": metric(LAST)}))
     late = night(a=row({"m": metric([])}, dict.fromkeys(range(5), "timeout")))
-    (found,) = changes(before, late)
-    assert (found.outcome, found.is_regression) == ("unfinished", False)
-    assert settled(before, late, [found], accepted=False).standard == before.rows
+    (change,) = changes(before, late)
+    assert (change.outcome, change.is_regression) == ("unfinished", False)
+    assert settled(before, late, [change], accepted=False).standard == before.rows

@@ -73,16 +73,16 @@ def test_the_first_night_and_the_same_again(here, capsys):
 
 
 @pytest.fixture
-def made(monkeypatch):
+def sites(monkeypatch):
     """The names of the sites that were made anew."""
-    found = []
+    names = []
 
     def publish(site, *arguments):
-        found.append(site.name)
+        names.append(site.name)
         return build.publish(site, *arguments)
 
     monkeypatch.setattr(night, "publish", publish)
-    return found
+    return names
 
 
 def _edit_harness(here, monkeypatch):
@@ -118,18 +118,18 @@ INPUTS = {
 """What the pages are made from -> an edit of it. The last night and --accept are in a test of their own."""
 
 
-def test_pages_are_made_anew_where_anything_that_they_are_made_from_changed(here, monkeypatch, capsys, made):
+def test_pages_are_made_anew_where_anything_that_they_are_made_from_changed(here, monkeypatch, capsys, sites):
     fabricate(here / "r", write_suite(here, LEAN), usual, only=lambda spec: spec.method == "sgld")
     monkeypatch.setattr("harness.application.bench.Bench.absent_data", lambda _: lambda _: "on holiday")
     assert nightly(here) == 0
     for what, edit in INPUTS.items():
         assert nightly(here) == 0
-        assert made == ["tiny"], f"nothing to do before {what}"
+        assert sites == ["tiny"], f"nothing to do before {what}"
         assert "the pages are as before" in capsys.readouterr().err
         edit(here, monkeypatch)
         assert nightly(here) == 0
-        assert made == ["tiny", "tiny"], what
-        made.pop()
+        assert sites == ["tiny", "tiny"], what
+        sites.pop()
 
 
 def test_a_regression_ends_with_5_and_names_its_row_until_it_is_accepted(here, capsys, new_code):
@@ -312,10 +312,10 @@ def test_a_suite_of_all_says_what_it_leaves_out(here, capsys, monkeypatch):
     suite.write_text(f'reports = ["leaderboard"]\n[[run]]\n{text}')
     assert nightly(here, suite=suite) == 2
     assert "there is no study 'mini'" in capsys.readouterr().err
-    place = {"method": "sgld", "task": "mixture5", "protocol": "adaptive-drift"}
+    pair = {"method": "sgld", "task": "mixture5", "protocol": "adaptive-drift"}
     settings = {"schedule": "constant", "schedule.step_size": 0.01}
     (here / "r" / "tuning").mkdir(parents=True)
-    study = {"format": 1, "tuned": [{**place, "settings": settings, "trials": 1, "passes": 1.0, "code": {}}]}
+    study = {"format": 1, "tuned": [{**pair, "settings": settings, "trials": 1, "passes": 1.0, "code": {}}]}
     (here / "r" / "tuning" / "mini.json").write_text(json.dumps(study))
     fabricate(here / "r", suite, usual)
     assert nightly(here, suite=suite) == 0

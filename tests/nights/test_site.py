@@ -57,15 +57,15 @@ def test_hostile_text_stays_text(folder):
 
 
 def test_it_has_every_form_of_every_section(folder):
-    own = files(folder)
-    assert {f"night.{end}" for end in ("html", "md", "csv", "json", "tex")} <= set(own)
-    assert "nothing.html" not in own
-    assert {name for name in own if name.startswith("figures/")} == {
+    content = files(folder)
+    assert {f"night.{end}" for end in ("html", "md", "csv", "json", "tex")} <= set(content)
+    assert "nothing.html" not in content
+    assert {name for name in content if name.startswith("figures/")} == {
         f"figures/density/{name}.{end}"
         for name in ("script-alert-1-script-img-src-x-onerror-alert-1-7-7-x-31m-etc", "up")
         for end in ("svg", "png")
     }
-    assert json.loads(own["night.json"])[0]["value_text"] == "inf"
+    assert json.loads(content["night.json"])[0]["value_text"] == "inf"
 
 
 def test_the_same_content_gives_the_same_bytes_and_touches_nothing(folder):

@@ -11,10 +11,10 @@ from harness import UsageError
 from harness.analysis.diagnostics.crossing import MINIMUM_CHAINS
 from harness.analysis.statistics.ranks import MINIMUM_SEEDS
 from harness.contracts.registry import load, registry
-from harness.runs import studies
 from harness.runs.settings import find_pair
 from plugins.nights.suite import about, find, read
 from plugins.nights.suite_pairs import able, complete
+from plugins.tuning import studies
 
 KINDS = ("samplers", "methods", "tasks")
 ALL = '[[run]]\nsamplers = "all"\ntasks = TASKS\nstudy = "mini"\n'
@@ -215,8 +215,8 @@ UNTUNED = {("ngvi", task) for task in ("airfoil", "energy")}  # a step factorise
 def test_the_study_covers_every_pair_of_a_suite(tmp_path, name):
     """Every sampler and method but baselines, which are tuned where they are used: on networks and regressions."""
     suite = find(registry(), name)
-    own = [o for kind in KINDS[:2] for o in registry().offers(kind) if o.distribution == "sgmcmc-bench"]
-    samplers = {offer.name for offer in own if not offer.info.baseline}
+    ours = [o for kind in KINDS[:2] for o in registry().offers(kind) if o.distribution == "sgmcmc-bench"]
+    samplers = {offer.name for offer in ours if not offer.info.baseline}
     records = studies.load(registry(), tmp_path, "tuned").records
     tuned = {(method, task) for method, task, _ in records}
     able_pairs = {(m, t) for entry in suite.entries for t in entry.tasks for m in able(registry(), t) if m in samplers}

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 from published import check_pages, files
-from support import bench_words
+from support import bench_words, forget
 
 from harness.cli.app import run
-from harness.contracts.registry import registry
-from harness.runs.source import content_hash
 
 SAMPLER = '''
 from dataclasses import dataclass
@@ -49,10 +46,10 @@ ROW = "mine on mixture5@adaptive-drift, passes=15, 4 chains"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("unattended")
-    (made / "mine_nightly.py").write_text(SAMPLER)
-    (made / "tiny.toml").write_text(SUITE)
-    return made
+    path = tmp_path_factory.mktemp("unattended")
+    (path / "mine_nightly.py").write_text(SAMPLER)
+    (path / "tiny.toml").write_text(SUITE)
+    return path
 
 
 NIGHTLY = ("--plugin", "mine_nightly.py", "nightly", "tiny.toml", "--out", "site")
@@ -65,15 +62,11 @@ def nightly(folder, monkeypatch, capsys):
     monkeypatch.delenv("BENCH_RESULTS", raising=False)
 
     def command():
-        registry.cache_clear()
-        content_hash.cache_clear()
-        code = run(NIGHTLY)
-        return code, *capsys.readouterr()
+        forget("mine_nightly")
+        return run(NIGHTLY), *capsys.readouterr()
 
     yield command
-    sys.modules.pop("mine_nightly", None)
-    registry.cache_clear()
-    content_hash.cache_clear()
+    forget("mine_nightly")
 
 
 def test_a_night_killed_on_the_way_is_finished_by_the_same_command(folder, nightly):
@@ -95,10 +88,10 @@ def test_a_night_killed_on_the_way_is_finished_by_the_same_command(folder, night
 
 def test_the_pages_have_every_report_in_every_form_and_stand_alone(folder):
     check_pages(folder / "site")
-    made = set(files(folder / "site"))
+    names = set(files(folder / "site"))
     for report in ("night", "leaderboard", "coverage", "ess", "density"):
-        assert {f"{report}.{end}" for end in ("html", "md", "csv", "json", "tex")} <= made
-    assert any(name.startswith("figures/density/") and name.endswith(".svg") for name in made)
+        assert {f"{report}.{end}" for end in ("html", "md", "csv", "json", "tex")} <= names
+    assert any(name.startswith("figures/density/") and name.endswith(".svg") for name in names)
     assert "http" not in (folder / "site" / "index.html").read_text().replace("http-equiv", "")
 
 

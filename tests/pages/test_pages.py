@@ -12,30 +12,27 @@ from harness.cli.app import run
 from harness.contracts.registry import registry
 from harness.reporting.rendering.markdown import prose
 from plugins.inspection.shown.offers import sampler
-from plugins.pages import stationary
 from plugins.pages.verb import OWN, docs, picture, records, texts
-from plugins.samplers.sghmc import SGHMC
-from plugins.samplers.sgld import SGLD
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "samplers"
 
 
 @pytest.fixture(scope="module")
-def found():
+def samplers():
     return records(registry())
 
 
 @pytest.fixture(scope="module")
-def record(found):
-    return {record["name"]: record for record in found}.__getitem__
+def record(samplers):
+    return {record["name"]: record for record in samplers}.__getitem__
 
 
-def test_the_pages_in_the_docs_are_generated(found):
-    assert {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")} == texts(found)
+def test_the_pages_in_the_docs_are_generated(samplers):
+    assert {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")} == texts(samplers)
 
 
-def test_every_curve_has_its_picture(found):
-    assert {path.stem for path in DOCS.glob("*.svg")} == {r["name"] for r in found if not r["no_variance"]}
+def test_every_curve_has_its_picture(samplers):
+    assert {path.stem for path in DOCS.glob("*.svg")} == {r["name"] for r in samplers if not r["no_variance"]}
 
 
 def test_pages_are_the_same_bytes_again(tmp_path, monkeypatch, record):
@@ -71,11 +68,11 @@ def test_where_no_sampler_is_found_the_pages_stay(tmp_path, capsys):
     assert {path.name for path in tmp_path.iterdir()} == {"README.md", "sgld.md"}
 
 
-def test_no_sampler_breaks_its_page(found):
-    assert found
-    assert all(r["distribution"] == OWN for r in found)
-    assert {r["name"]: r["note"] for r in found if "note" in r} == {}
-    for r in found:
+def test_no_sampler_breaks_its_page(samplers):
+    assert samplers
+    assert all(r["distribution"] == OWN for r in samplers)
+    assert {r["name"]: r["note"] for r in samplers if "note" in r} == {}
+    for r in samplers:
         assert not [row for row in r["laws"] if row["outcome"] == "failed"]
         json.dumps(r, allow_nan=False)
 
@@ -86,15 +83,6 @@ def test_page_and_terminal_have_one_source(capsys, record):
     assert run(["show", "sampler", "msgld", "--format", "markdown"]) == 0
     page = texts([record("msgld")])["msgld.md"]
     assert capsys.readouterr().out in page.replace("\n![stationary variance](msgld.svg)\n", "", 1)
-
-
-@pytest.mark.parametrize("x", [0.01, 0.5, 1.5])
-def test_the_curve_is_the_closed_form(x):
-    ((_, exact, noisy),) = stationary.curve(SGLD(), [x])
-    assert exact == pytest.approx(1 / (1 - x / 2), rel=1e-9)
-    assert noisy == pytest.approx((1 + x * stationary.NOISE / 2) / (1 - x / 2), rel=1e-9)
-    ((_, exact, _),) = stationary.curve(SGHMC(friction=0.1), [x])
-    assert exact == pytest.approx(1 / (1 - x / 3.8), rel=1e-9)
 
 
 def test_what_has_no_curve_says_why(record):

@@ -65,11 +65,11 @@ def test_all_claims_of_the_papers_are_there():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("place", PRINTED, ids="-".join)
-def test_rows_read_again_in_the_papers_are_the_same(place):
-    for row, values in PRINTED[place].items():
-        found = [c for c in CELLS if (c["paper"], c["table"], c["row"]) == (*place, row)]
-        assert [(cell["value"], cell["error"]) for cell in found] == values
+@pytest.mark.parametrize("table", PRINTED, ids="-".join)
+def test_rows_read_again_in_the_papers_are_the_same(table):
+    for row, values in PRINTED[table].items():
+        printed = [c for c in CELLS if (c["paper"], c["table"], c["row"]) == (*table, row)]
+        assert [(cell["value"], cell["error"]) for cell in printed] == values
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda c: "-".join(c[k] for k in ("table", "row", "column")))

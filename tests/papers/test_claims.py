@@ -34,8 +34,8 @@ class _Runs(list):
 
 
 def judged(left, right, **changes):
-    (found,) = judge_family([claim(**changes)], [[ours(left), ours(right)]])
-    return found
+    (verdict,) = judge_family([claim(**changes)], [[ours(left), ours(right)]])
+    return verdict
 
 
 TEN = [5.0 + 0.01 * i for i in range(10)]
@@ -43,10 +43,10 @@ FIVE = TEN[:5]
 
 
 def test_ten_seeds_are_tested_by_permutation_in_the_direction_of_the_claim():
-    found = judged(TEN, [x + 0.1 + 0.01 * (i % 3) for i, x in enumerate(TEN)])
-    assert (found.finding, found.n) == ("holds", 10)
-    assert found.p == pytest.approx(2 / 1024)
-    assert "permutation" in found.reason
+    verdict = judged(TEN, [x + 0.1 + 0.01 * (i % 3) for i, x in enumerate(TEN)])
+    assert (verdict.finding, verdict.n) == ("holds", 10)
+    assert verdict.p == pytest.approx(2 / 1024)
+    assert "permutation" in verdict.reason
     assert judged(TEN, [x - 0.1 for x in TEN]).finding == "fails"
     assert judged(TEN, [x + 0.1 for x in TEN], direction="max").finding == "fails"
 
@@ -57,9 +57,9 @@ def test_without_a_difference_nothing_is_decided():
 
 
 def test_five_seeds_have_a_paired_t_and_two_have_nothing():
-    found = judged(FIVE, [x + 1 + 0.01 * i for i, x in enumerate(FIVE)])
-    assert found.finding == "holds"
-    assert "paired t" in found.reason
+    verdict = judged(FIVE, [x + 1 + 0.01 * i for i, x in enumerate(FIVE)])
+    assert verdict.finding == "holds"
+    assert "paired t" in verdict.reason
     assert judged(FIVE[:2], [9.0, 9.1]).finding == "undecided"
 
 
@@ -67,16 +67,16 @@ def test_the_family_is_all_claims_of_the_table_also_those_that_were_not_run():
     """p = 2/1024 alone holds; among 30 declared claims of which none other was run it is 60/1024."""
     worse = [x + 0.1 for x in TEN]
     many = [claim()] * 30
-    found = judge_family(many, [[ours(TEN), ours(worse)], *[[None, None]] * 29])
-    assert found[0].p == pytest.approx(60 / 1024)
-    assert found[0].finding == "undecided"
-    assert found[1:] == [None] * 29
+    verdicts = judge_family(many, [[ours(TEN), ours(worse)], *[[None, None]] * 29])
+    assert verdicts[0].p == pytest.approx(60 / 1024)
+    assert verdicts[0].finding == "undecided"
+    assert verdicts[1:] == [None] * 29
 
 
 def test_a_run_that_diverged_leaves_an_ordering_undecided():
-    (found,) = judge_family([claim()], [[ours(TEN[:9], diverged=[9]), ours([x + 1 for x in TEN])]])
-    assert found.finding == "undecided"
-    assert "diverged" in found.reason
+    (verdict,) = judge_family([claim()], [[ours(TEN[:9], diverged=[9]), ours([x + 1 for x in TEN])]])
+    assert verdict.finding == "undecided"
+    assert "diverged" in verdict.reason
 
 
 @pytest.mark.parametrize(
@@ -84,15 +84,15 @@ def test_a_run_that_diverged_leaves_an_ordering_undecided():
 )
 def test_equality_is_judged_by_the_interval_and_the_margin(shift, margin, finding):
     noise = [0.001 * (-1) ** i * (1 + i) for i in range(10)]
-    found = judged(TEN, [x + shift + e for x, e in zip(TEN, noise, strict=True)], kind="equality", margin=margin)
-    assert found.finding == finding
-    assert found.p is None
+    verdict = judged(TEN, [x + shift + e for x, e in zip(TEN, noise, strict=True)], kind="equality", margin=margin)
+    assert verdict.finding == finding
+    assert verdict.p is None
 
 
 def share(successes, n, share, trials=5, diverged=()):
     one = claim(kind="share", worse=None, share=share, trials=trials, margin=0.2)
-    (found,) = judge_family([one], [[ours([1.0] * successes + [0.0] * (n - successes), diverged=diverged)]])
-    return found.finding
+    (verdict,) = judge_family([one], [[ours([1.0] * successes + [0.0] * (n - successes), diverged=diverged)]])
+    return verdict.finding
 
 
 def test_a_share_is_told_from_the_printed_one_by_fishers_test():
@@ -109,7 +109,7 @@ def test_that_none_succeeds_is_vacuous_only_where_those_that_should_succeed_fail
     def findings(successes):
         members = [claim(kind="share", worse=None, share=s, trials=5, margin=0.2) for s in (5, 0)]
         runs = [[ours([1.0] * n + [0.0] * (10 - n))] for n in (successes, 1)]
-        return [found.finding for found in judge_family(members, runs)]
+        return [verdict.finding for verdict in judge_family(members, runs)]
 
     assert findings(0) == ["fails", "vacuous"]
     assert findings(10) == ["holds", "holds"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_ind_from_stats
 
-from plugins.papers.match import match_cell
+from plugins.papers.reported import match_cell
 
 OURS = [4.2, 4.3, 4.4, 4.25, 4.35]  # mean 4.3, se .035, half-width .098
 
@@ -49,9 +49,9 @@ def test_sd_is_divided_by_the_root_of_the_runs():
 
 
 def test_unknown_must_come_out_the_same_both_ways():
-    found = match_cell(OURS, 4.7, 0.3, "unknown", 10, 0.5)
-    assert found.verdict == "inconclusive"
-    assert "only if +- is se" in found.reason
+    match = match_cell(OURS, 4.7, 0.3, "unknown", 10, 0.5)
+    assert match.verdict == "inconclusive"
+    assert "only if +- is se" in match.reason
     assert verdict(kind="unknown") == "match"
     assert verdict(theirs=9.0, kind="unknown") == "mismatch"
 

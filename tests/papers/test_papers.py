@@ -11,7 +11,6 @@ import pytest
 from scored import write_run
 
 from harness.contracts.registry import registry
-from harness.results.store.published import Published
 from harness.runs.settings import find_pair, resolve
 from harness.runs.stated import settle
 from harness.tasks import StatedSettings, StatedValue
@@ -20,6 +19,7 @@ from plugins.papers import bench_papers, files
 from plugins.papers.page import FOLDER
 from plugins.samplers import bench_samplers
 from plugins.schedules import bench_schedules
+from plugins.sharing.published import Published
 from reports import bench_reports
 from tasks import bench_tasks
 
@@ -45,7 +45,7 @@ TABLE_KEYS = {
 }  # fmt: skip
 
 
-def found(infos, name):
+def class_of(infos, name):
     module, _, attribute = {info.name: info.target for info in infos}[name].partition(":")
     return getattr(importlib.import_module(module), attribute)
 
@@ -117,7 +117,7 @@ def test_settings_have_no_key_that_nothing_reads_and_each_value_a_source():
 def test_settings_make_the_sampler_schedule_and_task_that_they_are_of(stated):
     sampler, schedule = METHODS[stated.method]
     assert bool(schedule) != ("schedule" in stated.values), "a method has its schedule, a plain sampler needs one"
-    task = found(bench_tasks(), stated.task)
+    task = class_of(bench_tasks(), stated.task)
     assert stated.protocol in {protocol.name for protocol in task.protocols}
     parts = {"sampler": {}, "schedule": {}, "task": {}, "run": {}}
     values = {key: one.value for key, one in stated.values.items()}
@@ -126,16 +126,16 @@ def test_settings_make_the_sampler_schedule_and_task_that_they_are_of(stated):
         part, _, field = key.partition(".")
         parts[part][field] = value
     assert set(parts["run"]) <= {"batch_order", "burn_in", "thin", "warm_start", "warm_passes", "warm_step_size"}
-    found(bench_samplers(), sampler)(**parts["sampler"])
+    class_of(bench_samplers(), sampler)(**parts["sampler"])
     task(**parts["task"])
-    found(bench_schedules(), schedule)(**parts["schedule"])
+    class_of(bench_schedules(), schedule)(**parts["schedule"])
     for key, several in ((key, several) for sweep in files.sweeps(stated) for key, several in sweep.items()):
         known = stated.values[key].provenance != "ours"
         assert not known or stated.each_alone, "a value that is known is varied alone, if at all"
         part, _, field = key.partition(".")
         for value in several:
             swept = {**parts, part: {**parts[part], field: value}}
-            found(bench_schedules(), schedule)(**swept["schedule"])
+            class_of(bench_schedules(), schedule)(**swept["schedule"])
             task(**swept["task"])
 
 
@@ -160,7 +160,7 @@ def test_a_choice_of_ours_that_a_run_rests_on_is_declared(side):
     declared = [c for file in of_paper for c in file.choices if (c.task, c.protocol) == (task, protocol)]
     named = {c.name for c in declared if c.method is None}
     assert named >= ASPECTS - ({"start"} if "task.spread" in named else set())
-    own = {c.name for c in declared if c.method in {None, method} and c.provenance == "ours"}
+    declared_ours = {c.name for c in declared if c.method in {None, method} and c.provenance == "ours"}
     registered = registry()
     resolved = resolve(registered, find_pair(registered, method, f"{task}@{protocol}"), {}, "paper")
     ours = {
@@ -169,7 +169,7 @@ def test_a_choice_of_ours_that_a_run_rests_on_is_declared(side):
         if origin.provenance in {"ours", "untuned"}
         or (origin.provenance == "default" and re.search(r"\bours\b", origin.source))
     }
-    assert ours - {"run.compile"}.union(*(file.execution for file in of_paper)) <= own
+    assert ours - {"run.compile"}.union(*(file.execution for file in of_paper)) <= declared_ours
 
 
 def causes():
@@ -189,9 +189,9 @@ def test_a_cause_has_published_runs_behind_it_or_is_called_a_conjecture():
     )
     values = {(row["task"], row["method"], row["metric"]): row["values"] for row in counted}
     reports = {info.name for info in bench_reports()}
-    found = list(causes())
-    assert len(found) >= 5
-    for cause, behind in found:
+    stated = list(causes())
+    assert len(stated) >= 5
+    for cause, behind in stated:
         assert behind or "conjecture" in cause, cause
         for evidence in behind:
             if "report" in evidence:

@@ -14,7 +14,6 @@ from harness.reporting.rendering import render
 from harness.reporting.report import Request
 from harness.reporting.scores import load_groups
 from harness.results.store import Store
-from harness.results.store.published import MANIFEST, Published
 from harness.runs.settings import source_of_budget
 from harness.system.errors import DataError, UsageError
 from harness.system.files import read_set
@@ -24,6 +23,7 @@ from plugins.papers.ledger import label, reproduction
 from plugins.papers.page import FOLDER, counts, pages, with_counts
 from plugins.papers.report import ReproductionLedger
 from plugins.papers.reported import load_cells
+from plugins.sharing.published import MANIFEST, Published
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE_4 = {("sgld", 1): [1] * 10, ("csgld", 1): [17, 18, 19], ("sgld", 4): [3, 4, 4], ("csgld", 4): [25, 25, 24]}
@@ -41,18 +41,18 @@ def ledger(results, **request):
     return reproduction(store(results), Request(), **request)
 
 
-def verdicts(found, table="Table 4"):
-    return {e.cell.row: e.verdict for e in found.cells if (e.cell.paper, e.cell.table) == ("csgmcmc", table)}
+def verdicts(reproduced, table="Table 4"):
+    return {e.cell.row: e.verdict for e in reproduced.cells if (e.cell.paper, e.cell.table) == ("csgmcmc", table)}
 
 
 def test_the_cells_and_claims_of_table_4(tmp_path):
     write_table_4(tmp_path)
-    found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
-    assert verdicts(found) == {
+    reproduced = ledger(tmp_path, paper="csgmcmc", tables=("4",))
+    assert verdicts(reproduced) == {
         "SGLD": "mismatch", "cSGLD": "mismatch", "Parallel SGLD": "match", "Parallel cSGLD": "match",
     }  # fmt: skip
-    assert [entry.finding for entry in found.claims] == ["holds", "holds"]
-    assert len(found.run_keys) == 40
+    assert [entry.finding for entry in reproduced.claims] == ["holds", "holds"]
+    assert len(reproduced.run_keys) == 40
     text = render(ReproductionLedger(paper="csgmcmc").build(store(tmp_path), Request()), "table")
     assert "* printed as cSGLD, read as Parallel SGLD" in text
     assert "cause: the paper contradicts itself" in text
@@ -77,12 +77,12 @@ def test_another_budget_stands_apart_without_a_verdict(tmp_path):
     of_budget = {"value": 2, "provenance": "default", "source": source_of_budget("csgmcmc", "quick")}
     origins = {"run.thin": of_budget, "task.sd": {**of_budget, "source": "protocol csgmcmc"}}
     write_table_4(tmp_path, budget="quick", steps=15_000, origins=origins)
-    found = ledger(tmp_path, paper="csgmcmc", tables=("Table 4",))
-    assert set(verdicts(found).values()) == {"not run"}
-    assert all(len(entry.others) == 1 for entry in found.cells)
-    assert {entry.finding for entry in found.claims} == {"not run"}
-    used = {run.key for entry in found.cells for ours in entry.others for run in ours.group.runs}
-    assert found.run_keys == used != set()
+    reproduced = ledger(tmp_path, paper="csgmcmc", tables=("Table 4",))
+    assert set(verdicts(reproduced).values()) == {"not run"}
+    assert all(len(entry.others) == 1 for entry in reproduced.cells)
+    assert {entry.finding for entry in reproduced.claims} == {"not run"}
+    used = {run.key for entry in reproduced.cells for ours in entry.others for run in ours.group.runs}
+    assert reproduced.run_keys == used != set()
     result = ReproductionLedger(paper="csgmcmc", tables=("4",)).build(store(tmp_path), Request())
     assert result.tables[-1].title == "At other budgets"
     assert {(row["steps"], row["settings of the budget"]) for row in result.tables[-1].rows} == {
@@ -131,9 +131,9 @@ def test_a_declared_sweep_stands_apart_with_the_nearest_of_its_points(tmp_path):
             lost = step == 0.9 and seed == 1
             how |= {"status": "diverged", "metrics": {}} if lost else {"metrics": metrics}
             write_run(tmp_path, method="csgld", chains=1, seed=seed, **how)
-    found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
-    assert verdicts(found)["Parallel SGLD"] == "match"
-    assert len(found.run_keys) == 49  # without the user's own
+    reproduced = ledger(tmp_path, paper="csgmcmc", tables=("4",))
+    assert verdicts(reproduced)["Parallel SGLD"] == "match"
+    assert len(reproduced.run_keys) == 49  # without the user's own
     result = ReproductionLedger(paper="csgmcmc", tables=("4",)).build(store(tmp_path), Request())
     table = result.tables[-1]
     assert table.title == "Declared sweeps"
@@ -149,18 +149,18 @@ def test_a_declared_sweep_stands_apart_with_the_nearest_of_its_points(tmp_path):
 def test_settings_that_the_paper_does_not_give_leave_a_cell_inconclusive(tmp_path):
     origins = {"schedule.step_size": {"value": 0.1, "provenance": "ours", "source": "a guess"}}
     write_table_4(tmp_path, origins=origins)
-    found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
-    assert set(verdicts(found).values()) == {"inconclusive"}
-    assert "the paper does not give schedule.step_size" in found.cells[0].reason
+    reproduced = ledger(tmp_path, paper="csgmcmc", tables=("4",))
+    assert set(verdicts(reproduced).values()) == {"inconclusive"}
+    assert "the paper does not give schedule.step_size" in reproduced.cells[0].reason
 
 
 def test_a_claim_at_settings_of_ours_holds_there_alone(tmp_path):
     origins = {"sampler.gradient_variance": {"value": 0.1, "provenance": "ours", "source": "not stated"}}
     write_table_4(tmp_path, origins=origins)
-    found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
-    assert [entry.finding for entry in found.claims] == ["holds at our settings"] * 2
-    assert all("the paper does not give sampler.gradient_variance" in entry.reason for entry in found.claims)
-    assert not any(entry.at_papers_settings for entry in found.cells)
+    reproduced = ledger(tmp_path, paper="csgmcmc", tables=("4",))
+    assert [entry.finding for entry in reproduced.claims] == ["holds at our settings"] * 2
+    assert all("the paper does not give sampler.gradient_variance" in entry.reason for entry in reproduced.claims)
+    assert not any(entry.at_papers_settings for entry in reproduced.cells)
 
 
 def test_a_claim_that_its_declared_sweep_reverses_says_so(tmp_path):
@@ -172,12 +172,12 @@ def test_a_claim_that_its_declared_sweep_reverses_says_so(tmp_path):
         for seed in range(3):
             how = {"budget": "paper", "steps": 50_000, "origins": origins, "params": params}
             write_run(tmp_path, method=method, chains=1, seed=seed, metrics={"modes_covered": modes}, **how)
-    found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
-    one, four = found.claims
+    reproduced = ledger(tmp_path, paper="csgmcmc", tables=("4",))
+    one, four = reproduced.claims
     assert (one.finding, four.finding) == ("holds (reversed in its sweep)", "holds")
     assert (one.swept.total, one.swept.reversed) == (3, 1)  # the best of csgld, 19, beside 1, 2 and 20
     assert "schedule.gamma=0.3: 1 of 1" in one.reason
-    assert len(found.run_keys) == 49
+    assert len(reproduced.run_keys) == 49
 
 
 @pytest.mark.parametrize(("at_the_other_point", "finding"), [(19.0, "fails (holds in its sweep)"), (3.0, "fails")])
@@ -187,43 +187,43 @@ def test_a_claim_that_fails_says_whether_it_holds_in_its_declared_sweep(tmp_path
     for (method, modes, origins, params), seed in itertools.product(points, range(10)):
         how = {"budget": "paper", "steps": 50_000, "origins": origins, "params": params}
         write_run(tmp_path, method=method, chains=1, seed=seed, metrics={"modes_covered": modes + seed / 9}, **how)
-    found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
-    one, _ = found.claims
+    reproduced = ledger(tmp_path, paper="csgmcmc", tables=("4",))
+    one, _ = reproduced.claims
     assert one.finding == finding
     assert one.reason.endswith("it holds in 1 of 1 comparisons") == finding.endswith("(holds in its sweep)")
-    assert len(found.run_keys) == 30
+    assert len(reproduced.run_keys) == 30
 
 
 def test_runs_at_settings_that_the_file_had_earlier_get_no_verdict(tmp_path):
     origins = {"schedule.gamma": {"value": 0.6, "provenance": "paper", "source": "misread"}}
     write_table_4(tmp_path, params={"gamma": 0.6}, origins=origins)
-    found = ledger(tmp_path, paper="csgmcmc", tables=("4",))
-    assert verdicts(found) == {
+    reproduced = ledger(tmp_path, paper="csgmcmc", tables=("4",))
+    assert verdicts(reproduced) == {
         "SGLD": "inconclusive", "cSGLD": "inconclusive", "Parallel SGLD": "match", "Parallel cSGLD": "match",
     }  # fmt: skip
-    assert "settings that the paper's file had earlier: schedule.gamma=0.6, now 0.55" in found.cells[0].reason
-    assert {entry.finding for entry in found.claims} == {"undecided"}
+    assert "settings that the paper's file had earlier: schedule.gamma=0.6, now 0.55" in reproduced.cells[0].reason
+    assert {entry.finding for entry in reproduced.claims} == {"undecided"}
 
 
 def test_what_stands_in_the_way_is_said(tmp_path):
-    found = reproduction(_without_results(tmp_path), Request())
-    by_table = {(e.cell.paper, e.cell.table): e.verdict for e in found.cells}
+    reproduced = reproduction(_without_results(tmp_path), Request())
+    by_table = {(e.cell.paper, e.cell.table): e.verdict for e in reproduced.cells}
     assert by_table["csgmcmc", "Table 1"] == "not run (needs a GPU)"
     assert by_table["csgmcmc", "Table 6"] == "not reproducible as published"
     assert by_table["adaptive-drift", "Table 1"] == "not reproducible as published"
     assert by_table["adaptive-drift", "Table 2"] == "not run (inconclusive at best)"
-    waiting = {(e.cell.method, e.cell.task): e for e in found.cells if e.verdict.startswith("not run")}
+    waiting = {(e.cell.method, e.cell.task): e for e in reproduced.cells if e.verdict.startswith("not run")}
     assert waiting["sgld", "cifar10"].verdict == "not run (needs a GPU; inconclusive at best)"
     assert "schedule.gamma=0.5005" in waiting["sgld", "cifar10"].reason
-    assert "augmentation: crops" in next(e.reason for e in found.cells if e.cell.table == "Table 4" and e.reason)
+    assert "augmentation: crops" in next(e.reason for e in reproduced.cells if e.cell.table == "Table 4" and e.reason)
     assert all(("inconclusive at best" in e.verdict) == bool(e.cell.ours) for e in waiting.values())
-    assert len(found.cells) == 205
+    assert len(reproduced.cells) == 205
 
 
 def _without_results(folder):
-    found = Store(folder / "none")
-    found.refresh()
-    return found
+    empty = Store(folder / "none")
+    empty.refresh()
+    return empty
 
 
 def test_a_task_that_is_not_installed_is_a_status(tmp_path, capsys):
@@ -280,9 +280,9 @@ def test_what_is_published_gives_the_same_ledger(tmp_path):
     write_table_4(tmp_path / "r")
     write_run(tmp_path / "r", method="sghmc", budget="paper", metrics={"modes_covered": 1.0})  # of no cell
     export(tmp_path / "r", tmp_path / "out")
-    own = ReproductionLedger().build(store(tmp_path / "r"), Request())
+    unpublished = ReproductionLedger().build(store(tmp_path / "r"), Request())
     published = Published(tmp_path / "out")
-    assert ReproductionLedger().build(published, Request()).records[:] == own.records[:]
+    assert ReproductionLedger().build(published, Request()).records[:] == unpublished.records[:]
     assert len(published.rows("select * from run")) == 40
     assert published.rows("select * from curve") == []
 
@@ -383,9 +383,9 @@ def test_the_counts_in_the_readme_are_those_of_the_published_files():
     told = counts(FOLDER)
     assert written == with_counts(written, told)
     assert told in written
-    found = reproduction(Published(FOLDER), Request())
-    assert f"Of the {len(found.cells)} printed cells" in told.replace("\n", " ")
-    assert f"Of the {len(found.claims)} claims" in told.replace("\n", " ")
+    reproduced = reproduction(Published(FOLDER), Request())
+    assert f"Of the {len(reproduced.cells)} printed cells" in told.replace("\n", " ")
+    assert f"Of the {len(reproduced.claims)} claims" in told.replace("\n", " ")
 
 
 def test_no_array_is_published():

@@ -53,18 +53,18 @@ BUGS: list[Bug] = []
 
 def plant(sampler, kind, laws, what, **reasons):
     """Declare a class to be a planted bug."""
-    found = Bug(sampler, kind, tuple(laws.split()), what, **reasons)
+    planted = Bug(sampler, kind, tuple(laws.split()), what, **reasons)
     assert kind in KINDS
-    outcomes = (found.laws, found.unseen, found.right)
-    assert sum(map(bool, outcomes)) == 1, "found, out of sight, or right"
-    BUGS.append(found)
+    outcomes = (planted.laws, planted.unseen, planted.right)
+    assert sum(map(bool, outcomes)) == 1, "planted, out of sight, or right"
+    BUGS.append(planted)
     return sampler
 
 
 def maker(names):
-    """`made` for a module with these global names, where the classes are put too, as laws import them by name."""
+    """`defined` for a module with these global names, where the classes are put too, as laws import them by name."""
 
-    def made(name, bases, **parts):
+    def defined(name, bases, **parts):
         bases = bases if isinstance(bases, tuple) else (bases,)
         lines = [f"class {name}({', '.join(base.__name__ for base in bases)}):", "    pass"]
         for part, text in parts.items():
@@ -75,15 +75,15 @@ def maker(names):
                 setattr(names[name], attribute, value)
         return names[name]
 
-    return made
+    return defined
 
 
 def planter(names):
     """`bug` for a module with these global names."""
-    made = maker(names)
+    defined = maker(names)
 
     def bug(name, bases, kind, laws, what, *, unseen="", right="", says="", **parts):
-        plant(made(name, bases, **parts), kind, laws, what, unseen=unseen, right=right, says=says)
+        plant(defined(name, bases, **parts), kind, laws, what, unseen=unseen, right=right, says=says)
 
     return bug
 

@@ -21,16 +21,16 @@ whole law finds are tested by `nox -s statistical`, all others by `nox -s tests`
 
 def page():
     """The page, from the table of bugs."""
-    found = [bug for bug in BUGS if bug.laws]
+    seen = [bug for bug in BUGS if bug.laws]
     right = sum(bool(bug.right) for bug in BUGS)
     lines = [
         HEAD,
         f"{len(BUGS)} bugs are planted. {len(BUGS) - right} of them change the sampler's law or break a rule, and",
-        f"{len(found)} of these are found; {right} leaves the sampler correct.",
+        f"{len(seen)} of these are found; {right} leaves the sampler correct.",
         "",
         "| law | bugs that it finds |",
         "|---|---:|",
-        *(f"| {law} | {n} |" for law, n in Counter(bug.laws[0] for bug in found).most_common()),
+        *(f"| {law} | {n} |" for law, n in Counter(bug.laws[0] for bug in seen).most_common()),
         "",
         "| kind | planted | found |",
         "|---|---:|---:|",
@@ -40,7 +40,7 @@ def page():
         lines.append(f"| {kind} | {len(of_kind)} | {sum(bool(bug.laws) for bug in of_kind)} |")
     lines += ["", "## Found", "", "| kind | bug | what is wrong | found by |", "|---|---|---|---|"]
     for kind in KINDS:
-        lines += [f"| {kind} | {bug.name} | {bug.what} | {bug.laws[0]} |" for bug in found if bug.kind == kind]
+        lines += [f"| {kind} | {bug.name} | {bug.what} | {bug.laws[0]} |" for bug in seen if bug.kind == kind]
     for title, reason in ("What no law can find", "unseen"), ("What leaves the sampler correct", "right"):
         lines += ["", f"## {title}", "", "| kind | bug | what is wrong | why, and what finds it |", "|---|---|---|---|"]
         of_title = [(bug, getattr(bug, reason)) for bug in BUGS]

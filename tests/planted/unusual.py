@@ -1,6 +1,6 @@
 """Right samplers that are unusual: no law of `bench check` may find anything wrong with them."""
 
-# ruff: noqa: F821 - names are defined by `made` and used in texts
+# ruff: noqa: F821 - names are defined by `defined` and used in texts
 # fmt: off
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from harness import Sampler, param
 from planted import maker
 from planted.plain import Counting, Heated, Plain
 
-made = maker(globals())
+defined = maker(globals())
 
 # sgld that counts its steps, in a float and in an integer.
-made("FloatCounter", Counting, init="{'k': theta.new_zeros((len(theta), 1))}")
-made("IntegerCounter", Counting)
+defined("FloatCounter", Counting, init="{'k': theta.new_zeros((len(theta), 1))}")
+defined("IntegerCounter", Counting)
 # The mean of the noise of this step and the one before: Leimkuhler and Matthews 2013.
-made("LeimkuhlerMatthews", Plain, init="{'xi': noise.normal(theta)}",
+defined("LeimkuhlerMatthews", Plain, init="{'xi': noise.normal(theta)}",
      step="xi = noise.normal(theta).expand_as(theta); "
      "theta - h * potential.grad(theta) + (2 * h * T).sqrt() * (xi + state['xi']) / 2, {'xi': xi}")
 
@@ -53,7 +53,7 @@ class OBABO(Sampler):
 
 # Unadjusted: a normal move whose sign goes by the gradient. Livingstone and Zanella 2022. `0 * g`: a gradient that is
 # lost loses the chain.
-made("Barker", Heated, step="move = (2 * h * T).sqrt() * noise.normal(theta); g = potential.grad(theta); "
+defined("Barker", Heated, step="move = (2 * h * T).sqrt() * noise.normal(theta); g = potential.grad(theta); "
      "ahead = noise.uniform(theta.shape) < torch.sigmoid(-move * g / T); "
      "theta + move.where(ahead, -move) + 0 * g, state")
 
@@ -80,17 +80,17 @@ class EulerSGHMC(Sampler):
 
 
 # EulerSGHMC with its velocity in units of sqrt(h T): the noise of the velocity has no T in it.
-made("VelocityWithoutT", Heated, alpha=0.3, init="{'v': noise.normal(theta)}",
+defined("VelocityWithoutT", Heated, alpha=0.3, init="{'v': noise.normal(theta)}",
      step="push = (2 * self.alpha) ** 0.5 * noise.normal(theta) - (h / T).sqrt() * potential.grad(theta); "
      "theta + (h * T).sqrt() * state['v'], {'v': (1 - self.alpha) * state['v'] + push}")
 # Leapfrog steps without a test, the velocity drawn anew with probability 0.2: randomised Hamiltonian dynamics. A fresh
 # velocity gets half a kick. With a whole one the variance would tend to 1 - 0.2 / 2.
-made("Resampling", Heated, init="{'v': (h * T).sqrt() * noise.normal(theta)}",
+defined("Resampling", Heated, init="{'v': (h * T).sqrt() * noise.normal(theta)}",
      step="g, fresh = potential.grad(theta), (h * T).sqrt() * noise.normal(theta); "
      "v = (fresh - h / 2 * g).where(noise.uniform((len(theta), 1)) < 0.2, state['v'] - h * g); "
      "theta + v, {'v': v}")
 # sgld with the constant matrix 1 + e e' / D in front of the gradient, and its root under the noise.
-made("Preconditioned", Sampler, zero_temperature=staticmethod(
+defined("Preconditioned", Sampler, zero_temperature=staticmethod(
         lambda _, theta, memory, g, h: (theta - h * (g + g.mean(1, keepdim=True)), memory)),
      step="g, xi = potential.grad(theta), noise.normal(theta).expand_as(theta); "
      "push = xi + (2**0.5 - 1) * xi.mean(1, keepdim=True); "
@@ -115,10 +115,10 @@ class Diagonal(Sampler):
 
 
 # sgld that makes its normal numbers of uniform ones.
-made("BoxMuller", (Heated, Plain), xi="radius = (-2 * (1 - noise.uniform(theta.shape)).log()).sqrt(); "
+defined("BoxMuller", (Heated, Plain), xi="radius = (-2 * (1 - noise.uniform(theta.shape)).log()).sqrt(); "
      "(radius * (2 * torch.pi * noise.uniform(theta.shape)).cos()).to(theta.dtype)")
 # sgld with a second replica in its state that is driven by the same noise with the other sign.
-made("Antithetic", Sampler, gradients_per_step=2, init="{'other': theta}",
+defined("Antithetic", Sampler, gradients_per_step=2, init="{'other': theta}",
      step="xi, other = (2 * h * T).sqrt() * noise.normal(theta), state['other']; "
      "theta - h * potential.grad(theta) + xi, {'other': other - h * potential.grad(other) - xi}")
 
@@ -149,19 +149,19 @@ class Mala(Heated):
 
 
 # sgld that moves each coordinate with probability one half.
-made("RandomScan", Heated, step="move = -h * potential.grad(theta) + (2 * h * T).sqrt() * noise.normal(theta); "
+defined("RandomScan", Heated, step="move = -h * potential.grad(theta) + (2 * h * T).sqrt() * noise.normal(theta); "
      "torch.where(noise.uniform(theta.shape) < 0.5, theta + move, theta + 0 * move), state")
 # sgld that asks for all that a potential offers beside gradients, and makes nothing of the scores and the metric.
-made("Curious", Plain, needs=frozenset({"terms", "scores", "metric", "layout"}), gradients_per_step=2,
+defined("Curious", Plain, needs=frozenset({"terms", "scores", "metric", "layout"}), gradients_per_step=2,
      zero_temperature=staticmethod(lambda _, theta, memory, g, h: (theta - h * g, memory)),
      exempt={"zero-temperature": "the rule is told the gradient in the metric"},
      step="mass = potential.layout.fill(lambda block: 0.0 * block.fan_in, theta) + 0 * potential.terms; "
      "nothing = 0 * (potential.scores(theta).sum(1) + potential.metric(theta)[1]); "
      "theta, state = super().step(theta, state, potential, h, T, noise); theta + mass + nothing, state")
 # sgld with the mean of two gradient calls at one place.
-made("TwoGradients", Plain, gradients_per_step=2, gradient="(gradient + potential.grad(theta)) / 2")
+defined("TwoGradients", Plain, gradients_per_step=2, gradient="(gradient + potential.grad(theta)) / 2")
 # Two steps of half the size in one, each with a gradient of its own.
-made("TwoHalfSteps", Plain, gradients_per_step=2,
+defined("TwoHalfSteps", Plain, gradients_per_step=2,
      exempt={"zero-temperature": "the second of its gradients is taken where no rule is told of it"},
      step="theta, _ = super().step(theta, state, potential, h / 2, T, noise); "
      "super().step(theta, state, potential, h / 2, T, noise)")

@@ -16,7 +16,7 @@ GOOD, BAD = 0.9, 0.3
 def test_weights_are_harmonic_means_of_likelihoods():
     likelihoods = [np.array([0.2, 0.5, 0.1]), np.array([0.3])]
     expected = [3 / (1 / 0.2 + 1 / 0.5 + 1 / 0.1), 0.3]
-    assert np.exp(log_weights([np.log(own) for own in likelihoods])) == pytest.approx(expected)
+    assert np.exp(log_weights([np.log(cycle) for cycle in likelihoods])) == pytest.approx(expected)
     far = log_weights([np.array([-1e5, -1.1e5]), np.array([-1.2e5])])
     assert far == pytest.approx([-1.1e5 + np.log(2), -1.2e5])
     assert normalised(far) == pytest.approx([1.0, 0.0])
@@ -60,15 +60,15 @@ def test_equal_likelihoods_are_equal_weights(tmp_path):
 def test_the_largest_gap_decides_everything_and_the_warning_says_so(tmp_path):
     for seed in (0, 1):
         write(tmp_path, [0.1, 0.3, 0.2, 0.2], seed=seed)
-    made = CycleWeights().build(store(tmp_path), Request())
-    (record,) = made.records
+    built = CycleWeights().build(store(tmp_path), Request())
+    (record,) = built.records
     assert record["gap"] == pytest.approx(TERMS * 0.1 - np.log(2))  # the worse draw makes the first cycle's weight
     assert record["largest_weight"] == pytest.approx(1)
     assert record["nll_harmonic"] == pytest.approx(-np.log(BAD), rel=1e-5)
     assert record["test_error_harmonic"] == 100
     assert (record["seeds"], record["cycles"], record["terms"]) == (2, 2, TERMS)
-    assert "infinite variance" in made.notes[0]
-    assert "N = 1,000 training points the largest gap decides everything" in made.notes[0]
+    assert "infinite variance" in built.notes[0]
+    assert "N = 1,000 training points the largest gap decides everything" in built.notes[0]
 
 
 def test_draws_that_are_not_averaged_do_not_count(tmp_path):

@@ -8,7 +8,7 @@ from scored import request, store, write_run
 from harness import UsageError
 from harness.reporting.rendering import figures
 from reports.figures import plane
-from reports.figures.density import Density, _histogram, _target
+from reports.figures.density import Density, _target
 from tasks.synthetic.mixture25 import Mixture25
 
 
@@ -33,10 +33,10 @@ def test_the_target_and_exact_draws_agree_and_integrate_to_one():
     area = np.diff(edges[0])[0] * np.diff(edges[1])[0]
     assert _target(task, edges).sum() * area == pytest.approx(1, abs=0.005)
     draws = task.sample(200_000, np.random.default_rng(1))
-    drawn = _histogram(draws, edges)
+    drawn = plane.density(draws, edges)
     assert drawn.sum() * area == pytest.approx(1, abs=0.005)
     assert np.abs(drawn - _target(task, edges)).sum() * area / 2 < 0.1
-    corner = _histogram(np.array([[4.0, -4.0]]), edges)
+    corner = plane.density(np.array([[4.0, -4.0]]), edges)
     row, column = np.unravel_index(corner.argmax(), corner.shape)
     assert edges[1][row] <= -4 <= edges[1][row + 1]
     assert edges[0][column] <= 4 <= edges[0][column + 1]
@@ -44,9 +44,9 @@ def test_the_target_and_exact_draws_agree_and_integrate_to_one():
 
 def test_missing_draws_are_said(tmp_path):
     write_run(tmp_path, metrics={"modes_covered": 25.0})
-    made = Density().build(store(tmp_path), request())
-    assert not made.figures
-    (note,) = made.notes
+    built = Density().build(store(tmp_path), request())
+    assert not built.figures
+    (note,) = built.notes
     assert note.startswith("sgld: no draws of a finished run are on disk; `bench run`")
 
 

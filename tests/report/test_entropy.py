@@ -49,8 +49,8 @@ def results(tmp_path):
 
 
 def test_the_metric_to_rank_by_may_be_chosen_and_must_exist(results):
-    made = Entropy().build(store(results), Request(metric="low_entropy_mass_letters"))
-    assert {record["metric"] for record in made.records if record["ranked_by"]} == {"low_entropy_mass_letters"}
+    built = Entropy().build(store(results), Request(metric="low_entropy_mass_letters"))
+    assert {record["metric"] for record in built.records if record["ranked_by"]} == {"low_entropy_mass_letters"}
     with pytest.raises(UsageError, match="did you mean"):
         Entropy().build(store(results), Request(metric="low_entropy_mass_leters"))
 
@@ -58,8 +58,8 @@ def test_the_metric_to_rank_by_may_be_chosen_and_must_exist(results):
 def test_lines_are_of_all_seeds_and_the_legend_goes_from_the_top_line_to_the_lowest(results):
     from harness.reporting.scores import score_fields
 
-    found = store(results)
-    (score,) = score_fields(found, Request())
+    filled = store(results)
+    (score,) = score_fields(filled, Request())
     assert unseen_sets(score) == ["letters"]
     panels, missing = _panels(score)
     assert list(panels) == [SEEN, "letters"]
@@ -71,7 +71,7 @@ def test_lines_are_of_all_seeds_and_the_legend_goes_from_the_top_line_to_the_low
 def test_missing_entropies_are_said_and_other_tasks_are_left_alone(tmp_path):
     write_run(tmp_path, task="digits", metrics={"test_error": 2.0, "entropy_letters": 1.0, "auroc_letters": 0.9})
     write_run(tmp_path, metrics={"modes_covered": 25.0}, number=1)
-    made = Entropy().build(store(tmp_path), Request())
-    assert made.notes == ["sgld: no finished run with entropies"]
-    assert not made.figures
-    assert len(made.tables) == 1
+    built = Entropy().build(store(tmp_path), Request())
+    assert built.notes == ["sgld: no finished run with entropies"]
+    assert not built.figures
+    assert len(built.tables) == 1

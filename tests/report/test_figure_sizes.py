@@ -24,7 +24,7 @@ DRAWS, CHAINS, STEPS = 2_000, 8, 200_000
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def filled(tmp_path_factory):
     """Long runs of many methods on the target with the most modes, as noisy as figures get: independent draws."""
     folder, task = tmp_path_factory.mktemp("long"), Mixture25()
     for k, method in enumerate(METHODS):
@@ -45,8 +45,8 @@ def found(tmp_path_factory):
      *(pytest.param(one, marks=pytest.mark.slow) for one in (
          Autocorrelation, Contours, Density, EssDraws, Marginals, RankPlots, SamplePaths, Trajectories))],
 )  # fmt: skip
-def test_files_of_long_runs_are_small(found, report):
-    for figure in report().build(found, request(tasks=("mixture25",))).figures:
+def test_files_of_long_runs_are_small(filled, report):
+    for figure in report().build(filled, request(tasks=("mixture25",))).figures:
         (svg,) = figures.drawn(figure, "svg")
         assert len(svg) <= figures.LIMIT
 

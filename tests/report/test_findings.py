@@ -78,26 +78,26 @@ def records(folder):
 
 
 def of(records, kind, **fields):
-    found = [r for r in records if r["finding"] == kind and all(r[name] == value for name, value in fields.items())]
-    assert len(found) == 1
-    return found[0]
+    matching = [r for r in records if r["finding"] == kind and all(r[name] == value for name, value in fields.items())]
+    assert len(matching) == 1
+    return matching[0]
 
 
 def test_the_leaders_of_a_task_and_the_factors(records):
-    found = of(records, "task", task="gaussian2d")
-    assert (found["tier"], found["metric"], found["samplers"]) == ("truth", "joint_error", 5)
-    assert set(found["leaders"]) == {"sghmc", "hmc"}
-    assert found["best"] in found["leaders"]
-    assert found["mean"] == pytest.approx(0.05, rel=0.1)
-    assert found["against_sgld"] == pytest.approx(4.0, rel=0.1)
-    assert found["against_median"] == pytest.approx(4.0, rel=0.1)  # sghmc, hmc, sgld, baoab, psgld (infinite)
-    assert found["command"] == "bench report leaderboard --task gaussian2d@csgmcmc"
+    leaders = of(records, "task", task="gaussian2d")
+    assert (leaders["tier"], leaders["metric"], leaders["samplers"]) == ("truth", "joint_error", 5)
+    assert set(leaders["leaders"]) == {"sghmc", "hmc"}
+    assert leaders["best"] in leaders["leaders"]
+    assert leaders["mean"] == pytest.approx(0.05, rel=0.1)
+    assert leaders["against_sgld"] == pytest.approx(4.0, rel=0.1)
+    assert leaders["against_median"] == pytest.approx(4.0, rel=0.1)  # sghmc, hmc, sgld, baoab, psgld (infinite)
+    assert leaders["command"] == "bench report leaderboard --task gaussian2d@csgmcmc"
 
 
 def test_the_cheapest_row_to_low_error(records):
-    found = of(records, "cost", task="gaussian2d")
-    assert (found["cheapest"], found["passes"], found["reached"], found["sgld_passes"]) == ("sghmc", 300.0, 2, None)
-    assert found["seconds"] == pytest.approx(20.0 * 0.3)
+    cost = of(records, "cost", task="gaussian2d")
+    assert (cost["cheapest"], cost["passes"], cost["reached"], cost["sgld_passes"]) == ("sghmc", 300.0, 2, None)
+    assert cost["seconds"] == pytest.approx(20.0 * 0.3)
     assert of(records, "cost", task="mixture25")["reached"] == 0
 
 
@@ -111,7 +111,7 @@ def test_samplers_across_tasks(records):
     assert not [r for r in records if r["finding"] == "sampler" and r["method"] == "swag"]
 
 
-def found_of(results, task, errors, **wide):
+def findings_of(results, task, errors, **wide):
     """The findings of one task; `wide` are methods whose values vary between seeds, with their errors."""
     for method, error in errors.items():
         write(results, method, task, error)
@@ -120,14 +120,23 @@ def found_of(results, task, errors, **wide):
     return Findings().build(store(results), Request(registry=registry()))
 
 
-def test_a_wide_row_of_the_first_tier_does_not_lead_nor_does_a_row_of_the_second_tier(tmp_path):
-    errors = {"sghmc": 0.05, "baoab": 0.1, "hmc": 0.4, "sgld": 0.4, "psgld": 0.4}  # baoab is better than half of them
-    records = found_of(tmp_path, "gaussian2d", errors, msgld=0.4).records
+@pytest.mark.parametrize(
+    ("errors", "wide", "best", "leaders", "first_tier"),
+    [
+        # baoab is better than half of the rows, but of the second tier; msgld is of the first, and wide
+        ({"sghmc": 0.05, "baoab": 0.1, "hmc": 0.4, "sgld": 0.4, "psgld": 0.4}, 0.4, "sghmc", {"sghmc"}, 2),
+        ({"sghmc": 0.05, "baoab": 0.4, "hmc": 0.4, "sgld": 0.4}, 1e-5, "msgld", {"sghmc"}, None),
+        # each of three beats two of four: half of the other rows is enough
+        ({"sghmc": 0.1, "baoab": 0.1, "hmc": 0.1, "sgld": 0.4, "psgld": 0.4}, None, None, {"sghmc", "baoab", "hmc"}, 3),
+    ],
+)
+def test_who_leads_a_task(tmp_path, errors, wide, best, leaders, first_tier):
+    records = findings_of(tmp_path, "gaussian2d", errors, **({"msgld": wide} if wide else {})).records
     task = of(records, "task")
-    assert (task["first_tier"], task["samplers"], task["leaders"]) == (2, 6, ["sghmc"])
-    assert {r["method"]: r["leads"] for r in records if r["finding"] == "sampler"} == {
-        "sghmc": 1, "baoab": 0, "hmc": 0, "sgld": 0, "psgld": 0, "msgld": 0,
-    }  # fmt: skip
+    assert set(task["leaders"]) == leaders
+    assert task["best"] == (best or task["best"])
+    assert task["first_tier"] == (first_tier or task["first_tier"])
+    assert {r["method"] for r in records if r["finding"] == "sampler" and r["leads"]} == leaders
 
 
 @pytest.mark.parametrize(
@@ -138,27 +147,15 @@ def test_a_wide_row_of_the_first_tier_does_not_lead_nor_does_a_row_of_the_second
     ],
 )
 def test_a_task_without_a_leader_decides_nothing(tmp_path, errors, first_tier):
-    found_of(tmp_path, "mixture25", {"sghmc": 0.05, "sgld": 0.4})
-    made = found_of(tmp_path, "gaussian2d", errors)
-    task = of(made.records, "task", task="gaussian2d")
+    findings_of(tmp_path, "mixture25", {"sghmc": 0.05, "sgld": 0.4})
+    built = findings_of(tmp_path, "gaussian2d", errors)
+    task = of(built.records, "task", task="gaussian2d")
     assert (task["first_tier"], task["leaders"]) == (first_tier, [])
-    sghmc = of(made.records, "sampler", method="sghmc")
+    sghmc = of(built.records, "sampler", method="sghmc")
     assert (sghmc["tasks"], sghmc["decided"], sghmc["leads_on"]) == (2, 1, ["mixture25"])
-    shown = {row["task"]: row["leaders"] for row in made.tables[0].rows}
+    shown = {row["task"]: row["leaders"] for row in built.tables[0].rows}
     assert shown == {"gaussian2d": "none", "mixture25": "sghmc"}
-    assert made.tables[2].rows[0]["leads on"] == "1 of 1 (100%)"
-
-
-def test_half_of_the_other_rows_is_enough(tmp_path):
-    errors = {"sghmc": 0.1, "baoab": 0.1, "hmc": 0.1, "sgld": 0.4, "psgld": 0.4}  # each of three beats two of four
-    task = of(found_of(tmp_path, "gaussian2d", errors).records, "task")
-    assert (task["first_tier"], set(task["leaders"])) == (3, {"sghmc", "baoab", "hmc"})
-
-
-def test_a_row_may_lead_where_the_best_is_too_wide(tmp_path):
-    errors = {"sghmc": 0.05, "baoab": 0.4, "hmc": 0.4, "sgld": 0.4}
-    task = of(found_of(tmp_path, "gaussian2d", errors, msgld=1e-5).records, "task")
-    assert (task["best"], task["leaders"]) == ("msgld", ["sghmc"])
+    assert built.tables[2].rows[0]["leads on"] == "1 of 1 (100%)"
 
 
 def test_rows_without_a_rank_and_baselines_stand_apart(records):
@@ -267,8 +264,8 @@ def test_the_page_shows_what_was_published(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page_of.main(str(folder))
     written = page_of.PAGE.read_text(encoding="utf-8")
-    found = json.loads(page_of.FILE.read_text(encoding="utf-8"))
-    assert page_of.page(found) == written
+    published = json.loads(page_of.FILE.read_text(encoding="utf-8"))
+    assert page_of.page(published) == written
     page_of.PAGE.unlink()
     page_of.main()
     assert page_of.PAGE.read_text(encoding="utf-8") == written
@@ -278,7 +275,7 @@ def test_the_page_shows_what_was_published(folder, tmp_path, monkeypatch):
     assert "| 5 (" in written or "| 5 |" in written
     assert "\\>1,000" in written  # a cost that is never reached
     assert "## Leaderboards, tier of the truth: truth" in written
-    assert all(mean == "inf" or isinstance(mean, float | None) for mean in (r["mean"] for r in found["leaderboard"]))
+    assert all(row["mean"] == "inf" or isinstance(row["mean"], float | None) for row in published["leaderboard"])
 
 
 def test_the_page_names_the_methods_without_a_run_and_why(tmp_path, monkeypatch):
@@ -286,7 +283,7 @@ def test_the_page_names_the_methods_without_a_run_and_why(tmp_path, monkeypatch)
     study.write_text(json.dumps({"tuned": [{"method": "hmc", "task": "gaussian"}]}))
     monkeypatch.setattr(page_of, "STUDY", study)
     on = {"gaussian": ("csgld",), "bimodal1d": ("hmc",), "airfoil": ("sgrld", "mclmc", "last-layer-laplace")}
-    left_out = page_of.left_out([{"task": task, "method": method} for task, own in on.items() for method in own])
+    left_out = page_of.left_out([{"task": task, "method": name} for task, names in on.items() for name in names])
     assert page_of._absent({"left_out": left_out}).cells() == [
         ["mclmc", "needs 2 dimensions", "bimodal1d"],
         ["last-layer-laplace", "needs layout", "gaussian, bimodal1d"],
@@ -299,18 +296,18 @@ def test_the_page_names_the_methods_without_a_run_and_why(tmp_path, monkeypatch)
 
 
 def test_the_tables_follow_from_the_records(folder):
-    made = Findings().build(store(folder), Request(registry=registry()))
-    assert [table.cells() for table in tables(made.records)] == [table.cells() for table in made.tables]
-    titles = [table.title for table in made.tables]
+    built = Findings().build(store(folder), Request(registry=registry()))
+    assert [table.cells() for table in tables(built.records)] == [table.cells() for table in built.tables]
+    titles = [table.title for table in built.tables]
     assert titles[0] == "Leaders by task"
     assert "Published orderings" in titles
-    for table in made.tables:
+    for table in built.tables:
         assert len({len(row) for row in table.cells()}) == 1
 
 
 @pytest.mark.skipif(not (ROOT / page_of.FILE).is_file(), reason="the results of the suite field are not published yet")
 def test_the_published_page_is_current(monkeypatch):
     monkeypatch.chdir(ROOT)
-    found = json.loads(page_of.FILE.read_text(encoding="utf-8"))
+    published = json.loads(page_of.FILE.read_text(encoding="utf-8"))
     drawn = [name for name in page_of.FIGURES if (page_of.FILE.parent / f"{name}.svg").is_file()]
-    assert page_of.PAGE.read_text(encoding="utf-8") == page_of.page(found, drawn), "nox -s docs"
+    assert page_of.PAGE.read_text(encoding="utf-8") == page_of.page(published, drawn), "nox -s docs"

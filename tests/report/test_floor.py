@@ -23,7 +23,7 @@ def normal(n, rng):
 )
 def test_the_floor_is_what_simulated_chains_of_exact_draws_give(truth, sample):
     rng = np.random.default_rng(1)
-    found = exact_draws(truth, sample(5_000, rng))
+    floor = exact_draws(truth, sample(5_000, rng))
     along = truth.directions
     sums = DrawSums(truth.mean, truth.covariance, along, truth.quantiles)
     low = LowError(sums, truth.z3, truth.z4, [N])
@@ -33,8 +33,8 @@ def test_the_floor_is_what_simulated_chains_of_exact_draws_give(truth, sample):
         low.update(draws, weights)
     curves = low.curves()
     typical = max(np.median(curves[name][:, 0]) for name in ("b2_z_max", "b2_z2_max"))
-    assert found.typical / N == pytest.approx(typical, rel=0.08)
+    assert floor.typical / N == pytest.approx(typical, rel=0.08)
     squares = np.concatenate([low.final_errors(), JointMoments(sums).chain_errors()], axis=1) ** 2
     mean = squares.reshape(-1, ROWS, squares.shape[1]).mean(axis=1).max(axis=1).mean()
-    assert found.joint(ROWS) / N == pytest.approx(mean, rel=0.08)
+    assert floor.joint(ROWS) / N == pytest.approx(mean, rel=0.08)
     assert squares.mean() == pytest.approx(1 / N, rel=0.04)  # of each f, for every n

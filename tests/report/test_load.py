@@ -32,12 +32,12 @@ COMMAND = ["run", "--task", "mixture5", "--chains", "2", "--budget", "steps=600"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Two methods of two seeds, one of them with weighted draws; the second seed of sgld kept no draws."""
-    made = tmp_path_factory.mktemp("loaded") / "results"
-    command = ["--results", str(made), *COMMAND]
+    path = tmp_path_factory.mktemp("loaded") / "results"
+    command = ["--results", str(path), *COMMAND]
     assert run([*command, "--sampler", "sgld,contour-sgld", "--seeds", "0"]) == 0
     assert run([*command, "--sampler", "contour-sgld", "--seeds", "1"]) == 0
     assert run([*command, "--sampler", "sgld", "--seeds", "1", "--draws", "none"]) == 0
-    return made
+    return path
 
 
 @pytest.fixture
@@ -56,28 +56,28 @@ def test_runs_and_metrics_are_rows_of_the_store(results, folder, capsys):
         (method, seed, "done") for method in ("contour-sgld", "sgld") for seed in (0, 1)
     ]
     query = "select sum(value) as total, count(*) as n from run_metric where method = 'sgld'"
-    ((found),) = json.loads(told(folder, capsys, "--json", "sql", query))
+    ((totals),) = json.loads(told(folder, capsys, "--json", "sql", query))
     sgld = results.metrics.filter(pl.col("method") == "sgld")
-    assert (sgld["value"].sum(), len(sgld)) == pytest.approx((found["total"], found["n"]))
+    assert (sgld["value"].sum(), len(sgld)) == pytest.approx((totals["total"], totals["n"]))
     assert repr(results) == f"{folder}: 4 runs, 2 methods, 1 task"
 
 
 def test_trials_of_tuning_are_no_runs(tmp_path):
     for seed in (0, TUNING_SEED):
         fabricated.concluded(tmp_path, seed=seed)
-    found = harness.load(tmp_path)
-    assert [found.runs["seed"].to_list(), sorted({*found.metrics["seed"]})] == [[0], [0]]
-    assert found.sql("select count(*) as n from run_status")["n"].item() == 2
+    loaded = harness.load(tmp_path)
+    assert [loaded.runs["seed"].to_list(), sorted({*loaded.metrics["seed"]})] == [[0], [0]]
+    assert loaded.sql("select count(*) as n from run_status")["n"].item() == 2
 
 
 def test_curves_have_a_row_for_each_chain_and_explode_to_points(results):
     points = results.curves.explode("x", "y")
-    own = results.sql(
+    exploded = results.sql(
         "select run_key, name as curve, curve.chain, i, x, y from curve join result using (attempt) order by all"
     )
     by = ["run_key", "curve", "chain", "i"]
     points = points.with_columns(i=pl.int_range(pl.len()).over("run_key", "curve", "chain")).select(*by, "x", "y")
-    assert_frame_equal(points.sort(by), own.sort(by))
+    assert_frame_equal(points.sort(by), exploded.sort(by))
 
 
 def test_filters_choose_runs_everywhere(folder, results):
@@ -90,45 +90,45 @@ def test_filters_choose_runs_everywhere(folder, results):
 
 
 def test_a_report_has_the_records_of_the_command(results, folder, capsys):
-    made = results.report("leaderboard", task="mixture5@adaptive-drift")
-    assert harness.reports.render(made, "json") == told(folder, capsys, "--json", "report", "leaderboard")
-    assert made.frame()["mean"].to_list() == [record["mean"] for record in made.records]
-    assert made._repr_html_().count("<table") == len(made.tables)
+    built = results.report("leaderboard", task="mixture5@adaptive-drift")
+    assert harness.reports.render(built, "json") == told(folder, capsys, "--json", "report", "leaderboard")
+    assert built.frame()["mean"].to_list() == [record["mean"] for record in built.records]
+    assert built._repr_html_().count("<table") == len(built.tables)
     assert "there are results of mixture5@adaptive-drift" in results.report("entropy")._repr_html_()
 
 
 def test_a_figure_is_a_matplotlib_figure_that_a_notebook_shows(results):
-    made = results.figure("density", method="contour-sgld", size=(4, 3), title="Mine")
-    assert made.get_size_inches().tolist() == [4, 3]
-    assert made.get_suptitle() == "Mine"
-    assert made._repr_png_().startswith(b"\x89PNG")
+    figure = results.figure("density", method="contour-sgld", size=(4, 3), title="Mine")
+    assert figure.get_size_inches().tolist() == [4, 3]
+    assert figure.get_suptitle() == "Mine"
+    assert figure._repr_png_().startswith(b"\x89PNG")
     assert [*results.figures("density")] == ["density-mixture5-adaptive-drift-passes-6-2x"]
 
 
 def test_draws_are_those_on_disk_with_their_weights(results, folder):
-    found = results.draws(method="contour-sgld", seed=1)
-    arrays = load_file(folder / found.run["path"] / "draws.safetensors")
-    assert found.draws.shape == (2, *arrays["draws"].shape[::2])
-    np.testing.assert_array_equal(found.draws[1], arrays["draws"][:, 1])
-    np.testing.assert_array_equal(found.steps, arrays["steps"])
-    assert found.weights.mean() == pytest.approx(1)
+    kept = results.draws(method="contour-sgld", seed=1)
+    arrays = load_file(folder / kept.run["path"] / "draws.safetensors")
+    assert kept.draws.shape == (2, *arrays["draws"].shape[::2])
+    np.testing.assert_array_equal(kept.draws[1], arrays["draws"][:, 1])
+    np.testing.assert_array_equal(kept.steps, arrays["steps"])
+    assert kept.weights.mean() == pytest.approx(1)
     ratio = np.exp(arrays["log_weights"][5, 0] - arrays["log_weights"][7, 1])
-    assert found.weights[0, 5] / found.weights[1, 7] == pytest.approx(ratio, rel=1e-5)
-    again = results.draws(found.run["run_key"][:12])
-    np.testing.assert_array_equal(again.draws, found.draws)
+    assert kept.weights[0, 5] / kept.weights[1, 7] == pytest.approx(ratio, rel=1e-5)
+    again = results.draws(kept.run["run_key"][:12])
+    np.testing.assert_array_equal(again.draws, kept.draws)
     assert not results.draws(method="sgld", seed=0).weighted
 
 
 def test_resampled_draws_stand_in_their_order_as_often_as_their_weight_says():
     weights = np.array([[0.5, 0.0, 3.0, 0.5, 1.0], [0.4, 0.4, 0.4, 0.4, 0.4]])
-    made = Draws(np.arange(10.0, dtype=np.float32).reshape(2, 5, 1), np.arange(5), weights, {})
-    first, second = made.resampled()[:, :, 0]
+    weighted = Draws(np.arange(10.0, dtype=np.float32).reshape(2, 5, 1), np.arange(5), weights, {})
+    first, second = weighted.resampled()[:, :, 0]
     assert second.tolist() == [5, 6, 7, 8, 9]  # a chain of equal weights is left as it is
     times = [int((first == i).sum()) for i in range(5)]
     assert times[1:3] == [0, 3]
     assert sum(times) == 5
     assert (np.diff(first) >= 0).all()
-    np.testing.assert_array_equal(made.resampled(), made.resampled())
+    np.testing.assert_array_equal(weighted.resampled(), weighted.resampled())
 
 
 WRONG = [
@@ -169,7 +169,7 @@ def test_the_command_of_a_tuned_run_names_its_study(results):
     for source, words in (("study mine: 30 trials, 2e+05 data passes", "--settings mine"), ("Table 3", "")):
         row["origins"] = json.dumps({"schedule.step_size": {"value": 0.1, "provenance": "tuned", "source": source}})
         with pytest.raises(harness.DataError, match="were deleted") as error:
-            read(results.path / "elsewhere", row, results._registry)
+            read(results.path / "elsewhere", results._registry, row)
         assert words in str(error.value)
         assert words or "--settings" not in str(error.value)
 
@@ -180,14 +180,14 @@ def test_weights_that_an_earlier_version_did_not_keep_are_missed(results, monkey
     del arrays["log_weights"]
     monkeypatch.setattr("safetensors.numpy.load_file", lambda _: arrays)
     with pytest.raises(harness.DataError, match="its draws have weights, which an earlier version did not keep"):
-        read(results.path, row, results._registry)
+        read(results.path, results._registry, row)
     sgld = {**row, "sampler": "sgld"}
-    assert not read(results.path, sgld, results._registry).weighted
+    assert not read(results.path, results._registry, sgld).weighted
     with pytest.raises(harness.DataError, match="its draws were deleted; repeat it in another folder: bench run"):
-        read(results.path / "elsewhere", row, results._registry)
+        read(results.path / "elsewhere", results._registry, row)
     decay = {**sgld, "schedule_params": '{"weights":"step-size"}'}
     with pytest.raises(harness.DataError, match="its draws have weights"):
-        read(results.path, decay, results._registry)
+        read(results.path, results._registry, decay)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_draws_that_do_not_fit_together_are_refused(results, monkeypatch, change
     arrays = load_file(results.path / row["path"] / "draws.safetensors") if change else {}
     monkeypatch.setattr("safetensors.numpy.load_file", lambda _: arrays | change)
     with pytest.raises(harness.DataError, match=r"draws.safetensors cannot be read: .*`bench ingest --verify`"):
-        read(results.path, row, results._registry)
+        read(results.path, results._registry, row)
 
 
 def contents(folder):
@@ -208,9 +208,9 @@ def contents(folder):
 def test_a_folder_of_another_version_is_not_changed(folder, results, tmp_path):
     for path in folder.rglob("*.*"):
         if path.is_file():
-            place = tmp_path / "results" / path.relative_to(folder)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(path.read_bytes())
+            target = tmp_path / "results" / path.relative_to(folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
     copy = tmp_path / "results"
     with duckdb.connect(copy / "results.duckdb") as db:
         db.execute("update meta set value = '6' where key = 'schema_version'")
@@ -310,7 +310,7 @@ def test_a_network_is_shown_by_what_it_predicts(tmp_path):
     command = ["run", "--task", "landsat", "--sampler", "sgld", "--seeds", "0", "--chains", "2", "--budget"]
     assert run(["--results", str(tmp_path), *command, "steps=100", "--set", "run.burn_in=90", "run.thin=1"]) == 0
     tree = harness.load(tmp_path).to_arviz(rows=7)
-    found = tree.posterior["probability"]
-    assert found.dims == ("chain", "draw", "row", "class")
-    assert found.shape == (2, 10, 7, 6)
-    np.testing.assert_allclose(found.sum("class"), 1, rtol=1e-5)
+    probability = tree.posterior["probability"]
+    assert probability.dims == ("chain", "draw", "row", "class")
+    assert probability.shape == (2, 10, 7, 6)
+    np.testing.assert_allclose(probability.sum("class"), 1, rtol=1e-5)

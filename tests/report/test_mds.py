@@ -5,7 +5,6 @@ import pytest
 from safetensors.numpy import save
 from scored import store, write_run
 
-from harness.reporting.rendering import figures
 from harness.reporting.report import Request
 from reports.figures.mds import Scaling, distances, mean_distances, scaled
 
@@ -37,38 +36,14 @@ def test_points_in_a_plane_get_their_distances_back():
 
 def test_means_are_over_pairs_within_cycles_between_them_and_between_chains():
     at = np.array([[0.0], [1.0], [10.0], [14.0], [100.0]])
-    found = mean_distances(distances(at), np.array([0, 0, 1, 1, 0]), np.array([0, 0, 0, 0, 1]))
-    assert found["within"] == pytest.approx((1 + 4) / 2)
-    assert found["between_cycles"] == pytest.approx(np.mean([10, 14, 9, 13]))
-    assert found["between_chains"] == pytest.approx(np.mean([100, 99, 90, 86]))
-    assert found["ratio"] == pytest.approx(11.5 / 2.5)
+    means = mean_distances(distances(at), np.array([0, 0, 1, 1, 0]), np.array([0, 0, 0, 0, 1]))
+    assert means["within"] == pytest.approx((1 + 4) / 2)
+    assert means["between_cycles"] == pytest.approx(np.mean([10, 14, 9, 13]))
+    assert means["between_chains"] == pytest.approx(np.mean([100, 99, 90, 86]))
+    assert means["ratio"] == pytest.approx(11.5 / 2.5)
     alone = mean_distances(distances(at), np.arange(5), np.zeros(5))
     assert alone["within"] is None
     assert alone["ratio"] is None
-
-
-@pytest.fixture
-def results(tmp_path):
-    made = {"csgld": sketches(10.0), "sgld": sketches(0.0, cycles=1, draws=15)}
-    for method, arrays in made.items():
-        for seed in (4, 2):
-            write_run(
-                tmp_path, method=method, seed=seed, chains=1, metrics={"test_error": 3.0},
-                files={"arrays.safetensors": save(arrays)},
-            )  # fmt: skip
-    return tmp_path
-
-
-def test_cycles_are_clusters_and_a_run_without_them_is_one(results):
-    made = Scaling().build(store(results), Request())
-    cyclical, plain = sorted(made.records, key=lambda record: record["method"])
-    assert (cyclical["seed"], cyclical["cycles"], cyclical["draws"]) == (2, 3, 15)
-    assert 7 < cyclical["ratio"] < 14
-    assert plain["ratio"] is None
-    (figure,) = made.figures
-    first = figures.drawn(figure, "svg", "png")
-    assert first == figures.drawn(figure, "svg", "png")
-    assert [row["method"] for row in made.tables[0].rows] == ["csgld", "sgld"]
 
 
 def test_what_has_no_sketches_is_said_where_it_is_asked_for(tmp_path):

@@ -54,9 +54,9 @@ def test_a_calibrated_classifier_is_on_the_diagonal():
 
 def test_rejecting_what_a_classifier_is_unsure_of_leaves_what_it_gets_right():
     sure = np.linspace(0.3, 1, 100)
-    found = accuracies(Predictions(None, sure, np.arange(100) >= 20))
-    assert found[0] == pytest.approx(80)
-    assert found[SHARES.searchsorted(0.2)] == pytest.approx(100)
+    shares = accuracies(Predictions(None, sure, np.arange(100) >= 20))
+    assert shares[0] == pytest.approx(80)
+    assert shares[SHARES.searchsorted(0.2)] == pytest.approx(100)
     level = accuracies(Predictions(None, np.full(100, 0.5), np.arange(100) >= 20))
     assert level == pytest.approx(np.full(len(SHARES), 80))  # of equal confidence, whatever their order
 
@@ -66,7 +66,7 @@ def test_the_area_under_the_curve_is_the_auroc(levels):
     rng = np.random.default_rng(0)
     seen, unseen = rng.normal(size=2_000), rng.normal(1.0, 1.0, size=1_500)
     if levels:
-        seen, unseen = (np.round(own).clip(-2, 2) for own in (seen, unseen))
+        seen, unseen = (np.round(scores).clip(-2, 2) for scores in (seen, unseen))
     assert np.trapezoid(roc(seen, unseen), RATES) == pytest.approx(diagnostics.ood.auroc(seen, unseen), abs=2e-3)
 
 
@@ -74,10 +74,10 @@ def test_the_area_under_the_curve_is_the_auroc(levels):
 def test_figures_of_predictions_are_drawn_from_all_seeds_or_the_lowest(tmp_path, report):
     for seed in (2, 1):
         write(tmp_path, seed)
-    made = report().build(store(tmp_path), Request())
-    (figure,) = made.figures
+    built = report().build(store(tmp_path), Request())
+    (figure,) = built.figures
     assert figures.drawn(figure, "svg")
-    (record,) = made.records
+    (record,) = built.records
     assert len(record["run_keys"]) == (1 if report is Reliability else 2)
     assert record.get("seed", 1) == 1
 

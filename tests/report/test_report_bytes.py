@@ -17,7 +17,7 @@ import scored
 from safetensors.numpy import save
 
 from harness.contracts.registry import load
-from harness.reporting.rendering import render
+from harness.reporting.rendering import figures, render
 from reports import bench_reports
 from tasks.synthetic.mixture25 import Mixture25
 
@@ -96,8 +96,8 @@ def write_mixture(results, noise, exact):
                     passes=400.0 / chains, params=params, **PAPER,
                 )  # fmt: skip
     scored.write_run(results, method="sghmc", seed=0, chains=1, status="diverged", **PAPER)
-    own = {"schedule.step_size": {"value": 0.02, "provenance": "user", "source": ""}}
-    scored.write_run(results, method="msgld", chains=1, metrics={"modes_covered": 3.0}, **{**PAPER, "origins": own})
+    by_user = {"schedule.step_size": {"value": 0.02, "provenance": "user", "source": ""}}
+    scored.write_run(results, method="msgld", chains=1, metrics={"modes_covered": 3.0}, **{**PAPER, "origins": by_user})
     scored.write_run(
         results, task="line", chains=1, metrics={"rhat": 1.01}, task_part={"params": {"gradient_noise": 0.0}},
         files={"draws.safetensors": save({"draws": exact[:100, None].copy(), "steps": np.arange(1, 101)})}, **PAPER,
@@ -165,16 +165,14 @@ def written(results):
 
 
 def shown(store, name):
-    """A report's Markdown with its notes and figures, and its records."""
+    """A report's Markdown with its notes and figures, its records, and what both were rendered from."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reports.figures.interpolation.errors_on_line", lambda made, *line: made.on_line(*line))
-        made = load(REPORTS[name])().build(store, scored.request(TARGETS))
-    about = [f"note: {note}" for note in made.notes]
-    about += [
-        f"figure: {figure.name}, {figure.size[0]:g} x {figure.size[1]:g}, {figure.caption}" for figure in made.figures
-    ]
-    text = "\n".join([f"# {name}", *about, render(made, "markdown")])
-    return text, json.loads(render(made, "json"))
+        patch.setattr("reports.figures.interpolation.errors_on_line", lambda task, *line: task.on_line(*line))
+        built = load(REPORTS[name])().build(store, scored.request(TARGETS))
+    about = [f"note: {note}" for note in built.notes]
+    about += [f"figure: {one.name}, {one.size[0]:g} x {one.size[1]:g}, {one.caption}" for one in built.figures]
+    text = "\n".join([f"# {name}", *about, render(built, "markdown")])
+    return text, json.loads(render(built, "json")), built
 
 
 @pytest.fixture(scope="module")
@@ -186,9 +184,13 @@ def results(tmp_path_factory):
 
 @pytest.mark.parametrize("name", sorted(REPORTS))
 def test_reports_are_what_they_were(results, name):
-    text, records = shown(results, name)
+    text, records, built = shown(results, name)
     assert text == (GOLDEN / f"{name}.md").read_text(encoding="utf-8")
     assert summary(records) == json.loads((GOLDEN / "records.json").read_text())[name]
+    for form in ("table", "csv", "latex", "html"):
+        assert bool(render(built, form)) == bool(built.records)
+    for figure in built.figures[:1]:
+        assert len(figures.drawn(figure, "svg")[0]) <= figures.LIMIT
 
 
 def summary(records):
@@ -206,10 +208,10 @@ if __name__ == "__main__":
 
     scored.UNITS |= UNITS
     with tempfile.TemporaryDirectory() as folder:
-        found = written(Path(folder))
-        made = {name: shown(found, name) for name in REPORTS}
+        filled = written(Path(folder))
+        pages = {name: shown(filled, name) for name in REPORTS}
     GOLDEN.mkdir(exist_ok=True)
-    for name, (text, _) in made.items():
+    for name, (text, *_) in pages.items():
         (GOLDEN / f"{name}.md").write_text(text, encoding="utf-8")
-    heads = {name: summary(records) for name, (_, records) in made.items()}
+    heads = {name: summary(records) for name, (_, records, _) in pages.items()}
     (GOLDEN / "records.json").write_text(json.dumps(heads, indent=1) + "\n")

@@ -47,9 +47,9 @@ def test_a_leaderboard_from_outside_ranks_as_ours_does(tmp_path, monkeypatch):
             curves = moments() | final_errors([[error + 0.01 * seed]] * 4)
             write_run(tmp_path / "results", method=method, seed=seed, metrics={"modes_covered": 9.0}, curves=curves)
     write_run(tmp_path / "results", method="sghmc", status="diverged")
-    found = store(tmp_path / "results")
-    mine = load("outside:Mine")().build(found, Request())
-    ours = [r for r in Leaderboard().build(found, Request()).records if r["metric"] == "joint_error"]
+    filled = store(tmp_path / "results")
+    mine = load("outside:Mine")().build(filled, Request())
+    ours = [r for r in Leaderboard().build(filled, Request()).records if r["metric"] == "joint_error"]
     assert [(r["method"], r["rank"]) for r in mine.records] == [("csgld", 1), ("sgld", 2), ("sghmc", None)]
     assert all(r.items() <= o.items() for r, o in zip(mine.records, ours, strict=True))
     assert "diverged at step 120, chain 2" in render(mine, "table")

@@ -40,15 +40,15 @@ def test_a_look_depends_on_the_method_alone():
     alone = looks(["sgld"])["sgld"]
     crowd = looks([*ORDER, "my-sampler", "another"])
     assert crowd["sgld"] == alone
-    assert {label: own["color"] for label, own in crowd.items()} == {label: look(label)["color"] for label in crowd}
+    assert {label: style["color"] for label, style in crowd.items()} == {label: look(label)["color"] for label in crowd}
     assert look("my-sampler")["marker"] in OUTSIDE
     assert not set(OUTSIDE) & set(MARKERS)
 
 
 def test_rows_of_one_method_share_its_colour_and_differ_in_stroke():
-    found = looks(["sgld (schedule.step_size=0.1)", "sgld (schedule.step_size=0.2)", "hmc"])
-    one, two = (own for label, own in found.items() if label.startswith("sgld"))
-    assert one["color"] == two["color"] != found["hmc"]["color"]
+    by_label = looks(["sgld (schedule.step_size=0.1)", "sgld (schedule.step_size=0.2)", "hmc"])
+    one, two = (style for label, style in by_label.items() if label.startswith("sgld"))
+    assert one["color"] == two["color"] != by_label["hmc"]["color"]
     assert one["linestyle"] != two["linestyle"]
     many = looks([f"sgld (schedule.step_size={k})" for k in range(12)])
-    assert len({str(own) for own in many.values()}) == 12
+    assert len({str(style) for style in many.values()}) == 12

@@ -16,56 +16,6 @@ from reports.tables.leaderboard import Leaderboard
 PUBLISHED = {"budget": "paper", "steps": 50_000, "origins": {}}
 
 
-def write_mixture(results, method, chains, values, spread, **changes):
-    """Ten seeds on mixture25 with some noise around the values."""
-    noise = np.random.default_rng([chains, len(method)]).normal(size=10)
-    for seed in range(10):
-        metrics = {
-            "modes_covered": float(values[seed % len(values)]),
-            "within_mode_covariance_ratio": spread + 0.01 * noise[seed],
-            "last_mode_first_visit": None if method == "sgld" else 3000.0 + seed,
-            "wasserstein2": 1.0 + 0.1 * noise[seed],
-            "wasserstein2_baseline": 0.946,
-            "mode_mass_tv": 0.2,
-            "mean_error": 0.05,
-            "variance_ratio": 1.0,
-        }
-        curves = moments(0.02 * noise[seed], 1 + 0.02 * noise[seed])
-        write_run(
-            results, method=method, seed=seed, chains=chains, metrics=metrics, curves=curves, **{**PUBLISHED, **changes}
-        )
-
-
-@pytest.fixture
-def coverage(tmp_path):
-    write_mixture(tmp_path, "sgld", 1, [1], 1.0)
-    write_mixture(tmp_path, "csgld", 1, [17, 18], 4.7)
-    write_mixture(tmp_path, "sgld", 4, [3, 4, 4], 1.0)
-    write_mixture(tmp_path, "csgld", 4, [25, 25, 24], 4.7)
-    return Coverage().build(store(tmp_path), Request())
-
-
-def cell_of(result, chains, method, metric="modes_covered"):
-    (record,) = [r for r in result.records if (r["chains"], r["method"], r["metric"]) == (chains, method, metric)]
-    return record
-
-
-def test_over_wide_modes_are_seen_on_the_row(coverage):
-    assert cell_of(coverage, 1, "csgld")["spread"].startswith("too wide x4.7")
-    assert cell_of(coverage, 1, "sgld")["spread"] == ""
-    lines = render(coverage, "table").splitlines()
-    rows = [line for line in lines if " csgld " in line and "too wide x4.7" in line]
-    assert len(rows) == 2
-
-
-def test_single_and_parallel_are_two_tables_with_the_exact_draws_in_the_header(coverage):
-    assert [table.title.partition(";")[0].rpartition(", ")[2] for table in coverage.tables] == ["1 chain", "4 chains"]
-    assert "t = 2.26 at 10 seeds" in coverage.tables[0].title
-    headers = [column.header for column in coverage.tables[0].columns]
-    assert "Wasserstein-2 (exact draws 0.946)" in headers
-    assert "none in 10 of 10 seeds" in render(coverage, "table")
-
-
 @pytest.mark.parametrize(
     ("kind", "note", "field"),
     [
@@ -76,7 +26,7 @@ def test_single_and_parallel_are_two_tables_with_the_exact_draws_in_the_header(c
 )
 def test_where_a_setting_comes_from_is_printed(tmp_path, kind, note, field):
     origins = {"schedule.step_size": {"value": 0.02, "provenance": kind, "source": ""}}
-    write_mixture(tmp_path, "sgld", 1, [1], 1.0, origins=origins)
+    write_run(tmp_path, chains=1, metrics={"modes_covered": 1.0}, **{**PUBLISHED, "origins": origins})
     result = Coverage().build(store(tmp_path), Request())
     assert [n for n in result.tables[0].notes if "schedule.step_size" in n] == [note] * bool(note)
     known = {name: result.records[0][name] for name in ("untuned", "set_by_user") if result.records[0][name]}

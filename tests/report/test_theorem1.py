@@ -50,14 +50,14 @@ def test_msgld_tends_to_half_the_temperature_and_asgld_to_a_sharper_law():
 
 def test_the_rates_are_the_theorems_with_noise_and_the_bias_stays_without(monkeypatch):
     monkeypatch.setattr(theorem1, "STEP_SIZES", theorem1.SMALL)
-    made = Theorem1().build(None, Request())
-    fitted = {(r["kind"], r["of"]): (r["fitted"], r["theorem"]) for r in made.records if "fitted" in r}
+    built = Theorem1().build(None, Request())
+    fitted = {(r["kind"], r["of"]): (r["fitted"], r["theorem"]) for r in built.records if "fitted" in r}
     for of in ("bias beyond its limit", "limit of the bias", "mean squared error beyond its limit"):
-        found, theorem = fitted["noise always on", of]
-        assert found == pytest.approx(theorem, abs=0.1)
-    findings = [r for r in made.records if "evidence" in r]
+        exponent, theorem = fitted["noise always on", of]
+        assert exponent == pytest.approx(theorem, abs=0.1)
+    findings = [r for r in built.records if "evidence" in r]
     for table in ("Theorem 1", "Theorem 2"):
         assert claimed(table) == [(table, r["finding"], r["evidence"]) for r in findings if r["table"] == table]
-    limits = {r["alpha_0"]: r["bias_limit"] for r in made.records if "alpha_0" in r and r["kind"].startswith("T = 0")}
+    limits = {r["alpha_0"]: r["bias_limit"] for r in built.records if "alpha_0" in r and r["kind"].startswith("T = 0")}
     assert limits[0.01] < limits[0.1] < 0
-    assert [figure.name for figure in made.figures] == ["theorem1"]
+    assert [figure.name for figure in built.figures] == ["theorem1"]

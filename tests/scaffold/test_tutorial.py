@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -10,11 +11,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import bench_here, bench_words, importable
 
 from harness.reports import Request
 from harness.results.store import Store
 from reports.tables.leaderboard import Leaderboard
 
+HERE = ("new", "show", "report", "compare")
+"""Verbs that are done in this process."""
 LONGEST = ("whole-law", "time-homogeneity")
 LONG = ("compiled", "real-loop", *LONGEST)
 
@@ -41,13 +45,20 @@ def follow(folder, site, *, whole):
     printed = {}
     for language, text in blocks():
         if language == "python":
-            place = text.partition("\n")[0].removeprefix("# ")
-            assert (folder / place).is_file(), place  # the page replaces what `bench new` wrote
-            (folder / place).write_text(text)
+            written = text.partition("\n")[0].removeprefix("# ")
+            assert (folder / written).is_file(), written  # the page replaces what `bench new` wrote
+            (folder / written).write_text(text)
         for line in text.splitlines() if language == "sh" else []:
             if line.startswith("bench check") and not whole:
                 continue
-            words = in_this_environment(shlex.split(line), site, LONG if whole else LONGEST)
+            words = shlex.split(line)
+            if words[:1] == ["bench"] and words[1] in HERE:
+                with importable(site), contextlib.chdir(folder):
+                    code, out, err = bench_here(folder / "bench-results", *words[1:])
+                assert code == 0, (line, out + err)
+                printed[" ".join(words[:2])] = out
+                continue
+            words = in_this_environment(words, site, LONG if whole else LONGEST)
             call = subprocess.run(
                 words, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
             )
@@ -62,7 +73,7 @@ def in_this_environment(words, site, left_out):
     The tests of the package leave some laws out.
     """
     if words[0] == "bench":
-        return [sys.executable, "-c", "from harness.cli import main; main()", *words[1:]]
+        return bench_words(*words[1:])
     if words[:2] == ["pip", "install"]:
         options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--target", str(site)]
         return [sys.executable, "-m", "pip", "install", *options, *(word for word in words[2:] if word != "-e")]

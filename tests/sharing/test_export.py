@@ -6,14 +6,15 @@ import shutil
 import fabricated
 import numpy as np
 import pytest
+from published import files
 
 import harness
 from harness.cli.app import run
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.spec import recorded_key
-from harness.results.store import published
 from plugins.sharing import exporting as module
+from plugins.sharing import published
 from plugins.sharing.shards import documents_of
 
 READING = (
@@ -31,10 +32,6 @@ def answer(capsys, results, words):
     capsys.readouterr()
     assert bench(results, *words) == 0
     return capsys.readouterr().out
-
-
-def tree(folder):
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
@@ -56,21 +53,21 @@ def exported(results, tmp_path):
 def test_every_reading_command_answers_as_of_the_results_folder(results, exported, capsys):
     shutil.rmtree(next((results / "runs").glob(f"*/{fabricated.run_key(3)}")))  # unfinished: it is not exported
     (results / "results.duckdb").unlink()
-    before = tree(exported)
+    before = files(exported)
     for words in READING:
         assert answer(capsys, exported, words) == answer(capsys, results, words), words
     assert harness.load(exported).metrics.equals(harness.load(results).metrics)
-    assert tree(exported) == before
+    assert files(exported) == before
 
 
 def test_the_same_runs_give_the_same_bytes_and_later_ones_add_shards(results, exported, tmp_path):
-    first = tree(exported)
+    first = files(exported)
     assert bench(results, "export", "--out", exported) == 0
     assert bench(results, "export", "--out", tmp_path / "again") == 0
-    assert tree(exported) == tree(tmp_path / "again") == first
+    assert files(exported) == files(tmp_path / "again") == first
     fabricated.concluded(results, 5, number=7, points=4)
     assert bench(results, "export", "--out", exported) == 0
-    second = tree(exported)
+    second = files(exported)
     assert {n for n in first if n != "manifest.json"} < second.keys()
     assert all(second[name] == content for name, content in first.items() if name != "manifest.json")
     assert bench(exported, "sql", "from result") == 0
@@ -79,10 +76,10 @@ def test_the_same_runs_give_the_same_bytes_and_later_ones_add_shards(results, ex
 def test_an_attempt_that_changed_replaces_its_shard(results, exported):
     (folder,) = (results / "runs").glob(f"*/{fabricated.run_key(0)}/*/")
     rescored.write(Attempt(folder), [{**Attempt(folder).result()["metrics"][0], "value": 0.125}], {}, {})
-    before = tree(exported)
+    before = files(exported)
     (results / "results.duckdb").unlink()
     assert bench(results, "export", "--out", exported) == 0
-    assert len(tree(exported)) == len(before)
+    assert len(files(exported)) == len(before)
     assert 0.125 in harness.load(exported).metrics["value"].to_list()
     assert harness.load(exported).metrics.equals(harness.load(results).metrics)
 
@@ -97,7 +94,7 @@ def test_exports_of_two_people_into_one_folder_are_a_union(results, exported, tm
     one, two = (harness.load(tmp_path / folder) for folder in "xy")
     assert one.metrics.equals(two.metrics)
     assert len(one.runs) == 6
-    assert documents_of(tree(tmp_path / "x")) == documents_of(tree(tmp_path / "y"))
+    assert documents_of(files(tmp_path / "x")) == documents_of(files(tmp_path / "y"))
 
 
 @pytest.fixture
@@ -129,14 +126,14 @@ def test_one_shard_is_in_memory_at_a_time(results, tmp_path, twos):
     assert bench(out, "export", "--out", again) == 0
     assert len(shards(again)) == 5
     assert harness.load(again).metrics.equals(harness.load(results).metrics)
-    assert documents_of(tree(again)) == documents_of(tree(out))
+    assert documents_of(files(again)) == documents_of(files(out))
 
 
 @pytest.mark.usefixtures("twos")
 def test_of_many_shards_those_with_a_changed_attempt_are_written_anew(results, tmp_path):
     out = tmp_path / "out"
     assert bench(results, "export", "--out", out) == 0
-    before, documents = shards(out), documents_of(tree(out))
+    before, documents = shards(out), documents_of(files(out))
     (folder,) = (results / "runs").glob(f"*/{fabricated.run_key(2)}/*/")  # attempts of two shards are mixed
     rescored.write(Attempt(folder), [], {}, {})
     for number in (20, 21, 22):
@@ -145,11 +142,11 @@ def test_of_many_shards_those_with_a_changed_attempt_are_written_anew(results, t
     assert bench(results, "export", "--out", out) == 0
     assert len(before & shards(out)) == 2
     assert harness.load(out).metrics.equals(harness.load(results).metrics)
-    assert documents.keys() < documents_of(tree(out)).keys()
+    assert documents.keys() < documents_of(files(out)).keys()
 
 
 def test_the_run_keys_can_be_computed_from_what_is_exported(exported):
-    documents = documents_of(tree(exported))
+    documents = documents_of(files(exported))
     specs = [json.loads(text) for (_, file), text in documents.items() if file == "spec.json"]
     keys = set(harness.load(exported).runs["run_key"])
     assert {recorded_key(spec) for spec in specs} == keys
@@ -168,21 +165,21 @@ def test_damage_is_named(exported, damage, capsys):
     else:
         from harness.system.files import sealed
 
-        files = json.loads((exported / "manifest.json").read_text())["files"]
+        listed = json.loads((exported / "manifest.json").read_text())["files"]
         (exported / "manifest.json").write_text(
-            json.dumps(sealed({"files": {n: d for n, d in files.items() if n != path.name}}))
+            json.dumps(sealed({"files": {n: d for n, d in listed.items() if n != path.name}}))
         )
     assert bench(exported, "report", "leaderboard") == 4
     assert str(exported) in capsys.readouterr().err
 
 
 def test_an_exported_folder_is_not_written_to(exported, capsys):
-    before = tree(exported)
+    before = files(exported)
     run_words = ["run", "--sampler", "sgld", "--task", "mixture5", "--budget", "steps=20", "--seeds", "0"]
     for words in (run_words, ["rescore"], ["merge", exported]):
         assert bench(exported, *words) == 4, words
         assert "exported folder" in capsys.readouterr().err
-    assert tree(exported) == before
+    assert files(exported) == before
 
 
 def test_a_folder_with_other_files_is_left_alone(results, tmp_path, capsys):
@@ -190,7 +187,7 @@ def test_a_folder_with_other_files_is_left_alone(results, tmp_path, capsys):
     (tmp_path / "home" / "thesis.tex").write_text("")
     assert bench(results, "export", "--out", tmp_path / "home") == 4
     assert "has other files" in capsys.readouterr().err
-    assert [*tree(tmp_path / "home")] == ["thesis.tex"]
+    assert [*files(tmp_path / "home")] == ["thesis.tex"]
 
 
 def test_an_interrupted_export_is_the_old_set_or_the_new_one(results, exported, monkeypatch):

@@ -68,10 +68,10 @@ def attempts(results):
 def merged(here, *folders):
     ledger = Ledger(here)
     ledger.prepare()
-    found = Merged()
+    counts = Merged()
     for folder in folders:
-        merge(folder, ledger, found)
-    return found
+        merge(folder, ledger, counts)
+    return counts
 
 
 def tables(results):
@@ -111,8 +111,8 @@ def test_a_union_is_copied_once_and_the_source_stays(tmp_path, theirs, capsys):
     assert "3 attempts copied, 0 completed, 0 already here, 0 refused" in capsys.readouterr().err
     assert attempts(tmp_path / "all") == attempts(theirs)
     assert tree(theirs) == before
-    found = merged(tmp_path / "all", theirs)
-    assert (found.copied, found.completed, found.present) == (0, 0, 3)
+    counts = merged(tmp_path / "all", theirs)
+    assert (counts.copied, counts.completed, counts.present) == (0, 0, 3)
     assert bench(tmp_path / "all", "ingest", "--verify") == 0
 
 
@@ -130,8 +130,8 @@ def test_other_numbers_of_one_run_are_reported_and_stay(tmp_path, theirs, capsys
     for folder, value in ((mine, 0.75), (theirs, 0.5)):
         store = Store(folder)
         store.refresh()
-        found = store.rows("select value, copied from run_metric where run_key = $1", [row["run_key"]])
-        assert found == [{"value": value, "copied": False}]
+        rows = store.rows("select value, copied from run_metric where run_key = $1", [row["run_key"]])
+        assert rows == [{"value": value, "copied": False}]
 
 
 def results_of(part):
@@ -152,15 +152,15 @@ def test_of_one_attempt_with_two_results_the_same_counts_in_any_order(tmp_path, 
         merged(here, parts[order[0]])
         Store(here).refresh()
         for name in order[1:]:
-            found = merged(here, parts[name])
+            counts = merged(here, parts[name])
             Store(here).refresh()
         assert attempts(here) == before[counting]
         other = next(name for name in parts if name != counting)
         (kept,) = (here / "conflicts").iterdir()
         contents = {f"{path.name}": path.read_bytes() for path in kept.iterdir()}
         assert contents == {name.rpartition("/")[2]: content for name, content in before[other].items()}
-        found = merged(here, parts[other])
-        ((_, row),) = found.conflicts.items()
+        counts = merged(here, parts[other])
+        ((_, row),) = counts.conflicts.items()
         assert row["value"] == values[counting]
 
 
@@ -180,16 +180,16 @@ def test_an_unfinished_attempt_is_replaced_by_its_end(tmp_path, theirs):
         stream.write(json.dumps({"time": "2026-01-02T03:09:00+00:00", "event": "finished"}) + "\n")
     spoken(fabricated.conclude(folder, points=4, draws_stored=0, draws_stride=0))
     whole = attempts(tmp_path / "mine")
-    found = merged(tmp_path / "mine", theirs)
-    assert (found.completed, found.present, attempts(tmp_path / "mine")) == (0, 3, whole)
-    found = merged(theirs, tmp_path / "mine")
-    assert (found.completed, attempts(theirs)) == (1, whole)
+    counts = merged(tmp_path / "mine", theirs)
+    assert (counts.completed, counts.present, attempts(tmp_path / "mine")) == (0, 3, whole)
+    counts = merged(theirs, tmp_path / "mine")
+    assert (counts.completed, attempts(theirs)) == (1, whole)
 
 
 def test_runs_with_a_worker_are_left_out(tmp_path, theirs):
     with lock_file(Ledger(theirs).lock(fabricated.run_key(1)), 0):
-        found = merged(tmp_path / "all", theirs)
-    assert (found.copied, len(found.running)) == (2, 1)
+        counts = merged(tmp_path / "all", theirs)
+    assert (counts.copied, len(counts.running)) == (2, 1)
     assert merged(tmp_path / "all", theirs).copied == 1
 
 
@@ -248,18 +248,18 @@ def test_damaged_newer_and_hostile_attempts_are_refused_by_name(tmp_path, theirs
 
 @pytest.mark.parametrize("kind", ["nothing", "file", "empty", "newer", "itself", "export", "link"])
 def test_foreign_folders_are_refused_and_the_rest_is_merged(tmp_path, theirs, kind, capsys):
-    place = tmp_path / "place"
+    foreign = tmp_path / "place"
     if kind == "file":
-        place.write_text("")
+        foreign.write_text("")
     elif kind != "nothing":
-        place.mkdir()
+        foreign.mkdir()
     if kind == "newer":
-        (place / "ledger.json").write_text('{"layout": 99}')
+        (foreign / "ledger.json").write_text('{"layout": 99}')
     elif kind == "export":
-        (place / "manifest.json").write_text("{}")
+        (foreign / "manifest.json").write_text("{}")
     elif kind == "link":
-        (place / "runs").symlink_to(theirs / "runs")
-    folder = tmp_path / "all" if kind == "itself" else place
+        (foreign / "runs").symlink_to(theirs / "runs")
+    folder = tmp_path / "all" if kind == "itself" else foreign
     assert bench(tmp_path / "all", "merge", folder, theirs) == 4
     said = capsys.readouterr().err
     assert f"refused: {folder}: " in said
@@ -309,16 +309,16 @@ def test_merges_in_every_order_give_the_same_tables(tmp_path):
     finished(parts[1], 1, 3, status="diverged", step=3, chain=1)
     finished(parts[2], 0, 3, 0.5, status="error", reason="no memory")
     fabricated.unfinished(parts[2], 1, 9)
-    found = []
+    contents = []
     for i, order in enumerate(itertools.permutations(parts)):
         here = tmp_path / f"all{i}"
         for part in order:
             merged(here, part)
             if i % 2:
                 Store(here).refresh()
-        found.append(tables(here))
-    assert found == [found[0]] * 6
-    assert {row["value"] for row in found[0][1]} == {0.25, 0.5}  # of each run, the first result
+        contents.append(tables(here))
+    assert contents == [contents[0]] * 6
+    assert {row["value"] for row in contents[0][1]} == {0.25, 0.5}  # of each run, the first result
 
 
 class Cut(BaseException):

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
-from support import bench as in_a_process
 
 from harness.cli.app import run
 from harness.contracts.data import data_root
@@ -53,13 +52,13 @@ def test_exact_draws_are_right_in_every_format_and_stand_in_a_division_of_their_
     np.savez(tmp_path / "a.npz", draws=draws)
     save_file({"draws": draws}, tmp_path / "a.safetensors")
     parquet(tmp_path / "a.parquet", draws)
-    found = []
+    values = []
     for seed, suffix in enumerate(("npz", "safetensors", "parquet")):
         code, rows, said = bench("score", "mixture25", tmp_path / f"a.{suffix}", *WORDS, seed)
         assert code == 0, said
-        found.append({row["metric"]: row["value"] for row in rows})
-    assert found[0]["joint_error"] < 0.01
-    assert found[0] == found[1] == found[2]
+        values.append({row["metric"]: row["value"] for row in rows})
+    assert values[0]["joint_error"] < 0.01
+    assert values[0] == values[1] == values[2]
     code, rows, said = bench("report", "leaderboard")
     assert {(row["method"], row["protocol"], row["seeds"]) for row in rows} == {("exact", "elsewhere", 3)}, said
     code, rows, _ = bench("ls", "runs")
@@ -230,26 +229,26 @@ def predicted(tmp_path, **arrays):
     return read(tmp_path / "a.npz")
 
 
-def scored(found, tmp_path, *, compared=True):
+def scored(predictions, tmp_path, *, compared=True):
     """The metrics of predictions for a task with three test rows, and a reference that is right about each."""
     labels = {"train": torch.tensor([0, 1, 2]), "test": torch.from_numpy(THREE)}
     problem = SimpleNamespace(labels=labels, reference=torch.eye(3)[THREE] if compared else None)
     task = SimpleNamespace(metrics=(*PREDICTIVE_METRICS, *REFERENCE_METRICS))
-    return _scores(found, problem, task, "three", tmp_path / "a.npz").metrics
+    return _scores(predictions, problem, task, "three", tmp_path / "a.npz").metrics
 
 
 def test_predictions_in_another_order_are_put_in_the_tasks_by_the_numbers_of_their_rows(tmp_path):
     p = np.random.default_rng(0).dirichlet(np.ones(3), size=3)
     q, order = np.eye(3)[THREE], np.array([1, 2, 0])
-    own = scored(predicted(tmp_path, probabilities=p, classes=THREE), tmp_path)
-    assert own["agreement"] == (p.argmax(1) == THREE).mean()
-    assert own["total_variation"] == pytest.approx(np.abs(p - q).sum() / 6)
+    metrics = scored(predicted(tmp_path, probabilities=p, classes=THREE), tmp_path)
+    assert metrics["agreement"] == (p.argmax(1) == THREE).mean()
+    assert metrics["total_variation"] == pytest.approx(np.abs(p - q).sum() / 6)
     for told in ({"rows": order}, {"rows": order, "classes": THREE[order]}):
-        assert scored(predicted(tmp_path, probabilities=p[order], **told), tmp_path) == own
+        assert scored(predicted(tmp_path, probabilities=p[order], **told), tmp_path) == metrics
     (tmp_path / "a.parquet").write_bytes(frame(**{f"p{k}": p[order, k] for k in range(3)}, row=order))
-    assert scored(read(tmp_path / "a.parquet"), tmp_path) == own
+    assert scored(read(tmp_path / "a.parquet"), tmp_path) == metrics
     without = scored(predicted(tmp_path, probabilities=p), tmp_path, compared=False)
-    assert without == {**own, "agreement": None, "total_variation": None}
+    assert without == {**metrics, "agreement": None, "total_variation": None}
 
 
 @pytest.mark.parametrize(
@@ -274,27 +273,27 @@ def test_published_predictions_are_scored_against_themselves(bench, tmp_path):
     rows, published = tfds_order("test", 10_000), np.loadtxt(data_root() / HMC_PREDICTIONS.path)
     np.savez(tmp_path / "p.npz", probabilities=published, rows=rows)
     words = ["score", "cifar10@hmc", tmp_path / "p.npz", "--name", "hmc-published", "--passes", 5e7, "--seed", 0]
-    code, found, said = bench(*words)
+    code, scored_rows, said = bench(*words)
     assert code == 0, said
-    values = {row["metric"]: row["value"] for row in found}
+    values = {row["metric"]: row["value"] for row in scored_rows}
     assert (values["agreement"], values["total_variation"]) == (1, 0)
     assert values["test_error"] == pytest.approx(100 - 91.44)
     np.savez(tmp_path / "p.npz", probabilities=published)
-    code, found, said = bench(*words[:-1], 1)
-    assert (code, found) == (4, [])
+    code, scored_rows, said = bench(*words[:-1], 1)
+    assert (code, scored_rows) == (4, [])
     assert "does not say which test row each prediction is of" in said
 
 
 @pytest.mark.data
-def test_without_the_published_predictions_it_says_how_to_get_them(tmp_path):
+def test_without_the_published_predictions_it_says_how_to_get_them(bench, tmp_path, monkeypatch):
     (tmp_path / "cifar-10-batches-py").symlink_to(data_root() / "cifar-10-batches-py")
     np.savez(tmp_path / "p.npz", probabilities=np.eye(10), rows=np.arange(10))
-    words = ["score", "cifar10@hmc", str(tmp_path / "p.npz"), "--name", "a", "--passes", "1", "--seed", "0"]
-    done = in_a_process(["--results", str(tmp_path / "r"), *words], tmp_path, BENCH_DATA=str(tmp_path))
-    assert done.returncode == 4
-    assert "data set cifar10-hmc: " in done.stderr
-    assert "is missing; `bench data fetch cifar10-hmc` downloads it" in done.stderr
-    assert "Traceback" not in done.stderr
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path))
+    code, _, said = bench("score", "cifar10@hmc", tmp_path / "p.npz", "--name", "a", "--passes", "1", "--seed", "0")
+    assert code == 4
+    assert "data set cifar10-hmc: " in said
+    assert "is missing; `bench data fetch cifar10-hmc` downloads it" in said
+    assert "Traceback" not in said
 
 
 @pytest.mark.parametrize("task", ["ravine", pytest.param("airfoil", marks=pytest.mark.data)])
@@ -312,10 +311,10 @@ def test_predictions_are_scored_as_the_tasks_own_are(bench, tmp_path):
     assert code == 0, said
     path = next((tmp_path / "r").glob("runs/*/*/*/arrays.safetensors"))
     np.savez(tmp_path / "p.npz", probabilities=load_file(path)["probabilities"])
-    own = json.loads(next((tmp_path / "r").glob("runs/*/*/*/result.json")).read_text())["metrics"]
+    stored = json.loads(next((tmp_path / "r").glob("runs/*/*/*/result.json")).read_text())["metrics"]
     code, rows, said = bench("score", "landsat", tmp_path / "p.npz", "--name", "a", "--passes", 5, "--seed", 0)
     assert code == 0, said
-    wanted = {metric["name"]: metric["value"] for metric in own}
+    wanted = {metric["name"]: metric["value"] for metric in stored}
     for row in rows:
         if row["metric"] in {metric.name for metric in AVERAGED}:
             assert row["value"] == pytest.approx(wanted[row["metric"]], rel=1e-5)

@@ -11,7 +11,7 @@ import duckdb
 import fabricated
 import numpy as np
 import pytest
-from specs import made as spec
+from specs import run_spec as spec
 
 from harness.cli.app import run
 from harness.results import environment
@@ -26,14 +26,14 @@ FILES = ("result.json", "spec.json", "environment.json", "draws.safetensors", "c
 
 
 def concluded(ledger, seed=0, **changes):
-    made = Attempt.create(ledger.runs, spec(seed), environment.collect("cpu", ()))
-    made.event("started", position=0)
-    made.append_draws(np.arange(18.0).reshape(3, 2, 3))
-    made.seal_draws(2, 3, np.array([4, 7, 10]))
-    made.save_arrays("curves", {"b2/x": np.arange(5.0), "b2/y": np.ones((2, 5))})
+    new = Attempt.create(ledger.runs, spec(seed), environment.collect("cpu", ()))
+    new.event("started", position=0)
+    new.append_draws(np.arange(18.0).reshape(3, 2, 3))
+    new.seal_draws(2, 3, np.array([4, 7, 10]))
+    new.save_arrays("curves", {"b2/x": np.arange(5.0), "b2/y": np.ones((2, 5))})
     numbers = {"draws_kept": 3, "draws_stored": 3, "draws_stride": 1}
-    conclude(made, fabricated.ended(spec(seed).key, **{**numbers, **changes}))
-    return made
+    conclude(new, fabricated.ended(spec(seed).key, **{**numbers, **changes}))
+    return new
 
 
 @pytest.fixture
@@ -43,9 +43,9 @@ def attempt(ledger):
     Attempt.create(ledger.runs, spec(2), environment.collect("cpu", ())).event("cancelled", position=3)
     failed = Attempt.create(ledger.runs, spec(3), environment.collect("cpu", ()))
     conclude(failed, AttemptResult(run_key=spec(3).key, status="timeout", reason="slow"))
-    made = concluded(ledger)
+    whole = concluded(ledger)
     assert run(["--results", str(ledger.root), "ingest"]) == 0
-    return made
+    return whole
 
 
 def verify(ledger, *options):
@@ -57,9 +57,9 @@ def lines(capsys):
     return capsys.readouterr().err.splitlines()[:-1]
 
 
-def flip(path, place, bit):
+def flip(path, byte, bit):
     content = bytearray(path.read_bytes())
-    content[place] ^= bit
+    content[byte] ^= bit
     path.write_bytes(content)
 
 
@@ -93,10 +93,10 @@ def test_any_flipped_bit_of_any_file_is_found(ledger, attempt, capsys):
             continue  # white space, which carries nothing
         capsys.readouterr()
         assert verify(ledger) == 4, name
-        found = lines(capsys)
-        assert found[0].startswith(f"{path}: ")
-        assert len([line for line in found if "table " not in line]) == 1
-        assert "run's command again" in found[0]
+        told = lines(capsys)
+        assert told[0].startswith(f"{path}: ")
+        assert len([line for line in told if "table " not in line]) == 1
+        assert "run's command again" in told[0]
         path.write_bytes(whole)
     assert verify(ledger) == 0
 
@@ -125,11 +125,11 @@ COUNTS = [
 def test_the_stored_draws_are_as_many_as_kept_draws_and_stride_say(ledger, capsys):
     wrong = []
     for seed, (kept, stored, stride, whole) in enumerate(COUNTS):
-        made = concluded(ledger, seed, draws_kept=kept, draws_stored=stored, draws_stride=stride)
-        wrong += [] if whole else [str(made.path)]
+        counted = concluded(ledger, seed, draws_kept=kept, draws_stored=stored, draws_stride=stride)
+        wrong += [] if whole else [str(counted.path)]
     assert verify(ledger) == 4
-    found = lines(capsys)
-    assert sorted(line.partition("/result.json: counts 3 stored draws where every")[0] for line in found) == sorted(
+    told = lines(capsys)
+    assert sorted(line.partition("/result.json: counts 3 stored draws where every")[0] for line in told) == sorted(
         wrong
     )
 
@@ -137,10 +137,10 @@ def test_the_stored_draws_are_as_many_as_kept_draws_and_stride_say(ledger, capsy
 def test_damage_is_named_with_what_to_do(ledger, capsys):
     expected = {}
     for seed, (name, cause, what) in enumerate(DAMAGE.values()):
-        made = concluded(ledger, seed)
+        damaged = concluded(ledger, seed)
         Store(ledger.root).refresh()
-        cause(made.path / name)
-        expected[str(made.path / name)] = what
+        cause(damaged.path / name)
+        expected[str(damaged.path / name)] = what
     capsys.readouterr()
     assert verify(ledger, "--json") == 4
     said = capsys.readouterr()
@@ -163,11 +163,11 @@ def test_records_that_were_made_to_fit_are_still_not_each_others(ledger, capsys)
     """Checksums that hold, of files that belong to another run or say other things."""
     attempt, other, few, longer = (concluded(ledger, seed) for seed in range(4))
 
-    def fit(made, **changes):
-        record = json.loads((made.path / "result.json").read_text()) | changes
+    def fit(target, **changes):
+        record = json.loads((target.path / "result.json").read_text()) | changes
         del record["sha256"]
-        record["files"]["spec.json"] = checksum(made.path / "spec.json")
-        (made.path / "result.json").write_text(json.dumps(record))
+        record["files"]["spec.json"] = checksum(target.path / "spec.json")
+        (target.path / "result.json").write_text(json.dumps(record))
 
     fit(few, draws_kept=4, draws_stored=4)
     shutil.copy(other.path / "spec.json", attempt.path)
@@ -177,10 +177,10 @@ def test_records_that_were_made_to_fit_are_still_not_each_others(ledger, capsys)
     fit(longer)
     capsys.readouterr()
     assert verify(ledger) == 4
-    found = lines(capsys)
-    assert any(line.startswith(f"{attempt.path / 'spec.json'}: belongs to run {spec(1).key[:12]}") for line in found)
-    assert any(line.startswith(f"{longer.path / 'spec.json'}: is altered: its parts do not match") for line in found)
-    assert any(line.startswith(f"{few.path / 'draws.safetensors'}: holds draws [3, 2, 3]") for line in found)
+    told = lines(capsys)
+    assert any(line.startswith(f"{attempt.path / 'spec.json'}: belongs to run {spec(1).key[:12]}") for line in told)
+    assert any(line.startswith(f"{longer.path / 'spec.json'}: is altered: its parts do not match") for line in told)
+    assert any(line.startswith(f"{few.path / 'draws.safetensors'}: holds draws [3, 2, 3]") for line in told)
 
 
 @pytest.mark.parametrize("name", ["rescored.json", "rescored-*.safetensors"])
@@ -193,9 +193,9 @@ def test_what_was_scored_again_is_looked_at_too(ledger, attempt, capsys, name):
     flip(path, -9, 2)
     capsys.readouterr()
     assert verify(ledger) == 4
-    found = [line for line in lines(capsys) if line.startswith(f"{path}: ")]
-    assert len(found) == 1
-    assert "`bench rescore`" in found[0]
+    told = [line for line in lines(capsys) if line.startswith(f"{path}: ")]
+    assert len(told) == 1
+    assert "`bench rescore`" in told[0]
 
 
 WRONG_ROWS = {
@@ -218,10 +218,10 @@ def test_a_database_that_differs_from_a_rebuild_is_named_by_table(ledger, capsys
         capsys.readouterr()
         return verify(ledger), lines(capsys)
 
-    code, found = changed(*WRONG_ROWS.values())
+    code, told = changed(*WRONG_ROWS.values())
     assert code == 4
-    assert sorted(line.partition("table ")[2].partition(":")[0] for line in found) == sorted(WRONG_ROWS)
-    assert all("`bench ingest --rebuild`" in line for line in found)
+    assert sorted(line.partition("table ")[2].partition(":")[0] for line in told) == sorted(WRONG_ROWS)
+    assert all("`bench ingest --rebuild`" in line for line in told)
     assert run(["--results", str(ledger.root), "ingest", "--rebuild"]) == 0
     assert verify(ledger) == 0
 
@@ -265,9 +265,9 @@ def test_rebuild_and_verify_exclude_each_other(ledger):
 def test_a_run_that_is_going_on_is_no_problem(ledger):
     """A worker writes while the files and the database are compared."""
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom specs import made\nfrom harness.results import environment\n"
-        "from harness.results.ledger.attempt import Attempt\n"
-        f"attempt = Attempt.create(Path({str(ledger.runs)!r}), made(9), environment.collect('cpu', ()))\n"
+        "import sys, time\nfrom pathlib import Path\nfrom specs import run_spec\n"
+        "from harness.results import environment\nfrom harness.results.ledger.attempt import Attempt\n"
+        f"attempt = Attempt.create(Path({str(ledger.runs)!r}), run_spec(9), environment.collect('cpu', ()))\n"
         "while True:\n attempt.event('checkpoint', position=3)\n time.sleep(0.002)\n"
     )
     path = json.dumps(sys.path)

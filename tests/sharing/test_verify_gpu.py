@@ -41,7 +41,7 @@ def plain():
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory, plain):  # noqa: ARG001 - a fixture
+def ran(tmp_path_factory, plain):  # noqa: ARG001 - a fixture
     folder = tmp_path_factory.mktemp("made") / "r"
     ledger = Ledger(folder)
     planned = plan(registry(), RunRequest(["sgld"], ["mixture5"], SEEDS, 2, "steps=200", device="cuda"), ledger)
@@ -55,8 +55,8 @@ def made(tmp_path_factory, plain):  # noqa: ARG001 - a fixture
 
 
 @pytest.fixture
-def sent(made, tmp_path):
-    return shutil.copytree(made, tmp_path / "sent", ignore=shutil.ignore_patterns("results.duckdb*", "locks"))
+def sent(ran, tmp_path):
+    return shutil.copytree(ran, tmp_path / "sent", ignore=shutil.ignore_patterns("results.duckdb*", "locks"))
 
 
 @pytest.fixture
@@ -65,11 +65,11 @@ def verify(tmp_path, capsys, monkeypatch):
     repeated_on = []
 
     def call(function, job, *arguments, listen, seconds=None):  # noqa: ARG001 - the arguments of `call`
-        place, _, name = function.partition(":")
+        module_name, _, name = function.partition(":")
         with PretendedGPU():
             if name == "rerun":
                 repeated_on.append(job.device)
-            return getattr(importlib.import_module(place), name)(job, *arguments, listen)
+            return getattr(importlib.import_module(module_name), name)(job, *arguments, listen)
 
     def command(folder, gpus, *words):
         monkeypatch.setattr(module.environment, "gpus", lambda: gpus)

@@ -31,17 +31,17 @@ def numbers():
     return theta, m, xi, V**2, W**2
 
 
-def same(found, expected):
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+def same(position, expected):
+    np.testing.assert_allclose(position, expected, rtol=1e-12, atol=1e-14)
 
 
 def test_a_step_of_adamax_sgld(numbers, h, T):
     theta, m, xi, u, _ = numbers
-    found, state = stepped(
+    position, state = stepped(
         AdamaxSGLD(a=5.0, beta1=0.8, beta2=0.95, lam=0.1), theta, {"m": m, "u": u}, CUBE.potential(), h, T, xi
     )
     g = theta**3
-    same(found, theta - h * (g + 5 * m / (u + 0.1)) + np.sqrt(2 * h * T) * xi)
+    same(position, theta - h * (g + 5 * m / (u + 0.1)) + np.sqrt(2 * h * T) * xi)
     same(state["m"], 0.8 * m + 0.2 * g)
     same(state["u"], np.where(np.abs(g) > 0.95 * u, np.abs(g), 0.95 * u))
 
@@ -49,9 +49,9 @@ def test_a_step_of_adamax_sgld(numbers, h, T):
 def test_a_step_of_adadelta_sgld(numbers, h, T):
     theta, p, xi, V, W = numbers
     sampler = AdadeltaSGLD(a=2.0, rho=0.9, lam=0.3, eps=0.2)
-    found, state = stepped(sampler, theta, {"p": p, "V": V, "W": W}, CUBE.potential(), h, T, xi)
+    position, state = stepped(sampler, theta, {"p": p, "V": V, "W": W}, CUBE.potential(), h, T, xi)
     g, d = theta**3, np.sqrt(W + 0.2) / np.sqrt(V + 0.3) * p
-    same(found, theta - h * (g + 2 * d) + np.sqrt(2 * h * T) * xi)
+    same(position, theta - h * (g + 2 * d) + np.sqrt(2 * h * T) * xi)
     same(state["p"], g)
     same(state["V"], 0.9 * V + 0.1 * g**2)
     same(state["W"], 0.9 * W + 0.1 * d**2)
@@ -60,18 +60,18 @@ def test_a_step_of_adadelta_sgld(numbers, h, T):
 def test_a_step_of_pmsgld(numbers, h, T):
     theta, m, xi, V, _ = numbers
     sampler = PMSGLD(a=4.0, beta1=0.8, decay=0.9, lam=0.2)
-    found, state = stepped(sampler, theta, {"m": m, "V": V}, CUBE.potential(), h, T, xi)
+    position, state = stepped(sampler, theta, {"m": m, "V": V}, CUBE.potential(), h, T, xi)
     g, G = theta**3, 1 / (0.2 + np.sqrt(V))
-    same(found, theta - h * G * (g + 4 * m) + np.sqrt(2 * h * T * G) * xi)
+    same(position, theta - h * G * (g + 4 * m) + np.sqrt(2 * h * T * G) * xi)
     same(state["m"], 0.8 * m + 0.2 * g)
     same(state["V"], 0.9 * V + 0.1 * g**2)
 
 
 def test_a_step_of_corrected_msgld(numbers, h, T):
     theta, m, xi, _, _ = numbers
-    found, state = stepped(MSGLDCorrected(a=4.0, beta1=0.8), theta, {"m": m}, CUBE.potential(), h, T, xi)
+    position, state = stepped(MSGLDCorrected(a=4.0, beta1=0.8), theta, {"m": m}, CUBE.potential(), h, T, xi)
     g = theta**3
-    same(found, theta - h * (g + 4 * m) + np.sqrt(2 * h * 5 * T) * xi)
+    same(position, theta - h * (g + 4 * m) + np.sqrt(2 * h * 5 * T) * xi)
     same(state["m"], 0.8 * m + 0.2 * g)
 
 
@@ -101,5 +101,5 @@ def test_with_its_scale_at_rest_pmsgld_is_msgld_of_another_step(a, lam):
     limit = stability_limit(msgld)
     assert stability_limit(sampler) == pytest.approx((1 + lam) * limit, rel=1e-6)
     for share in (1e-3, 0.3, 0.9):
-        found = stationary_variance(sampler, share * limit * (1 + lam), 2.0)
-        assert found == pytest.approx(stationary_variance(msgld, share * limit, 2.0), rel=1e-6)
+        variance = stationary_variance(sampler, share * limit * (1 + lam), 2.0)
+        assert variance == pytest.approx(stationary_variance(msgld, share * limit, 2.0), rel=1e-6)

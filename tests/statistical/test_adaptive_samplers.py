@@ -28,21 +28,21 @@ def numbers():
 
 def test_psgld_by_hand(numbers):
     theta, _, g, _, xi, V = numbers
-    found, state = stepped(PSGLD(decay=0.9, lam=0.2), theta, {"V": V}, g, xi)
+    position, state = stepped(PSGLD(decay=0.9, lam=0.2), theta, {"V": V}, g, xi)
     new = 0.9 * V + 0.1 * g**2
     G = 1 / (0.2 + np.sqrt(new))
     np.testing.assert_allclose(state["V"], new, rtol=1e-13)
-    np.testing.assert_allclose(found, theta - H * G * g + np.sqrt(2 * H * T * G) * xi, rtol=1e-12)
+    np.testing.assert_allclose(position, theta - H * G * g + np.sqrt(2 * H * T * G) * xi, rtol=1e-12)
 
 
 def test_psgld_with_gamma_by_hand(numbers):
     theta, before, g, g_before, xi, V = numbers
     state = {"V": V, "theta": before, "g": g_before}
-    found, _ = stepped(PSGLD(decay=0.9, lam=0.2, gamma=True), theta, state, g, xi)
+    position, _ = stepped(PSGLD(decay=0.9, lam=0.2, gamma=True), theta, state, g, xi)
     new = 0.9 * V + 0.1 * g**2
     G = 1 / (0.2 + np.sqrt(new))
     gamma = -0.1 * g * (g - g_before) / (theta - before) * G**2 / np.sqrt(new)
-    np.testing.assert_allclose(found, theta - H * (G * g - T * gamma) + np.sqrt(2 * H * T * G) * xi, rtol=1e-11)
+    np.testing.assert_allclose(position, theta - H * (G * g - T * gamma) + np.sqrt(2 * H * T * G) * xi, rtol=1e-11)
 
 
 def test_gamma_is_the_derivative_of_the_preconditioner():
@@ -63,9 +63,9 @@ def test_gamma_is_the_derivative_of_the_preconditioner():
 def test_asgld_by_hand_uses_the_moments_of_past_gradients_alone(numbers):
     theta, m, g, _, xi, V = numbers
     sampler = ASGLD(a=5.0, beta1=0.8, beta2=0.95, lam=0.01)
-    found, state = stepped(sampler, theta, {"m": m, "V": V}, g, xi)
+    position, state = stepped(sampler, theta, {"m": m, "V": V}, g, xi)
     drift = g + 5.0 * m / np.sqrt(V + 0.01)
-    np.testing.assert_allclose(found, theta - H * drift + np.sqrt(2 * H * T) * xi, rtol=1e-12)
+    np.testing.assert_allclose(position, theta - H * drift + np.sqrt(2 * H * T) * xi, rtol=1e-12)
     np.testing.assert_allclose(state["m"], 0.8 * m + 0.2 * g, rtol=1e-13)
     np.testing.assert_allclose(state["V"], 0.95 * V + 0.05 * g**2, rtol=1e-13)
 
@@ -74,8 +74,8 @@ def test_asgld_starts_without_bias_though_its_moments_are_zero_over_zero():
     state = ASGLD().init(torch.ones(SHAPE, dtype=torch.float64), None, None, None, None)
     assert all(torch.equal(leaf, torch.zeros(SHAPE, dtype=torch.float64)) for leaf in state.values())
     zero = {name: leaf.numpy() for name, leaf in state.items()}
-    found, _ = stepped(ASGLD(a=1000.0), np.ones(SHAPE), zero, np.full(SHAPE, 2.0), np.zeros(SHAPE))
-    np.testing.assert_allclose(found, 1 - H * 2.0, rtol=1e-13)
+    position, _ = stepped(ASGLD(a=1000.0), np.ones(SHAPE), zero, np.full(SHAPE, 2.0), np.zeros(SHAPE))
+    np.testing.assert_allclose(position, 1 - H * 2.0, rtol=1e-13)
 
 
 def test_asgld_refuses_a_mean_that_forgets_more_slowly_than_the_size():
@@ -98,6 +98,6 @@ def test_psgld_with_v_held_still_is_sgld_with_step_h_over_lam_plus_sqrt_v(x, lam
 def test_asgld_with_v_held_still_is_msgld_with_a_over_sqrt_lam(a, lam):
     """V starts at 0."""
     for h in (0.01, 0.03):
-        found = derive(ASGLD(a=a, lam=lam), h, 1.5).stationary()
+        stationary = derive(ASGLD(a=a, lam=lam), h, 1.5).stationary()
         expected = derive(MSGLD(a=a / lam**0.5), h, 1.5).stationary()
-        assert found[0, 0] == pytest.approx(expected[0, 0], rel=1e-6)
+        assert stationary[0, 0] == pytest.approx(expected[0, 0], rel=1e-6)

@@ -15,10 +15,10 @@ QUARTIC = Line(lambda x: x.square().square() / 4, lambda x: x * x.square())
 @pytest.mark.parametrize("h", [0.003, 0.4])
 def test_a_step_by_hand(h, T):
     theta, v, xi = np.random.default_rng(1).standard_normal((3, *SHAPE))
-    found, state = stepped(BAOAB(friction=0.3), theta, {"v": v}, QUARTIC.potential(), h, T, xi)
+    position, state = stepped(BAOAB(friction=0.3), theta, {"v": v}, QUARTIC.potential(), h, T, xi)
     kicked = v - h * theta**3
     after = 0.7 * kicked + np.sqrt((1 - 0.7**2) * h * T) * xi
-    np.testing.assert_allclose(found, theta + kicked / 2 + after / 2, rtol=1e-13)
+    np.testing.assert_allclose(position, theta + kicked / 2 + after / 2, rtol=1e-13)
     np.testing.assert_allclose(state["v"], after, rtol=1e-13)
 
 

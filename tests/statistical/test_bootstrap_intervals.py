@@ -19,9 +19,9 @@ CHAINS = 8
 
 def errors(draw, size, dim, widest=1.0):
     """Errors of averages, (R, D), with an effect of the seed that its chains share; the first direction's are wider."""
-    own, shared = draw.normal(size=(size, CHAINS, dim)), draw.normal(size=(size, 1, dim))
+    each, shared = draw.normal(size=(size, CHAINS, dim)), draw.normal(size=(size, 1, dim))
     scale = np.where(np.arange(dim) == 0, widest, 1.0)
-    return (0.1 * scale * (own + 0.5 * shared)).reshape(size * CHAINS, dim)
+    return (0.1 * scale * (each + 0.5 * shared)).reshape(size * CHAINS, dim)
 
 
 def curves(draw, size):
@@ -42,8 +42,8 @@ def of_squares(statistic, truth, **how):
 
 
 def cost(draw, size):
-    found = passes_to_low_error(curves(draw, size), AXIS, np.repeat(np.arange(size), CHAINS))
-    return found.low <= LIMIT <= found.high
+    passes = passes_to_low_error(curves(draw, size), AXIS, np.repeat(np.arange(size), CHAINS))
+    return passes.low <= LIMIT <= passes.high
 
 
 LIMIT = last_crossing(np.median(curves(np.random.default_rng(0), 400), axis=0), AXIS, 0.01)

@@ -73,26 +73,26 @@ def walk(request):
 @pytest.mark.parametrize("function", [lambda x: x, lambda x: x**2, lambda x: x < 0], ids=["x", "x2", "left"])
 def test_weighted_moments_are_those_of_the_target(walk, function):
     T, _, x, weights, _ = walk
-    found, error = estimated(function, x, weights)
+    estimate, error = estimated(function, x, weights)
     assert error < 0.05
-    assert found == pytest.approx(expected(function, T), abs=4 * error + 0.03)  # of first order in h
+    assert estimate == pytest.approx(expected(function, T), abs=4 * error + 0.03)  # of first order in h
 
 
 def test_the_landscape_that_it_learns_is_the_mass_of_each_bin(walk):
     T, sampler, _, _, state = walk
     energy = Well().energy(GRID)
-    place = np.floor((energy - sampler.low) / sampler.width).clip(0, sampler.bins - 1).astype(int)
-    mass = np.bincount(place, weights=np.exp(-energy / T), minlength=sampler.bins)
+    index = np.floor((energy - sampler.low) / sampler.width).clip(0, sampler.bins - 1).astype(int)
+    mass = np.bincount(index, weights=np.exp(-energy / T), minlength=sampler.bins)
     mass /= mass.sum()
-    found = state["G"].numpy().mean(0)
-    assert found.sum() == pytest.approx(1, abs=1e-9)
-    assert np.abs(found - mass).sum() / 2 < 0.08  # total variation
+    masses = state["G"].numpy().mean(0)
+    assert masses.sum() == pytest.approx(1, abs=1e-9)
+    assert np.abs(masses - mass).sum() / 2 < 0.08  # total variation
 
 
 def test_with_zeta_zero_it_is_sgld():
     plain, _, _ = walked(SGLD(), 1.0, steps=200, burn=0)
-    found, weights, _ = walked(ContourSGLD(zeta=0.0), 1.0, steps=200, burn=0)
-    assert np.array_equal(found, plain)
+    path, weights, _ = walked(ContourSGLD(zeta=0.0), 1.0, steps=200, burn=0)
+    assert np.array_equal(path, plain)
     assert (weights == 1).all()
 
 
@@ -100,14 +100,14 @@ def flattening(sampler, G, energy, T):
     """s and log Psi^zeta at an energy, bin by bin as the docstring has it."""
     s = [0.0] + [sampler.zeta * T * np.log(G[j] / G[j - 1]) / sampler.width for j in range(1, sampler.bins)]
     s = np.clip(s, -sampler.cap, sampler.cap)
-    place = (energy - sampler.low) / sampler.width
+    position = (energy - sampler.low) / sampler.width
     heaviest = int(np.argmax(G))
     log_psi = sampler.zeta * np.log(G[heaviest])  # at the upper end of the heaviest bin
-    at = min(max(place, 0.0), float(sampler.bins))
+    at = min(max(position, 0.0), float(sampler.bins))
     for j in range(sampler.bins):  # what lies between here and there, bin by bin
         between = min(max(at, j), j + 1) - min(max(heaviest + 1.0, j), j + 1)
         log_psi += between * s[j] * sampler.width / T
-    return (s[int(place)] if 0 <= place < sampler.bins else 0.0), log_psi
+    return (s[int(position)] if 0 <= position < sampler.bins else 0.0), log_psi
 
 
 @pytest.mark.parametrize("cap", [0.4, 50.0])
@@ -125,12 +125,12 @@ def test_a_step_by_hand(energy, cap):
 
     potential = Well()
     theta = torch.full((1, 1), x, dtype=torch.float64)
-    found, after = sampler.step(
+    position, after = sampler.step(
         theta, state, potential, *scalars(H, T), ScriptedNoise([torch.full((1, 1), xi, dtype=torch.float64)])
     )
     slope, _ = flattening(sampler, G[0], energy, T)
     new = x - H * (1 + slope) * g + np.sqrt(2 * H * T) * xi
-    assert found.item() == pytest.approx(new, rel=1e-12)
+    assert position.item() == pytest.approx(new, rel=1e-12)
     assert potential.calls == 1
     U = Well().energy(new)
     w = min(0.5, 40.0 / (32**0.8 + 100))

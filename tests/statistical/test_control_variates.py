@@ -67,9 +67,9 @@ def rng():
 def test_a_step_by_hand(rng, sampler, T):
     theta, centre, kept, w, xi = rng.standard_normal((5, C, D))
     potential = BoundPotential(Noisy(), 1, {"w": tensor(w)})
-    found, state = stepped(sampler, theta, {"centre": centre, "centre_gradient": kept}, potential, 0.02, T, xi)
+    position, state = stepped(sampler, theta, {"centre": centre, "centre_gradient": kept}, potential, 0.02, T, xi)
     g = (theta**3 + 1 + w * theta) - (centre**3 + 1 + w * centre) + kept
-    np.testing.assert_allclose(found, theta - 0.02 * g + np.sqrt(2 * 0.02 * T) * xi, rtol=1e-12)
+    np.testing.assert_allclose(position, theta - 0.02 * g + np.sqrt(2 * 0.02 * T) * xi, rtol=1e-12)
     np.testing.assert_array_equal(state["centre"], centre)
     np.testing.assert_array_equal(state["centre_gradient"], kept)
 
@@ -152,8 +152,8 @@ def test_the_law_is_the_sampler_s_without_the_noise_of_its_gradients(controlled,
 def test_on_a_quadratic_every_path_is_that_of_exact_gradients(controlled, plain):
     """Noisy batches with control variates walk the path of no noise at all; the descent costs no random numbers."""
     path = trajectory(0.1 / (1 + 0.1 * np.arange(12)), 1.0)
-    found = path_of(controlled, GaussianTask(variance=2.0), path, 3)
-    torch.testing.assert_close(found, path_of(plain, GaussianTask(), path, 3), rtol=1e-9, atol=1e-10)
+    positions = path_of(controlled, GaussianTask(variance=2.0), path, 3)
+    torch.testing.assert_close(positions, path_of(plain, GaussianTask(), path, 3), rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.statistical

@@ -19,22 +19,22 @@ def step(sampler, state, h, T):
 
 @pytest.mark.parametrize("V", [0.0, 1.7])
 def test_sgld(h, T, V):
-    found, state = step(SGLD(gradient_variance=V), {}, h, T)
-    np.testing.assert_allclose(found, THETA - h * G + np.sqrt(2 * h * T - h**2 * V) * XI, rtol=1e-13)
+    position, state = step(SGLD(gradient_variance=V), {}, h, T)
+    np.testing.assert_allclose(position, THETA - h * G + np.sqrt(2 * h * T - h**2 * V) * XI, rtol=1e-13)
     assert state == {}
 
 
 def test_sghmc(h, T):
-    found, state = step(SGHMC(friction=0.3), {"v": MEMORY}, h, T)
+    position, state = step(SGHMC(friction=0.3), {"v": MEMORY}, h, T)
     new = 0.7 * MEMORY - h * G + np.sqrt(2 * 0.3 * h * T) * XI
     np.testing.assert_allclose(state["v"], new, rtol=1e-12)
-    np.testing.assert_allclose(found, THETA + new, rtol=1e-12)
+    np.testing.assert_allclose(position, THETA + new, rtol=1e-12)
     start = SGHMC().init(tensor(THETA), None, *scalars(h, T), ScriptedNoise([tensor(XI)]))
     np.testing.assert_allclose(start["v"].numpy(), np.sqrt(h * T) * XI, rtol=1e-13)
 
 
 def test_msgld_uses_the_momentum_of_past_gradients_alone(h, T):
-    found, state = step(MSGLD(a=5.0, beta1=0.9), {"m": MEMORY}, h, T)
-    np.testing.assert_allclose(found, THETA - h * (G + 5.0 * MEMORY) + np.sqrt(2 * h * T) * XI, rtol=1e-13)
+    position, state = step(MSGLD(a=5.0, beta1=0.9), {"m": MEMORY}, h, T)
+    np.testing.assert_allclose(position, THETA - h * (G + 5.0 * MEMORY) + np.sqrt(2 * h * T) * XI, rtol=1e-13)
     np.testing.assert_allclose(state["m"], 0.9 * MEMORY + 0.1 * G, rtol=1e-13)
     assert not MSGLD().init(tensor(THETA), None, None, None, None)["m"].any()

@@ -230,9 +230,9 @@ UNEVEN = np.repeat([36.0, 0.25], [5, 15])
     ids=["smile, even noise", "smile, uneven noise", "psmile, even noise", "psmile, uneven noise"],
 )
 def test_uneven_gradient_noise_biases_smile_and_psmile_less(sampler, noise, first, others):
-    found = ratios(sampler, ONES, noise, 1.0, 0.05, 500, 1500).mean(0)
-    assert first[0] < found[:5].mean() < first[1]
-    assert others[0] < found[5:].mean() < others[1]
+    mean_ratios = ratios(sampler, ONES, noise, 1.0, 0.05, 500, 1500).mean(0)
+    assert first[0] < mean_ratios[:5].mean() < first[1]
+    assert others[0] < mean_ratios[5:].mean() < others[1]
 
 
 @pytest.mark.slow
@@ -280,8 +280,8 @@ def test_a_step_of_smile_is_mclachlan_s_with_the_gradient_of_the_batch_before():
     potential = Given(0.4)
     x, new = SMILE().step(theta, {"u": u, "g": g}, potential, h, T, None)
     expected = microcanonical.mclachlan(theta, u, g, (3 * h * T).sqrt(), T, potential.grad)
-    for found, right in zip((x, new["u"], new["g"]), expected, strict=False):
-        torch.testing.assert_close(found, right)
+    for part, right in zip((x, new["u"], new["g"]), expected, strict=False):
+        torch.testing.assert_close(part, right)
 
 
 def test_psmile_with_d_held_is_smile_in_other_coordinates():
@@ -335,8 +335,8 @@ def test_smile_tunes_its_length_to_the_share_asked_for():
 def test_the_quantiles_of_the_energy_error_are_those_of_a_gamma_distribution(shape, p):
     from scipy.stats import gamma
 
-    found = quantile(p, number(shape * 0.2), number(shape * 0.2**2 + (shape * 0.2) ** 2))
-    assert float(found) == pytest.approx(gamma.ppf(p, shape, scale=0.2), rel=0.03, abs=0.005)
+    estimate = quantile(p, number(shape * 0.2), number(shape * 0.2**2 + (shape * 0.2) ** 2))
+    assert float(estimate) == pytest.approx(gamma.ppf(p, shape, scale=0.2), rel=0.03, abs=0.005)
 
 
 @pytest.mark.parametrize("cls", [AMAGOLD, ContourSGLD, GGMC, HMC, MCLMC, RESGLD, SGLRW, SMILE])

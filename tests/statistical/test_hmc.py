@@ -60,9 +60,9 @@ def test_a_proposal_is_the_leapfrog(start, leapfrog, jitter):
     theta, r = start
     h = 0.01
     epsilon = h**0.5 * (1 + 0.2 * (2 * jitter - 1))
-    found, state = proposed(HMC(leapfrog=leapfrog, jitter=0.2), theta, r, h, jitter=jitter)
+    position, state = proposed(HMC(leapfrog=leapfrog, jitter=0.2), theta, r, h, jitter=jitter)
     expected, _, before, after = by_hand(theta, r, epsilon, leapfrog)
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(position, expected, rtol=1e-12, atol=1e-13)
     U, g = Quartic().energy_and_gradient(expected, None)
     torch.testing.assert_close(state["energy"], U, rtol=1e-12, atol=1e-13)
     torch.testing.assert_close(state["gradient"], g, rtol=1e-11, atol=1e-12)
@@ -88,9 +88,9 @@ def test_a_proposal_is_taken_where_u_is_below_exp_minus_dh_over_t(start, T):
 
 def test_a_rejected_chain_keeps_energy_and_gradient(start):
     theta, r = start
-    found, state = proposed(HMC(leapfrog=3), theta, r, 100.0, u=0.999)
+    position, state = proposed(HMC(leapfrog=3), theta, r, 100.0, u=0.999)
     U, g = Quartic().energy_and_gradient(theta, None)
-    assert torch.equal(found, theta)
+    assert torch.equal(position, theta)
     assert torch.equal(state["energy"], U)
     assert torch.equal(state["gradient"], g)
     assert torch.all(state["accept"] < 1e-3)

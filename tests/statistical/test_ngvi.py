@@ -89,5 +89,5 @@ def test_components_are_chosen_by_their_shares():
              "P": torch.eye(2, dtype=torch.float64).expand(chains, 3, 2, 2).clone()}  # fmt: skip
     theta = torch.zeros((chains, 2), dtype=torch.float64)
     drawn, _ = sampler.step(theta, state, Gaussian(), *scalars(1e-12, 1.0), Noise(3))
-    found = torch.stack([(drawn[:, 0] - m).abs() < 20 for m in means[:, 0]]).double().mean(1)
-    torch.testing.assert_close(found, shares, atol=4 * (0.25 / chains) ** 0.5, rtol=0)
+    shares_drawn = torch.stack([(drawn[:, 0] - m).abs() < 20 for m in means[:, 0]]).double().mean(1)
+    torch.testing.assert_close(shares_drawn, shares, atol=4 * (0.25 / chains) ** 0.5, rtol=0)

@@ -79,9 +79,9 @@ def test_the_noise_of_the_gradient_alone_gives_sgd_its_variance(x):
 
 @pytest.mark.parametrize("rounding", ["up", "down", "none"])
 def test_a_snapshot_is_kept_at_the_end_of_each_cycle_where_the_step_is_least(rounding):
-    made = Snapshot(step_size=0.5, cycles=4, rounding=rounding).trajectory(1003, 1)
-    kept = np.flatnonzero(made.keep)
-    assert made.cycle[kept].tolist() == [0, 1, 2, 3]  # "down" leaves a few steps over, which are no cycle
-    assert (made.step_size[kept] < 1e-4).all()
-    assert (made.step_size[kept] == [made.step_size[made.cycle == c].min() for c in range(4)]).all()
-    assert np.array_equal(made.keep, made.evaluate)
+    trajectory = Snapshot(step_size=0.5, cycles=4, rounding=rounding).trajectory(1003, 1)
+    kept = np.flatnonzero(trajectory.keep)
+    assert trajectory.cycle[kept].tolist() == [0, 1, 2, 3]  # "down" leaves a few steps over, which are no cycle
+    assert (trajectory.step_size[kept] < 1e-4).all()
+    assert (trajectory.step_size[kept] == [trajectory.step_size[trajectory.cycle == c].min() for c in range(4)]).all()
+    assert np.array_equal(trajectory.keep, trajectory.evaluate)

@@ -48,13 +48,13 @@ def test_a_step_of_sgfs(rng, h, T):
     scores, old = rng.standard_normal((C, 4, D)), np.eye(D) * np.ones((C, 1, 1))
     b, t = 0.7, 3.0
     state = {"I": old, "t": np.full((C, 1, 1), t - 1)}
-    found, state = stepped(SGFS(b=b), theta, state, Quadratic(scores).potential(), h, T, xi)
+    position, state = stepped(SGFS(b=b), theta, state, Quadratic(scores).potential(), h, T, xi)
     for c in range(C):
         fisher = (1 - 1 / t) * old[c] + 1 / t * np.cov(scores[c].T)
         gamma, epsilon = (12 + 4) / 4, 2 * h
         eta = np.sqrt(4 * b * T / epsilon) * xi[c]
         inverse = np.linalg.inv(gamma * 12 * fisher + 4 * b / epsilon * np.eye(D))
-        np.testing.assert_allclose(found[c], theta[c] - 2 * inverse @ (PRECISION @ theta[c] - eta), rtol=1e-11)
+        np.testing.assert_allclose(position[c], theta[c] - 2 * inverse @ (PRECISION @ theta[c] - eta), rtol=1e-11)
         np.testing.assert_allclose(state["I"][c], fisher, rtol=1e-12, atol=1e-14)
     assert (state["t"] == t).all()
 
@@ -94,9 +94,9 @@ def test_a_step_of_sgrld(rng, h, T):
     theta, xi = rng.standard_normal((2, C, D))
     root = np.array([[1.0, 0.0, 0.0], [0.5, 2.0, 0.0], [-1.0, 0.3, 0.7]])
     problem = Quadratic(metric=root @ root.T)
-    found, _ = stepped(SGRLD(), theta, {}, problem.potential(), h, T, xi)
+    position, _ = stepped(SGRLD(), theta, {}, problem.potential(), h, T, xi)
     drift = -root @ root.T @ PRECISION @ theta.T + T * problem.divergence[:, None]
-    np.testing.assert_allclose(found, (theta.T + h * drift + np.sqrt(2 * h * T) * root @ xi.T).T, rtol=1e-11)
+    np.testing.assert_allclose(position, (theta.T + h * drift + np.sqrt(2 * h * T) * root @ xi.T).T, rtol=1e-11)
 
 
 @pytest.mark.parametrize("h", [1e-3, 0.1, 1.9])
@@ -164,8 +164,8 @@ def test_the_factors_of_sqnlmc_make_the_bfgs_matrix(rng, b):
 def test_a_pair_that_bends_the_wrong_way_is_left_out(rng):
     s, other = rng.standard_normal((2, D))
     good, bad, none = (s, PRECISION @ s), (other, -other), (np.zeros(D), np.zeros(D))
-    found = inverse_hessian(SQNLMC(memory=5, b=2.0), [none, good, bad])
-    np.testing.assert_allclose(found, bfgs([good], 2.0), rtol=1e-9, atol=1e-11)
+    inverse = inverse_hessian(SQNLMC(memory=5, b=2.0), [none, good, bad])
+    np.testing.assert_allclose(inverse, bfgs([good], 2.0), rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("T", [0.0, 0.5, 3.0])
@@ -176,13 +176,13 @@ def test_a_step_of_sqnlmc(rng, h, T):
     s = s[:, :2]
     state = {"past": past, "s": s, "y": s @ PRECISION}
     slope = rng.standard_normal((1, D))
-    found, left = stepped(SQNLMC(memory=4, b=2.0), theta, state, Quadratic().potential(slope), h, T, xi)
+    position, left = stepped(SQNLMC(memory=4, b=2.0), theta, state, Quadratic().potential(slope), h, T, xi)
     start, H = past[0, 0], bfgs([(one, PRECISION @ one) for one in s[0]], 2.0)
     mean = start - h * H @ (PRECISION @ start + slope[0])
     if T:
-        np.testing.assert_allclose(found[0] - mean, np.sqrt(2 * h * T) * root_of(H, s[0]) @ xi[0], rtol=1e-9)
+        np.testing.assert_allclose(position[0] - mean, np.sqrt(2 * h * T) * root_of(H, s[0]) @ xi[0], rtol=1e-9)
     else:
-        np.testing.assert_allclose(found[0], mean + 0 * xi[0], rtol=1e-9)
+        np.testing.assert_allclose(position[0], mean + 0 * xi[0], rtol=1e-9)
     np.testing.assert_allclose(left["past"][0], [past[0, 1], past[0, 2], theta[0]])
     np.testing.assert_allclose(left["s"][0], [s[0, 1], theta[0] - start])
     np.testing.assert_allclose(left["y"][0], [PRECISION @ s[0, 1], PRECISION @ (theta[0] - start)], rtol=1e-12)

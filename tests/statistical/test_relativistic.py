@@ -20,7 +20,7 @@ def test_a_step_by_hand(h, T):
     theta, p, xi = np.random.default_rng(5).standard_normal((3, *SHAPE))
     m, c, friction = 0.8, 1.7, 0.6
     sampler = RelativisticSGHMC(mass=m, c=c, friction=friction)
-    found, state = stepped(sampler, theta, {"p": p}, CUBE.potential(), h, T, xi)
+    position, state = stepped(sampler, theta, {"p": p}, CUBE.potential(), h, T, xi)
 
     def velocity(p):
         return p / (m * np.sqrt((p**2).sum(1, keepdims=True) / (m**2 * c**2) + 1))
@@ -28,7 +28,7 @@ def test_a_step_by_hand(h, T):
     e = np.sqrt(h)
     new = p - e * theta**3 - e * friction * velocity(p) + np.sqrt(2 * e * friction * T) * xi
     np.testing.assert_allclose(state["p"], new, rtol=1e-12)
-    np.testing.assert_allclose(found, theta + e * velocity(new), rtol=1e-12)
+    np.testing.assert_allclose(position, theta + e * velocity(new), rtol=1e-12)
 
 
 def test_the_velocity_is_the_gradient_of_the_kinetic_energy():
@@ -62,10 +62,10 @@ def test_at_slow_speeds_it_is_sghmc(T):
     theta, p, xi = np.random.default_rng(8).standard_normal((3, *SHAPE))
     e = np.sqrt(h)
     fast = RelativisticSGHMC(mass=m, c=1e7, friction=friction)
-    found, state = stepped(fast, theta, {"p": p}, CUBE.potential(), h, T, xi)
+    position, state = stepped(fast, theta, {"p": p}, CUBE.potential(), h, T, xi)
     sghmc = SGHMC(friction=e * friction / m)
     expected, v = stepped(sghmc, theta, {"v": e * p / m}, CUBE.potential(), h / m, T, xi)
-    np.testing.assert_allclose(found, expected, rtol=1e-11)
+    np.testing.assert_allclose(position, expected, rtol=1e-11)
     np.testing.assert_allclose(e * state["p"] / m, v["v"], rtol=1e-11)
 
 

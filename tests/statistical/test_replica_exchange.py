@@ -56,12 +56,12 @@ def test_a_step_by_hand(h, T):
     u = rng.random((C, 1))
     rate, ratio, s2 = 0.9, 2.5, 0.3
     sampler = RESGLD(ratio=ratio, rate=rate, energy_variance=s2)
-    found, state = stepped(sampler, theta, {"hot": hot}, BoundPotential(Cube(), 1), h, T, u, xi, zeta)
+    position, state = stepped(sampler, theta, {"hot": hot}, BoundPotential(Cube(), 1), h, T, u, xi, zeta)
     d = 1 / T - 1 / (ratio * T)
     swap = u < rate * np.minimum(1, np.exp(d * (energy(theta) - energy(hot) - d * s2)))
     assert 0 < swap.sum() < C
     cold, warm = np.where(swap, hot, theta), np.where(swap, theta, hot)
-    np.testing.assert_allclose(found, cold - h * slope(cold) + np.sqrt(2 * h * T) * xi, rtol=1e-12)
+    np.testing.assert_allclose(position, cold - h * slope(cold) + np.sqrt(2 * h * T) * xi, rtol=1e-12)
     np.testing.assert_allclose(state["hot"], warm - h * slope(warm) + np.sqrt(2 * h * ratio * T) * zeta, rtol=1e-12)
 
 
@@ -69,8 +69,8 @@ def test_without_swaps_they_are_two_chains_of_sgld():
     rng = np.random.default_rng(10)
     theta, hot, xi, zeta = rng.standard_normal((4, C, 1))
     potential = BIMODAL.potential()
-    found, state = stepped(RESGLD(rate=0.0), theta, {"hot": hot}, potential, 0.02, 1.3, np.zeros((C, 1)), xi, zeta)
-    np.testing.assert_array_equal(found, stepped(SGLD(), theta, {}, potential, 0.02, 1.3, xi)[0])
+    position, state = stepped(RESGLD(rate=0.0), theta, {"hot": hot}, potential, 0.02, 1.3, np.zeros((C, 1)), xi, zeta)
+    np.testing.assert_array_equal(position, stepped(SGLD(), theta, {}, potential, 0.02, 1.3, xi)[0])
     expected = stepped(SGLD(), hot, {}, potential, 0.02, 3 * 1.3, zeta)[0]
     np.testing.assert_allclose(state["hot"], expected, rtol=1e-14)
     assert stationary_variance(RESGLD(), 0.1, 1.0) is None  # it draws uniforms: the two laws are those of sgld
@@ -81,8 +81,8 @@ def swap_chances(sampler, problem, theta, hot, T):
     low, high, still = np.zeros_like(theta), np.ones_like(theta), np.zeros_like(theta)
     for _ in range(30):
         u = (low + high) / 2
-        found, _ = stepped(sampler, theta, {"hot": hot}, problem.potential(), 1e-12, T, u, still, still)
-        swapped = np.abs(found - hot) < np.abs(found - theta)
+        position, _ = stepped(sampler, theta, {"hot": hot}, problem.potential(), 1e-12, T, u, still, still)
+        swapped = np.abs(position - hot) < np.abs(position - theta)
         low, high = np.where(swapped, u, low), np.where(swapped, high, u)
     return low[:, 0]
 

@@ -43,9 +43,9 @@ def mean_velocity(gradient, h):
     chain, middle = np.zeros((GRID, GRID)), np.zeros(GRID)
     for i, j in itertools.product(range(2), repeat=2):
         g, weight = gradient + SD * VALUES[[i, j]], WEIGHTS[i] * WEIGHTS[j]
-        place = turned(angles, g, length) / (2 * np.pi) * GRID
-        below = np.floor(place).astype(int)
-        for k, share in ((below, 1 + below - place), (below + 1, place - below)):
+        position = turned(angles, g, length) / (2 * np.pi) * GRID
+        below = np.floor(position).astype(int)
+        for k, share in ((below, 1 + below - position), (below + 1, position - below)):
             np.add.at(chain, (np.arange(GRID), k % GRID), weight * share)
         first = turned(angles, g, (1 - 2 * B) * length)
         middle += weight * (np.cos(first) + np.sin(first))

@@ -22,10 +22,10 @@ def stepped(sampler, theta, state, g, xi, h, T):
 def test_sgnht_by_hand(T):
     theta, v, g, xi = np.random.default_rng(3).standard_normal((4, 5, 7))
     alpha, h = np.linspace(-0.1, 0.4, 5)[:, None], 0.02
-    found, state = stepped(SGNHT(a=0.3), theta, {"v": v, "alpha": alpha}, g, xi, h, T)
+    position, state = stepped(SGNHT(a=0.3), theta, {"v": v, "alpha": alpha}, g, xi, h, T)
     new = (1 - alpha) * v - h * g + np.sqrt(2 * 0.3 * h * T) * xi
     np.testing.assert_allclose(state["v"], new, rtol=1e-12)
-    np.testing.assert_allclose(found, theta + new, rtol=1e-12)
+    np.testing.assert_allclose(position, theta + new, rtol=1e-12)
     np.testing.assert_allclose(state["alpha"], alpha + (new**2).sum(1, keepdims=True) / 7 - h * T, rtol=1e-12)
 
 
@@ -35,7 +35,7 @@ def test_santa_by_hand(T):
     V, h, t = V**2, 0.02, np.full((5, 1), 8)
     xi = xi if T else np.zeros(())
     sampler = Santa(decay=0.9, lam=0.01, anneal=0.5, diffusion=2.0)
-    found, state = stepped(sampler, theta, {"u": u, "alpha": alpha, "V": V, "t": t}, g, xi, h, T)
+    position, state = stepped(sampler, theta, {"u": u, "alpha": alpha, "V": V, "t": t}, g, xi, h, T)
     A = 9**0.5
     V = 0.9 * V + 0.1 * g**2
     P = np.sqrt(0.01 + np.sqrt(V))
@@ -48,7 +48,7 @@ def test_santa_by_hand(T):
     u = np.exp(-alpha / 2) * u - h * g / (2 * P) + np.sqrt(2 * 2.0 * h**1.5 * T / A) * xi
     u = np.exp(-alpha / 2) * u - h * g / (2 * P)
     alpha = heated(alpha, u)
-    np.testing.assert_allclose(found, x + u / (2 * P), rtol=1e-11)
+    np.testing.assert_allclose(position, x + u / (2 * P), rtol=1e-11)
     for name, expected in {"u": u, "alpha": alpha, "V": V, "t": t + 1}.items():
         np.testing.assert_allclose(state[name], expected, rtol=1e-11)
 
@@ -78,9 +78,9 @@ def mean(each):
 def test_the_thermostat_of_sgnht_holds_the_kinetic_energy_at_every_step_size(h, T, V):
     """alpha is bounded, so its increments average to 0: |v|^2 / D averages h T, gradient noise or none."""
     _, kinetic, _ = walked(SGNHT(a=0.1), h, T, steps=6000, burn=1000, variance=V)
-    found, error = mean(kinetic)
+    energy, error = mean(kinetic)
     assert error < 2e-3
-    assert found == pytest.approx(1, abs=4 * error + 2e-4)
+    assert energy == pytest.approx(1, abs=4 * error + 2e-4)
 
 
 def test_santa_cools_down_and_ends_at_the_mode():

@@ -75,33 +75,33 @@ def test_a_reference_of_one_mode_is_refused_and_a_right_one_is_the_truth(two):
 
 def test_tempering_that_did_not_mix_decides_nothing(two):
     for changed, told in (({"round_trips": 3}, "3 round trips"), ({"rhat": [1.2] * 2}, "R-hat")):
-        found = reference({**two, **changed}, 5.0, 1.0)
-        assert (found.refused, found.tier) == ("", "reference")
-        assert told in found.tempering.unfit
+        truth = reference({**two, **changed}, 5.0, 1.0)
+        assert (truth.refused, truth.tier) == ("", "reference")
+        assert told in truth.tempering.unfit
 
 
 def test_one_mode_by_tempering_is_that_mode():
-    found = tempered_functions(One(), 1000, lambda *_: None)
-    assert np.abs((np.array(found["mean"]) - 5) / found["mean_error"]).max() < 5
-    assert found["sd"] == pytest.approx([1, 1], rel=0.05)
+    truth = tempered_functions(One(), 1000, lambda *_: None)
+    assert np.abs((np.array(truth["mean"]) - 5) / truth["mean_error"]).max() < 5
+    assert truth["sd"] == pytest.approx([1, 1], rel=0.05)
 
 
 def test_a_swap_is_accepted_by_the_energies_and_moves_all_of_a_replica():
     task = Modes()
     streams = [tempering.Streams(0, c, ("tempering",)) for c in range(LADDERS * RUNGS)]
     theta = torch.randn((LADDERS * RUNGS, 2), dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    made = Ladders(
+    ladders = Ladders(
         tempering.on_all_data(task).build(streams, "cpu"), base_of(task, theta), theta, torch.Generator().manual_seed(1)
     )
-    before, heights = theta.clone(), made.at[0].clone()
-    made._swap()
-    moved = (made.theta != before).any(1).view(LADDERS, RUNGS)
+    before, heights = theta.clone(), ladders.at[0].clone()
+    ladders._swap()
+    moved = (ladders.theta != before).any(1).view(LADDERS, RUNGS)
     assert moved.any()
     assert not moved.all()
     for m, k in zip(*torch.nonzero(moved, as_tuple=True), strict=True):
         partner = k + 1 if k % 2 == 0 else k - 1
-        assert torch.equal(made.theta.view(LADDERS, RUNGS, 2)[m, k], before.view(LADDERS, RUNGS, 2)[m, partner])
-        assert made.at[0].view(LADDERS, RUNGS)[m, k] == heights.view(LADDERS, RUNGS)[m, partner]
-    expected = made._evaluated(made.theta)
-    for part, right in zip(made.at, expected, strict=True):
+        assert torch.equal(ladders.theta.view(LADDERS, RUNGS, 2)[m, k], before.view(LADDERS, RUNGS, 2)[m, partner])
+        assert ladders.at[0].view(LADDERS, RUNGS)[m, k] == heights.view(LADDERS, RUNGS)[m, partner]
+    expected = ladders._evaluated(ladders.theta)
+    for part, right in zip(ladders.at, expected, strict=True):
         assert torch.allclose(part, right)

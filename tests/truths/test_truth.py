@@ -40,10 +40,10 @@ class Pair(DensityTask):
         return 100 / (1 - abs(self.rho))
 
     def observer(self, *of):
-        made = super().observer(*of)
+        watcher = super().observer(*of)
         if self.gradient_noise == 0.25:
-            made.outcome = lambda: Outcome({}, {})
-        return made
+            watcher.outcome = lambda: Outcome({}, {})
+        return watcher
 
 
 class Line(Pair):
@@ -113,8 +113,8 @@ def bench(bench_with):
 
 
 def values(bench, seed):
-    found = bench("sql", "select seed, value from run_metric order by metric")[1]
-    return [row["value"] for row in found if row["seed"] == seed]
+    rows = bench("sql", "select seed, value from run_metric order by metric")[1]
+    return [row["value"] for row in rows if row["seed"] == seed]
 
 
 def test_a_truth_is_right_is_used_from_then_on_and_changes_no_key(bench, tmp_path):
@@ -128,12 +128,12 @@ def test_a_truth_is_right_is_used_from_then_on_and_changes_no_key(bench, tmp_pat
     covariance = np.array([[1, 0.09], [0.09, 0.01]])
     exact = Truth.normal(np.array([3.0, 0.0]), covariance)
     sd = np.sqrt([row[-1] for row in record["covariance"]])
-    for found, right, error in [
+    for estimate, right, error in [
         (record["mean"], exact.mean, record["mean_mcse"]),
         (sd, exact.sd, record["sd_mcse"]),
         (record["quantiles"][:2], exact.quantiles[:2], record["quantile_mcse"][:2]),
     ]:
-        off = np.abs(np.array(found) - right) / np.array(error)
+        off = np.abs(np.array(estimate) - right) / np.array(error)
         assert off.max() < 5, off
         assert np.max(np.array(error) / (np.array([1, 0.1]) if np.ndim(error) == 1 else [[1], [0.1]])) < 0.05
     assert "stored before" in bench("truth", "pair")[2]
@@ -193,8 +193,8 @@ def test_a_reference_of_functions_is_right_and_one_whose_chains_disagree_is_not_
     ],
 )
 def test_what_has_no_truth_that_hmc_can_find_is_refused(bench, tmp_path, words, code, told):
-    found, _, err = bench("truth", *words)
-    assert (found, told in err) == (code, True), err
+    exit_code, _, err = bench("truth", *words)
+    assert (exit_code, told in err) == (code, True), err
     assert not (tmp_path / "r" / "truths").exists()
 
 

@@ -17,14 +17,14 @@ from harness import UsageError, param, registry
 from harness.contracts.parameters import schema
 from harness.contracts.registry import load
 from harness.reports import load_plugin
-from harness.runs import local, studies
+from harness.runs import local
 from harness.runs.settings import find_pair, resolve
 from harness.tasks import TUNING_SEED, DataTask, Protocol, Streams
+from plugins.tuning import studies
 
 pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
 
-from plugins.tuning.objective import objective
-from plugins.tuning.search import Search
+from plugins.tuning.search import Search, objective
 from plugins.tuning.space import Range, space
 
 TUNE = ("tune", "--sampler", "sgld,sghmc", "--task", "gaussian2d", "--budget", "steps=300", "--chains", "2")
@@ -289,22 +289,22 @@ def test_the_shipped_study_is_of_pairs_that_exist(tmp_path):
     assert study.records
     for (method, task, protocol), record in study.records.items():
         pair = find_pair(registry(), method, f"{task}@{protocol}", study)
-        made = resolve(registry(), pair, {}, record["budget"])
-        parts = {"sampler": made.sampler_params, "schedule": made.schedule_params}
+        resolved = resolve(registry(), pair, {}, record["budget"])
+        parts = {"sampler": resolved.sampler_params, "schedule": resolved.schedule_params}
         for name, value in record["settings"].items():
             if "." in name:
-                part, _, own = name.partition(".")
-                assert parts[part][own] == value
-                assert made.origins[name].provenance == "tuned"
+                part, _, parameter = name.partition(".")
+                assert parts[part][parameter] == value
+                assert resolved.origins[name].provenance == "tuned"
         assert all(seed >= TUNING_SEED for seed in record["seeds"])
         assert record["value_untuned"] is None or record["value"] <= record["value_untuned"]
 
 
 def test_the_command_line_is_stronger_than_a_study_and_what_a_method_fixes_is_not_searched(tmp_path):
     study = studies.load(registry(), tmp_path, "tuned")
-    made = resolve(registry(), find_pair(registry(), "sghmc", "gaussian2d", study), {"sampler.friction": 0.5})
-    assert made.sampler_params["friction"] == 0.5
-    assert made.origins["schedule.step_size"].provenance == "tuned"
+    resolved = resolve(registry(), find_pair(registry(), "sghmc", "gaussian2d", study), {"sampler.friction": 0.5})
+    assert resolved.sampler_params["friction"] == 0.5
+    assert resolved.origins["schedule.step_size"].provenance == "tuned"
     pair = find_pair(registry(), "sghmc-frictionless", "gaussian2d")
     assert list(space(registry(), pair, {}, "quick", [])) == ["schedule.step_size"]
     assert "sampler.friction" in space(registry(), find_pair(registry(), "sghmc", "gaussian2d"), {}, "quick", [])
@@ -312,11 +312,11 @@ def test_the_command_line_is_stronger_than_a_study_and_what_a_method_fixes_is_no
 
 def test_the_space_of_every_task_is_known():
     """Also where a task has settings that were added after runs existed, which run keys omit at their defaults."""
-    found = {}
+    spaces = {}
     for offer in registry().offers("tasks"):
         with contextlib.suppress(UsageError):  # the step size is a paper's, and nothing else can be searched
-            found[offer.name] = [*space(registry(), find_pair(registry(), "sgld", offer.name), {}, "quick", [])]
-    assert found["airfoil"] == found["gaussian2d"] == ["schedule.step_size"]
+            spaces[offer.name] = [*space(registry(), find_pair(registry(), "sgld", offer.name), {}, "quick", [])]
+    assert spaces["airfoil"] == spaces["gaussian2d"] == ["schedule.step_size"]
 
 
 @pytest.mark.parametrize("kind", ["samplers", "schedules"])
@@ -327,7 +327,7 @@ def test_declared_intervals_are_of_values_that_the_class_takes(kind):
         for field in schema(cls):
             value = needed.get(field.name, field.default)
             for end in field.search_range(value) or ():
-                made = cls(**{**needed, field.name: int(end) if field.type == "int" else end})
-                assert dataclasses.is_dataclass(made)
+                built = cls(**{**needed, field.name: int(end) if field.type == "int" else end})
+                assert dataclasses.is_dataclass(built)
     with pytest.raises(ValueError, match="not within allowed"):
         param(0.1, "(0, 0.5)", "", tune="[0.01, 1]")

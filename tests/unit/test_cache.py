@@ -1,7 +1,6 @@
 """The cache of texts: what is not what was kept is not used, and a folder that cannot be written costs time only."""
 
-from __future__ import annotations
-
+import json
 import os
 
 import pytest
@@ -9,72 +8,71 @@ import pytest
 from harness.contracts.data import data_root
 from harness.system import cache
 from harness.system.errors import DataError
-from plugins.papers import files
-
-PAPER = """
-[paper]
-id = "p"
-[[settings]]
-method = "m"
-task = "t"
-protocol = "x"
-[settings.values]
-b = {value = 1, provenance = "ours", source = "here"}
-a = {value = 1e400, provenance = "ours", source = "here"}
-"""
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("BENCH_DATA", raising=False)
-    files._parsed.cache_clear()
     return tmp_path / "cache"
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [lambda old: old[:0], lambda old: old[:1] + old[-1:], lambda old: old[:-9], lambda old: old.replace(b"t", b"d")],
-)
-def test_a_text_that_is_not_what_was_kept_is_not_used(place, spoil):
+def instead(make):
+    return lambda file: (file.unlink(), make(file))
+
+
+DAMAGE = {
+    "nothing in it": lambda file: file.write_bytes(b""),
+    "its ends": lambda file: file.write_bytes(file.read_bytes()[:1] + file.read_bytes()[-1:]),
+    "cut short": lambda file: file.write_bytes(file.read_bytes()[:-9]),
+    "another letter": lambda file: file.write_bytes(file.read_bytes().replace(b"t", b"d")),
+    "another value": lambda file: file.write_text(json.dumps(json.loads(file.read_text()) | {"fact": "x"})),
+    "no object": lambda file: file.write_bytes(b"[3]"),
+    "no JSON": lambda file: file.write_bytes(b"{"),
+    "nested too deep": lambda file: file.write_bytes(b"[" * 100_000),
+    "no text": lambda file: file.write_bytes(b"\xff"),
+    "a FIFO": instead(os.mkfifo),
+    "a directory": instead(os.mkdir),
+    "a file of a terabyte": lambda file: os.truncate(file, 2**40),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_text_that_is_not_what_was_kept_is_not_used(folder, damage):
     cache.keep("words", "key", "text")
     assert cache.read("words", "key") == "text"
     assert cache.read("words", "other") is None
-    (file,) = place.rglob("*.json")
-    file.write_bytes(spoil(file.read_bytes()))
+    (file,) = folder.rglob("*.json")
+    damage(file)
     assert cache.read("words", "key") is None
 
 
-def test_a_folder_that_cannot_be_written_costs_time_only(place):
-    place.write_text("a file")
+def test_a_folder_that_cannot_be_written_costs_time_only(folder):
+    folder.write_text("a file")
     cache.keep("words", "key", "text")
     assert cache.read("words", "key") is None
-    assert files._parsed(PAPER)["paper"]["id"] == "p"
 
 
-@pytest.mark.parametrize("more", ["", "[other]\nwhen = 2026-01-01\n"])
-def test_a_papers_file_is_the_same_from_the_cache(place, more):
-    first = files._parsed(PAPER + more)
-    assert len([*place.rglob("*.json")]) == (not more)
-    files._parsed.cache_clear()
-    again = files._parsed(PAPER + more)
-    assert repr(again) == repr(first)
-    assert [*again["settings"][0]["values"]] == ["b", "a"]
-
-
-@pytest.mark.parametrize("found", [RuntimeError("no home directory"), "~/.cache"])
-def test_a_user_without_a_home_folder_has_a_folder_among_the_temporary_files(tmp_path, monkeypatch, found):
-    def look(_):
-        if isinstance(found, Exception):
-            raise found
-        return found
-
+@pytest.fixture
+def homeless(tmp_path, monkeypatch):
+    """A user without a folder for a cache."""
     monkeypatch.delenv("BENCH_CACHE")
-    monkeypatch.setattr("platformdirs.user_cache_dir", look)
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda _: "relative")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    place = tmp_path / f"sgmcmc-bench-{os.getuid()}"
-    assert cache.folder("words") == place / "words"
-    assert data_root() == place / "data"
+
+
+@pytest.mark.usefixtures("homeless")
+@pytest.mark.parametrize("answer", [RuntimeError("no home directory"), "~/.cache"])
+def test_a_user_without_a_home_folder_has_a_folder_among_the_temporary_files(tmp_path, monkeypatch, answer):
+    def look(_):
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("platformdirs.user_cache_dir", look)
+    folder = tmp_path / f"sgmcmc-bench-{os.getuid()}"
+    assert cache.folder("words") == folder / "words"
+    assert data_root() == folder / "data"
     cache.keep("words", "key", "text")
     assert cache.read("words", "key") == "text"
     monkeypatch.setattr("os.getuid", lambda: 12345)
@@ -84,20 +82,18 @@ def test_a_user_without_a_home_folder_has_a_folder_among_the_temporary_files(tmp
 
 
 @pytest.mark.parametrize("kind", ["a link", "a link to nothing", "a file", "open to all", "open to the group"])
-def test_a_temporary_folder_that_others_can_change_is_not_used(tmp_path, monkeypatch, kind):
+@pytest.mark.usefixtures("homeless")
+def test_a_temporary_folder_that_others_can_change_is_not_used(tmp_path, kind):
     """Anyone can make files in the folder of temporary files, under the name that is known in advance."""
-    monkeypatch.delenv("BENCH_CACHE")
-    monkeypatch.setattr("platformdirs.user_cache_dir", lambda _: "relative")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    place, other = tmp_path / f"sgmcmc-bench-{os.getuid()}", tmp_path / "other"
+    folder, other = tmp_path / f"sgmcmc-bench-{os.getuid()}", tmp_path / "other"
     other.mkdir()
     if kind.startswith("a link"):
-        place.symlink_to(other if kind == "a link" else tmp_path / "missing")
+        folder.symlink_to(other if kind == "a link" else tmp_path / "missing")
     elif kind == "a file":
-        place.touch(0o600)
+        folder.touch(0o600)
     else:
-        place.mkdir()
-        place.chmod(0o777 if kind == "open to all" else 0o770)
+        folder.mkdir()
+        folder.chmod(0o777 if kind == "open to all" else 0o770)
     for use in (lambda: cache.keep("words", "key", "text"), lambda: cache.read("words", "key"), data_root):
         with pytest.raises(DataError, match="not a folder in which only you can write"):
             use()
@@ -105,10 +101,8 @@ def test_a_temporary_folder_that_others_can_change_is_not_used(tmp_path, monkeyp
     assert not (tmp_path / "missing").exists()
 
 
-def test_the_temporary_folder_is_closed_to_others(tmp_path, monkeypatch):
-    monkeypatch.delenv("BENCH_CACHE")
-    monkeypatch.setattr("platformdirs.user_cache_dir", lambda _: "relative")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+@pytest.mark.usefixtures("homeless")
+def test_the_temporary_folder_is_closed_to_others():
     before = os.umask(0)
     try:
         cache.keep("words", "key", "text")

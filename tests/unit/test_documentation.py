@@ -1,7 +1,5 @@
 """The documentation site: every public name and command has a description, and the gallery is that of its list."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
@@ -7,6 +5,7 @@ import subprocess
 
 import fabricated
 import pytest
+from support import install
 
 from harness.results import environment, provenance
 
@@ -37,13 +36,9 @@ def checkout(tmp_path):
     return root
 
 
-def install(site, direct_url=None):
-    info = site / "somewhere-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: somewhere\nVersion: 1.0\nRequires-Dist: numpy\n")
-    (info / "entry_points.txt").write_text("[bench]\nsomewhere = somewhere\n")
-    if direct_url:
-        (info / "direct_url.json").write_text(json.dumps(direct_url))
+def install_somewhere(site, direct_url=None):
+    files = {"direct_url.json": json.dumps(direct_url)} if direct_url else {}
+    install(site, "somewhere", requires=["numpy"], **files, **{"entry_points.txt": "[bench]\nsomewhere = somewhere\n"})
 
 
 def state(commit, *, dirty):
@@ -51,7 +46,7 @@ def state(commit, *, dirty):
 
 
 def test_an_editable_installation_has_the_commit_of_its_checkout(checkout, tmp_path, monkeypatch):
-    install(tmp_path / "site", {"url": checkout.as_uri(), "dir_info": {"editable": True}})
+    install_somewhere(tmp_path / "site", {"url": checkout.as_uri(), "dir_info": {"editable": True}})
     monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.syspath_prepend(checkout / "src")
     commit = git(checkout, "rev-parse", "HEAD")
@@ -66,7 +61,7 @@ def test_an_editable_installation_has_the_commit_of_its_checkout(checkout, tmp_p
 
 def test_an_ordinary_installation_has_the_commit_of_its_origin(checkout, tmp_path, monkeypatch):
     site = tmp_path / "site"
-    install(site, {"url": checkout.as_uri(), "dir_info": {}})
+    install_somewhere(site, {"url": checkout.as_uri(), "dir_info": {}})
     shutil.copytree(checkout / "src" / "somewhere", site / "somewhere")
     monkeypatch.syspath_prepend(site)
     commit = git(checkout, "rev-parse", "HEAD")
@@ -78,7 +73,7 @@ def test_an_ordinary_installation_has_the_commit_of_its_origin(checkout, tmp_pat
 
 def test_an_installation_from_a_repository_has_the_commit_that_pip_wrote_down(tmp_path, monkeypatch):
     site = tmp_path / "site"
-    install(site, {"url": "https://example.org/r.git", "vcs_info": {"vcs": "git", "commit_id": "b" * 40}})
+    install_somewhere(site, {"url": "https://example.org/r.git", "vcs_info": {"vcs": "git", "commit_id": "b" * 40}})
     (site / "somewhere").mkdir()
     (site / "somewhere" / "__init__.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(site)
@@ -88,7 +83,7 @@ def test_an_installation_from_a_repository_has_the_commit_that_pip_wrote_down(tm
 @pytest.mark.parametrize("name", ["somewhere", "not-installed-at-all"])
 def test_without_git_the_commit_is_unknown(tmp_path, monkeypatch, name):
     site = tmp_path / "site"
-    install(site)
+    install_somewhere(site)
     (site / "somewhere.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(site)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -130,8 +125,8 @@ def test_the_digest_is_the_same_for_a_checkout_and_what_is_installed_from_it(tmp
     (tmp_path / "site/harness/__pycache__").mkdir()
     (tmp_path / "site/harness/__pycache__/x.cpython-311.pyc").write_bytes(b"x")
     (tmp_path / "checkout/harness/.x.swp").write_text("x")
-    found = {provenance._hash([tmp_path / name / "harness"]) for name in ("checkout", "site")}
-    assert found == {provenance.digest("sgmcmc-bench")}
+    digests = {provenance._hash([tmp_path / name / "harness"]) for name in ("checkout", "site")}
+    assert digests == {provenance.digest("sgmcmc-bench")}
 
 
 @pytest.mark.parametrize("suffix", [".py", ".cpp", ".h", ".html"])
@@ -158,11 +153,8 @@ def test_torch_is_asked_but_cuda_is_not_started():
 
 
 def test_packages_are_those_required_and_no_others(tmp_path, monkeypatch):
-    for name, requires in {"aaa": "bbb>=1", "bbb": 'ccc; extra == "more"', "ccc": "", "ddd": ""}.items():
-        info = tmp_path / f"{name}-1.0.dist-info"
-        info.mkdir()
-        text = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
-        (info / "METADATA").write_text(text + (f"Requires-Dist: {requires}\n" if requires else ""))
+    for name, requires in {"aaa": ["bbb>=1"], "bbb": ['ccc; extra == "more"'], "ccc": [], "ddd": []}.items():
+        install(tmp_path, name, requires=requires)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(environment, "HARNESS", "aaa")
     environment.requirements.cache_clear()

@@ -1,7 +1,5 @@
 """Imports within the harness go one way, and nothing in it imports what lives outside."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re
@@ -42,11 +40,11 @@ def test_the_harness_has_these_entries():
 def test_imports_go_one_way():
     wrong = []
     for path in sorted(HOME.glob("*/**/*.py")):
-        own = path.relative_to(HOME).as_posix()
+        importer = path.relative_to(HOME).as_posix()
         for first, *rest in imported(path):
-            later = first == "harness" and rest and ORDER.index(rest[0]) > ORDER.index(own.split("/")[0])
+            later = first == "harness" and rest and ORDER.index(rest[0]) > ORDER.index(importer.split("/")[0])
             if later or first in OUTSIDE:
-                wrong.append(f"{own} imports {'.'.join([first, *rest])}")
+                wrong.append(f"{importer} imports {'.'.join([first, *rest])}")
     assert not wrong
 
 
@@ -86,11 +84,11 @@ def circles(imports):
 
 def test_no_files_of_the_harness_import_each_other(tmp_path):
     assert not circles(imports_within(HOME))
-    place = tmp_path / "package"
-    place.mkdir()
+    package = tmp_path / "package"
+    package.mkdir()
     for name, other in (("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")):
-        (place / f"{name}.py").write_text(f"def f():\n    from package.{other} import f\n")
-    assert circles(imports_within(place)) == {("package.a", "package.b", "package.c")}
+        (package / f"{name}.py").write_text(f"def f():\n    from package.{other} import f\n")
+    assert circles(imports_within(package)) == {("package.a", "package.b", "package.c")}
 
 
 @pytest.mark.parametrize("package", PUBLIC_ONLY)
@@ -179,20 +177,19 @@ def test_the_core_names_no_plugin():
     known = registry()
     names = {offer.name for kind in KINDS if kind != "verbs" for offer in known.offers(kind)} - WORDS
     names |= {path.stem for plugin in known.plugins for path in plugin.papers}
-    found = set()
+    mentions = set()
     for path in sorted(HOME.rglob("*.py")):
         tree = ast.parse(path.read_bytes())
         notes = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
             text = isinstance(node, ast.Constant) and isinstance(node.value, str)
             if text and id(node) not in notes and "Examples:\n" not in node.value:
-                own = set(re.findall(r"[a-z][a-z0-9_-]*", node.value)) & names
-                found |= {f"{path.relative_to(HOME)} names {name}" for name in own}
-    assert found == MEANT.keys()
+                words = set(re.findall(r"[a-z][a-z0-9_-]*", node.value)) & names
+                mentions |= {f"{path.relative_to(HOME)} names {name}" for name in words}
+    assert mentions == MEANT.keys()
 
 
 EXCEPTIONS = {
-    "cli.app.VERBS": "`bench plugins` lists the verbs of the core too",
     "contracts.parameters.LONGEST_VALUE": "`bench score` refuses what a record could not hold",
     "contracts.predictions.averaged_scores": "predictions of other software are scored as the kit scores its own",
     "contracts.predictions.reference_of": "as `averaged_scores`",
@@ -226,7 +223,6 @@ EXCEPTIONS = {
     "runs.undeclared": "a law notices the files that a task reads",
     "system.arithmetic.decides": "a law compares processes with the same arithmetic only",
     "system.arithmetic.variables": "an agent has the arithmetic of the command",
-    "system.cache": "the papers' files are parsed once",
     "system.cpp.COMPILERS": "`bench doctor` names the compilers that work",
     "system.cpp.identity": "`bench doctor` shows the compiler's version",
     "system.files.ABANDONED_SECONDS": "`bench gc` knows every temporary name",

@@ -1,7 +1,5 @@
 """What is declared once: statuses by name, results as records, no list of their fields anywhere else."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re
@@ -54,13 +52,13 @@ def test_a_result_reads_back_as_it_was_written():
     value = ValueRow(name="m", unit="1", direction="target", summary="not kept", target=1.0, value=0.5, is_primary=True)
     numbers = {f.name: 3 for f in fields(AttemptResult) if "int" in str(f.type)}
     seconds = {f.name: 1.5 for f in fields(AttemptResult) if "float" in str(f.type)}
-    made = AttemptResult(attempt="a", run_key="k", status=Status.DONE, metrics=(value,), **numbers, **seconds)
-    record = json.loads(json.dumps(document(made)))
+    result = AttemptResult(attempt="a", run_key="k", status=Status.DONE, metrics=(value,), **numbers, **seconds)
+    record = json.loads(json.dumps(document(result)))
     assert record["seconds"].keys() == {"sampling", "observing", "checkpoint", "setup"}
     table = columns_of("attempt")
     given = {"concluded": True, "environment": None, "path": "", "code": {}, "copied": None}
-    found = row(table, record, "result.json", **given)
-    assert found == {name: getattr(made, name) for name in table} | {"code": "{}"}
+    columns = row(table, record, "result.json", **given)
+    assert columns == {name: getattr(result, name) for name in table} | {"code": "{}"}
     (metric,) = record["metrics"]
     assert ValueRow(summary="not kept", **row(columns_of("metric"), metric, "metric", attempt="")) == value
 

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from specs import made as spec
+from specs import run_spec as spec
 
 from harness.reporting.scoring import cache
 from harness.results.ledger import commit, rescored
@@ -27,15 +27,15 @@ OLD = "20260101T000000000-aaaaaa"
 
 def attempt(ledger, status=None, seed=0, **members):
     """An attempt with a checkpoint and draws; concluded where there is a status."""
-    made = Attempt.create(ledger.runs, spec(seed), HERE)
-    made.save_checkpoint({"theta": np.zeros(3)})
-    made.append_draws(np.zeros((2, 2, 3)))
+    new = Attempt.create(ledger.runs, spec(seed), HERE)
+    new.save_checkpoint({"theta": np.zeros(3)})
+    new.append_draws(np.zeros((2, 2, 3)))
     if status:
-        conclude(made, AttemptResult(status=status, **members))
-    return made
+        conclude(new, AttemptResult(status=status, **members))
+    return new
 
 
-def found(ledger, **options):
+def garbage_of(ledger, **options):
     return {str(item.path.relative_to(ledger.root)): item for item in garbage.find(ledger, **options)}
 
 
@@ -50,7 +50,7 @@ def test_figure_data_go_with_their_runs(ledger):
     for key in (KEY, "0" * 64):
         cache.keep(ledger.root, "interpolation", key, {"code": "a"}, lambda: [1])
     (ledger.root / cache.FOLDER / "mine.txt").touch()
-    assert list(found(ledger)) == [f"figures/interpolation.{'0' * 64}.json"]
+    assert list(garbage_of(ledger)) == [f"figures/interpolation.{'0' * 64}.json"]
     gone, notes = garbage.remove(ledger, garbage.find(ledger))
     assert (len(gone), notes) == (1, [])
     assert cache.find(ledger.root, "interpolation", KEY, {"code": "a"}) == [1]
@@ -62,13 +62,13 @@ def test_only_what_a_final_attempt_replaced_goes(ledger):
     assert garbage.find(ledger, failed=True) == []
     final = attempt(ledger, "diverged")
     later = attempt(ledger)
-    whys = {name.rpartition("/")[2]: item.why for name, item in found(ledger).items()}
+    whys = {name.rpartition("/")[2]: item.why for name, item in garbage_of(ledger).items()}
     assert whys == {
         unfinished.id: f"unfinished; {final.id} finished the run",
         damaged.id: f"damaged; {final.id} finished the run",
         later.id: f"unfinished; {final.id} finished the run",
     }
-    assert {name.rpartition("/")[2] for name in found(ledger, failed=True)} == {*whys, failed.id}
+    assert {name.rpartition("/")[2] for name in garbage_of(ledger, failed=True)} == {*whys, failed.id}
     kept = contents(final.path) | contents(failed.path)
     gone, notes = garbage.remove(ledger, garbage.find(ledger))
     assert (len(gone), notes) == (3, [])
@@ -91,10 +91,10 @@ def test_what_interrupted_writes_left_goes(ledger):
         ledger.root / "results.duckdb.damaged-20260101T000000", ledger.locks / f"{KEY}.lock",
         ledger.locks / f"{KEY}.notice", ledger.locks / f".{KEY}.notice.0123456789abcdef",
     ]  # fmt: skip
-    for place in places:
-        place.parent.mkdir(exist_ok=True)
-        place.write_bytes(b"x" * 7)
-        os.utime(place, (old, old))
+    for path in places:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"x" * 7)
+        os.utime(path, (old, old))
     listed = garbage.find(ledger)
     assert len(listed) == len(places)
     assert {item.bytes for item in listed} == {7}
@@ -116,12 +116,12 @@ WRITTEN = [
 FOLDERS = [f"{RUN}/{ATTEMPT}", f"conflicts/{KEY[:12]}-{ATTEMPT}-0123456789ab"]
 
 
-@pytest.mark.parametrize("place", [*WRITTEN, *FOLDERS])
-def test_what_an_interrupted_write_leaves_is_listed_wherever_it_is(ledger, place):
+@pytest.mark.parametrize("path", [*WRITTEN, *FOLDERS])
+def test_what_an_interrupted_write_leaves_is_listed_wherever_it_is(ledger, path):
     """Every file and folder that some command writes below the results folder, under its temporary name."""
-    left = aside(ledger.root / place)
+    left = aside(ledger.root / path)
     left.parent.mkdir(parents=True, exist_ok=True)
-    if place in FOLDERS:
+    if path in FOLDERS:
         left.mkdir()
         (left / "draws.part").write_bytes(b"x")
     else:
@@ -136,13 +136,13 @@ def test_what_an_interrupted_write_leaves_is_listed_wherever_it_is(ledger, place
 
 
 def test_a_change_is_listed_when_every_database_has_had_the_time_to_follow_it(ledger):
-    made = attempt(ledger, "done")
+    rescored_run = attempt(ledger, "done")
     for _ in range(2):
-        rescored.write(made, [], {}, {})
+        rescored.write(rescored_run, [], {}, {})
     old, *others = sorted((ledger.root / "changed").iterdir())
     os.utime(old, (time.time() - 91 * 86400,) * 2)
     assert others
-    assert list(found(ledger)) == [f"changed/{old.name}"]
+    assert list(garbage_of(ledger)) == [f"changed/{old.name}"]
 
 
 def test_files_of_the_user_go_when_no_run_names_them(ledger):
@@ -153,7 +153,7 @@ def test_files_of_the_user_go_when_no_run_names_them(ledger):
     for name in (KEY, "0" * 64, "1" * 64, "mine.csv"):
         (ledger.root / "files" / name).write_text("1")
         os.utime(ledger.root / "files" / name, None if name[0] == "1" else (0, 0))
-    assert list(found(ledger)) == [f"files/{'0' * 64}"]
+    assert list(garbage_of(ledger)) == [f"files/{'0' * 64}"]
 
 
 def test_a_second_result_can_be_deleted_with_its_folder(ledger):
@@ -199,26 +199,25 @@ def test_what_changed_since_the_listing_is_looked_at_again(ledger):
 
 def photographs(ledger, *parts):
     """A stranger's folder that looks like one of ours below some level, and the contents of the whole of it."""
-    place = ledger.root.parent.joinpath("photographs", *parts)
-    place.mkdir(parents=True)
+    folder = ledger.root.parent.joinpath("photographs", *parts)
+    folder.mkdir(parents=True)
     for name in ("summer.jpg", "draws.part", "environment.json", f".{KEY}.notice.1", f"{KEY}-cpu.json"):
-        (place / name).write_text("a photograph")
-        os.utime(place / name, (0, 0))
+        (folder / name).write_text("a photograph")
+        os.utime(folder / name, (0, 0))
     return ledger.root.parent / "photographs"
 
 
-def link_runs(ledger):
-    ledger.runs.rmdir()
-    ledger.runs.symlink_to(photographs(ledger, KEY[:2], KEY, OLD))
+def link(path, *parts):
+    """Something that puts a link to a stranger's folder in the place of one of ours."""
 
+    def plant(ledger):
+        ours = ledger.root / path
+        ours.parent.mkdir(parents=True, exist_ok=True)
+        if ours.exists():
+            ours.rmdir()
+        ours.symlink_to(photographs(ledger, *parts))
 
-def link_part(ledger):
-    (ledger.runs / KEY[:2]).symlink_to(photographs(ledger, KEY, OLD))
-
-
-def link_key(ledger):
-    (ledger.runs / KEY[:2]).mkdir()
-    (ledger.runs / KEY[:2] / KEY).symlink_to(photographs(ledger, OLD))
+    return plant
 
 
 def link_attempt(ledger):
@@ -234,15 +233,6 @@ def link_file(ledger):
 def link_to_an_attempt(ledger):
     real = attempt(ledger).path.rename(ledger.root.parent / "elsewhere")
     attempt(ledger, "done").path.with_name(OLD).symlink_to(real)
-
-
-def link_locks(ledger):
-    ledger.locks.rmdir()
-    ledger.locks.symlink_to(photographs(ledger))
-
-
-def link_truths(ledger):
-    (ledger.root / "truths").symlink_to(photographs(ledger))
 
 
 def link_trash(ledger):
@@ -296,14 +286,18 @@ def drafts_in_the_trash(ledger):
     (ledger.root / ".trash" / "novel.txt").write_text("x")
 
 
-ALIEN = [
-    link_runs, link_part, link_key, link_attempt, link_file, link_to_an_attempt, link_locks, link_truths, link_trash,
-    folder_of_drafts, odd_part, odd_key, odd_attempt, drafts_in_an_attempt, folder_in_an_attempt, folder_as_a_file,
-    odd_files, drafts_in_the_trash,
-]  # fmt: skip
+LINKS = {"runs": (KEY[:2], KEY, OLD), f"runs/{KEY[:2]}": (KEY, OLD), RUN: (OLD,), "locks": (), "truths": ()}
+"""Folders of ours -> what is below a stranger's folder that looks like them."""
+ALIEN = {
+    **{f"link {path}": link(path, *parts) for path, parts in LINKS.items()},
+    **{plant.__name__: plant for plant in (
+        link_attempt, link_file, link_to_an_attempt, link_trash, folder_of_drafts, odd_part, odd_key, odd_attempt,
+        drafts_in_an_attempt, folder_in_an_attempt, folder_as_a_file, odd_files, drafts_in_the_trash,
+    )},
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("plant", ALIEN, ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize("plant", ALIEN.values(), ids=ALIEN)
 def test_what_is_not_its_own_stays(plant, ledger, tmp_path):
     plant(ledger)
     before = contents(tmp_path)
@@ -339,7 +333,7 @@ WORK = """
 import sys
 from pathlib import Path
 import numpy as np
-from specs import made
+from specs import run_spec
 from harness.reporting.scoring import cache
 from harness.results.ledger import commit
 from harness.results.ledger.attempt import Attempt
@@ -348,12 +342,12 @@ from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
 from harness.results.spec import Component
 ledger = Ledger(Path(sys.argv[1]))
-for seed in range(60):
-    with ledger.hold(made(seed).key, 30):
-        if ledger.standing(made(seed).key).cached:
+for seed in range(20):
+    with ledger.hold(run_spec(seed).key, 30):
+        if ledger.standing(run_spec(seed).key).cached:
             continue
         for status in (None, "error", "done"):
-            attempt = Attempt.create(ledger.runs, made(seed), {"id": "e"})
+            attempt = Attempt.create(ledger.runs, run_spec(seed), {"id": "e"})
             attempt.save_checkpoint({"theta": np.zeros(30)})
             attempt.append_draws(np.zeros((2, 2, 3)))
             if status:
@@ -377,8 +371,8 @@ def test_beside_workers_it_takes_nothing_from_under_them(ledger):
     errors = [process.communicate()[1] for process in crowd]
     assert [process.returncode for process in crowd] == [0, 0, 0], errors
     went += len(garbage.remove(ledger, garbage.find(ledger))[0])
-    assert went >= 60
-    for seed in range(60):
+    assert went >= 20
+    for seed in range(20):
         statuses = sorted(attempt.result()["status"] for attempt in ledger.attempts(spec(seed).key))
         assert statuses == ["done", "error"]  # each run finished once, by whichever worker
     assert list(ledger.locks.iterdir()) == []

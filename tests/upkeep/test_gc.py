@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from specs import made as spec
+from specs import run_spec as spec
 
 from harness.cli.app import run
 from harness.results import environment
@@ -21,15 +21,15 @@ from harness.system.locks import lock_file
 @pytest.fixture
 def ledger(tmp_path):
     """A run that was interrupted, failed, and then was done; all of it in the database."""
-    made = Ledger(tmp_path / "results")
-    made.prepare()
+    filled = Ledger(tmp_path / "results")
+    filled.prepare()
     for status in (None, "error", "done"):
-        attempt = Attempt.create(made.runs, spec(), environment.collect("cpu", ()))
+        attempt = Attempt.create(filled.runs, spec(), environment.collect("cpu", ()))
         attempt.event("started", position=0)
         if status:
             conclude(attempt, AttemptResult(run_key=spec().key, status=status))
-    assert bench(made, "ingest") == 0
-    return made
+    assert bench(filled, "ingest") == 0
+    return filled
 
 
 def bench(ledger, *words):

@@ -3,17 +3,15 @@
 import json
 import math
 import shutil
-import sys
 
 import fabricated
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from support import forget
 
 from harness.cli.app import run
-from harness.contracts.registry import registry
 from harness.results.ledger.ledger import Ledger
-from harness.runs.source import content_hash
 from harness.system.errors import DataError, UsageError
 from plugins.upkeep.bitwise import differing_arrays, differing_results
 from plugins.upkeep.lookup import concluded_attempt
@@ -57,18 +55,11 @@ def plugin(tmp_path_factory):
     path = tmp_path_factory.mktemp("plugin") / "odd_sampler.py"
     path.write_text(PLUGIN)
     yield path
-    forget()
-
-
-def forget():
-    """What this process remembers of the plugin's file."""
-    sys.modules.pop("odd_sampler", None)
-    registry.cache_clear()
-    content_hash.cache_clear()
+    forget("odd_sampler")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory, plugin):
+def ran(tmp_path_factory, plugin):
     """A results folder: ten seeds of one block, a diverged run, and a one-off plugin's."""
     folder = tmp_path_factory.mktemp("made") / "results"
     bench = ["--results", str(folder), "--plugin", str(plugin), "run"]
@@ -80,8 +71,8 @@ def made(tmp_path_factory, plugin):
 
 
 @pytest.fixture
-def results(made, tmp_path):
-    return shutil.copytree(made, tmp_path / "results")
+def results(ran, tmp_path):
+    return shutil.copytree(ran, tmp_path / "results")
 
 
 @pytest.fixture
@@ -190,7 +181,7 @@ def test_code_that_changed_is_refused_unless_asked_for(results, replay, plugin):
     assert replay(wanted, plugin=plugin)[0] == 0
     try:
         plugin.write_text(PLUGIN.replace("(2 * h * T)", "(2.02 * h * T)"))
-        forget()
+        forget("odd_sampler")
         code, out, err = replay(wanted, plugin=plugin)
         assert (code, out) == (2, "")
         assert "the code of sampler odd changed: source" in err
@@ -200,7 +191,7 @@ def test_code_that_changed_is_refused_unless_asked_for(results, replay, plugin):
         assert "why: the code of sampler odd changed" in out
     finally:
         plugin.write_text(PLUGIN)
-        forget()
+        forget("odd_sampler")
 
 
 def test_a_plugin_that_is_not_there_is_asked_for(results, replay):
@@ -286,17 +277,17 @@ def test_equal_bits_are_no_difference_nan_included(folders):
 
 
 def test_zeros_of_two_signs_differ(folders):
-    (found,) = differing(folders, {"a": np.array([0.0])}, {"a": np.array([-0.0])})
-    assert (found.stored, found.again, found.largest) == ("0.0", "-0.0", 0.0)
+    (difference,) = differing(folders, {"a": np.array([0.0])}, {"a": np.array([-0.0])})
+    assert (difference.stored, difference.again, difference.largest) == ("0.0", "-0.0", 0.0)
 
 
 def test_shape_type_and_absence_are_differences(folders):
-    found = differing(
+    differences = differing(
         folders,
         {"a": np.zeros(2), "b": np.zeros(2), "c": np.zeros(2)},
         {"a": np.zeros(3), "b": np.zeros(2, np.float32), "d": np.zeros(1)},
     )
-    assert [(d.entry, d.stored, d.again) for d in found] == [
+    assert [(d.entry, d.stored, d.again) for d in differences] == [
         ("a", "float64 (2,)", "float64 (3,)"),
         ("b", "float64 (2,)", "float32 (2,)"),
         ("c", "float64 (2,)", "absent"),
@@ -308,8 +299,8 @@ def test_curves_are_named_by_chain_and_point(folders):
     y = np.zeros((2, 3))
     other = y.copy()
     other[1, 2] = 1
-    (found,) = differing(folders, {"b2__y": y}, {"b2__y": other})
-    assert (found.entry, found.where) == ("b2/y", "chain 1, point 2")
+    (difference,) = differing(folders, {"b2__y": y}, {"b2__y": other})
+    assert (difference.entry, difference.where) == ("b2/y", "chain 1, point 2")
 
 
 def test_results_differ_in_what_a_run_decides_and_not_in_time():
@@ -320,9 +311,9 @@ def test_results_differ_in_what_a_run_decides_and_not_in_time():
         } | changes  # fmt: skip
 
     assert differing_results(result(1.0), result(2.0)) == []
-    found = differing_results(
+    differences = differing_results(
         result(1.0), result(1.0, status="diverged", step=3, metrics=[{"name": "m", "value": None}])
     )
-    assert [(d.entry, d.stored, d.again) for d in found] == [
+    assert [(d.entry, d.stored, d.again) for d in differences] == [
         ("status", "done", "diverged"), ("step", "None", "3"), ("metric m", "1.0", "None"),
     ]  # fmt: skip

@@ -2,17 +2,16 @@
 
 import json
 import shutil
-import sys
 
 import pytest
 from safetensors.numpy import load_file, save_file
+from support import forget
 
 from harness.cli.app import run
-from harness.contracts.registry import registry
 from harness.results.ledger.attempt import checksum
 from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store, connection, schema
-from harness.runs.source import content_hash, source_hash
+from harness.runs.source import source_hash
 from harness.system.files import seal_holds, sealed
 
 PLUGIN = """
@@ -41,16 +40,16 @@ class Growing(Mixture5):
         inner = problem.observer
 
         def observer(rows, trajectory, cost):
-            made = inner(rows, trajectory, cost)
-            plain = made.outcome
+            watcher = inner(rows, trajectory, cost)
+            plain = watcher.outcome
 
             def outcome():
-                found = plain()
-                values = {**found.metrics, "modes_covered": 100 + found.metrics["modes_covered"], "spread": 0.5}
-                return Outcome(values if NEW else found.metrics, found.curves)
+                before = plain()
+                values = {**before.metrics, "modes_covered": 100 + before.metrics["modes_covered"], "spread": 0.5}
+                return Outcome(values if NEW else before.metrics, before.curves)
 
-            made.outcome = outcome
-            return made
+            watcher.outcome = outcome
+            return watcher
 
         problem.observer = observer
         return problem
@@ -83,7 +82,7 @@ def bench_samplers():
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def ran(tmp_path_factory):
     """A results folder with three seeds, and a run of weighted draws, all of the metrics as they were."""
     home = tmp_path_factory.mktemp("made")
     plugin = home / "growing_task.py"
@@ -93,14 +92,7 @@ def made(tmp_path_factory):
     assert run([*base, "--sampler", "sgld", "--seeds", "0-2", *short]) == 0
     assert run([*base, "--sampler", "weighted", "--seeds", "0", *short]) == 0
     yield home
-    forget()
-
-
-def forget():
-    """What this process remembers of the plugin's file."""
-    sys.modules.pop("growing_task", None)
-    registry.cache_clear()
-    content_hash.cache_clear()
+    forget("growing_task")
 
 
 class Home:
@@ -113,7 +105,7 @@ class Home:
 
     def change(self, old="NEW = False", new="NEW = True"):
         self.plugin.write_text(self.plugin.read_text().replace(old, new))
-        forget()
+        forget("growing_task")
 
     def bench(self, *words):
         code = run(["--results", str(self.results), "--plugin", str(self.plugin), *words])
@@ -125,9 +117,9 @@ class Home:
         return code, json.loads(out or "[]"), err
 
     def attempts(self, method="sgld"):
-        found = [Ledger(self.results).attempts(path.name)[0] for path in self.results.glob("runs/*/*")]
-        specs = {a: json.loads((a.path / "spec.json").read_text()) for a in found}
-        return sorted((a for a in found if specs[a]["method"] == method), key=lambda a: specs[a]["seed"])
+        standing = [Ledger(self.results).attempts(path.name)[0] for path in self.results.glob("runs/*/*")]
+        specs = {a: json.loads((a.path / "spec.json").read_text()) for a in standing}
+        return sorted((a for a in standing if specs[a]["method"] == method), key=lambda a: specs[a]["seed"])
 
     def contents(self):
         with connection.reading(self.store.path) as db:
@@ -141,12 +133,12 @@ class Home:
 
 
 @pytest.fixture
-def home(made, tmp_path, capsys):
-    shutil.copytree(made / "results", tmp_path / "results")
-    shutil.copy(made / "growing_task.py", tmp_path)
-    forget()
+def home(ran, tmp_path, capsys):
+    shutil.copytree(ran / "results", tmp_path / "results")
+    shutil.copy(ran / "growing_task.py", tmp_path)
+    forget("growing_task")
     yield Home(tmp_path, capsys)
-    forget()
+    forget("growing_task")
 
 
 def test_where_nothing_changed_there_is_nothing_to_do(home):

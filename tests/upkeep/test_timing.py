@@ -4,11 +4,10 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from scored import request, store, write_run
+from scored import request, store, time_rows, write_run
 
 from harness.cli.app import run as bench
 from harness.reporting.scores import load_groups
-from harness.results import timings
 from plugins.upkeep import timing
 
 
@@ -37,11 +36,11 @@ def test_the_clock_of_a_run_is_in_no_report(tmp_path):
     """The made-up runs say 50 s of sampling; a group that was timed has its own seconds, another none."""
     for method in ("sgld", "csgld"):
         write_run(tmp_path, method=method, metrics={"modes_covered": 3.0})
+    time_rows(tmp_path, 3.0)
     first, second = load_groups(store(tmp_path), request())
-    timings.write(tmp_path, first.key, timings.Timing(0.25, "a machine"))
     (tmp_path / "timings" / f"{second.key}.json").write_text('{"seconds_a_step": 1.0, "machine": "x", "sha256": "0"}')
     seconds = {group.key: group.seconds for group in load_groups(store(tmp_path), request())}
-    assert seconds == {first.key: 0.25 * first.steps, second.key: None}
+    assert seconds == {first.key: 3.0, second.key: None}
 
 
 class Row:

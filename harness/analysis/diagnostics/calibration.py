@@ -56,8 +56,8 @@ def ece(probabilities: ArrayLike, classes: ArrayLike, bins: int = BINS) -> float
     p, y = _checked(probabilities, classes)
     confidence = p.max(axis=1)
     right = p.argmax(axis=1) == y
-    place = np.searchsorted(np.arange(1, bins) / bins, confidence)
-    gap = np.bincount(place, weights=right - confidence, minlength=bins)
+    bin_of = np.searchsorted(np.arange(1, bins) / bins, confidence)
+    gap = np.bincount(bin_of, weights=right - confidence, minlength=bins)
     return float(np.abs(gap).sum() / len(y))
 
 
@@ -91,8 +91,8 @@ def selective_accuracy(probabilities: ArrayLike, classes: ArrayLike, percent: in
 
 def _selective_accuracies(p: Array, y: Classes) -> Array:
     """Return the accuracy of the k most confident inputs, for k = 1 to n."""
-    _, place, counts = np.unique(-p.max(axis=1), return_inverse=True, return_counts=True)
-    expected = np.bincount(place, weights=p.argmax(axis=1) == y) / counts
+    _, level, counts = np.unique(-p.max(axis=1), return_inverse=True, return_counts=True)
+    expected = np.bincount(level, weights=p.argmax(axis=1) == y) / counts
     return expected.repeat(counts).cumsum() / np.arange(1, len(y) + 1)
 
 

@@ -74,7 +74,7 @@ def tail_ess(draws: ArrayLike) -> Array:
     x = finite_or_zero(draws)
     indicators = (halves <= q for q in _quantiles(x.reshape(-1, x.shape[2]), np.array([0.05, 0.95])))
     independent = halves.shape[0] * halves.shape[1]
-    sizes = [np.nan_to_num(_multichain_ess(found.astype(np.float64)), nan=independent) for found in indicators]
+    sizes = [np.nan_to_num(_multichain_ess(indicator.astype(np.float64)), nan=independent) for indicator in indicators]
     return np.where(np.ptp(halves, axis=(0, 1)) > 0, np.minimum(*sizes), np.nan)
 
 
@@ -83,9 +83,9 @@ def _quantiles(x: Array, levels: Array) -> Array:
 
     If a quantile is a draw, `np.quantile` may round it to below that draw; `scipy.stats` is slow to import.
     """
-    place = len(x) * levels + (1.0 - levels)
-    below = np.floor(place.clip(1, len(x) - 1)).astype(int)
-    share = (place - below).clip(0, 1)[:, None]
+    position = len(x) * levels + (1.0 - levels)
+    below = np.floor(position.clip(1, len(x) - 1)).astype(int)
+    share = (position - below).clip(0, 1)[:, None]
     ordered = np.sort(x, axis=0)
     return np.asarray((1.0 - share) * ordered[below - 1] + share * ordered[below])
 

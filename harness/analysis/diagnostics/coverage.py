@@ -84,8 +84,8 @@ class ModeCounts:
         for modes, draws in self._visits(flat, which, distance2):
             self.counts += np.bincount(modes, minlength=len(self.means))
             new = np.flatnonzero(self.first_visit[modes] == UNVISITED)
-            found, first = np.unique(modes[new], return_index=True)
-            self.first_visit[found] = step[draws[new[first]]]
+            new_modes, first = np.unique(modes[new], return_index=True)
+            self.first_visit[new_modes] = step[draws[new[first]]]
 
     def _visits(self, flat: Array, which: IntArray, distance2: Array) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield the visits (modes, draws), with the draws in order.

@@ -106,7 +106,7 @@ def _median_is_low(parts: Sequence[Array], times: Array, threshold: float) -> ND
     """
     lows = np.stack([(part <= threshold).sum(axis=0) for part in parts])
     total, low = times @ np.array([len(part) for part in parts]), times @ lows
-    found = np.asarray(2 * low > total[:, None])
+    is_low = np.asarray(2 * low > total[:, None])
     below = np.stack([np.where(part <= threshold, part, -np.inf).max(axis=0) for part in parts])
     above = np.stack([np.where(part <= threshold, np.inf, part).min(axis=0) for part in parts])
     split = 2 * low == total[:, None]
@@ -114,8 +114,8 @@ def _median_is_low(parts: Sequence[Array], times: Array, threshold: float) -> ND
         taken = times[split[:, p]] > 0
         under = np.where(taken, below[:, p], -np.inf).max(axis=1)
         over = np.where(taken, above[:, p], np.inf).min(axis=1)
-        found[split[:, p], p] = (under + over) / 2 <= threshold
-    return found
+        is_low[split[:, p], p] = (under + over) / 2 <= threshold
+    return is_low
 
 
 def last_crossing(curve: Array, cost: Array, threshold: float) -> float:

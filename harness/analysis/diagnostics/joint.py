@@ -60,15 +60,15 @@ class JointMoments:
 
         Its norm is the root mean square. Empty without quantiles.
         """
-        found = self.sums.below.sum(axis=0)[:, :-1].cumsum(axis=1) / self.sums.pairs[0, 0] - self._levels()
-        return np.asarray(found.ravel() / np.sqrt(max(found.size, 1)))
+        errors = self.sums.below.sum(axis=0)[:, :-1].cumsum(axis=1) / self.sums.pairs[0, 0] - self._levels()
+        return np.asarray(errors.ravel() / np.sqrt(max(errors.size, 1)))
 
     def chain_errors(self) -> Array:
         """Return (F - p) / sqrt(p (1 - p)) of each chain, (C, K m): errors of the averages of I(v x <= q), in sds."""
         p, below = self._levels(), self.sums.below
         with np.errstate(invalid="ignore", divide="ignore"):
-            found = below[:, :, :-1].cumsum(axis=2) / below.sum(axis=2, keepdims=True) - p
-        return np.asarray((found / np.sqrt(p * (1 - p))).reshape(len(below), -1))
+            errors = below[:, :, :-1].cumsum(axis=2) / below.sum(axis=2, keepdims=True) - p
+        return np.asarray((errors / np.sqrt(p * (1 - p))).reshape(len(below), -1))
 
     def _levels(self) -> Array:
         points = self.sums.below.shape[2] - 1
@@ -159,20 +159,20 @@ def gate(findings: Sequence[tuple[Limits, Bracket]]) -> Gate:
     ok: every interval is inside its limits. biased: at least one is wholly outside. undetermined: otherwise, and if an
     interval does not exist (NaN). The reason names the criterion that decides.
     """
-    for limits, found in findings:
-        if found.low > limits.high + _ROUNDING or found.high < limits.low - _ROUNDING:
-            return Gate("biased", _describe(limits, found, "wholly outside"))
-    for limits, found in findings:
-        if np.isnan(found.low + found.high):
-            return Gate("undetermined", _describe(limits, found, "no interval to compare with"))
-    for limits, found in findings:
-        if found.low < limits.low - _ROUNDING or found.high > limits.high + _ROUNDING:
-            return Gate("undetermined", _describe(limits, found, "not inside"))
-    return Gate("ok", "; ".join(_describe(limits, found, "inside") for limits, found in findings))
+    for limits, bracket in findings:
+        if bracket.low > limits.high + _ROUNDING or bracket.high < limits.low - _ROUNDING:
+            return Gate("biased", _describe(limits, bracket, "wholly outside"))
+    for limits, bracket in findings:
+        if np.isnan(bracket.low + bracket.high):
+            return Gate("undetermined", _describe(limits, bracket, "no interval to compare with"))
+    for limits, bracket in findings:
+        if bracket.low < limits.low - _ROUNDING or bracket.high > limits.high + _ROUNDING:
+            return Gate("undetermined", _describe(limits, bracket, "not inside"))
+    return Gate("ok", "; ".join(_describe(limits, bracket, "inside") for limits, bracket in findings))
 
 
-def _describe(limits: Limits, found: Bracket, relation: str) -> str:
+def _describe(limits: Limits, bracket: Bracket, relation: str) -> str:
     ends = [f"{end:g}" for end in (limits.low, limits.high) if np.isfinite(end)]
-    place = f"[{ends[0]}, {ends[1]}]" if len(ends) == 2 else f"{'at most' if limits.low < 0 else 'at least'} {ends[0]}"
-    value = f"{found.value:.3g} [{found.low:.3g}, {found.high:.3g}]{limits.unit}"
-    return f"{limits.what} is {value}, {relation} {place}"
+    limit = f"[{ends[0]}, {ends[1]}]" if len(ends) == 2 else f"{'at most' if limits.low < 0 else 'at least'} {ends[0]}"
+    value = f"{bracket.value:.3g} [{bracket.low:.3g}, {bracket.high:.3g}]{limits.unit}"
+    return f"{limits.what} is {value}, {relation} {limit}"

@@ -62,11 +62,11 @@ def bootstrap_interval(point: float, replicates: ArrayLike, seeds: int, level: f
             f"an interval needs two seeds and values that are not negative, got {seeds} and {values.min()}"
         )
     logs, (least, greatest) = log_scale(values)
-    estimate, found = logs[-1], logs[:-1]
-    if found.min() == found.max():  # because of rounding, the sd of equal numbers may not be zero
+    estimate, resampled = logs[-1], logs[:-1]
+    if resampled.min() == resampled.max():  # because of rounding, the sd of equal numbers may not be zero
         return point, point
-    half = t_multiplier(seeds - 1, level) * found.std() * np.sqrt(seeds / (seeds - 1))
-    least_estimate, greatest_estimate = bias_bounds(estimate, found)
+    half = t_multiplier(seeds - 1, level) * resampled.std() * np.sqrt(seeds / (seeds - 1))
+    least_estimate, greatest_estimate = bias_bounds(estimate, resampled)
     with np.errstate(over="ignore"):  # an end beyond the largest number is infinite
         low, high = (float(np.exp(end)) for end in (least_estimate - half, greatest_estimate + half))
     never, zero = np.isinf(values).any(), (values == 0).any()

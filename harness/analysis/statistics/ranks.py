@@ -71,8 +71,8 @@ def rank_methods(
     point = np.array([x[there].mean() for x, there in zip(table, has, strict=True)])
     behind, error, count = _paired(sign * _comparable(table), has, minimum_seeds)
     ranks = _ranked(sign * point, behind, error, count, level)
-    found: dict[str, Rank | None] = dict(zip(ranked, ranks, strict=True))
-    return {name: found.get(name) for name in values}
+    by_name: dict[str, Rank | None] = dict(zip(ranked, ranks, strict=True))
+    return {name: by_name.get(name) for name in values}
 
 
 def rank_replicates(
@@ -134,10 +134,10 @@ def _paired(table: Array, has: NDArray[np.bool_], fewest: int) -> tuple[Array, A
     x = np.where(has, table, 0.0)
     count = has.sum(axis=1)
     mean = x.sum(axis=1) / count
-    own = (np.where(has, x - mean[:, None], 0.0) ** 2).sum(axis=1)
+    variance = (np.where(has, x - mean[:, None], 0.0) ** 2).sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        own = np.where(count > 1, own / (count - 1) / count, np.inf)
-        behind, error, least = mean[None, :] - mean[:, None], own[None, :] + own[:, None], int(count.min())
+        variance = np.where(count > 1, variance / (count - 1) / count, np.inf)
+        behind, error, least = mean[None, :] - mean[:, None], variance[None, :] + variance[:, None], int(count.min())
         for i in range(len(x) - 1):
             others = slice(i + 1, None)
             both = has[others] & has[i]
@@ -159,8 +159,8 @@ def _ranked(point: Array, behind: Array, error: Array, seeds: int, level: float)
     order = np.argsort(rank, kind="stable")
     better = np.zeros(error.shape, dtype=bool)
     multiplier = tukey_multiplier(len(point), max(seeds - 1, 1), level)
-    for place, i in enumerate(order):
-        behind_it = order[place + 1 :]
+    for position, i in enumerate(order):
+        behind_it = order[position + 1 :]
         errors = error[i, behind_it]
         margin = multiplier * np.maximum(errors, _running_medians(errors.tolist()))
         better[i, behind_it] = (rank[i] < rank[behind_it]) & (behind[i, behind_it] > margin)

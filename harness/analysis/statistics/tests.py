@@ -111,19 +111,19 @@ def bootstrap_t(estimate: float, replicates: ArrayLike, seeds: int, level: float
     """
     from scipy.special import ndtr, ndtri
 
-    found = np.sort(_finite(replicates))
+    ordered = np.sort(_finite(replicates))
     if seeds < 2 or not math.isfinite(estimate):
         raise ValueError(f"a test needs two seeds and a finite estimate, got {seeds} and {estimate}")
-    if found[0] == found[-1]:
+    if ordered[0] == ordered[-1]:
         return paired_test(np.full(seeds, estimate), level)
-    least, greatest = bias_bounds(estimate, found)
+    least, greatest = bias_bounds(estimate, ordered)
     widened = math.sqrt(seeds / (seeds - 1))
-    error, multiplier = float(found.std()) * widened, t_multiplier(seeds - 1, level)
-    beyond = [float(ndtri(1 - share)) / widened for share in ((found <= 0).mean(), (found >= 0).mean())]
+    error, multiplier = float(ordered.std()) * widened, t_multiplier(seeds - 1, level)
+    beyond = [float(ndtri(1 - share)) / widened for share in ((ordered <= 0).mean(), (ordered >= 0).mean())]
     z = max(0.0, min(least / error, beyond[0]), min(-greatest / error, beyond[1]))
-    kept = max(math.ceil(float(ndtr(-multiplier * widened)) * len(found) - 1e-9) - 1, 0)
-    low = min(least - multiplier * error, float(found[kept]))
-    high = max(greatest + multiplier * error, float(found[-1 - kept]))
+    kept = max(math.ceil(float(ndtr(-multiplier * widened)) * len(ordered) - 1e-9) - 1, 0)
+    low = min(least - multiplier * error, float(ordered[kept]))
+    high = max(greatest + multiplier * error, float(ordered[-1 - kept]))
     method = "t, standard error by bootstrap over seeds"
     return PairedTest(_t_p(z, seeds), low, high, method, _kind("bootstrap t", seeds, level))
 

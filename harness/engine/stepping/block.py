@@ -88,8 +88,8 @@ def check_returned(sampler: Sampler, theta: Tensor, state: State, like: Tensor, 
 
     name = type(sampler).__name__
     if not isinstance(state, dict) or state.keys() != was.keys():
-        found = f"entries {sorted(state)}" if isinstance(state, dict) else f"type {type(state).__name__}"
-        raise PluginError(f"{name}.{what}: state has {found}, after init it had {sorted(was)}")
+        keys = f"entries {sorted(state)}" if isinstance(state, dict) else f"type {type(state).__name__}"
+        raise PluginError(f"{name}.{what}: state has {keys}, after init it had {sorted(was)}")
     for entry, new, old in [("theta", theta, like), *((key, state[key], leaf) for key, leaf in was.items())]:
         if not isinstance(new, torch.Tensor):
             raise PluginError(f"{name}.{what}: {entry} was a tensor and came back as {type(new).__name__}")
@@ -107,11 +107,11 @@ def check_weights(sampler: Sampler, weights: Tensor, shape: tuple[int, ...]) -> 
 
     if isinstance(weights, torch.Tensor) and weights.shape == shape and weights.is_floating_point():
         return
-    found = f"a {type(weights).__name__}"
+    kind = f"a {type(weights).__name__}"
     if isinstance(weights, torch.Tensor):
-        found = f"{weights.dtype} of shape {tuple(weights.shape)}"
+        kind = f"{weights.dtype} of shape {tuple(weights.shape)}"
     raise PluginError(
-        f"{type(sampler).__name__}.log_weight: {found} is not one floating-point number a chain, {tuple(shape)}"
+        f"{type(sampler).__name__}.log_weight: {kind} is not one floating-point number a chain, {tuple(shape)}"
     )
 
 
@@ -141,11 +141,11 @@ def check_particles(sampler: Sampler, theta: Tensor, state: State) -> None:
         raise PluginError(f"{name}.particles is {count!r:.40}, not a whole number of at least 1")
     if count == 1:
         return
-    found = sampler.ensemble(theta, state)
+    stack = sampler.ensemble(theta, state)
     shape = (len(theta), count, theta.shape[1])
-    if (tuple(found.shape), found.dtype) != (shape, theta.dtype):
-        raise PluginError(f"{name}.ensemble: {found.dtype} of shape {tuple(found.shape)} is not {theta.dtype} {shape}")
-    if not bool((found[:, 0].nan_to_num() == theta.nan_to_num()).all()):
+    if (tuple(stack.shape), stack.dtype) != (shape, theta.dtype):
+        raise PluginError(f"{name}.ensemble: {stack.dtype} of shape {tuple(stack.shape)} is not {theta.dtype} {shape}")
+    if not bool((stack[:, 0].nan_to_num() == theta.nan_to_num()).all()):
         raise PluginError(f"{name}.ensemble: its first particle is not theta")
 
 

@@ -84,8 +84,8 @@ def choose(asked: str | None, steps: int, work: Work = Work()) -> str:
     if asked in {"compiled", "network"} and work.never is not None:
         raise UsageError(f"run.compile = {asked}: the sampler is exempt from the law 'compiled' ({work.never})")
     if asked is None:
-        return "compiled" if steps >= work.compiled_from and lack(work.device) is None else "plain"
-    missing = None if asked == "plain" else lack(work.device)
+        return "compiled" if steps >= work.compiled_from and obstacle(work.device) is None else "plain"
+    missing = None if asked == "plain" else obstacle(work.device)
     if missing:
         raise UsageError(f"run.compile = {asked}: {missing}; install it, or leave the setting out")
     return asked
@@ -93,10 +93,10 @@ def choose(asked: str | None, steps: int, work: Work = Work()) -> str:
 
 def slowed(asked: str | None, steps: int, work: Work = Work()) -> str | None:
     """Return what this machine lacks if `choose` returns "plain" for this reason alone, otherwise None."""
-    return lack(work.device) if asked is None and steps >= work.compiled_from else None
+    return obstacle(work.device) if asked is None and steps >= work.compiled_from else None
 
 
-def lack(device: str = "cpu") -> str | None:
+def obstacle(device: str = "cpu") -> str | None:
     """Return what this machine lacks for compiling steps that run on a device, or None."""
     if device == "cpu":
         try:

@@ -57,8 +57,8 @@ class Graph(Update):
         if kind not in self._memory:
             self._memory[kind] = [value.clone(memory_format=torch.contiguous_format) for value in inputs]
         memory = self._memory[kind]
-        for place, value in zip(memory, inputs, strict=True):
-            place.copy_(value, non_blocking=True)
+        for leaf, value in zip(memory, inputs, strict=True):
+            leaf.copy_(value, non_blocking=True)
         if kind in self._graphs:
             self._graphs[kind].replay()
             return

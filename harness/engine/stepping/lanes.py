@@ -97,7 +97,7 @@ class Writer:
         self.names += 1
         return f"{letter}{self.names}"
 
-    def place(self, shape: Sequence[int], index: Index) -> str:
+    def offset(self, shape: Sequence[int], index: Index) -> str:
         """Return the place of an element in memory."""
         terms, stride = [], 1
         for size, i in zip(reversed(self.inner(shape)), reversed(index), strict=True):
@@ -113,21 +113,21 @@ class Writer:
         """Return a value that is in memory."""
         if dtype not in KINDS:
             raise Unsupported(f"{dtype}")
-        return Value(tuple(shape), dtype, lambda index: element(self.place(shape, index)), element, cheap, array)
+        return Value(tuple(shape), dtype, lambda index: element(self.offset(shape, index)), element, cheap, array)
 
     def memory(self, shape: Sequence[int], dtype: torch.dtype) -> Value:
         """Return a new array for a value."""
         name, size = self.name("t"), math.prod(self.inner(shape))
-        made, bytes_ = self.leaf(shape, dtype, lambda place: f"{name}[{place}]", name), size * LANES * 8
+        array, bytes_ = self.leaf(shape, dtype, lambda at: f"{name}[{at}]", name), size * LANES * 8
         if self.bytes + bytes_ <= STACK:
             self.bytes += bytes_
-            self.lines.append(f"{made.type} {name}[{size}];")
-            return made
-        self.lines.append(f"{made.type}* __restrict const {name} = ({made.type}*)(beyond + {self.beyond});")
+            self.lines.append(f"{array.type} {name}[{size}];")
+            return array
+        self.lines.append(f"{array.type}* __restrict const {name} = ({array.type}*)(beyond + {self.beyond});")
         self.beyond += bytes_
         if self.beyond > MOST:
             raise Unsupported(f"more than {MOST} bytes of values")
-        return made
+        return array
 
     def of(self, given: Any) -> Value:
         """Return the value of an argument, which is a number or a tensor; an unknown tensor is a constant."""
@@ -142,7 +142,7 @@ class Writer:
             name, sign = f"k{len(self.constants)}", "-" if given.dtype is torch.bool else ""
             self.constants.append(given)
             self.values[id(given)] = self.leaf(
-                given.shape, given.dtype, lambda place: f"splat({sign}{name}[{place}])", "" if sign else name
+                given.shape, given.dtype, lambda at: f"splat({sign}{name}[{at}])", "" if sign else name
             )
         return self.values[id(given)]
 
@@ -165,13 +165,13 @@ class Writer:
     def dense(self, value: Value) -> Value:
         """Return the value in memory, in the order of its axes."""
         if value.element is None or not value.cheap:
-            made = self.memory(value.shape, value.dtype)
+            array = self.memory(value.shape, value.dtype)
             if value.fill:
-                value.fill(made)
+                value.fill(array)
             else:
                 with self.loops(value.shape) as index:
-                    self.lines.append(f"{made.at(index)} = {value.at(index)};")
-            value.at, value.element, value.cheap, value.array = made.at, made.element, True, made.array
+                    self.lines.append(f"{array.at(index)} = {value.at(index)};")
+            value.at, value.element, value.cheap, value.array = array.at, array.element, True, array.array
         return value
 
     def last(self, shape: Sequence[int], over: Sequence[int] | None = None) -> int | None:
@@ -215,8 +215,8 @@ class Writer:
         def at(index: Index) -> str:
             return write(*(v.at(broadcast(index, v.shape)) for v in values))
 
-        made = Value(tuple(shape), dtype, (lambda i: f"F_of_V({at(i)})") if dtype is torch.float32 else at)
-        return self.stored(made) if len(at(["i000"] * len(shape))) > LONG else made
+        mapped = Value(tuple(shape), dtype, (lambda i: f"F_of_V({at(i)})") if dtype is torch.float32 else at)
+        return self.stored(mapped) if len(at(["i000"] * len(shape))) > LONG else mapped
 
     def reduce(self, value: Value, axes: Sequence[int], start: str, write: Callable[[str, str], str]) -> Value:
         """Return a value reduced over axes, which keep one element."""
@@ -224,20 +224,20 @@ class Writer:
         axes = numbered(axes, shape)
         if self.axis(shape) in axes or value.dtype is torch.float32:
             raise Unsupported("a reduction over chains, or of float32")
-        made = self.memory([1 if a in axes else size for a, size in enumerate(shape)], value.dtype)
+        reduced = self.memory([1 if a in axes else size for a, size in enumerate(shape)], value.dtype)
         kept = [a for a in range(len(shape)) if a not in axes]
         last = self.last(shape, kept)
         beside = 1 if last is None else max(n for n in range(1, BESIDE + 1) if shape[last] % n == 0)
         with self.loops(shape, kept, beside) as outer:
             totals = [self.name("a") for _ in range(beside)]
             places = [[f"({o} + {n})" if n and a == last else o for a, o in enumerate(outer)] for n in range(beside)]
-            self.lines.append(f"{made.type} {', '.join(f'{total} = {start}' for total in totals)};")
+            self.lines.append(f"{reduced.type} {', '.join(f'{total} = {start}' for total in totals)};")
             with self.loops(shape, axes) as within:
-                for total, place in zip(totals, places, strict=True):
-                    index = [w if a in axes else o for a, (o, w) in enumerate(zip(place, within, strict=True))]
+                for total, element in zip(totals, places, strict=True):
+                    index = [w if a in axes else o for a, (o, w) in enumerate(zip(element, within, strict=True))]
                     self.lines.append(f"{total} = {write(total, value.at(index))};")
-            self.lines += [f"{made.at(place)} = {total};" for total, place in zip(totals, places, strict=True)]
-        return made
+            self.lines += [f"{reduced.at(element)} = {total};" for total, element in zip(totals, places, strict=True)]
+        return reduced
 
     def view(self, value: Value, shape: Sequence[int], back: Callable[[Index], Index]) -> Value:
         """Return the elements of a value in another shape; `back` maps an index to the one in the value."""

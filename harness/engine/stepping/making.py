@@ -84,14 +84,14 @@ def tell_compiler() -> None:
     torch.use_deterministic_algorithms(wanted, warn_only=torch.is_deterministic_algorithms_warn_only_enabled())
     torch._dynamo.config.disable = torch._dynamo.config.suppress_errors = False  # noqa: SLF001 - no public name
     os.environ.pop("TORCHDYNAMO_DISABLE", None)
-    found = dict(identity())
-    if found:
+    compiler = dict(identity())
+    if compiler:
         torch._inductor.config.cpp.cxx = (shlex.join(find_compiler()),)  # noqa: SLF001
     kept = Path(cache_dir())
     root = kept.parent if OURS.fullmatch(kept.name) else kept
-    decides = repr((found, processor(), libc(), variables(), torch.get_num_threads()))
-    own = hashlib.sha256(decides.encode()).hexdigest()[:16]
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(root / f"arithmetic-{own}")
+    decides = repr((compiler, processor(), libc(), variables(), torch.get_num_threads()))
+    digest = hashlib.sha256(decides.encode()).hexdigest()[:16]
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(root / f"arithmetic-{digest}")
 
 
 def reasons(error: BaseException) -> str:

@@ -183,13 +183,13 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
             raise Unsupported(f"{name} of shape {tuple(leaf.shape)}")
         with w.loops(leaf.shape) as index:
             w.lines.append(
-                f"put({name} + (kept * chains + at) * {size} + {w.place(leaf.shape, index)}, many * {size}, "
+                f"put({name} + (kept * chains + at) * {size} + {w.offset(leaf.shape, index)}, many * {size}, "
                 f"{value.at(index)});"
             )
     w.lines.append("}")
     for name, leaf, value in copied:
         with w.loops(leaf.shape) as index:
-            w.lines.append(f"{name}[{w.place(leaf.shape, index)}] = {value.at(index)};")
+            w.lines.append(f"{name}[{w.offset(leaf.shape, index)}] = {value.at(index)};")
     pointers += [(f"k{number}", leaf.dtype) for number, leaf in enumerate(w.constants)]
     types = {torch.float64: "double", torch.float32: "double", None: "char"}
     opened = [
@@ -200,7 +200,7 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
     code = [
         'extern "C" void advance_block(long steps, long chains, const char* keep, void* const* p, const long* s) {',
         *opened, "const long many = chains > 1;",
-        *(f"const V {name} = splat(numbers[{place}]);" for place, name in enumerate(w.numbers.values())),
+        *(f"const V {name} = splat(numbers[{i}]);" for i, name in enumerate(w.numbers.values())),
         f"enum {{ TILE = {max(1, min(TILE, TILE_BYTES // bytes_))} }};",
         "for (long first = 0; first < chains; first += TILE * LANES) {",
         "const long end = first + TILE * LANES, last = end < chains ? end : chains;", *carry,

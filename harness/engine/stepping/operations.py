@@ -20,7 +20,7 @@ def _pointwise(write: Callable[..., str], *, compares: bool = False, truth: bool
     `truth` says whether it works on truth values; otherwise they become integers, and the result a truth value again.
     """
 
-    def made(w: Writer, outs: list[Tensor], *given: Any, alpha: Any = 1, **others: Any) -> Value:
+    def operation(w: Writer, outs: list[Tensor], *given: Any, alpha: Any = 1, **others: Any) -> Value:
         if any(option is not None for option in others.values()):
             raise Unsupported(f"{others}")
         (out,) = outs
@@ -32,7 +32,7 @@ def _pointwise(write: Callable[..., str], *, compares: bool = False, truth: bool
             values[1] = w.map(values[1].shape, kind, "({} * {})".format, values[1], w.cast(w.of(alpha), kind))
         return w.map(out.shape, out.dtype if compares else kind, write, *values)
 
-    return made
+    return operation
 
 
 def _power(w: Writer, outs: list[Tensor], x: Any, exponent: Any) -> Value:
@@ -59,7 +59,7 @@ def _clamp(w: Writer, outs: list[Tensor], x: Tensor, low: Any = None, high: Any 
 
 
 def _reduction(start: str, write: Callable[[str, str], str], *, kind: torch.dtype | None = None) -> Operation:
-    def made(w: Writer, outs: list[Tensor], x: Tensor, axes: Any = None, *_: Any, **named: Any) -> Value:
+    def operation(w: Writer, outs: list[Tensor], x: Tensor, axes: Any = None, *_: Any, **named: Any) -> Value:
         axes = numbered(named.get("dim", axes), x.shape)
         value = w.cast(w.of(x), kind or outs[0].dtype)
         if value.type == "L" and "INFINITE" in start:
@@ -67,7 +67,7 @@ def _reduction(start: str, write: Callable[[str, str], str], *, kind: torch.dtyp
         reduced = w.reduce(value, axes, start if value.type == "V" else start.replace(".0", "L"), write)
         return w.reshaped(reduced, outs[0].shape)
 
-    return made
+    return operation
 
 
 def _mean(w: Writer, outs: list[Tensor], x: Tensor, axes: Any = None, *_: Any, **__: Any) -> Value:
@@ -80,21 +80,21 @@ def _cumsum(w: Writer, outs: list[Tensor], x: Tensor, axis: int, **_: Any) -> Va
     (axis,) = numbered(axis, x.shape)
     if w.axis(x.shape) == axis:
         raise Unsupported("a sum over chains")
-    value, made = w.cast(w.of(x), outs[0].dtype), w.memory(x.shape, outs[0].dtype)
+    value, sums = w.cast(w.of(x), outs[0].dtype), w.memory(x.shape, outs[0].dtype)
     with w.loops(x.shape, [a for a in range(x.ndim) if a != axis]) as outer:
         total = w.name("a")
-        w.lines.append(f"{made.type} {total} = {made.type}{{}};")
+        w.lines.append(f"{sums.type} {total} = {sums.type}{{}};")
         with w.loops(x.shape, [axis]) as within:
             index = [within[a] if a == axis else i for a, i in enumerate(outer)]
-            w.lines.append(f"{made.at(index)} = {total} = {total} + {value.at(index)};")
-    return made
+            w.lines.append(f"{sums.at(index)} = {total} = {total} + {value.at(index)};")
+    return sums
 
 
 def _product(w: Writer, outs: list[Tensor], a: Tensor, b: Tensor) -> Value:
     """Write products of matrices, with the sums in the order of the elements."""
     if (left := w.of(a).split) and (right := w.of(b).split):
-        found = _matrices(w, left, right, [*left.shape[:-1], right.shape[-1]])
-        return Value(tuple(outs[0].shape), outs[0].dtype, nowhere, split=found)
+        products = _matrices(w, left, right, [*left.shape[:-1], right.shape[-1]])
+        return Value(tuple(outs[0].shape), outs[0].dtype, nowhere, split=products)
     return _matrices(w, w.of(a), w.of(b), outs[0].shape)
 
 
@@ -118,13 +118,13 @@ def _cat(w: Writer, outs: list[Tensor], parts: Sequence[Tensor], axis: int = 0) 
     if w.axis(outs[0].shape) != w.axis(parts[0].shape) or w.axis(parts[0].shape) == axis:
         raise Unsupported("chains put together")
     values = [w.cast(w.of(part), outs[0].dtype) for part in parts]
-    made, start = w.memory(outs[0].shape, outs[0].dtype), 0
+    whole, start = w.memory(outs[0].shape, outs[0].dtype), 0
     for value in values:
         with w.loops(value.shape) as index:
             shifted = [f"({i} + {start})" if a == axis else i for a, i in enumerate(index)]
-            w.lines.append(f"{made.at(shifted)} = {value.at(index)};")
+            w.lines.append(f"{whole.at(shifted)} = {value.at(index)};")
         start += value.shape[axis]
-    return made
+    return whole
 
 
 def _select(w: Writer, outs: list[Tensor], x: Tensor, axis: int, at: int) -> Value:
@@ -186,12 +186,12 @@ def _reshape(w: Writer, outs: list[Tensor], x: Tensor, *_: Any, **__: Any) -> Va
 def _filled(number: float | None) -> Operation:
     """Return an operation that makes a tensor of one number: the given one, or the last argument."""
 
-    def made(w: Writer, outs: list[Tensor], *given: Any, **named: Any) -> Value:
+    def operation(w: Writer, outs: list[Tensor], *given: Any, **named: Any) -> Value:
         filling = named.get("fill_value", given[-1] if given else None) if number is None else number
         value = w.cast(w.of(filling), outs[0].dtype)
         return Value(tuple(outs[0].shape), outs[0].dtype, lambda _: value.at(()), cheap=True)
 
-    return made
+    return operation
 
 
 def _arange(w: Writer, outs: list[Tensor], *bounds: Any, **_: Any) -> Value:
@@ -246,24 +246,24 @@ def _taken(
         source = w.dense(Value(source.shape, source.dtype, source.at))
     stride, size = math.prod(w.inner(x.shape)[axis + 1 :]), x.shape[axis]
 
-    def place(index_: Index) -> str:
-        base = w.place(x.shape, ["0" if a == axis else i for a, i in enumerate(where(index_))])
+    def arguments(index_: Index) -> str:
+        base = w.offset(x.shape, ["0" if a == axis else i for a, i in enumerate(where(index_))])
         return f"{source.array} + {base}, within({chosen.at(which(index_))}, {size}) * {stride}"
 
-    def fill(made: Value) -> None:
-        with w.loops(made.shape, range(len(made.shape) - behind)) as index_:
-            to = f"{made.array} + {w.place(made.shape, index_)}"
-            w.lines.append(f"take_row<{stride}>({place(index_)}, {to});")
+    def fill(array: Value) -> None:
+        with w.loops(array.shape, range(len(array.shape) - behind)) as index_:
+            to = f"{array.array} + {w.offset(array.shape, index_)}"
+            w.lines.append(f"take_row<{stride}>({arguments(index_)}, {to});")
 
     rows = behind and stride > 1 and source.array.startswith("k") and source.type == "V"
     shape = tuple(outs[0].shape)
-    return Value(shape, outs[0].dtype, lambda index_: f"take({place(index_)})", fill=fill if rows else None)
+    return Value(shape, outs[0].dtype, lambda index_: f"take({arguments(index_)})", fill=fill if rows else None)
 
 
 def _extreme(reduced: str, paired: str) -> Operation:
     """Return max or min: of all elements, of two tensors, or along an axis, with the places if they are used."""
 
-    def made(w: Writer, outs: list[Tensor], x: Tensor, other: Any = None, *_: Any) -> Value | list[Value]:
+    def operation(w: Writer, outs: list[Tensor], x: Tensor, other: Any = None, *_: Any) -> Value | list[Value]:
         if isinstance(other, Tensor):
             return KNOWN[paired](w, outs, x, other)
         if len(outs) > 1 and w.uses[id(outs[1])]:
@@ -271,7 +271,7 @@ def _extreme(reduced: str, paired: str) -> Operation:
         top = KNOWN[reduced](w, outs[:1], x, other)
         return [top, *(Value(tuple(out.shape), out.dtype, lambda _: "") for out in outs[1:])]  # type: ignore[list-item]
 
-    return made
+    return operation
 
 
 def _placed(w: Writer, outs: list[Tensor], x: Tensor, axis: int, sign: str) -> list[Value]:
@@ -283,26 +283,26 @@ def _placed(w: Writer, outs: list[Tensor], x: Tensor, axis: int, sign: str) -> l
     shape = [1 if a == axis else size for a, size in enumerate(x.shape)]
     tops, places = w.memory(shape, torch.float64), w.memory(shape, torch.int64)
     with w.loops(x.shape, [a for a in range(x.ndim) if a != axis]) as outer:
-        top, place = w.name("a"), w.name("a")
-        w.lines.append(f"V {top} = {value.at(outer)}; L {place} = splat(0L);")
+        top, position = w.name("a"), w.name("a")
+        w.lines.append(f"V {top} = {value.at(outer)}; L {position} = splat(0L);")
         with w.loops(x.shape, [axis]) as within:
             i = within[axis]
-            found = value.at([i if a == axis else o for a, o in enumerate(outer)])
+            element = value.at([i if a == axis else o for a, o in enumerate(outer)])
             w.lines.append(
-                f"const V v = {found}; const L m = (L)(v {sign} {top}) | ((L)(v != v) & (L)({top} == {top}));"
+                f"const V v = {element}; const L m = (L)(v {sign} {top}) | ((L)(v != v) & (L)({top} == {top}));"
             )
-            w.lines.append(f"{top} = where(m, v, {top}); {place} = where(m, splat((long){i}), {place});")
-        w.lines.append(f"{tops.at(outer)} = {top}; {places.at(outer)} = {place};")
-    return [w.reshaped(found, out.shape) for found, out in zip((tops, places), outs, strict=True)]
+            w.lines.append(f"{top} = where(m, v, {top}); {position} = where(m, splat((long){i}), {position});")
+        w.lines.append(f"{tops.at(outer)} = {top}; {places.at(outer)} = {position};")
+    return [w.reshaped(extreme, out.shape) for extreme, out in zip((tops, places), outs, strict=True)]
 
 
 def _argument(sign: str) -> Operation:
-    def made(w: Writer, outs: list[Tensor], x: Tensor, axis: int | None = None, *_: Any) -> Value:
+    def operation(w: Writer, outs: list[Tensor], x: Tensor, axis: int | None = None, *_: Any) -> Value:
         if axis is None:
             raise Unsupported("the place of an extreme of all")
         return _placed(w, [outs[0], outs[0]], x, axis, sign)[1]
 
-    return made
+    return operation
 
 
 def _cholesky(w: Writer, outs: list[Tensor], x: Tensor, **named: Any) -> list[Value]:
@@ -311,9 +311,9 @@ def _cholesky(w: Writer, outs: list[Tensor], x: Tensor, **named: Any) -> list[Va
     value = w.dense(w.of(x))
     factor, failed = (w.memory(out.shape, out.dtype) for out in outs)
     with w.loops(x.shape, range(x.ndim - 2)) as index:
-        place = w.place(x.shape, index)
+        offset = w.offset(x.shape, index)
         w.lines.append(
-            f"{failed.at(index[:-2])} = cholesky<{x.shape[-1]}>({value.array} + {place}, {factor.array} + {place});"
+            f"{failed.at(index[:-2])} = cholesky<{x.shape[-1]}>({value.array} + {offset}, {factor.array} + {offset});"
         )
     return [factor, failed]
 
@@ -322,10 +322,10 @@ def _solve(w: Writer, a: Tensor, x: Value, ways: Sequence[tuple[int, int, bool]]
     """Solve triangular systems in turn, in place of x; each has strides of the matrix and says whether it is upper."""
     matrix, (n, m) = w.dense(w.of(a)), x.shape[-2:]
     with w.loops(x.shape, range(len(x.shape) - 2)) as index:
-        at = w.place(a.shape, broadcast(index, a.shape))
+        at = w.offset(a.shape, broadcast(index, a.shape))
         for down, right, upper in ways:
             call = f"solve<{n}, {m}>({matrix.array} + {at}, {down}, {right}, {int(upper)}, "
-            w.lines.append(f"{call}{x.array} + {w.place(x.shape, index)});")
+            w.lines.append(f"{call}{x.array} + {w.offset(x.shape, index)});")
     return x
 
 

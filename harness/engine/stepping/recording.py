@@ -40,16 +40,16 @@ class Recorder(TorchDispatchMode):
         with self:
             if name not in KNOWN and (name in REWRITTEN or func in decomposition_table):
                 return (REWRITTEN.get(name) or decomposition_table[func])(*args, **kwargs)
-            found = func.decompose(*args, **kwargs)
-        if found is not NotImplemented:
-            return found
+            output = func.decompose(*args, **kwargs)
+        if output is not NotImplemented:
+            return output
         if func is torch.ops.aten._local_scalar_dense.default:  # noqa: SLF001
             raise Breach("a number is taken out of a tensor")
-        found = func(*args, **kwargs)
-        outs = list(found) if isinstance(found, (tuple, list)) else [found]
+        output = func(*args, **kwargs)
+        outs = list(output) if isinstance(output, (tuple, list)) else [output]
         self._sharing.update(out.untyped_storage().data_ptr() for out in outs)
         self.nodes.append((func, *tree.tree_map(self.now, (args, kwargs)), outs))
-        return found
+        return output
 
     def now(self, leaf: Any) -> Any:
         """Return the new value of a tensor that was changed in place; return anything else as it is."""
@@ -61,8 +61,8 @@ class Recorder(TorchDispatchMode):
         if not hasattr(torch.ops.aten, name) or self._sharing[target.untyped_storage().data_ptr()] != 1:
             raise Unsupported(f"{func}")
         with self:
-            made = getattr(torch.ops.aten, name)(*args, **kwargs).to(target.dtype)
-        self._changed[id(target)] = made
+            changed = getattr(torch.ops.aten, name)(*args, **kwargs).to(target.dtype)
+        self._changed[id(target)] = changed
         return func(*args, **kwargs)
 
 
@@ -95,9 +95,9 @@ def write(w: Writer, nodes: Sequence[Node], results: Sequence[Tensor]) -> None:
         name = func.overloadpacket.__name__
         if name not in KNOWN:
             raise Unsupported(f"{func}")
-        made = KNOWN[name](w, outs, *args, **kwargs)
-        for out, found in zip(outs, made if isinstance(made, list) else [made], strict=True):
-            value = w.cast(found, out.dtype)
+        written = KNOWN[name](w, outs, *args, **kwargs)
+        for out, output in zip(outs, written if isinstance(written, list) else [written], strict=True):
+            value = w.cast(output, out.dtype)
             if value.shape != tuple(out.shape):
                 raise Unsupported(f"{func} of shape {value.shape} and not {tuple(out.shape)}")
             again = w.uses[id(out)] > 1 and name not in VIEWS

@@ -59,7 +59,7 @@ class Update(Stepper):
     def __init__(self, sampler: Sampler, potential: CountingPotential, backend: str = "inductor") -> None:
         super().__init__(sampler, potential)
         self.backend = backend
-        self._made: dict[tuple[bool, ...], Function] = {}
+        self._functions: dict[tuple[bool, ...], Function] = {}
 
     def make(self, theta: Tensor, state: State, block: Block) -> None:
         """Make the function for steps of blocks like this one. It is made when it is first called, on copies here."""
@@ -70,9 +70,11 @@ class Update(Stepper):
         batch = {name: leaf.to(theta.device) for name, leaf in (split(block.batches, 1)[0] or {}).items()}
         self.potential.bind(batch or None)
         with making(self.sampler):
-            made = self._made[kind_of(block)] = _compile(_update(self.sampler, self.potential, block), self.backend)
+            update = self._functions[kind_of(block)] = _compile(
+                _update(self.sampler, self.potential, block), self.backend
+            )
             try:
-                made(theta.clone(), copies, block.h[0], block.T[0], noise)
+                update(theta.clone(), copies, block.h[0], block.T[0], noise)
             except torch._dynamo.exc.BackendCompilerFailed as error:  # noqa: SLF001 - it has no public name
                 raise _of_compiler(error.inner_exception) from error
         self.potential.take_counts()
@@ -100,7 +102,7 @@ class Update(Stepper):
         self, batch: Batch | None, theta: Tensor, state: State, block: Block, now: tuple[Tensor, Tensor, list[Tensor]]
     ) -> None:
         self.potential.bind(batch)
-        self._made[kind_of(block)](theta, state, *now)
+        self._functions[kind_of(block)](theta, state, *now)
 
 
 def _noise(block: Block, k: int) -> list[Tensor]:

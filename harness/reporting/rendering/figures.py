@@ -103,11 +103,11 @@ def file_name(name: str) -> str:
 def unused(name: str, taken: Container[str]) -> str:
     """Return the file name of a figure, with a number if another figure has the same name."""
     slug, number = file_name(name), 1
-    found = slug
-    while found in taken:
+    candidate = slug
+    while candidate in taken:
         number += 1
-        found = f"{slug}-{number}"
-    return found
+        candidate = f"{slug}-{number}"
+    return candidate
 
 
 def _sanitise(canvas: Any) -> None:

@@ -44,13 +44,13 @@ def flat(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _finite(record: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for key, value in record.items():
         if isinstance(value, float) and math.isinf(value):
-            found |= {key: None, f"{key}_text": str(value)}
+            entries |= {key: None, f"{key}_text": str(value)}
         else:
-            found[key] = plain_value(value)
-    return found
+            entries[key] = plain_value(value)
+    return entries
 
 
 def plain_value(value: Any) -> Any:

@@ -36,7 +36,7 @@ def environment(*folders: Path) -> Environment:
             return value
         return plain(str(value)) if isinstance(value, str) or hasattr(value, "__html__") else value
 
-    made = Environment(
+    templates = Environment(
         loader=FileSystemLoader([*folders, Path(__file__).parent / "templates"]),
         autoescape=True,
         undefined=StrictUndefined,
@@ -45,5 +45,5 @@ def environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters["own"] = Own
-    return made
+    templates.filters["own"] = Own
+    return templates

@@ -53,15 +53,15 @@ class Accuracy:
 
 def accuracy(group: Group, curves: Curves) -> Accuracy:
     """Compute all statistics of a group's curves. The curves can be freed afterwards."""
-    found = findings(group, curves)
-    errors = {**gate_estimates(group, found), **(joint_error(group, curves) or {}), **(low_error(group, curves) or {})}
-    return Accuracy(found, errors, effective_size(group, curves))
+    gated = findings(group, curves)
+    errors = {**gate_estimates(group, gated), **(joint_error(group, curves) or {}), **(low_error(group, curves) or {})}
+    return Accuracy(gated, errors, effective_size(group, curves))
 
 
 def findings(group: Group, curves: Curves) -> GateFindings:
     """Return what the gate judges, each with its interval over seeds. [] if a finished run has no record of it."""
-    found = {name: _by_seed(group, curves, name) for name in (*GATE, "within_mode_ratio")}
-    mean, second, distance, within = found.values()
+    by_curve = {name: _by_seed(group, curves, name) for name in (*GATE, "within_mode_ratio")}
+    mean, second, distance, within = by_curve.values()
     if mean is None or second is None:
         return []
     dim = mean.shape[1]
@@ -77,22 +77,22 @@ def findings(group: Group, curves: Curves) -> GateFindings:
     return judged
 
 
-def judge(group: Group, found: GateFindings) -> Gate | None:
+def judge(group: Group, brackets: GateFindings) -> Gate | None:
     """Apply the gate to a group's findings. Returns None if no truth is known."""
-    if found:
-        return gate(found)
+    if brackets:
+        return gate(brackets)
     return Gate("undetermined", NO_RECORD) if MARGINAL in group.metrics() else None
 
 
 def gate_estimates(group: Group, judged: GateFindings) -> Estimates:
     """Return the findings of the gate as metrics. {} if there are no findings."""
-    return {limits.metric: _as_metric(limits, found, len(group.runs)) for limits, found in judged if limits.metric}
+    return {limits.metric: _as_metric(limits, bracket, len(group.runs)) for limits, bracket in judged if limits.metric}
 
 
-def _as_metric(limits: Limits, found: Bracket, seeds: int) -> Estimate:
+def _as_metric(limits: Limits, bracket: Bracket, seeds: int) -> Estimate:
     distance = limits in (MEAN, DISTANCE)
     unit, direction, target = ("sd" if limits is MEAN else "1"), ("min" if distance else "target"), 1.0
-    value, low, high = (None if np.isnan(end) else end for end in found)
+    value, low, high = (None if np.isnan(end) else end for end in bracket)
     return Estimate(
         limits.metric, 1, unit, direction, None if distance else target, value, low, high, "held out 95 %", seeds
     )
@@ -117,9 +117,9 @@ def joint_error(group: Group, curves: Curves) -> Estimates | None:
     low, high, kind = bootstrap_ends(b2, replicates, len(np.unique(seeds)))
     bias2 = variance = None
     if np.isfinite(b2):
-        place = int(squares.argmax())
+        worst_f = int(squares.argmax())
         with np.errstate(over="ignore"):
-            bias2, variance = float(errors[:, place].mean() ** 2), float(errors[:, place].var())
+            bias2, variance = float(errors[:, worst_f].mean() ** 2), float(errors[:, worst_f].var())
     return {
         JOINT: Estimate(JOINT, 1, "1", "min", None, b2, low, high, kind, n, replicates=replicates),
         "joint_bias2": Estimate("joint_bias2", 1, "1", "min", None, bias2, measured=n),
@@ -193,14 +193,14 @@ def median_size(squares: Array) -> Array:
 
 def _by_seed(group: Group, curves: Curves, name: str) -> Array | None:
     """Return a curve of the whole runs for all finished seeds, (S, n). None if a seed lacks it or lengths differ."""
-    own = [curves[run.attempt, name][1][0] for run in group.done if (run.attempt, name) in curves] if curves else []
-    if not own or len(own) < len(group.done) or len({len(y) for y in own}) > 1:
+    rows = [curves[run.attempt, name][1][0] for run in group.done if (run.attempt, name) in curves] if curves else []
+    if not rows or len(rows) < len(group.done) or len({len(y) for y in rows}) > 1:
         return None
-    return np.stack(own)
+    return np.stack(rows)
 
 
 def _bracket(values: Array) -> Bracket:
-    found = mean_interval(values) if np.isfinite(values).all() else None
-    if found is None or found.low is None or found.high is None:
+    interval = mean_interval(values) if np.isfinite(values).all() else None
+    if interval is None or interval.low is None or interval.high is None:
         return Bracket(np.nan, np.nan, np.nan)
-    return Bracket(found.mean, found.low, found.high)
+    return Bracket(interval.mean, interval.low, interval.high)

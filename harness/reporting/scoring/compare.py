@@ -130,29 +130,29 @@ def compare_values(
     fewer pairs there is no test and no interval. Raises ValueError for differences that are not finite.
     """
     pairs = tuple(sorted(a.keys() & b.keys()))
-    made = Comparison("", 1, "", direction, target, pairs, scale=scale)
+    comparison = Comparison("", 1, "", direction, target, pairs, scale=scale)
     if not pairs:
-        return replace(made, withheld="no seed of which both have a value")
+        return replace(comparison, withheld="no seed of which both have a value")
     x, y = ([side[seed] for seed in pairs] for side in (a, b))
-    made = replace(made, a=sum(x) / len(x), b=sum(y) / len(y))
+    comparison = replace(comparison, a=sum(x) / len(x), b=sum(y) / len(y))
     if direction == "target" and target is not None:
         x, y = ([abs(value - target) for value in side] for side in (x, y))
     apart = [one - other for one, other in zip(x, y, strict=True)]
     if scale == "ratio":
         apart = log_ratios(x, y).tolist()
-    made = replace(made, effect=_effect(float(np.mean(apart)), scale))
+    comparison = replace(comparison, effect=_effect(float(np.mean(apart)), scale))
     if len(pairs) < FEWEST:
-        return _too_few(made)
+        return _too_few(comparison)
     tested = test(apart)
     if scale == "ratio":
         tested = replace(tested, method=f"{tested.method}, of log ratios by seed")
     aimless = "the metric has no best value" if direction == "target" and target is None else ""
-    return replace(_with_test(made, tested), withheld=aimless)
+    return replace(_with_test(comparison, tested), withheld=aimless)
 
 
-def _with_test(made: Comparison, tested: PairedTest) -> Comparison:
-    low, high = (None if end is None else _effect(end, made.scale) for end in (tested.low, tested.high))
-    return replace(made, low=low, high=high, interval=tested.interval, p=tested.p, test=tested.method)
+def _with_test(comparison: Comparison, tested: PairedTest) -> Comparison:
+    low, high = (None if end is None else _effect(end, comparison.scale) for end in (tested.low, tested.high))
+    return replace(comparison, low=low, high=high, interval=tested.interval, p=tested.p, test=tested.method)
 
 
 def _effect(value: float, scale: Scale) -> float:
@@ -161,10 +161,10 @@ def _effect(value: float, scale: Scale) -> float:
     return value
 
 
-def _too_few(made: Comparison) -> Comparison:
-    noun = "pair" if len(made.pairs) == 1 else "pairs"
-    few = f"{len(made.pairs)} {noun} of seeds: a verdict needs {FEWEST}, a claim {PERMUTATION_SEEDS}"
-    return replace(made, withheld=few)
+def _too_few(comparison: Comparison) -> Comparison:
+    noun = "pair" if len(comparison.pairs) == 1 else "pairs"
+    few = f"{len(comparison.pairs)} {noun} of seeds: a verdict needs {FEWEST}, a claim {PERMUTATION_SEEDS}"
+    return replace(comparison, withheld=few)
 
 
 def compare(a: Group, b: Group, metric: str, curves: Curves | None = None) -> Comparison | None:
@@ -181,8 +181,8 @@ def compare(a: Group, b: Group, metric: str, curves: Curves | None = None) -> Co
         return None
     newest = max(known, key=lambda value: value.version)
     sides = _read(a, b, lambda run: _value(run, metric, newest.version))
-    made = compare_values(sides.a, sides.b, newest.direction, newest.target)
-    return _about(made, sides, metric, newest.version, newest.unit)
+    comparison = compare_values(sides.a, sides.b, newest.direction, newest.target)
+    return _about(comparison, sides, metric, newest.version, newest.unit)
 
 
 @dataclass(frozen=True)
@@ -205,25 +205,25 @@ class _Sides:
 
 def _read(a: Group, b: Group, read: Callable[[Run], Any]) -> _Sides:
     """The result of `read` for each run of both groups; `read` returns a `_Missing` for a missing value."""
-    found: list[dict[int, Any]] = [{}, {}]
+    by_side: list[dict[int, Any]] = [{}, {}]
     unpaired: dict[int, list[str]] = {}
     outcomes: Counter[tuple[str, str, int]] = Counter()
     runs = [{run.seed: run for run in group.runs} for group in (a, b)]
     for seed in sorted({*runs[0], *runs[1]}):
-        for name, own, values in zip("AB", runs, found, strict=True):
-            value = read(own[seed]) if seed in own else _Missing("was not run")
+        for name, of_side, values in zip("AB", runs, by_side, strict=True):
+            value = read(of_side[seed]) if seed in of_side else _Missing("was not run")
             if not isinstance(value, _Missing):
                 values[seed] = value
                 continue
             unpaired.setdefault(seed, []).append(f"{name} {value.text}")
-            outcomes[name, value.outcome, len(own)] += bool(value.outcome)
+            outcomes[name, value.outcome, len(of_side)] += bool(value.outcome)
     against = [f"{name} {what} in {n} of {total} seeds" for (name, what, total), n in outcomes.items() if n]
-    return _Sides(found[0], found[1], {seed: ", ".join(texts) for seed, texts in unpaired.items()}, against)
+    return _Sides(by_side[0], by_side[1], {seed: ", ".join(texts) for seed, texts in unpaired.items()}, against)
 
 
-def _about(made: Comparison, sides: _Sides, metric: str, version: int, unit: str) -> Comparison:
-    withheld = "; ".join([*sides.against, *([made.withheld] if made.withheld else [])])
-    return replace(made, metric=metric, version=version, unit=unit, unpaired=sides.unpaired, withheld=withheld)
+def _about(comparison: Comparison, sides: _Sides, metric: str, version: int, unit: str) -> Comparison:
+    withheld = "; ".join([*sides.against, *([comparison.withheld] if comparison.withheld else [])])
+    return replace(comparison, metric=metric, version=version, unit=unit, unpaired=sides.unpaired, withheld=withheld)
 
 
 def _value(run: Run, metric: str, version: int) -> float | _Missing:
@@ -250,8 +250,8 @@ def _curves(run: Run, metric: str, curves: Curves) -> tuple[SeedRows, SeedRows] 
         return _Missing(f"failed ({run.status}); --retry runs it again", "failed")
     if not all((run.attempt, name) in curves for name in names):
         return _Missing("has no curves of it")
-    own = [curves[run.attempt, name] for name in names]
-    return own[0][0], np.stack([y for _, y in own], axis=1)
+    of_run = [curves[run.attempt, name] for name in names]
+    return of_run[0][0], np.stack([y for _, y in of_run], axis=1)
 
 
 def _by_statistic(a: Group, b: Group, metric: str, curves: Curves) -> Comparison | None:
@@ -265,31 +265,31 @@ def _by_statistic(a: Group, b: Group, metric: str, curves: Curves) -> Comparison
     version, unit, direction = _ABOUT[metric]
     sides = _read(a, b, lambda run: _curves(run, metric, curves))
     pairs = tuple(sorted(sides.a.keys() & sides.b.keys()))
-    known = [own[0] for side in (sides.a, sides.b) for seed in pairs if (own := side[seed]) is not None]
-    made = Comparison("", 1, "", direction, None, pairs if known else (), scale="ratio")
+    known = [curve[0] for side in (sides.a, sides.b) for seed in pairs if (curve := side[seed]) is not None]
+    comparison = Comparison("", 1, "", direction, None, pairs if known else (), scale="ratio")
     if not known:
         sides = replace(sides, unpaired={**sides.unpaired, **dict.fromkeys(pairs, "A and B diverged")})
-        made = replace(made, withheld="no seed of which both have the curves")
+        comparison = replace(comparison, withheld="no seed of which both have the curves")
     else:
         axis = np.unique(np.concatenate(known))
         rows = [
             [on_axis(side[seed], axis, group.chains, len(names), metric) for seed in pairs]
             for side, group in ((sides.a, a), (sides.b, b))
         ]
-        made = _of_rows(made, metric, axis, *rows)
-    return _about(made, sides, metric, version, unit)
+        comparison = _of_rows(comparison, metric, axis, *rows)
+    return _about(comparison, sides, metric, version, unit)
 
 
-def _of_rows(made: Comparison, metric: str, axis: SeedRows, a: Sequence[SeedRows], b: Sequence[SeedRows]) -> Comparison:
+def _of_rows(base: Comparison, metric: str, axis: SeedRows, a: Sequence[SeedRows], b: Sequence[SeedRows]) -> Comparison:
     """Complete the comparison from the curves of each seed's chains, both sides on one axis."""
     if metric == LOW_ERROR and (count := sum(map(len, a))) < MINIMUM_CHAINS:
-        return replace(made, withheld=f"needs {MINIMUM_CHAINS} chains x seeds, has {count}")
+        return replace(base, withheld=f"needs {MINIMUM_CHAINS} chains x seeds, has {count}")
     whole = [statistic(np.concatenate(side), axis, metric) for side in (a, b)]
-    made = replace(made, a=whole[0], b=whole[1])
+    base = replace(base, a=whole[0], b=whole[1])
     if not any(map(math.isfinite, whole)) or not all(end > 0 for end in whole):
-        return replace(made, withheld="one of them is zero" if metric == ESS_MSE else "neither reaches low error")
-    made = replace(made, effect=_ratio(*whole))
-    return _with_test(made, ratio_test(metric, axis, a, b)) if len(a) >= FEWEST else _too_few(made)
+        return replace(base, withheld="one of them is zero" if metric == ESS_MSE else "neither reaches low error")
+    base = replace(base, effect=_ratio(*whole))
+    return _with_test(base, ratio_test(metric, axis, a, b)) if len(a) >= FEWEST else _too_few(base)
 
 
 def _ratio(x: float, y: float) -> float:

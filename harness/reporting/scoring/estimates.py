@@ -77,13 +77,13 @@ def averaged(name: str, known: ValueRow, by_seed: Mapping[int, float], remark: s
     """Return the mean and the t interval of values by seed."""
     if not by_seed:
         return Estimate(name, known.version, known.unit, known.direction, known.target, None, remark=remark)
-    found = mean_interval(list(by_seed.values()))
-    kind: str = found.kind
+    interval = mean_interval(list(by_seed.values()))
+    kind: str = interval.kind
     if kind == "t":
         kind = f"t 95 % (x{t_multiplier(len(by_seed) - 1):.2f})"
     return Estimate(
-        name, known.version, known.unit, known.direction, known.target, found.mean, found.low, found.high, kind,
-        len(by_seed), by_seed, remark=remark,
+        name, known.version, known.unit, known.direction, known.target, interval.mean, interval.low, interval.high,
+        kind, len(by_seed), by_seed, remark=remark,
     )  # fmt: skip
 
 
@@ -110,14 +110,15 @@ def rows_by_seed(group: Group, curves: Curves, name: str) -> tuple[NDArray[np.fl
     A diverged run has no curves: its chains are rows of inf, so that they count. Curves of different lengths are cut to
     the shortest. Returns None if a finished run lacks the curve, or if the curves have different grids.
     """
-    own = {run.seed: curves[run.attempt, name] for run in group.done if (run.attempt, name) in curves} if curves else {}
-    if not own or len(own) < len(group.done):
+    runs = group.done if curves else ()
+    of_seed = {run.seed: curves[run.attempt, name] for run in runs if (run.attempt, name) in curves}
+    if not of_seed or len(of_seed) < len(group.done):
         return None
-    points = min(len(x) for x, _ in own.values())
-    x = next(iter(own.values()))[0][:points]
-    if any(not np.array_equal(other[:points], x) for other, _ in own.values()):
+    points = min(len(x) for x, _ in of_seed.values())
+    x = next(iter(of_seed.values()))[0][:points]
+    if any(not np.array_equal(other[:points], x) for other, _ in of_seed.values()):
         return None
-    parts = {seed: y[:, :points] for seed, (_, y) in own.items()}
+    parts = {seed: y[:, :points] for seed, (_, y) in of_seed.items()}
     parts |= {run.seed: np.full((group.chains, points), math.inf) for run in group.diverged}
     seeds = np.concatenate([np.full(len(y), seed) for seed, y in sorted(parts.items())])
     return seeds, (x, np.concatenate([y for _, y in sorted(parts.items())]))

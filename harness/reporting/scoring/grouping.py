@@ -7,7 +7,6 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +35,7 @@ def groups_of(
     installed: Callable[[str], Collection[str]] = lambda _: (),
     baselines: Collection[str] = (),
     stated: Iterable[StatedSettings] = (),
-    timings: Mapping[str, Timing] = MappingProxyType({}),
+    timings: Mapping[str, Timing] | None = None,
 ) -> list[Group]:
     """Return the groups of the frames.
 
@@ -88,7 +87,7 @@ def groups_of(
                 task_code=codes.get((row["task"], row["task_source"], row["task_data"])),
                 full_gradients=next((known for known in full[rows] if known is not None), None),
                 level=min(map(Level, set(levels[rows])), key=[*Level].index),
-                timing=timings.get(key),
+                timing=timings.get(key) if timings else None,
                 baseline=row["name"] in baselines or row["sampler"] in baselines,
             )
         )
@@ -108,7 +107,7 @@ def _codes(rows: Sequence[tuple[Any, ...]], installed: Callable[[str], Collectio
     `rows` have a task, its source and data, and the latest attempt. The installed code is current. If the task is not
     installed, or several versions have the installed code, the version that was run last is current.
     """
-    found: dict[Code, TaskCode] = {}
+    names: dict[Code, TaskCode] = {}
     for task, group in itertools.groupby(rows, key=lambda row: row[0]):
         versions = list(group)
         if len(versions) == 1:
@@ -120,8 +119,8 @@ def _codes(rows: Sequence[tuple[Any, ...]], installed: Callable[[str], Collectio
         for _, source, data, last in versions:
             which = f"task source {source[:size]}{f', data {data[:size] or None}' if several else ''}"
             current = last == latest
-            found[task, source, data] = TaskCode(f"{which}, {'current' if current else 'older'} code", current)
-    return found
+            names[task, source, data] = TaskCode(f"{which}, {'current' if current else 'older'} code", current)
+    return names
 
 
 def _merge(known: dict[str, Any], record: dict[str, Any]) -> None:
@@ -135,10 +134,10 @@ def _merge(known: dict[str, Any], record: dict[str, Any]) -> None:
 
 
 def _readings(metrics: pl.DataFrame) -> dict[str, dict[str, list[Readings]]]:
-    found: dict[str, dict[str, list[Readings]]] = {}
+    by_group: dict[str, dict[str, list[Readings]]] = {}
     for key, of, read, *about in metrics.iter_rows():
         known = ValueRow(summary="", **dict(zip(metrics.columns[3:], about, strict=True)))
-        versions = found.setdefault(key, {}).setdefault(known.name, [])
+        versions = by_group.setdefault(key, {}).setdefault(known.name, [])
         new = Readings(known, np.asarray(of), np.asarray(read))
         if versions and versions[-1].known.version == new.known.version:  # the first seed's description is kept
             last = versions.pop()
@@ -146,19 +145,19 @@ def _readings(metrics: pl.DataFrame) -> dict[str, dict[str, list[Readings]]]:
             new = Readings(last.known, seeds, numbers)
         by_seed = np.argsort(new.seeds)
         versions.append(Readings(new.known, new.seeds[by_seed], new.values[by_seed]))
-    return found
+    return by_group
 
 
 def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a run's settings and hashes: its canonical form without task, protocol, chains and seed."""
-    found: dict[str, Any] = {"sampler": row["sampler"], "schedule": row["schedule"]}
+    settings: dict[str, Any] = {"sampler": row["sampler"], "schedule": row["schedule"]}
     for part in ("sampler", "schedule", "task"):
-        found |= {f"{part}.{name}": value for name, value in json.loads(row[f"{part}_params"]).items()}
-        found[f"{part} source"] = row[f"{part}_source"]
+        settings |= {f"{part}.{name}": value for name, value in json.loads(row[f"{part}_params"]).items()}
+        settings[f"{part} source"] = row[f"{part}_source"]
     plain = {name: row[name] for name in SETTINGS if row.get(name) is not None}
-    found |= {"warm start source": row["warm_source"]} if row["warm_source"] else {}
-    found |= {f"run.{name}": value for name, value in {**plain, **json.loads(row["execution"])}.items()}
-    return {**found, "task data": row["task_data"], "engine": row["engine"], "key version": row["key_version"]}
+    settings |= {"warm start source": row["warm_source"]} if row["warm_source"] else {}
+    settings |= {f"run.{name}": value for name, value in {**plain, **json.loads(row["execution"])}.items()}
+    return {**settings, "task data": row["task_data"], "engine": row["engine"], "key version": row["key_version"]}
 
 
 class _Metrics(Mapping[str, ValueRow]):
@@ -169,11 +168,11 @@ class _Metrics(Mapping[str, ValueRow]):
         self._seed = seed
 
     def __getitem__(self, name: str) -> ValueRow:
-        for found in self._readings[name]:
-            place = int(np.searchsorted(found.seeds, self._seed))
-            if place < len(found.seeds) and found.seeds[place] == self._seed:
-                value = float(found.values[place])
-                return dataclasses.replace(found.known, value=None if math.isnan(value) else value)
+        for readings in self._readings[name]:
+            i = int(np.searchsorted(readings.seeds, self._seed))
+            if i < len(readings.seeds) and readings.seeds[i] == self._seed:
+                value = float(readings.values[i])
+                return dataclasses.replace(readings.known, value=None if math.isnan(value) else value)
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:

@@ -48,7 +48,6 @@ class Run:
     step: int | None
     chain: int | None
     passes: float | None
-    seconds_sampling: float | None
     draws_kept: int | None
     metrics: Mapping[str, ValueRow]
 
@@ -60,7 +59,6 @@ class Numbers:
     seed: Sequence[int]
     status: Sequence[str]
     passes: Sequence[float | None]
-    seconds_sampling: Sequence[float | None]
     draws_kept: Sequence[int | None]
 
 
@@ -184,8 +182,8 @@ class Group:
 
     @functools.cached_property
     def _metrics(self) -> dict[str, ValueRow]:
-        found = {name: versions[0].known for name, versions in self.readings.items()}
-        return dict(sorted(found.items(), key=lambda item: (not item[1].is_primary, item[0])))
+        described = {name: versions[0].known for name, versions in self.readings.items()}
+        return dict(sorted(described.items(), key=lambda item: (not item[1].is_primary, item[0])))
 
 
 FieldKey = tuple[str, int, str, int, str, str]
@@ -202,7 +200,7 @@ def field_of(group: Group) -> FieldKey:
 
 def fields(groups: Iterable[Group]) -> list[list[Group]]:
     """Return the groups in a fixed order, with one list per field."""
-    found: dict[FieldKey, list[Group]] = {}
+    by_field: dict[FieldKey, list[Group]] = {}
     for group in groups:
-        found.setdefault(field_of(group), []).append(group)
-    return [sorted(found[key], key=lambda g: (g.method, g.key)) for key in sorted(found)]
+        by_field.setdefault(field_of(group), []).append(group)
+    return [sorted(by_field[key], key=lambda g: (g.method, g.key)) for key in sorted(by_field)]

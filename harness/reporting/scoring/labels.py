@@ -20,29 +20,27 @@ def labels(field: Sequence[Group]) -> dict[str, str]:
     """Return the label of each group by its key: the method and the settings that differ, "sgld (schedule.a=0.1)".
 
     The order of minibatches is named wherever it is not the usual one.
-
     No two groups with the same task, version, protocol, budget and number of chains have the same label. If settings do
     not distinguish them, the beginning of the group key does.
     """
     peers: dict[str, list[Group]] = {}
     for group in field:
         peers.setdefault(group.method, []).append(group)
-    found: dict[str, str] = {}
+    label_of: dict[str, str] = {}
     for method, groups in peers.items():
-        unusual = any(group.settings.get(ORDER, ORDERS[0]) != ORDERS[0] for group in groups)
-        names = dict.fromkeys([*_differing(groups), *([ORDER] if unusual else [])])
-        texts = {name: _texts(groups, name) for name in names}
+        order = [ORDER] if any(group.settings.get(ORDER, ORDERS[0]) != ORDERS[0] for group in groups) else []
+        texts = {name: _texts(groups, name) for name in [*_differing(groups), *order]}
         for i, group in enumerate(groups):
-            own = [f"{name}={text[i]}" for name, text in texts.items() if name in group.settings]
-            found[group.key] = f"{method} ({', '.join(own)})" if own else method
-    places = {group.key: (field_of(group)[:-1], found[group.key]) for group in field}
-    for (place, label), times in Counter(places.values()).items():
+            distinct = [f"{name}={text[i]}" for name, text in texts.items() if name in group.settings]
+            label_of[group.key] = f"{method} ({', '.join(distinct)})" if distinct else method
+    places = {group.key: (field_of(group)[:-1], label_of[group.key]) for group in field}
+    for (field_key, label), times in Counter(places.values()).items():
         if times > 1:
-            alike = [key for key, own in places.items() if own == (place, label)]
+            alike = [key for key, labelled in places.items() if labelled == (field_key, label)]
             size = next(n for n in SHORT if len({key[:n] for key in alike}) == times)
             before = f"{label[:-1]}, " if label.endswith(")") else f"{label} ("
-            found |= {key: f"{before}group={key[:size]})" for key in alike}
-    return found
+            label_of |= {key: f"{before}group={key[:size]})" for key in alike}
+    return label_of
 
 
 def title(field: Sequence[Group], others: Sequence[Group] = ()) -> str:
@@ -56,10 +54,10 @@ def title(field: Sequence[Group], others: Sequence[Group] = ()) -> str:
     length = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
     chains = "1 chain" if first.chains == 1 else f"{first.chains} chains"
     same_task = [group for group in others if group.task == first.task]
-    place = next((i for i, group in enumerate(same_task) if group is first), 0)
-    own = [f"{n}={_texts(same_task, n)[place]}" for n in _differing(same_task) if n.startswith("task.")]
-    own += [first.task_code.text] if first.task_code else []
-    variant = f" ({', '.join(own)})" if own else ""
+    index = next((i for i, group in enumerate(same_task) if group is first), 0)
+    distinct = [f"{n}={_texts(same_task, n)[index]}" for n in _differing(same_task) if n.startswith("task.")]
+    distinct += [first.task_code.text] if first.task_code else []
+    variant = f" ({', '.join(distinct)})" if distinct else ""
     named = first.budget.partition("=")[2]
     unit = "data passes" if first.budget.startswith("passes=") else "seconds"
     budget = f"{_grouped(named)} {unit}, " if named else f"{first.budget} budget, "

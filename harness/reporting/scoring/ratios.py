@@ -58,14 +58,14 @@ def _exist(values: SeedRows) -> NDArray[np.bool_]:
     return (values > 0) & (values < math.inf)
 
 
-def on_axis(found: tuple[SeedRows, SeedRows] | None, axis: SeedRows, chains: int, curves: int, metric: str) -> SeedRows:
+def on_axis(rows: tuple[SeedRows, SeedRows] | None, axis: SeedRows, chains: int, curves: int, metric: str) -> SeedRows:
     """Return curves (C, k, n) at the points of a common axis: the last value at or before each point.
 
-    Before the first value, and for a diverged run (`found` is None), it is inf. Errors at the end have no axis.
+    Before the first value, and for a diverged run (`rows` is None), it is inf. Errors at the end have no axis.
     """
-    if found is None:
+    if rows is None:
         return np.full((chains, curves, len(axis)), math.inf)
-    x, y = found
+    x, y = rows
     if metric != LOW_ERROR:
         return y
     last = np.searchsorted(x, axis, side="right") - 1

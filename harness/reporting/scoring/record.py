@@ -17,31 +17,20 @@ def flat_record(group: Group, label: str, estimate: Estimate, standing: RankStat
     """Return the group, its estimate and its rank as one flat record. Numbers may be infinite."""
     rank = standing.rank
     return {
-        "task": group.task,
-        "task_version": group.task_version,
-        "protocol": group.protocol,
-        "method": group.method,
+        **_fields(group, "task", "task_version", "protocol", "method"),
         "label": label,
         "group": group.key,
-        "chains": group.chains,
-        "budget": group.budget,
-        "steps": group.steps,
+        **_fields(group, "chains", "budget", "steps"),
         "passes": typical(group.done.numbers.passes),
         "seconds": group.seconds,
         "metric": estimate.metric,
         "metric_version": estimate.version,
-        "unit": estimate.unit,
-        "direction": estimate.direction,
-        "target": estimate.target,
+        **_fields(estimate, "unit", "direction", "target"),
         "seeds": len(group.runs),
         "measured": estimate.measured,
         "diverged": len(group.diverged),
         "failed": len(group.failed),
-        "mean": estimate.mean,
-        "low": estimate.low,
-        "high": estimate.high,
-        "interval": estimate.interval,
-        "remark": estimate.remark,
+        **_fields(estimate, "mean", "low", "high", "interval", "remark"),
         "rank": rank.rank if rank else None,
         "rank_low": rank.low if rank else None,
         "rank_high": rank.high if rank else None,
@@ -55,6 +44,10 @@ def flat_record(group: Group, label: str, estimate: Estimate, standing: RankStat
         "set_by_user": ", ".join(settings_from(group, "user")) or None,
         "run_keys": [run.key for run in group.runs],
     }
+
+
+def _fields(record: Group | Estimate, *names: str) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
 
 
 def account(run: Run) -> str:

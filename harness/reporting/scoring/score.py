@@ -53,14 +53,14 @@ class FieldScore:
         self,
         field: Sequence[Group],
         others: Sequence[Group],
-        found: Callable[[], Mapping[str, Accuracy]],
+        accuracies: Callable[[], Mapping[str, Accuracy]],
         curves: LoadCurves,
         results: Path,
     ) -> None:
         self.groups = list(field)
         self.title = title(field, others)
         self.labels = labels(field)
-        self._found = found
+        self._accuracies = accuracies
         self._load_curves = curves
         self._results = results
         self._curves: dict[str, dict[str, Curve]] = {}
@@ -76,7 +76,7 @@ class FieldScore:
     @property
     def _accuracy(self) -> Mapping[str, Accuracy]:
         """The accuracies by group key. They are computed on first use, because a figure of draws does not need them."""
-        return self._found()
+        return self._accuracies()
 
     @functools.cached_property
     def gates(self) -> dict[str, Gate | None]:
@@ -86,11 +86,11 @@ class FieldScore:
     @functools.cached_property
     def metrics(self) -> list[str]:
         """The names of all metrics of the field: those over chains x seeds, the primary one, then the others."""
-        own = [name for group in self.groups for name in group.metrics()]
+        of_task = [name for group in self.groups for name in group.metrics()]
         seen = {name for group in self.groups for name in self._accuracy[group.key].errors}
         over = [name for name in (*UNGATED, *GATE_METRICS) if self.truth_known and (name in UNGATED or name in seen)]
         size = [ESS_MSE] if any(self._accuracy[group.key].size for group in self.groups) else []
-        return list(dict.fromkeys([*over, *size, *own]))
+        return list(dict.fromkeys([*over, *size, *of_task]))
 
     @property
     def truth_known(self) -> bool:
@@ -121,10 +121,10 @@ class FieldScore:
 
     def estimate(self, group: Group, metric: str) -> Estimate | None:
         """Return the group's estimate of a metric, or None if it has none."""
-        place = (group.key, metric)
-        if place not in self._estimates:
-            self._estimates[place] = self._estimate(group, metric)
-        return self._estimates[place]
+        key = (group.key, metric)
+        if key not in self._estimates:
+            self._estimates[key] = self._estimate(group, metric)
+        return self._estimates[key]
 
     def standing(self, group: Group, metric: str) -> RankStatus:
         """Return the group's rank status in the field by a metric."""
@@ -136,11 +136,11 @@ class FieldScore:
     def ordered(self, metric: str) -> list[Group]:
         """Return the ranked groups by rank, then the other groups by label."""
 
-        def place(group: Group) -> tuple[bool, int, str]:
+        def rank_then_label(group: Group) -> tuple[bool, int, str]:
             rank = self.standing(group, metric).rank
             return rank is None, rank.rank if rank else 0, self.labels[group.key]
 
-        return sorted(self.groups, key=place)
+        return sorted(self.groups, key=rank_then_label)
 
     def record(self, group: Group, metric: str) -> dict[str, Any] | None:
         """Return the flat record of a group and a metric, for JSON and CSV. None if the metric was not measured."""
@@ -151,8 +151,8 @@ class FieldScore:
 
     def records(self, metrics: Iterable[str]) -> list[dict[str, Any]]:
         """Return the records of all groups, metric by metric."""
-        found = [self.record(group, metric) for metric in metrics for group in self.ordered(metric)]
-        return [record for record in found if record is not None]
+        records = [self.record(group, metric) for metric in metrics for group in self.ordered(metric)]
+        return [record for record in records if record is not None]
 
     def compare(self, a: Group, b: Group, metric: str) -> Comparison | None:
         """Compare two groups by seed. Returns None if neither has the metric.
@@ -160,21 +160,21 @@ class FieldScore:
         The verdict is withheld if the gate finds a group off its target, unless that cannot inflate the metric.
         """
         curves = self._load_curves([a, b], CURVES_OF[metric]) if metric in CURVES_OF else {}
-        found = compare(a, b, metric, curves)
-        if found is None or metric in UNGATED:
-            return found
+        comparison = compare(a, b, metric, curves)
+        if comparison is None or metric in UNGATED:
+            return comparison
         doubts = [
             f"{name} is {gate.verdict}: {gate.reason}"
             for name, group in (("A", a), ("B", b))
             if (gate := self.gates[group.key]) is not None and gate.verdict != "ok"
         ]
-        return replace(found, withheld="; ".join(filter(None, [found.withheld, *doubts])))
+        return replace(comparison, withheld="; ".join(filter(None, [comparison.withheld, *doubts])))
 
     def curves(self, name: str) -> Mapping[str, Curve]:
         """Return the curves of this name by attempt: x (n,) and y (C, n), with NaN where a value does not exist."""
         if name not in self._curves:
-            found = self._load_curves(self.groups, [name])
-            self._curves[name] = {attempt: curve for (attempt, _), curve in found.items()}
+            curves = self._load_curves(self.groups, [name])
+            self._curves[name] = {attempt: curve for (attempt, _), curve in curves.items()}
         return self._curves[name]
 
     def curve(self, group: Group, name: str) -> tuple[NDArray[np.float64], Curve] | None:

@@ -40,7 +40,7 @@ def standings(
     trusted = [group.key for group in field if group.verified]  # unverified groups must not affect the others
     truth_known = any(gates.get(key) is not None for key in trusted)
     newest = max((e.version for key in trusted if (e := estimates.get(key)) is not None), default=0)
-    found: dict[str, RankStatus] = {}
+    status_of: dict[str, RankStatus] = {}
     for group in field:
         gate = gates.get(group.key)
         reason = (
@@ -53,10 +53,10 @@ def standings(
             or _doubt(gate, truth_known=truth_known)
             or _without_value(group, estimates.get(group.key), newest)
         )
-        found[group.key] = RankStatus(reason or "ranked")
-    eligible = {g.key: e for g in field if found[g.key].status == "ranked" and (e := estimates[g.key]) is not None}
+        status_of[group.key] = RankStatus(reason or "ranked")
+    eligible = {g.key: e for g in field if status_of[g.key].status == "ranked" and (e := estimates[g.key]) is not None}
     ranks = _ranks(eligible)
-    return found | {
+    return status_of | {
         key: RankStatus("ranked", ranks[key]) if key in ranks else RankStatus("unranked: no value for each seed")
         for key in eligible
     }

@@ -62,6 +62,13 @@ class RunStatus:
         return self.status in FAILED
 
     @property
+    def reason_to_repeat(self) -> str:
+        """A text about an attempt that failed or is damaged, and about what runs it again."""
+        if self.failed:
+            return f"{self.status} before ({self.reason}); --retry runs it again"
+        return f"done before, but {self.reason}; it is run again"
+
+    @property
     def unfinished(self) -> Attempt | None:
         """The attempt that a worker can resume, if any."""
         return self.attempt if self.status in (*CONTINUABLE, Status.RUNNING) else None
@@ -138,19 +145,19 @@ class Ledger:
         The lock file says who holds the run. The folder's own lock keeps a second writer out if the file is deleted.
         Within a process that holds the run already, this gives the same locks.
         """
-        place = self.folder(key).resolve()
-        if place in _HELD:
-            yield _HELD[place]
+        path = self.folder(key).resolve()
+        if path in _HELD:
+            yield _HELD[path]
             return
         part = self.folder(key).parent
         if part.is_symlink():
             raise RunError(f"{part} is a link, which is not followed; put the folder itself there, or delete the link")
         with lock_file(self.lock(key), patience) as file, lock_folder(self.folder(key), patience) as folder:
-            _HELD[place] = file, folder
+            _HELD[path] = file, folder
             try:
                 yield file, folder
             finally:
-                del _HELD[place]
+                del _HELD[path]
 
     @property
     def filesystem(self) -> str:
@@ -167,8 +174,8 @@ class Ledger:
 
     def all_keys(self) -> list[str]:
         """Return the keys of the runs that have a folder, in order."""
-        found = ((shard, key) for shard in folders(self.runs) for key in folders(self.runs / shard))
-        return sorted(key for shard, key in found if KEY.fullmatch(key) and key[:2] == shard)
+        keys = ((shard, key) for shard in folders(self.runs) for key in folders(self.runs / shard))
+        return sorted(key for shard, key in keys if KEY.fullmatch(key) and key[:2] == shard)
 
     def attempts(self, key: str) -> list[Attempt]:
         """Return the attempts at a run, in the order in which they were made.
@@ -231,6 +238,6 @@ def filesystem(path: Path) -> str:
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     except OSError:
         return ""
-    found = str(path.resolve())
-    inside = [m for m in mounts if found == m[1] or found.startswith(m[1].rstrip("/") + "/")]
+    target = str(path.resolve())
+    inside = [m for m in mounts if target == m[1] or target.startswith(m[1].rstrip("/") + "/")]
     return max(inside, key=lambda m: len(m[1]))[2] if inside else ""

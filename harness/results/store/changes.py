@@ -86,29 +86,29 @@ def known(db: DuckDBPyConnection, settled: frozenset[str] = frozenset()) -> Know
 
 def news(results: Path, have: Known) -> News:
     """Read what is new below `results`. An attempt that is not intact is left out, with a note that names it."""
-    found = News()
+    fresh = News()
     present, misplaced = _attempts(results, have.settled)
-    found.notes += [f"{results / path} is left out: {why}" for path, why in misplaced.items()]
-    found.troubled |= set(map(_part, misplaced))
+    fresh.notes += [f"{results / path} is left out: {why}" for path, why in misplaced.items()]
+    fresh.troubled |= set(map(_part, misplaced))
     present |= {name: [have.paths[name]] for name in have.unfinished if _part(have.paths[name]) in have.settled}
-    found.records = _records(results, present, have, found)
+    fresh.records = _records(results, present, have, fresh)
     gone = have.paths.keys() - present.keys()
-    found.troubled |= {_part(have.paths[name]) for name in gone}
+    fresh.troubled |= {_part(have.paths[name]) for name in gone}
     if gone and (results / "runs").is_dir():
-        found.gone = len(gone)
-        found.notes.append(
+        fresh.gone = len(gone)
+        fresh.notes.append(
             f"{len(gone)} attempts are no longer in {results / 'runs'}; `bench ingest --rebuild` removes them"
         )
-    return found
+    return fresh
 
 
 def reread(results: Path, keys: Mapping[str, str]) -> News:
     """Read some attempts, given with the keys of their runs. Those that are gone or not intact are left out."""
-    found = News()
+    fresh = News()
     paths = {attempt: f"runs/{key[:2]}/{key}/{attempt}" for attempt, key in keys.items()}
     present = {attempt: [path] for attempt, path in paths.items() if (results / path).is_dir()}
-    found.records = _records(results, present, Known(), found)
-    return found
+    fresh.records = _records(results, present, Known(), fresh)
+    return fresh
 
 
 def _attempts(results: Path, settled: frozenset[str]) -> tuple[dict[str, list[str]], dict[str, str]]:
@@ -120,7 +120,7 @@ def _attempts(results: Path, settled: frozenset[str]) -> tuple[dict[str, list[st
     more than reading the directories.
     """
     top = f"{results}/"
-    found: dict[str, list[str]] = {}
+    paths: dict[str, list[str]] = {}
     misplaced: dict[str, str] = {}
     for shard in ledger.folders(f"{top}runs"):
         for key in ledger.folders(f"{top}runs/{shard}") if shard not in settled else []:
@@ -129,43 +129,43 @@ def _attempts(results: Path, settled: frozenset[str]) -> tuple[dict[str, list[st
                 misplaced[run] = "its name is not a run's key that begins with the name of its folder"
                 continue
             for attempt in ledger.folders(f"{top}{run}"):
-                found.setdefault(attempt, []).append(f"{run}/{attempt}")
-    return found, misplaced
+                paths.setdefault(attempt, []).append(f"{run}/{attempt}")
+    return paths, misplaced
 
 
-def _records(results: Path, present: Mapping[str, list[str]], have: Known, found: News) -> Iterator[Record]:
+def _records(results: Path, present: Mapping[str, list[str]], have: Known, fresh: News) -> Iterator[Record]:
     """Yield the attempts that the database lacks, one run after the other."""
     by_run = sorted(present.items(), key=lambda item: item[1][0])
     for _, attempts in itertools.groupby(by_run, key=lambda item: item[1][0].rpartition("/")[0]):
         records: list[Record] = []
         for attempt, places in attempts:
             known = have.paths[attempt] if attempt in have.concluded else None
-            records += _read(results, places, known, found)
+            records += _read(results, places, known, fresh)
         _settle(results, records)
         for record in missing(records, have):
-            found.notes += [f"{results / record.row['path']}: {note}" for note in record.notes]
+            fresh.notes += [f"{results / record.row['path']}: {note}" for note in record.notes]
             yield record
 
 
-def _read(results: Path, places: Iterable[str], known: str | None, found: News) -> Iterator[Record]:
+def _read(results: Path, places: Iterable[str], known: str | None, fresh: News) -> Iterator[Record]:
     """Yield the record of an attempt that is not known.
 
     Of several folders of one name, the first that can be read counts; the others are copies.
     """
     if known is not None and known not in places:
         return
-    for place in places:
-        if place == known:
+    for path in places:
+        if path == known:
             continue
         try:
             if known is not None:
                 raise Malformed(f"an attempt of this name is in {known}")  # noqa: TRY301
-            record = reader.read(results, place)
+            record = reader.read(results, path)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one attempt must not block the others
-            found.notes.append(f"{results / place} is left out: {error}")
-            found.troubled.add(_part(place))
+            fresh.notes.append(f"{results / path} is left out: {error}")
+            fresh.troubled.add(_part(path))
         else:
-            known = place
+            known = path
             yield record
 
 

@@ -297,21 +297,21 @@ _known: dict[tuple[int, ...], bool] = {}
 
 def _identity(path: Path) -> tuple[int, ...]:
     """Return numbers that distinguish this state of a database and its log from any other."""
-    found = [place.lstat() for place in (path, wal(path)) if os.path.lexists(place)]
-    return tuple(x for f in found for x in (f.st_dev, f.st_ino, f.st_size, f.st_mtime_ns, f.st_ctime_ns))
+    states = [file.lstat() for file in (path, wal(path)) if os.path.lexists(file)]
+    return tuple(x for f in states for x in (f.st_dev, f.st_ino, f.st_size, f.st_mtime_ns, f.st_ctime_ns))
 
 
 def _is_filled(db: DuckDBPyConnection) -> bool:
     foreign = Foreign("is a database that this bench did not write: it has other tables, views or functions")
-    found, expected = _catalogue(db), _schema_catalogue()
-    if {kind for kind, *_ in found} <= _ALWAYS_PRESENT:
+    defined, expected = _catalogue(db), _schema_catalogue()
+    if {kind for kind, *_ in defined} <= _ALWAYS_PRESENT:
         return False
-    if not {entry for entry in found & expected if entry[:2] == ("table", "meta")}:
+    if not {entry for entry in defined & expected if entry[:2] == ("table", "meta")}:
         raise foreign
     ((text,),) = db.execute("select coalesce(max(value), '') from meta where key = 'schema_version'").fetchall()
     if text != schema.VERSION and re.fullmatch("[0-9a-f]{1,16}", text):  # earlier versions were numbered 1 to 6
         raise Older("has the tables of another version of bench")
-    if text != schema.VERSION or found != expected:
+    if text != schema.VERSION or defined != expected:
         raise foreign
     return True
 

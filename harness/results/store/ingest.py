@@ -38,12 +38,12 @@ MAX_NUMBERS = 2**22
 Redone = Callable[["DuckDBPyConnection", list[Record]], list[str]]
 
 
-def ingest(db: DuckDBPyConnection, found: News, redone: Redone | None = None) -> None:
+def ingest(db: DuckDBPyConnection, fresh: News, redone: Redone | None = None) -> None:
     """Write news into an open, writable database. Attempts that another process concluded in the meantime are skipped.
 
     `redone` returns the attempts to delete before a batch of records is written.
     """
-    for records in batches(found.records):
+    for records in batches(fresh.records):
         if redone is not None and (old := redone(db, records)):
             forget(db, old)
         _ingest(db, records)

@@ -53,13 +53,13 @@ def look(results: Path, database: Path) -> Settled:
     return Settled(parts, now, identity, version if isinstance(version, str) else "")
 
 
-def keep(found: Settled, database: Path, troubled: AbstractSet[str], version: str) -> None:
+def keep(settled: Settled, database: Path, troubled: AbstractSet[str], version: str) -> None:
     """Note the schema's version, and that the unchanged database lacks nothing of any part but the troubled ones."""
-    parts = {part: stamp for part, stamp in found.stamps.items() if stamp and part not in troubled}
-    new = parts.keys() != found.parts or version != found.version
-    if found.database and new and _identity(database) == found.database:
+    parts = {part: stamp for part, stamp in settled.stamps.items() if stamp and part not in troubled}
+    new = parts.keys() != settled.parts or version != settled.version
+    if settled.database and new and _identity(database) == settled.database:
         with suppress(OSError):  # if the folder cannot be written to, it is read in full each time
-            write_json(_file(database), {"database": found.database, "schema": version, "parts": parts})
+            write_json(_file(database), {"database": settled.database, "schema": version, "parts": parts})
 
 
 def _file(database: Path) -> Path:
@@ -69,12 +69,12 @@ def _file(database: Path) -> Path:
 def _identity(database: Path) -> list[int]:
     """Return numbers that distinguish this state of the database's file from any other; empty if none do yet."""
     try:
-        found = database.stat()
+        status = database.stat()
     except OSError:
         return []
-    if database.with_name(f"{database.name}.wal").exists() or _is_recent(found.st_ctime_ns):
+    if database.with_name(f"{database.name}.wal").exists() or _is_recent(status.st_ctime_ns):
         return []
-    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
 def _stamp(folder: str) -> str:
@@ -91,8 +91,8 @@ def _entries(folder: str) -> Iterator[tuple[str, int, int, int, int]]:
     """Yield the name, inode, change time in ns, links and size of each entry of a folder."""
     with os.scandir(folder) as entries:
         for entry in entries:
-            found = entry.stat()
-            yield entry.name, found.st_ino, found.st_ctime_ns, found.st_nlink, found.st_size
+            status = entry.stat()
+            yield entry.name, status.st_ino, status.st_ctime_ns, status.st_nlink, status.st_size
 
 
 def _is_recent(changed: int) -> bool:

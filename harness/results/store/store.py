@@ -63,15 +63,13 @@ class Store:
                 return [*notes, *self._refresh()]
         except (Busy, Refused) as obstacle:
             self.obstacle = str(obstacle)
-            found = news(self.results, Known())
-            self._read_instead(found)
-            return [*notes, *found.notes, f"{obstacle}; the runs were read instead"]
+            return [*notes, *self.read_runs(), f"{obstacle}; the runs were read instead"]
 
     def read_runs(self) -> list[str]:
         """Read the runs instead of the database, which is not opened; returns notes on what was left out."""
-        found = news(self.results, Known())
-        self._read_instead(found)
-        return found.notes
+        fresh = news(self.results, Known())
+        self._read_instead(fresh)
+        return fresh.notes
 
     @property
     def aside(self) -> bool:
@@ -91,13 +89,13 @@ class Store:
     def _rebuild(self) -> list[str]:
         if self._is_foreign():
             return self._refresh()
-        found = news(self.results, Known())
+        fresh = news(self.results, Known())
         self.results.mkdir(parents=True, exist_ok=True)
         new = aside(self.path)
         notes = []
         try:
             state = self._damage()  # this waits until no process has the database open
-            _fill(new, found)
+            _fill(new, fresh)
             if state is not None:
                 notes = self._set_aside(state)
             connection.wal(self.path).unlink(missing_ok=True)
@@ -105,7 +103,7 @@ class Store:
         finally:
             new.unlink(missing_ok=True)
             connection.wal(new).unlink(missing_ok=True)
-        return [*notes, *found.notes]
+        return [*notes, *fresh.notes]
 
     def table(
         self, query: str, parameters: Sequence[Any] = (), *, most: int | None = None, seconds: float | None = None
@@ -118,9 +116,9 @@ class Store:
             _check_query(db, query)
 
             def answer() -> tuple[list[str], list[tuple[Any, ...]]]:
-                found = db.execute(query, list(parameters))
-                rows = found.fetchall() if most is None else found.fetchmany(most + 1)
-                return _distinct(column[0] for column in found.description), rows
+                answered = db.execute(query, list(parameters))
+                rows = answered.fetchall() if most is None else answered.fetchmany(most + 1)
+                return _distinct(column[0] for column in answered.description), rows
 
             try:
                 names, rows = connection.interruptible(db, answer, seconds)
@@ -153,18 +151,18 @@ class Store:
                 have = known(db, settled.parts) if filled else have
             if filled and self._marks()[0]:
                 have = self._read_changed_again()
-        found = news(self.results, have)
+        fresh = news(self.results, have)
         if self._is_foreign():
-            self._read_instead(found)
+            self._read_instead(fresh)
             what = "are no runs in" if self.results.is_dir() else "is no results folder"
-            return [*found.notes, f"there {what} {self.results}"]
-        if found.gone and (self.results / TRASH).is_dir():  # `bench gc` deleted the attempts
+            return [*fresh.notes, f"there {what} {self.results}"]
+        if fresh.gone and (self.results / TRASH).is_dir():  # `bench gc` deleted the attempts
             return self._rebuild()
-        if not found and filled:
-            keep(settled, self.path, found.troubled, schema.VERSION)
-            return found.notes
+        if not fresh and filled:
+            keep(settled, self.path, fresh.troubled, schema.VERSION)
+            return fresh.notes
         try:
-            _fill(self.path, found, partial(damaged_since, self.results) if existed else None)
+            _fill(self.path, fresh, partial(damaged_since, self.results) if existed else None)
         except Refused as refusal:
             if not existed:  # a full disk left the beginning of a file
                 with suppress(OSError):
@@ -173,7 +171,7 @@ class Store:
             raise Refused(f"the database cannot be written: {refusal}") from refusal
         if not filled and self._marks()[0]:  # another command may have filled it with what it read before the change
             self._read_changed_again()
-        return found.notes
+        return fresh.notes
 
     def _marks(self) -> tuple[set[str], set[str]]:
         """Return the marks of changed attempts, KEY.ATTEMPT.RANDOM: new ones, and those that were read before."""
@@ -223,10 +221,10 @@ class Store:
         except duckdb.Error as error:
             raise UsageError(f"the query failed: {error}") from error
 
-    def _read_instead(self, found: News) -> None:
+    def _read_instead(self, fresh: News) -> None:
         """Fill a database in memory, which takes as much memory as the attempts have curves."""
         self._instead = self._closing.enter_context(connection.in_memory())
-        ingest(self._instead, found)
+        ingest(self._instead, fresh)
 
     def _set_aside(self, state: Damaged) -> list[str]:
         try:
@@ -255,13 +253,13 @@ def index(results: Path) -> Path:
     if not results.is_dir() or Ledger(results).locks_reach():
         return results / "results.duckdb"
     name = hashlib.sha256(f"{results.resolve()}\0{results.stat().st_ino}".encode()).hexdigest()[:16]
-    place = cache.folder("index")
-    if filesystem(place) in NETWORK:  # home folders of clusters often are on one
-        place = cache.temporary()
-    return place / name / "results.duckdb"
+    folder = cache.folder("index")
+    if filesystem(folder) in NETWORK:  # home folders of clusters often are on one
+        folder = cache.temporary()
+    return folder / name / "results.duckdb"
 
 
-def _fill(path: Path, found: News, redone: Redone | None = None) -> None:
+def _fill(path: Path, fresh: News, redone: Redone | None = None) -> None:
     """Write news into the database at `path`.
 
     The database is opened for each batch: until it is closed, DuckDB keeps in memory what it has written.
@@ -272,7 +270,7 @@ def _fill(path: Path, found: News, redone: Redone | None = None) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Refused(f"{path.parent} cannot be made: {error.strerror}") from error
-    several = batches(found.records)
+    several = batches(fresh.records)
     with ThreadPoolExecutor(1) as reader:
         first = reader.submit(lambda: next(several, []))  # meanwhile the database is opened
         with connection.writing(path) as db:

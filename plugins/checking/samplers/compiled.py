@@ -6,15 +6,10 @@ step is recorded, or from its path.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from harness import Sampler as Base
+from harness import Sampler
 from harness.engine import Loop
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, distance, draws, in_both_modes, streams, trajectory, varying
-
-if TYPE_CHECKING:
-    from harness import Sampler
 
 CHAINS = 3
 STEPS = 12
@@ -27,7 +22,7 @@ def check(sampler: Sampler) -> None:
     A sampler that adapts does so at all steps but the last, so that only one kind of block has to be compiled.
     """
     task = GaussianTask(variance=0.5)
-    adapts = type(sampler).adapt is not Base.adapt
+    adapts = type(sampler).adapt is not Sampler.adapt
     path = trajectory(varying(sampler, task, STEPS), 1.0, burn_in=STEPS - 1 if adapts else 0)
     plain, other = in_both_modes(lambda mode: Loop(task, sampler, path, streams(CHAINS), CHAINS, mode=mode))
     gap = distance(draws(other), draws(plain))

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
-from harness import linear
+from harness import Sampler, linear
 from harness.tasks import Streams
-from plugins.checking.law import Broken, Law, distance, random_script, safe_x
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
-
-    from harness import Sampler
-    from plugins.checking.law import State
+from plugins.checking.law import Broken, Law, State, distance, random_script, safe_x
 
 DIMS = (24, 1009, 100_003)
 DIMS_OF_MATRICES = (24, 211)
@@ -72,13 +65,13 @@ def check(sampler: Sampler) -> None:
     for D in DIMS_OF_MATRICES if _holds_matrices(sampler) else DIMS:
         numbers = _numbers(sampler, D)
         numbers = numbers.silent() if rooted else numbers
-        found = _path(sampler, numbers)
+        path = _path(sampler, numbers)
         if alone:
-            gap = distance(found, _path(sampler, numbers.apart()).mT)
+            gap = distance(path, _path(sampler, numbers.apart()).mT)
             what = "coordinates are no longer updated independently"
         else:
             order = torch.randperm(D, generator=_generator("order"))
-            gap = distance(_path(sampler, numbers.permuted(order)), found[..., order])
+            gap = distance(_path(sampler, numbers.permuted(order)), path[..., order])
             what = "reordering the coordinates changes the path"
         if not gap < TOLERANCE:
             raise Broken(f"in {D:,} dimensions {what} (difference {gap:.2g})")
@@ -112,12 +105,12 @@ def _answers_to_unit_noise(sampler: Sampler, numbers: StepInputs) -> Tensor:
     answers = []
     with torch.no_grad():
         still, _ = sampler.step(silent.theta, dict(state), potential, h, T, linear.ScriptedNoise(silent.noise[1]))
-        for place, request in enumerate(silent.noise[1]):
-            if numbers.kinds[1][place] != "normal":
+        for slot, request in enumerate(silent.noise[1]):
+            if numbers.kinds[1][slot] != "normal":
                 continue
             for i in range(request.numel()):
                 unit = [x.clone() for x in silent.noise[1]]
-                unit[place].view(-1)[i] = 1.0
+                unit[slot].view(-1)[i] = 1.0
                 moved, _ = sampler.step(silent.theta, dict(state), potential, h, T, linear.ScriptedNoise(unit))
                 answers.append((moved - still)[0])
     return torch.stack(answers)

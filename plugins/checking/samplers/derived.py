@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
 
-from harness import linear
+from harness import Sampler, linear
 from plugins.checking.gaussian import axes_of
 from plugins.checking.law import TEMPERATURES, Broken, Law, Skip, heat, safe_x
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness import Sampler
 
 CURVATURES = (1.0, 4.0)
 MANY = tuple(np.geomspace(0.05, 50.0, 24)[np.random.default_rng(0).permutation(24)].tolist())
@@ -159,8 +154,7 @@ def _ratio(
     along = P[: len(curvature), : len(curvature)]
     if axes is not None:
         along = axes.numpy().T @ along @ axes.numpy()
-    found: NDArray[np.float64] = root[:, None] * along * root / T
-    return found
+    return root[:, None] * along * root / T
 
 
 def _require(step: linear.LinearStep) -> None:

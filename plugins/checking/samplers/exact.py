@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from harness import UsageError, linear
+from harness import Sampler, Trajectory, UsageError, linear
 from harness.engine import Loop
+from harness.tasks import Streams
 from plugins.checking.gaussian import GaussianTask, axes_of
-from plugins.checking.law import Broken, draws, finish, heat, safe_x, trajectory
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from harness import Sampler, Trajectory
-    from harness.tasks import Streams
-
-    Array = NDArray[np.float64]
+from plugins.checking.law import Array, Broken, draws, finish, heat, safe_x, trajectory
 
 CURVATURES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
 STEPS = 16
@@ -32,16 +26,6 @@ LEAPFROG_LIMIT = 4.0
 
 PValues: TypeAlias = dict[str, float]
 """p-values by the name of the property that would be wrong."""
-
-
-class Experiment(Protocol):
-    """A sampler at one setting. Everything that does not depend on random numbers is computed once."""
-
-    chains: int
-    """The number of chains of one repeat."""
-
-    def p_values(self, streams: Sequence[Streams]) -> list[PValues | Broken]:
-        """Return the result of each repeat: `chains` streams in turn make one, independent of the others."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +52,8 @@ class Setting:
         h = safe_x(sampler, self.share) / max(self.curvatures)
         if not self.cyclical:
             return trajectory(np.full(self.steps, h), self.T)
-        place = np.arange(self.steps) % 8
-        return trajectory(h / 2 * (np.cos(np.pi * place / 8) + 1), np.where(self.cold & (place < 3), 0.0, self.T))
+        position = np.arange(self.steps) % 8
+        return trajectory(h / 2 * (np.cos(np.pi * position / 8) + 1), np.where(self.cold & (position < 3), 0.0, self.T))
 
     def __str__(self) -> str:
         cycles = f", in cycles{' with T = 0 stages' * self.cold}" if self.cyclical else ""
@@ -88,25 +72,25 @@ SETTINGS = (
 would be left of it. One path is long, and one has many chains and a dense precision matrix."""
 
 
-def experiments(sampler: Sampler) -> list[Experiment] | None:
-    """Return one experiment for each setting, in the units of this sampler, or None if a law is not known exactly.
+def experiments(sampler: Sampler) -> list[Experiment]:
+    """Return one experiment for each setting, in the units of this sampler; none if a law is not known exactly.
 
     A sampler without noise of its own is tested with gradient noise.
     """
     least = 0.0 if sampler.limit_bias() else 1.0
-    found: list[Experiment] = []
+    family: list[Experiment] = []
     cold = goes_cold(sampler)
     for setting in SETTINGS:
         variance = heat(sampler, max(setting.variance, least))
-        own = replace(setting, T=heat(sampler, setting.T), variance=variance, cold=cold)
-        first = float(own.path(sampler).step_size[0])
-        if linear.derive(sampler, first, own.T, own.curvatures, own.axes).linear:
-            found.append(LinearPath(sampler, own))
-        elif is_metropolis(sampler, first, own.T):
-            found.append(RankTest(sampler, own))
+        scaled = replace(setting, T=heat(sampler, setting.T), variance=variance, cold=cold)
+        first = float(scaled.path(sampler).step_size[0])
+        if linear.derive(sampler, first, scaled.T, scaled.curvatures, scaled.axes).linear:
+            family.append(LinearPath(sampler, scaled))
+        elif is_metropolis(sampler, first, scaled.T):
+            family.append(RankTest(sampler, scaled))
         else:
-            return None
-    return found
+            return []
+    return family
 
 
 def goes_cold(sampler: Sampler) -> bool:
@@ -217,16 +201,16 @@ def innovations(steps: list[linear.LinearStep], P: Array, variance: float, D: in
     Steps without any noise, which are known once theta and state are, bring no information and have no root.
     """
     least = 1e-10 * np.trace(P[:D, :D])
-    found = []
+    per_step = []
     for step in steps:
         P = step.A @ P @ step.A.T + step.injected(variance)
         if np.trace(P[:D, :D]) < least:
-            found.append(Innovation(step.A, np.zeros((len(P), D)), None))
+            per_step.append(Innovation(step.A, np.zeros((len(P), D)), None))
             continue
         gain = np.linalg.solve(P[:D, :D], P[:D]).T
-        found.append(Innovation(step.A, gain, np.linalg.cholesky(P[:D, :D])))
+        per_step.append(Innovation(step.A, gain, np.linalg.cholesky(P[:D, :D])))
         P = P - gain @ P[:D]
-    return found
+    return per_step
 
 
 def whitened(path: Array, steps: list[Innovation]) -> Array:
@@ -285,6 +269,11 @@ class RankTest:
             ),
             "variance of the new position": _chi_square(float(energy.sum()), white.size),
         }
+
+
+Experiment: TypeAlias = LinearPath | RankTest
+"""A sampler at one setting; what needs no random numbers is computed once. One repeat has `chains` chains, and
+`p_values` returns the result of each repeat: so many streams in turn make one, independent of the others."""
 
 
 def _whitened(z: Array, P: Array) -> tuple[float, int]:

@@ -17,20 +17,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from harness import Sampler as _Sampler
-from harness import linear
+from harness import Sampler, linear
 from harness.engine import Loop, named
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import (
     LEVEL,
+    Array,
     Broken,
     Law,
     Skip,
+    State,
     distance,
     draws,
     finish,
@@ -46,15 +47,6 @@ from plugins.checking.sampler_law import law_of
 from plugins.checking.samplers.whole import FEW, goes_by_energy
 from plugins.checking.simulation import DIM
 from plugins.checking.slow import PATIENCE
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness import Sampler
-    from plugins.checking.law import State
-
-    Array = NDArray[np.float64]
 
 STEPS = 160_000
 WINDOWS = 32
@@ -153,7 +145,7 @@ class Windows:
 
     def p_values(self) -> dict[str, float]:
         """Return the p-value of each window against the others, by a sentence that names statistic and window."""
-        found = {}
+        by_window = {}
         for name, means in self.means.items():
             count, chains = means.shape
             gaps = (means - means.mean(0)) * count / (count - 1)
@@ -161,28 +153,28 @@ class Windows:
             for w, (gap, error) in enumerate(zip(gaps.mean(1), errors, strict=True)):
                 fixed = max(abs(gap), error) < ROUNDING * abs(means).max()  # for example, a step of constant length
                 p = 1.0 if fixed else two_sided(abs(gap), error, chains - 1)
-                found[f"{name} in window {w + 1} of {count} is off by {gap:.3g} +- {error:.2g}"] = p
-        return found
+                by_window[f"{name} in window {w + 1} of {count} is off by {gap:.3g} +- {error:.2g}"] = p
+        return by_window
 
 
 def long_run(sampler: Sampler, seed: int) -> None:
     """Check that all windows agree, at LEVEL by Bonferroni; if not, look again with four times as many chains."""
-    found = windows(sampler, seed, CHAINS).p_values()
-    level = LEVEL / 2 / len(found)
-    name, p = worst(found)
+    p_values = windows(sampler, seed, CHAINS).p_values()
+    level = LEVEL / 2 / len(p_values)
+    name, p = worst(p_values)
     if p > 100 * level:  # not grey: no more chains are needed
         return
     if p > level:
-        found = windows(sampler, seed + 1000, 4 * CHAINS).p_values()
-        name, p = worst(found)
+        p_values = windows(sampler, seed + 1000, 4 * CHAINS).p_values()
+        name, p = worst(p_values)
     if p < level:
-        raise Broken(f"over {STEPS} steps at constant h and T, {name}: p = {p:.2g} among {len(found)}")
+        raise Broken(f"over {STEPS} steps at constant h and T, {name}: p = {p:.2g} among {len(p_values)}")
 
 
 def _burn_in(sampler: Sampler) -> int:
     """Return the steps that are left out of the windows: adaptive entries settle in them after a gradient doubles."""
     longest = round(ADAPTING * STEPS)
-    if type(sampler).log_weight is not _Sampler.log_weight:
+    if type(sampler).log_weight is not Sampler.log_weight:
         return longest
     if law_of(sampler).clocks:  # running means: the latest value has a share of 1 / t
         return 10 * FORGETTING
@@ -206,9 +198,9 @@ def windows(sampler: Sampler, seed: int, chains: int) -> Windows:
     few = goes_by_energy(sampler)
     dim = FEW if few else DIM
     noise = 0.0 if sampler.limit_bias() else 1.0
-    place = np.arange(STEPS)
+    step = np.arange(STEPS)
     burn_in = _burn_in(sampler)
-    keep = (place >= burn_in) & (place % EVERY >= EVERY - 2)
+    keep = (step >= burn_in) & (step % EVERY >= EVERY - 2)
     path = trajectory(np.full(STEPS, safe_x(sampler, 0.1)), 1.0, burn_in, keep)
     task = GaussianTask(curvatures=(1.0,) * dim, variance=noise)
     running = finish(Loop(task, sampler, path, streams(chains, seed), chains))

@@ -5,24 +5,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from harness import UsageError
+from harness import Sampler, UsageError
 from harness.contracts import Field, schema
 from harness.engine import named
-from harness.tasks import Problem
-from plugins.checking.gaussian import GaussianProblem, GaussianTask
+from harness.tasks import Problem, Streams
+from plugins.checking.gaussian import Batch, GaussianProblem, GaussianTask
 from plugins.checking.law import Broken, Law, all_finite, finish, loop, safe_x, trajectory
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from harness import Sampler
-    from harness.tasks import Streams
-    from plugins.checking.gaussian import Batch
 
 HIDDEN = 4
 STEPS = 100

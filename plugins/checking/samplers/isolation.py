@@ -13,22 +13,17 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FrameType
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from harness import Noise, Potential, linear
+from harness import Noise, Potential, Sampler, Trajectory, linear
 from harness.tasks import Problem, Task
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, fingerprint, path_of, same, streams, trajectory, varying
-
-if TYPE_CHECKING:
-    from types import CodeType, FrameType
-
-    from torch import Tensor
-
-    from harness import Sampler, Trajectory
 
 CHAINS = 2
 STEPS = 6
@@ -111,7 +106,7 @@ def _names(sampler: Sampler) -> None:
                 bad |= {name for name in names if name in known and _is_of_a_task(known[name])}
                 if bad:
                     raise Broken(
-                        f"{code.co_qualname} ({_place(code)}) names {', '.join(sorted(bad))}: they lead to "
+                        f"{code.co_qualname} ({_location(code)}) names {', '.join(sorted(bad))}: they lead to "
                         "objects that a sampler must not use"
                     )
 
@@ -136,7 +131,7 @@ def _codes(function: Any, module: types.ModuleType | None) -> Iterator[tuple[Cod
         ]
 
 
-def _place(code: CodeType, line: int = 0) -> str:
+def _location(code: CodeType, line: int = 0) -> str:
     return f"{os.path.relpath(code.co_filename)}:{line or code.co_firstlineno}"
 
 
@@ -150,13 +145,13 @@ def _is_of_a_task(value: Any) -> bool:
 class _Contract:
     """A proxy that passes on what a contract offers, and records every other attribute that is requested."""
 
-    def __init__(self, what: str, thing: object, offered: frozenset[str], asked: list[str]) -> None:
-        self.__what, self.__thing, self.__offered, self.__asked = what, thing, offered, asked
+    def __init__(self, what: str, wrapped: object, offered: frozenset[str], asked: list[str]) -> None:
+        self.__what, self.__wrapped, self.__offered, self.__asked = what, wrapped, offered, asked
 
     def __getattr__(self, name: str) -> Any:
         if name not in self.__offered:
             self.__asked.append(f"`{name}` of `{self.__what}`")
-        return getattr(self.__thing, name)
+        return getattr(self.__wrapped, name)
 
 
 def _offered(contract: type) -> frozenset[str]:
@@ -186,7 +181,7 @@ def _attributes(sampler: Sampler) -> None:
 def _watched(sampler: Sampler) -> Iterator[list[str]]:
     """Yield a list, and add to it what the sampler's own code accesses while the block runs."""
     reached: list[str] = []
-    own = frozenset(module.__name__ for module in _modules(sampler))
+    modules = frozenset(module.__name__ for module in _modules(sampler))
     before, collecting = sys.getprofile(), gc.isenabled()
     gc.disable()  # a collection runs callbacks of other code, in whichever frame triggers it
     _hook()
@@ -199,11 +194,11 @@ def _watched(sampler: Sampler) -> Iterator[list[str]]:
             what, name = _access_by_call(frame)
         else:
             return
-        caller = _frame_of_sampler(frame if event == "c_call" else frame.f_back, own) if what else None
+        caller = _frame_of_sampler(frame if event == "c_call" else frame.f_back, modules) if what else None
         if caller is not None:
-            reached.append(f"{_place(caller.f_code, caller.f_lineno)} asks for {what} ({name})")
+            reached.append(f"{_location(caller.f_code, caller.f_lineno)} asks for {what} ({name})")
 
-    _WATCHES.append((own, reached))
+    _WATCHES.append((modules, reached))
     sys.setprofile(profile)
     try:
         yield reached
@@ -247,29 +242,29 @@ def _hook() -> None:
     def audit(event: str, arguments: tuple[Any, ...]) -> None:
         if not _WATCHES:
             return
-        own, reached = _WATCHES[-1]
+        modules, reached = _WATCHES[-1]
         root = event.partition(".")[0]
         what = EVENTS.get(event) or EVENTS.get(root)
         if not what:
             return
         watches, _WATCHES[:] = list(_WATCHES), []  # inspecting the frames is an event, too
         try:
-            caller = _frame_of_sampler(sys._getframe(1), own)  # noqa: SLF001 - the only way to find the caller
+            caller = _frame_of_sampler(sys._getframe(1), modules)  # noqa: SLF001 - the only way to find the caller
             if caller is not None:
                 detail = f" {arguments[0]!r:.60}" if arguments and isinstance(arguments[0], str | bytes) else ""
-                reached.append(f"{_place(caller.f_code, caller.f_lineno)} reaches for {what} ({event}{detail})")
+                reached.append(f"{_location(caller.f_code, caller.f_lineno)} reaches for {what} ({event}{detail})")
         finally:
             _WATCHES[:] = watches
 
     sys.addaudithook(audit)
 
 
-def _frame_of_sampler(frame: FrameType | None, own: frozenset[str]) -> FrameType | None:
+def _frame_of_sampler(frame: FrameType | None, modules: frozenset[str]) -> FrameType | None:
     """Return the frame of the sampler's code that caused an event, or None if an import or torch is in between."""
     importing = False
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
-        if name in own:
+        if name in modules:
             return None if importing else frame
         importing |= name.startswith("importlib.")
         if name.partition(".")[0] in ("torch", "harness") or name.startswith("plugins.checking."):

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from harness import Sampler
 from harness.engine import Block, Loop, StepNoise
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, fingerprint, same, streams, trajectory, varying
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from harness import Sampler
 
 TASK = GaussianTask(variance=0.5)
 CHAINS = 4

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
-from harness import linear
+from harness import Sampler, linear
 from harness.engine import CountingPotential, named
 from harness.tasks import Streams
 from plugins.checking.gaussian import GaussianProblem
-from plugins.checking.law import Broken, Law, distance, random_script, safe_x, same
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
-
-    from harness import Sampler
-    from plugins.checking.law import State
+from plugins.checking.law import Broken, Law, State, distance, random_script, safe_x, same
 
 CURVATURES = (0.5, 1.0, 2.0)
 CURVATURE = torch.tensor(CURVATURES, dtype=torch.float64)
@@ -77,11 +70,11 @@ def _answers_finely(sampler: Sampler, h: float) -> None:
     )
     b = torch.randn((MANY, probe.dim), generator=_generator("slopes"), dtype=torch.float64)
     before = step(z, xi, b)
-    inputs = {name: (0, place) for name, place in probe.entries.items()} | {"the noise": (1, _normals_of(probe))}
-    for name, (which, place) in inputs.items():
+    inputs = {name: (0, selected) for name, selected in probe.entries.items()} | {"the noise": (1, _normals_of(probe))}
+    for name, (which, selected) in inputs.items():
         given = (z, xi)[which]
         change = torch.zeros_like(given)
-        change[:, place] = torch.randn(change[:, place].shape, generator=_generator(name), dtype=torch.float64)
+        change[:, selected] = torch.randn(change[:, selected].shape, generator=_generator(name), dtype=torch.float64)
         whole = [z, xi, b]
         whole[which] = given + change
         if not change.any() or (name == "the noise" and not (step(*whole) - before).any()):
@@ -195,10 +188,10 @@ def _are_lengths(sampler: Sampler, probe: linear.Probe, draw: Tensor, state: Sta
 def _normals_of(probe: linear.Probe) -> list[int]:
     """Return the columns of the noise that are normal numbers."""
     columns: list[int] = []
-    place = 0
+    column = 0
     for slot in probe.slots:
-        columns += range(place, place + slot.numbers) if slot.kind == "normal" else []
-        place += slot.numbers
+        columns += range(column, column + slot.numbers) if slot.kind == "normal" else []
+        column += slot.numbers
     return columns
 
 
@@ -257,13 +250,13 @@ def _of_any_task(sampler: Sampler, h: float) -> None:
         return sampler.step(theta.to(dtype), dict(state), potential, step_size, T, noise)
 
     with torch.no_grad():
-        found = answer(torch.float64, 1)
+        reference = answer(torch.float64, 1)
         others = {"in float32": (answer(torch.float32, 1), FLOAT32)}
         if "terms" not in sampler.needs:
             others[f"on a target of {TERMS:,} terms"] = (answer(torch.float64, TERMS), SAME)
     for where, (other, allowed) in others.items():
         changed = named(*other)
-        for name, leaf in named(*found).items():
+        for name, leaf in named(*reference).items():
             if not leaf.is_floating_point():
                 continue
             sizes = leaf.abs().reshape(MANY, -1).amax(1).clamp(min=1e-300)

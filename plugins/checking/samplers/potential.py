@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
+from torch import Tensor
 
+from harness import Sampler
 from harness.engine import CountingPotential, DirectNoise
-from harness.tasks import Streams
-from plugins.checking.gaussian import GaussianTask
-from plugins.checking.law import Broken, Law, loop, same, trajectory, varying
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from harness import Sampler
-    from harness.tasks import Problem
-    from plugins.checking.gaussian import Batch
-    from plugins.checking.law import State
+from harness.tasks import Problem, Streams
+from plugins.checking.gaussian import Batch, GaussianTask
+from plugins.checking.law import Broken, Law, State, loop, same, trajectory, varying
 
 CHAINS = 32
 """Enough chains that a Metropolis test does not reject the proposals of all of them."""
@@ -58,8 +50,8 @@ def check(sampler: Sampler) -> None:
         before = [g.get_state() for g in generators]
         moved = []
         for slope in (slopes[k], *(slopes[k] + error for error in ERRORS)):
-            for generator, place in zip(generators, before, strict=True):
-                generator.set_state(place)
+            for generator, saved in zip(generators, before, strict=True):
+                generator.set_state(saved)
             potential = WatchedPotential(running.problem, 1, {"slope": slope})
             noise = DirectNoise(generators, torch.float64)
             with torch.no_grad():

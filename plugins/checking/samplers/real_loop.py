@@ -6,15 +6,10 @@ A sampler that is neither linear nor a Metropolis kernel is tested by whole-law.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from harness import Sampler
 from plugins.checking.law import LEVEL, Broken, Law, Skip, frozen, streams, worst
-from plugins.checking.samplers import exact
-from plugins.checking.samplers.exact import Experiment, PValues
-
-if TYPE_CHECKING:
-    from harness import Sampler
+from plugins.checking.samplers.exact import Experiment, PValues, experiments
 
 GREY = 0.05
 """A p-value below GREY / (number of p-values) that does not fail is tested again with GROWTH times the chains."""
@@ -24,41 +19,34 @@ GROWTH = 4
 
 def check(sampler: Sampler, seed: int = 1) -> None:
     """Check all p-values of all settings at LEVEL, half of it for each look; if they are grey, more chains decide."""
-    for family in families(sampler):
-        for experiment in family:
-            found = once(experiment, seed)
-            if grey(found, len(family)) and not fails(found, len(family)):
-                found = once(more(experiment), seed + 1)
-            if fails(found, len(family)):
-                name, p = worst(found)
-                raise Broken(f"{name} is wrong: p = {p:.2g} among {len(found) * len(family)} ({experiment})")
-
-
-def families(sampler: Sampler) -> list[Sequence[Experiment]]:
-    """Return the experiments of a sampler, grouped by shared LEVEL; raise `Skip` if there are none."""
-    sampler = frozen(sampler)
-    known = exact.experiments(sampler)
-    if known is None:
+    family = experiments(frozen(sampler))
+    if not family:
         raise Skip("not linear and not a Metropolis kernel: the law whole-law tests its loop")
-    return [known]
+    for experiment in family:
+        p_values = once(experiment, seed)
+        if grey(p_values, len(family)) and not fails(p_values, len(family)):
+            p_values = once(more(experiment), seed + 1)
+        if fails(p_values, len(family)):
+            name, p = worst(p_values)
+            raise Broken(f"{name} is wrong: p = {p:.2g} among {len(p_values) * len(family)} ({experiment})")
 
 
 def once(experiment: Experiment, seed: int) -> PValues:
     """Return the p-values of one repeat; raise the `Broken` that it found in their place."""
-    (found,) = experiment.p_values(streams(experiment.chains, seed))
-    if isinstance(found, Exception):
-        raise found
-    return found
+    (p_values,) = experiment.p_values(streams(experiment.chains, seed))
+    if isinstance(p_values, Exception):
+        raise p_values
+    return p_values
 
 
-def fails(found: PValues, experiments: int) -> bool:
+def fails(p_values: PValues, experiments: int) -> bool:
     """Return whether one of these p-values is too small for one look at one of `experiments` experiments."""
-    return worst(found)[1] < LEVEL / 2 / (experiments * len(found))
+    return worst(p_values)[1] < LEVEL / 2 / (experiments * len(p_values))
 
 
-def grey(found: PValues, experiments: int) -> bool:
+def grey(p_values: PValues, experiments: int) -> bool:
     """Return whether more chains are to decide, if the p-values do not fail."""
-    return worst(found)[1] < GREY / (experiments * len(found))
+    return worst(p_values)[1] < GREY / (experiments * len(p_values))
 
 
 def more(experiment: Experiment) -> Experiment:

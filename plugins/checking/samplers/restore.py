@@ -9,19 +9,16 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import safetensors.torch
+from torch import Tensor
 
+from harness import Sampler
 from harness.system.arithmetic import decides
 from harness.system.import_path import import_path
 from plugins.checking import resume
 from plugins.checking.law import Broken, Law, same
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from harness import Sampler
 
 PATIENCE = 300.0
 """Seconds that the other process has; importing torch on a busy machine takes most of them."""
@@ -89,10 +86,10 @@ class Resumption:
             raise Broken(f"the fresh process fails: {(self._path / f'{i}.error').read_text()}")
         if not (self._path / f"{i}.end.safetensors").exists():
             raise Broken(f"the fresh process ends with code {self.process.returncode}: {errors.strip()[-500:]}")
-        found = safetensors.torch.load_file(self._path / f"{i}.end.safetensors")
+        ended = safetensors.torch.load_file(self._path / f"{i}.end.safetensors")
         for name, leaf in self.expected[i].items():
-            if not same(found[name], leaf):
-                gap = (found[name].double() - leaf.double()).abs().max().item()
+            if not same(ended[name], leaf):
+                gap = (ended[name].double() - leaf.double()).abs().max().item()
                 raise Broken(
                     f"in a fresh process, with few environment variables, ten steps after the restore {name} "
                     f"differs by {gap:.2g} from the uninterrupted run"

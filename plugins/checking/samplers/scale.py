@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING
 
+from harness import Sampler
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import TEMPERATURES, Broken, Law, distance, draws, trajectory, varying, walk, weights
-
-if TYPE_CHECKING:
-    from harness import Sampler
 
 FACTORS = (0.2, 7.0, 2.0**-27, 2.0**27)
 """c; the last two, about 1e-8 and 1e8, take step sizes, temperatures and gradients past floors, ceilings and clips."""

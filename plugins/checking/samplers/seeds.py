@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
+from torch import Tensor
 
+from harness import Sampler, Trajectory
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, draws, finish, loop, path_of, safe_x, same, trajectory, varying
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from harness import Sampler, Trajectory
 
 CHAIN_COUNTS = (*range(1, 10), 16, 17, 40, 65, 512)
 """Numbers of chains: all small ones, some near the widths of vector instructions, and more than a run often has."""

@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import torch
-
-from harness import param
-from plugins.checking.gaussian import GaussianProblem, GaussianTask
+from harness import Sampler
+from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, distance, path_of, trajectory, varying
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
-
-    from harness import Sampler
-    from harness.tasks import Streams
-    from plugins.checking.gaussian import Batch
 
 PLACE = 2.0**20
 """a, in every coordinate: beyond any box that a sampler might confine parameters to."""
@@ -30,41 +16,9 @@ CHAINS = 4
 STEPS = 12
 
 
-class MovedProblem(GaussianProblem):
-    """The problem of U(theta - a), whose chains start around a."""
-
-    place = 0.0
-
-    def initial(self) -> Tensor:
-        """Return starts (C, D) from N(a, spread / lambda)."""
-        return super().initial() + self.place
-
-    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """Return U (C,)."""
-        return super().energy(theta - self.place, batch)
-
-    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """Return grad U (C, D)."""
-        return super().gradient(theta - self.place, batch)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MovedTask(GaussianTask):
-    """The Gaussian with its mean at `place` in every coordinate."""
-
-    place: float = param(0.0, meaning="a, the mean of every coordinate")
-
-    def build(self, streams: Sequence[Streams], device: str) -> MovedProblem:
-        """Return the problem of `len(streams)` chains, on CPU."""
-        curvature = torch.tensor(self.curvatures, dtype=torch.float64)
-        made = MovedProblem(curvature, variance=self.variance, spread=self.spread, streams=streams)
-        made.place = self.place
-        return made
-
-
 def check(sampler: Sampler) -> None:
     """Check that the path moves with the target, under varying step sizes and stochastic gradients."""
-    here, there = (MovedTask(variance=0.5, place=place) for place in (0.0, PLACE))
+    here, there = (GaussianTask(variance=0.5, centre=centre) for centre in (0.0, PLACE))
     path = trajectory(varying(sampler, here, STEPS), 1.0)
     expected = path_of(sampler, here, path, CHAINS)
     gap = distance(path_of(sampler, there, path, CHAINS) - PLACE, expected)

@@ -14,13 +14,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from harness import Sampler as _Sampler
-from harness import UsageError, linear
+from harness import Sampler, UsageError, linear
 from plugins.checking import forms
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, Skip, distance, path_of, safe_x, streams, trajectory
@@ -30,14 +29,6 @@ from plugins.checking.samplers.exact import is_metropolis
 from plugins.checking.simulation import CHAINS, COARSEST, DIM, Plan, Simulation, judged
 from plugins.checking.slow import Unsettled, slow_limit
 from plugins.checking.targets import GRID, Target
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness import Sampler
-
-    Array = NDArray[np.float64]
 
 FEW = 2
 """Dimensions for a sampler that weights its draws or makes choices by the energy. Among few coordinates the energy
@@ -148,7 +139,7 @@ def simulations(sampler: Sampler) -> list[Simulation]:
 
 def _size(sampler: Sampler, *, primary: bool, few: bool) -> tuple[Plan, int]:
     """Return the plan and the number of chains of a simulation; in FEW dimensions more chains are needed."""
-    if type(sampler).log_weight is not _Sampler.log_weight:
+    if type(sampler).log_weight is not Sampler.log_weight:
         return Plan(1.0, settling=SETTLING), CHAINS * DIM // FEW // (4 if primary else 16)
     if few:
         return (Plan(1.0), CHAINS * DIM // FEW) if primary else (Plan(1.0), CHAINS * DIM // FEW // 4)
@@ -157,7 +148,7 @@ def _size(sampler: Sampler, *, primary: bool, few: bool) -> tuple[Plan, int]:
 
 def _adapted(sampler: Sampler, plan: Plan, chains: int, *, primary: bool) -> tuple[Plan, int]:
     """Lengthen the burn-in for the primary simulation of a sampler that overrides `adapt`."""
-    if primary and type(sampler).adapt is not _Sampler.adapt:
+    if primary and type(sampler).adapt is not Sampler.adapt:
         return replace(plan, settling=ADAPTING), chains
     return plan, chains
 
@@ -176,19 +167,19 @@ def check(sampler: Sampler, seed: int = 1) -> None:
     if law.ships:
         law.check(sampler)
     if not frozen:
-        _check_without_law(sampler, frozen, own=law.ships)
+        _check_without_law(sampler, frozen, ships=law.ships)
         return
     if claimed is not None and (claimed != frozen or (sampler.adaptive and claimed != 1)):
         declared(sampler, claimed)
     judged(simulations(sampler), seed, share=1 - forms.SHARE if law.ships else 1.0)
 
 
-def _check_without_law(sampler: Sampler, frozen: float | None, *, own: bool) -> None:
+def _check_without_law(sampler: Sampler, frozen: float | None, *, ships: bool) -> None:
     """Check a sampler without a stationary law by another law: the rule that it equals, its own law, or real-loop."""
     if frozen == 0:
         optimiser(sampler)
         return
-    if own:
+    if ships:
         return
     if not linear.derive(sampler, 0.1, 1.0).linear:
         raise Broken(
@@ -207,9 +198,9 @@ def optimiser(sampler: Sampler) -> None:
     h = np.full(OPTIMISED, safe_x(sampler, 0.2) / task.curvature())
     problem = task.build(streams(4), "cpu")
     path = zero_temperature.declared_path(sampler, rule, problem, problem.initial(), h, problem.batches(OPTIMISED))
-    found = path_of(sampler, task, trajectory(h, 1.0), 4)
+    observed = path_of(sampler, task, trajectory(h, 1.0), 4)
     for k, theta in enumerate(path):
-        gap = distance(found[k], theta)
+        gap = distance(observed[k], theta)
         if not gap < ROUNDING:
             raise Broken(f"at T = 1 step {k + 1} differs from {name!r} by {gap:.2g} (relative)")
 
@@ -220,10 +211,10 @@ def declared(sampler: Sampler, claimed: float) -> None:
         limit = slow_limit(sampler)
     except Unsettled as why:
         raise Broken(f"no slow limit: {why}") from None
-    found = float(limit.density(GRID, 1.0) @ GRID**2)
-    if not abs(found - claimed) < DECLARED * claimed:
+    variance = float(limit.density(GRID, 1.0) @ GRID**2)
+    if not abs(variance - claimed) < DECLARED * claimed:
         raise Broken(
-            f"as h -> 0, adaptation included, the variance on N(0, 1) is {found:.5g}; {claimed:.5g} is declared "
+            f"as h -> 0, adaptation included, the variance on N(0, 1) is {variance:.5g}; {claimed:.5g} is declared "
             f"(limit_bias, or the variance of its SamplerLaw)"
         )
     for T in (0.5, 3.0):

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
-from harness import UsageError, linear
+from harness import Sampler, UsageError, linear
 from harness.engine import BoundPotential
-from plugins.checking.gaussian import GaussianTask
-from plugins.checking.law import Broken, Law, Skip, all_finite, distance, path_of, streams, trajectory, varying
+from plugins.checking.gaussian import Batch, GaussianProblem, GaussianTask
+from plugins.checking.law import Array, Broken, Law, Skip, all_finite, distance, path_of, streams, trajectory, varying
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from harness import Sampler
-    from plugins.checking.gaussian import Batch, GaussianProblem
-
-    Array = NDArray[np.float64]
-
-    Memory = dict[str, Tensor]
-    Rule = Callable[[Any, Tensor, Memory, Tensor, Tensor], tuple[Tensor, Memory]]
+Memory = dict[str, Tensor]
+Rule = Callable[[Any, Tensor, Memory, Tensor, Tensor], tuple[Tensor, Memory]]
 
 CHAINS = 4
 STEPS = 120
@@ -94,13 +85,13 @@ def _same_path(sampler: Sampler, name: str, rule: Rule, task: GaussianTask) -> N
     refuses = _refuses(sampler, h)
     far = task.spread > 1
     if refuses or far:
-        found = _silent(sampler, problem, theta, h, batches, COLD if refuses else 0.0)
+        positions = _silent(sampler, problem, theta, h, batches, COLD if refuses else 0.0)
     else:
-        found = path_of(sampler, task, trajectory(h, 0.0), CHAINS)
+        positions = path_of(sampler, task, trajectory(h, 0.0), CHAINS)
     for k, expected in enumerate(declared_path(sampler, rule, problem, theta, h, batches)):
         if far and not all_finite([expected]):
             break  # the declared optimiser itself diverges from this far away
-        gap = distance(found[k], expected)
+        gap = distance(positions[k], expected)
         if not gap < 1e-12:
             where = f", started about {task.spread**0.5:.1g} away from the mode," if far else ""
             raise Broken(f"at T = 0{where} step {k + 1} differs from {name!r} by {gap:.2g} (relative)")
@@ -150,15 +141,15 @@ def _silent(
     sampler: Sampler, problem: GaussianProblem, theta: Tensor, h: Array, batches: Sequence[Batch | None], heat: float
 ) -> Tensor:
     """Return the positions at a temperature of 0, or close to it, with all normals 0 and all uniforms 1/2."""
-    T, state, found = torch.tensor(heat, dtype=torch.float64), None, []
+    T, state, positions = torch.tensor(heat, dtype=torch.float64), None, []
     for size, batch in zip(torch.from_numpy(h), batches, strict=True):
         potential = BoundPotential(problem, 1, batch)
         with torch.no_grad():
             if state is None:
                 state = sampler.init(theta, potential, size, T, linear.ScriptedNoise())
             theta, state = sampler.step(theta, state, potential, size, T, linear.ScriptedNoise())
-        found.append(theta)
-    return torch.stack(found)
+        positions.append(theta)
+    return torch.stack(positions)
 
 
 def rule_of(sampler: Sampler) -> tuple[str, Rule]:

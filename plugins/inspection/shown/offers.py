@@ -5,10 +5,16 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from harness import BenchError, Method, Registry
-from harness.contracts import Offer
+from harness import BenchError, Info, Method, PluginError, Registry
+from harness.contracts import Offer, load
 from harness.runs import plugin_metadata
-from plugins.inspection.classes import loaded
+
+
+def loaded(offer: Offer) -> Any:
+    """Return the class of an offer. `PluginError` if it does not load or the offer is a method."""
+    if not isinstance(offer.info, Info):
+        raise PluginError(f"{offer.name} is a method: it has no class of its own")
+    return load(offer.target)
 
 
 def head(offer: Offer) -> dict[str, Any]:
@@ -51,9 +57,9 @@ def sampler(offer: Offer, registry: Registry) -> dict[str, Any]:
     cls = loaded(offer)
     record = {**head(offer), "description": text(offer), "hyperparameters": hyperparameters(offer)}
     record["methods"] = [
-        {"method": found.name, "schedule": found.info.schedule, "summary": found.info.summary}
-        for found in registry.offers("methods")
-        if isinstance(found.info, Method) and found.info.sampler.rpartition(":")[2] == offer.name
+        {"method": known.name, "schedule": known.info.schedule, "summary": known.info.summary}
+        for known in registry.offers("methods")
+        if isinstance(known.info, Method) and known.info.sampler.rpartition(":")[2] == offer.name
     ]
     for facts in registry.facts("sampler"):
         record |= facts(offer, cls)

@@ -8,7 +8,8 @@ from typing import Any
 from harness import BenchError, Registry, UsageError
 from harness.contracts import plugin_code
 from harness.reports import Store
-from plugins.inspection.classes import loaded
+from harness.results import PARTS
+from plugins.inspection.shown.offers import loaded
 from plugins.inspection.shown.task import truth
 
 HEAD = (
@@ -22,12 +23,12 @@ HEAD = (
 
 def key(store: Store, prefix: str) -> str:
     """Return the run key that starts with `prefix`. `UsageError` if there is none or several."""
-    found = store.rows("select run_key, method, task, seed from run where starts_with(run_key, ?)", [prefix.lower()])
-    if len(found) == 1:
-        return str(found[0]["run_key"])
-    if found:
-        several = ", ".join(f"{r['run_key'][:12]} ({r['method']} on {r['task']}, seed {r['seed']})" for r in found[:5])
-        raise UsageError(f"{prefix} matches {len(found)} runs; give more digits: {several}")
+    runs = store.rows("select run_key, method, task, seed from run where starts_with(run_key, ?)", [prefix.lower()])
+    if len(runs) == 1:
+        return str(runs[0]["run_key"])
+    if runs:
+        several = ", ".join(f"{r['run_key'][:12]} ({r['method']} on {r['task']}, seed {r['seed']})" for r in runs[:5])
+        raise UsageError(f"{prefix} matches {len(runs)} runs; give more digits: {several}")
     raise UsageError(f"there is no run {prefix} in {store.results}; `bench ls runs` lists them")
 
 
@@ -66,11 +67,7 @@ def run(store: Store, run_key: str, registry: Registry) -> dict[str, Any]:
 
 def _settings(row: dict[str, Any]) -> list[dict[str, Any]]:
     origins = json.loads(row["origins"])
-    values = {
-        f"{part}.{name}": value
-        for part in ("sampler", "schedule", "task")
-        for name, value in json.loads(row[f"{part}_params"]).items()
-    }
+    values = {f"{part}.{name}": value for part in PARTS for name, value in json.loads(row[f"{part}_params"]).items()}
     rows = []
     for name in sorted({*values, *origins}):
         origin = origins.get(name, {})
@@ -88,15 +85,15 @@ def _truth(row: dict[str, Any], registry: Registry) -> dict[str, Any] | None:
     """Return the truth of the run's task according to the installed task, or None if its version differs."""
     try:
         with plugin_code("the installed task"):
-            made = loaded(registry.find("tasks", row["task"]))(**json.loads(row["task_params"]))
-            return truth(made) if made.version == row["task_version"] else None
+            task = loaded(registry.find("tasks", row["task"]))(**json.loads(row["task_params"]))
+            return truth(task) if task.version == row["task_version"] else None
     except BenchError:
         return None
 
 
 def _environment(store: Store, environment: str | None) -> tuple[dict[str, Any], dict[str, str]]:
-    found = store.rows("select document from environment where environment = ?", [environment])
-    document = json.loads(found[0]["document"]) if found else {}
+    rows = store.rows("select document from environment where environment = ?", [environment])
+    document = json.loads(rows[0]["document"]) if rows else {}
     packages = document.pop("packages", {})
     document.pop("code", None)
     return document, packages

@@ -21,12 +21,12 @@ def sections(record: Mapping[str, Any]) -> list[Table | str]:
     """Return the sections of a record: its description, a table of its single values, then each text and table."""
     meaning = record.get(EXPLANATIONS) or {}
     shown = {name: value for name, value in record.items() if name not in {"description", EXPLANATIONS}}
-    found: list[Table | str] = [record["description"]] if record.get("description") else []
-    found.append(_values({name: value for name, value in shown.items() if not _is_block(value)}, meaning))
+    parts: list[Table | str] = [record["description"]] if record.get("description") else []
+    parts.append(_values({name: value for name, value in shown.items() if not _is_block(value)}, meaning))
     for name, value in shown.items():
         if value and _is_block(value):
-            found += _block(name, value, meaning.get(name, ""))
-    return found
+            parts += _block(name, value, meaning.get(name, ""))
+    return parts
 
 
 def _title(name: str) -> str:
@@ -61,8 +61,8 @@ def _block(name: str, value: Any, meaning: str) -> list[Table | str]:
     if isinstance(value, str):
         return [f"{title}:\n\n{value}"]
     if isinstance(value, list):
-        found = _first(value, title)
-        return [replace(found, notes=[*notes, *found.notes])]
+        shown = _first(value, title)
+        return [replace(shown, notes=[*notes, *shown.notes])]
     columns = {entry: column for entry, column in value.items() if _is_column(column)}
     if len({len(column) for column in columns.values()}) > 1:
         columns = {}

@@ -11,8 +11,7 @@ from harness import BenchError
 from harness.contracts import Offer
 from harness.contracts import data as files
 from harness.tasks import TIERS, Protocol, Task
-from plugins.inspection.classes import loaded
-from plugins.inspection.shown.offers import head, hyperparameters, text
+from plugins.inspection.shown.offers import head, hyperparameters, loaded, text
 
 
 def task(offer: Offer) -> dict[str, Any]:
@@ -46,25 +45,25 @@ def task(offer: Offer) -> dict[str, Any]:
         "truth": None,
     }  # fmt: skip
     try:
-        made = cls()
+        instance = cls()
     except Exception as error:  # noqa: BLE001 - a plugin may raise any error, and the rest of its page is still useful
         return record | {"note": f"it cannot be created from its defaults: {type(error).__name__}: {error}"}
     notes: list[str] = []
     record |= {
-        "dtype": made.dtype,
-        "dimension": _value_or_note(made.dim, notes),
-        "terms": _value_or_note(made.terms, notes),
-        "batch_terms": _value_or_note(made.batch_terms, notes),
-        "curvature": _value_or_note(made.curvature, notes),
-        "truth": _value_or_note(lambda: truth(made), notes),
-        "tier": _value_or_note(lambda: tier(made), notes),
+        "dtype": instance.dtype,
+        "dimension": _value_or_note(instance.dim, notes),
+        "terms": _value_or_note(instance.terms, notes),
+        "batch_terms": _value_or_note(instance.batch_terms, notes),
+        "curvature": _value_or_note(instance.curvature, notes),
+        "truth": _value_or_note(lambda: truth(instance), notes),
+        "tier": _value_or_note(lambda: tier(instance), notes),
     }
     return record | ({"note": "; ".join(dict.fromkeys(notes))} if notes else {})
 
 
-def truth(made: Task) -> dict[str, Any] | None:
+def truth(task: Task) -> dict[str, Any] | None:
     """Return the moments of the target as plain lists, or None if they are not known."""
-    known = made.truth()
+    known = task.truth()
     if known is None:
         return None
     moments = {"mean": known.mean, "sd": known.sd, "mcse": known.mean_mcse, "sd_mcse": known.sd_mcse}
@@ -72,14 +71,18 @@ def truth(made: Task) -> dict[str, Any] | None:
     return {**{name: np.asarray(values).tolist() for name, values in moments.items()}, "how": known.how}
 
 
-def tier(made: Task) -> str:
+def tier(task: Task) -> str:
     """Return a text that says how well the target is known, and why not better."""
-    if (known := made.truth()) is not None:
+    if (known := task.truth()) is not None:
         return f"truth ({known.how})"
-    found = made.function_reference()
-    if found is None:
+    reference = task.function_reference()
+    if reference is None:
         return f"none ({TIERS['none']})"
-    return f"none ({found.how}; not used: {found.refused})" if found.refused else f"{found.tier} ({found.how})"
+    return (
+        f"none ({reference.how}; not used: {reference.refused})"
+        if reference.refused
+        else f"{reference.tier} ({reference.how})"
+    )
 
 
 def _value_or_note(question: Callable[[], Any], notes: list[str]) -> Any:
@@ -92,20 +95,17 @@ def _value_or_note(question: Callable[[], Any], notes: list[str]) -> Any:
 
 
 def _protocol(protocol: Protocol) -> dict[str, Any]:
+    of_budgets = [f"{budget}: {_listed(settings)}" for budget, settings in protocol.budget_settings.items()]
     return {
         "protocol": protocol.name,
         "budgets": ", ".join(f"{name} {steps}" for name, steps in protocol.budgets.items()),
         "chains": protocol.chains,
         "seeds": ", ".join(map(str, protocol.seeds)),
         "summary": protocol.summary,
-        "settings": "; ".join([_listed(protocol.settings), *_of_budgets(protocol)]),
+        "settings": "; ".join([_listed(protocol.settings), *of_budgets]),
         "burn_in": protocol.burn_in,
         "thin": protocol.thin,
     }
-
-
-def _of_budgets(protocol: Protocol) -> list[str]:
-    return [f"{budget}: {_listed(settings)}" for budget, settings in protocol.budget_settings.items()]
 
 
 def _listed(settings: Mapping[str, Any]) -> str:

@@ -56,27 +56,27 @@ def changes(last: Night | None, tonight: Night, skipped: Collection[str] = ()) -
     """
     before = last.compared_with() if last else {}
     edited = last is not None and last.suite != tonight.suite
-    found: list[Change] = []
+    changed: list[Change] = []
     for name in sorted({*before, *tonight.rows, *skipped}):
         if name in skipped:
-            found.append(Change(name, "", "skipped", "its data is not here"))
+            changed.append(Change(name, "", "skipped", "its data is not here"))
         elif name not in tonight.rows:
             outcome, reason = ("dropped", "the suite was edited") if edited else ("gone", "the row no longer exists")
-            found.append(Change(name, "", outcome, reason))
+            changed.append(Change(name, "", outcome, reason))
         elif name not in before:
-            found.append(Change(name, "", "new", "not in the last night" if last else ""))
+            changed.append(Change(name, "", "new", "not in the last night" if last else ""))
         else:
-            found += _of_row(name, before[name], tonight.rows[name])
-    family = iter(judge([change.comparison for change in found if change.comparison is not None]))
-    return [_judged(change, next(family)) if change.comparison else change for change in found]
+            changed += _of_row(name, before[name], tonight.rows[name])
+    family = iter(judge([change.comparison for change in changed if change.comparison is not None]))
+    return [_judged(change, next(family)) if change.comparison else change for change in changed]
 
 
-def settled(last: Night | None, tonight: Night, found: Collection[Change], *, accepted: bool) -> Night:
+def settled(last: Night | None, tonight: Night, changed: Collection[Change], *, accepted: bool) -> Night:
     """Return tonight as it is recorded, with the values to compare the next night with."""
     before = last.compared_with() if last else {}
-    kept = {change.row for change in found if change.outcome in ("skipped", "unfinished")}
+    kept = {change.row for change in changed if change.outcome in ("skipped", "unfinished")}
     if not accepted:
-        kept |= {change.row for change in found if change.is_regression}
+        kept |= {change.row for change in changed if change.is_regression}
     standard = {name: before[name] for name in sorted(kept) if name in before}
     return replace(tonight, standard=standard, accepted=accepted)
 
@@ -112,9 +112,9 @@ def _of_metric(
     here = {seed: value for seed, value in now.values.items() if seed in seeds}
     if reason := _incomparable(before, now):
         return Change(row, name, "not compared", reason)
-    lost, found = then.keys() - here.keys(), here.keys() - then.keys()
+    lost, gained = then.keys() - here.keys(), here.keys() - then.keys()
     reason = f"{len(lost)} of {len(then)} seeds that had a value have none" if lost else ""
-    if lost and ((not here and len(then) == len(seeds) >= FEWEST) or _more_often(len(lost), len(found)) < LOST):
+    if lost and ((not here and len(then) == len(seeds) >= FEWEST) or _more_often(len(lost), len(gained)) < LOST):
         return Change(row, name, "gone", reason)
     pairs = then.keys() & here.keys()
     if not pairs:
@@ -124,9 +124,9 @@ def _of_metric(
     return Change(row, name, "unclear", reason, comparison=replace(compare(here, then, now), metric=name))
 
 
-def _more_often(lost: int, found: int) -> float:
+def _more_often(lost: int, gained: int) -> float:
     """Return p of a sign test: of the seeds whose value appeared or disappeared, `lost` or more lost it."""
-    n = lost + found
+    n = lost + gained
     return sum(math.comb(n, k) for k in range(lost, n + 1)) / 2**n
 
 
@@ -148,8 +148,8 @@ def compare(tonight: Mapping[int, float], last: Mapping[int, float], metric: Met
     values = [_distance(side[seed], metric) for side in (tonight, last) for seed in pairs]
     ratio = min(values, default=0.0) > 0 and not all(value.is_integer() for value in values)
     scale: Scale = "ratio" if ratio else "difference"
-    made = compare_values(tonight, last, metric.direction, metric.target, scale=scale, test=_test)
-    return replace(made, version=metric.version, unit=metric.unit)
+    comparison = compare_values(tonight, last, metric.direction, metric.target, scale=scale, test=_test)
+    return replace(comparison, version=metric.version, unit=metric.unit)
 
 
 def _distance(value: float, metric: MetricValues) -> float:
@@ -170,23 +170,23 @@ def _judged(change: Change, comparison: Comparison) -> Change:
 
 def flat(change: Change) -> dict[str, Any]:
     """Return a change as a flat record."""
-    found = change.comparison
+    comparison = change.comparison
     return {
         "outcome": change.outcome,
         "row": change.row,
         "metric": change.metric or None,
         "reason": change.reason or None,
-        "last": found.b if found else None,
-        "tonight": found.a if found else None,
-        "effect": found.effect if found else None,
-        "low": found.low if found else None,
-        "high": found.high if found else None,
-        "scale": {"ratio": "tonight / last", "difference": "tonight - last"}[found.scale] if found else None,
-        "seeds": len(found.pairs) if found else None,
-        "direction": found.direction if found else None,
-        "target": found.target if found else None,
-        "unit": found.unit if found else None,
-        "p": found.p if found else None,
-        "p_after_holm": found.adjusted if found else None,
-        "test": found.test or None if found else None,
+        "last": comparison.b if comparison else None,
+        "tonight": comparison.a if comparison else None,
+        "effect": comparison.effect if comparison else None,
+        "low": comparison.low if comparison else None,
+        "high": comparison.high if comparison else None,
+        "scale": {"ratio": "tonight / last", "difference": "tonight - last"}[comparison.scale] if comparison else None,
+        "seeds": len(comparison.pairs) if comparison else None,
+        "direction": comparison.direction if comparison else None,
+        "target": comparison.target if comparison else None,
+        "unit": comparison.unit if comparison else None,
+        "p": comparison.p if comparison else None,
+        "p_after_holm": comparison.adjusted if comparison else None,
+        "test": comparison.test or None if comparison else None,
     }

@@ -13,12 +13,11 @@ from harness.results import Status
 from harness.system.text import plain
 from plugins.nights.regression import tables
 from plugins.nights.regression.changes import Change, changes, flat, settled
-from plugins.nights.regression.history import History
-from plugins.nights.regression.night import Night
+from plugins.nights.regression.night import History, Night
 from plugins.nights.regression.observe import SuiteCommand, observe, skipped_rows
 from plugins.nights.regression.selection import Selection
-from plugins.nights.site import folder, reports
-from plugins.nights.site.build import about, made_from, publish
+from plugins.nights.site import folder
+from plugins.nights.site.build import about, made_from, names, publish
 from plugins.nights.site.model import Section, Site
 from plugins.nights.site.nights import timeline
 from plugins.nights.suite import Suite
@@ -52,15 +51,15 @@ def conclude(
         bench.say(f"note: {note}")
     last, recorded = history.last(tonight), history.again(tonight)
     accepted = accept or (recorded is not None and recorded.accepted)
-    found = changes(last, tonight, skipped)
-    words, tone = verdict(last, found, open_runs, accepted=accepted)
-    worse = [tables.sentence(change) for change in tables.told(found) if change.is_regression]
-    own = tables.result(last, tonight, found, _failures(entries, store), _left_out(entries, left_out))
+    changed = changes(last, tonight, skipped)
+    words, tone = verdict(last, changed, open_runs, accepted=accepted)
+    worse = [tables.sentence(change) for change in tables.told(changed) if change.is_regression]
+    night_result = tables.result(last, tonight, changed, _failures(entries, store), _left_out(entries, left_out))
     lead = [*([suite.summary] if suite.summary else []), *worse[:SHOWN]]
-    section = Section("night", "what changed since the last night, and the runs", own)
-    compared = [("compared with the night of", _minute(last.recorded))] if last else []
+    section = Section("night", "what changed since the last night, and the runs", night_result)
+    compared = [("compared with the night of", f"{last.recorded[:16].replace('T', ' ')} UTC")] if last else []
     site = Site(suite.name, words, tone, lead, [*about(store), *compared], section)
-    registry, chosen = bench.registry, reports.names(bench.registry, suite.reports)
+    registry, chosen = bench.registry, names(bench.registry, suite.reports)
     lines = [timeline(bench.results, suite.name, bench.store(), tonight)]
     digest = made_from(site, chosen, lines, store, registry)
     problems: dict[str, str] = {}
@@ -69,9 +68,9 @@ def conclude(
     for name, problem in problems.items():
         bench.say(f"report {name} could not be created: {problem}")
     if not open_runs:
-        history.record(settled(last, tonight, found, accepted=accepted))
-    sentences = "\n".join(plain(tables.sentence(change)) for change in tables.told(found)) if last else ""
-    records = [flat(change) for change in found]
+        history.record(settled(last, tonight, changed, accepted=accepted))
+    sentences = "\n".join(plain(tables.sentence(change)) for change in tables.told(changed)) if last else ""
+    records = [flat(change) for change in changed]
     note = f"{suite.name}: {words}; {'the pages are as before:' if current else 'pages in'} {out / folder.INDEX}"
     code = REGRESSION if worse and not accepted else ended or (PluginError.exit_code if problems else 0)
     return Result([sentences] if sentences else [], records, notes=[note], exit_code=code, changed=True)
@@ -90,12 +89,12 @@ def _failures(entries: Sequence[SuiteCommand], store: Store) -> list[dict[str, A
     """Return the suite's runs that have no result, with the reason."""
     rows = {p.spec.key: entry.row(p.spec) for entry in entries for p in entry.planned}
     query = f"select run_key, seed, status, step, reason, attempt from run_status where status <> '{Status.DONE}'"  # noqa: S608 - a constant
-    return [{"row": rows[found["run_key"]], **found} for found in store.rows(f"{query} order by run_key, seed")]
+    return [{"row": rows[run["run_key"]], **run} for run in store.rows(f"{query} order by run_key, seed")]
 
 
 def _left_out(entries: Sequence[SuiteCommand], pairs: Sequence[LeftOut]) -> list[dict[str, Any]]:
     """Return what the commands do not run, how many runs, and why: samplers that cannot run, rows without data."""
-    found: list[dict[str, Any]] = [
+    left_out: list[dict[str, Any]] = [
         {"row": f"{one.method} on {', '.join(one.tasks)}", "run": f"run {one.number}", "reason": one.reason}
         for one in pairs
     ]
@@ -103,16 +102,16 @@ def _left_out(entries: Sequence[SuiteCommand], pairs: Sequence[LeftOut]) -> list
         rows = {p.spec.key: entry.row(p.spec) for p in entry.planned if p.spec.key in entry.skipped}
         reasons = {rows[key]: reason for key, reason in entry.skipped.items()}
         counts = Counter(rows.values())
-        found += [
+        left_out += [
             {"row": row, "run": f"run {entry.number}", "runs": counts[row], "reason": reason}
             for row, reason in reasons.items()
         ]
-    return found
+    return left_out
 
 
-def verdict(last: Night | None, found: Sequence[Change], open_runs: int, *, accepted: bool) -> tuple[str, str]:
+def verdict(last: Night | None, changed: Sequence[Change], open_runs: int, *, accepted: bool) -> tuple[str, str]:
     """Return a summary of the night in a few words, and its tone."""
-    worse = sum(change.is_regression for change in found)
+    worse = sum(change.is_regression for change in changed)
     left = f"; {open_runs} run{'' if open_runs == 1 else 's'} not finished" if open_runs else ""
     if last is None:
         return f"the first night: nothing to compare with{left}", "bad" if left else "plain"
@@ -120,7 +119,3 @@ def verdict(last: Night | None, found: Sequence[Change], open_runs: int, *, acce
         return f"no regression{left}", "bad" if left else "good"
     count = f"{worse} regression{'' if worse == 1 else 's'}"
     return (f"{count}, accepted{left}", "plain") if accepted else (f"{count}{left}", "bad")
-
-
-def _minute(time: str) -> str:
-    return f"{time[:16].replace('T', ' ')} UTC"

@@ -1,4 +1,4 @@
-"""The rows of a night, and their form in a file."""
+"""The nights of a suite in a results folder: nights/SUITE/000001.json, one file with the rows of each night."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from harness.results import Status
+from harness.results import Status, now
+from harness.system import read_json, sweep, write_json
 
 FORMAT = 1
+
+FOLDER = "nights"
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,8 @@ class Night:
     @functools.cached_property
     def digest(self) -> str:
         """The SHA-256 of the commands and the results, without times."""
-        found = {name: {**_plain(row), "seconds": None} for name, row in self.rows.items()}
-        return _digest([FORMAT, self.suite, found])
+        rows = {name: {**_plain(row), "seconds": None} for name, row in self.rows.items()}
+        return _digest([FORMAT, self.suite, rows])
 
     def compared_with(self) -> dict[str, NightRow]:
         """Return the rows that the next night is compared with."""
@@ -110,3 +114,52 @@ def _by_seed(values: Mapping[str, Any]) -> dict[int, Any]:
 def _digest(record: Any) -> str:
     """Return the SHA-256 of the JSON text. Seeds are sorted as numbers: as text, 10 would come before 2."""
     return hashlib.sha256(json.dumps(record, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def suites(results: Path) -> list[str]:
+    """Return the suites that have nights in a results folder."""
+    return sorted(path.name for path in (results / FOLDER).glob("*/") if any(path.glob("*.json")))
+
+
+def read(folder: Path, most: int, notes: list[str]) -> list[tuple[Path, Night]]:
+    """Return the last nights in a folder, the latest first; add the files that could not be used to `notes`."""
+    nights: list[tuple[Path, Night]] = []
+    for path in sorted(folder.glob("*.json"), reverse=True):
+        night = from_json(read_json(path)) if path.stem.isdigit() else None
+        if night is None:
+            notes.append(f"{path} is not a complete record of a night; it is left out")
+        else:
+            nights.append((path, night))
+        if len(nights) == most:
+            break
+    return nights
+
+
+class History:
+    """The last two recorded nights of a suite. `notes` names files that could not be used."""
+
+    def __init__(self, results: Path, suite: str) -> None:
+        self.folder = results / FOLDER / suite
+        self.notes: list[str] = []
+        self._nights = read(self.folder, 2, self.notes)
+
+    def again(self, tonight: Night) -> Night | None:
+        """Return the record of tonight if it exists: the command was repeated and nothing changed."""
+        latest = self._nights[0][1] if self._nights else None
+        return latest if latest is not None and latest.digest == tonight.digest else None
+
+    def last(self, tonight: Night) -> Night | None:
+        """Return the night to compare with: the latest one before tonight."""
+        others = self._nights[1:] if self.again(tonight) else self._nights
+        return others[0][1] if others else None
+
+    def record(self, tonight: Night) -> None:
+        """Record tonight, replacing its own record if it exists."""
+        if self.again(tonight):
+            path, recorded = self._nights[0][0], self._nights[0][1].recorded
+        else:
+            numbers = [int(path.stem) for path in self.folder.glob("*.json") if path.stem.isdigit()]
+            path, recorded = self.folder / f"{max(numbers, default=0) + 1:06d}.json", now()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        sweep(path)
+        write_json(path, replace(tonight, recorded=recorded).to_json())

@@ -40,8 +40,8 @@ class SuiteCommand:
         chosen = ", ".join(f"{name}={value}" for name, value in sorted(settings.items()))
         chains = "1 chain" if spec.chains == 1 else f"{spec.chains} chains"
         device = "" if spec.execution.device == "cpu" else f", {spec.execution.device}"
-        place = f"{spec.method} on {spec.task.name}@{spec.protocol}, {spec.budget}, {chains}{device}"
-        return f"{place} ({chosen})" if chosen else place
+        label = f"{spec.method} on {spec.task.name}@{spec.protocol}, {spec.budget}, {chains}{device}"
+        return f"{label} ({chosen})" if chosen else label
 
 
 def observe(suite: str, entries: Sequence[SuiteCommand], store: Store) -> Night:
@@ -87,14 +87,14 @@ def _row(
         task_version=next(iter(specs.values())).task_version,
         keys={seed: spec.key for seed, spec in sorted(specs.items())},
         statuses={seed: status for seed, (status, _) in concluded.items()},
-        metrics={name: _metric(found) for name, found in by_metric.items()},
+        metrics={name: _metric(measurements) for name, measurements in by_metric.items()},
         seconds=statistics.median(times) if times else None,
     )
 
 
-def _metric(found: Sequence[tuple[int, Measured]]) -> MetricValues:
+def _metric(measurements: Sequence[tuple[int, Measured]]) -> MetricValues:
     """Return a metric over the seeds, without values of an older version."""
-    newest = max((measured for _, measured in found), key=lambda measured: int(measured["metric_version"]))
+    newest = max((measured for _, measured in measurements), key=lambda measured: int(measured["metric_version"]))
     version = newest["metric_version"]
-    values = {s: m["value"] for s, m in found if m["value"] is not None and m["metric_version"] == version}
+    values = {s: m["value"] for s, m in measurements if m["value"] is not None and m["metric_version"] == version}
     return MetricValues(version, newest["unit"], newest["direction"], newest["target"], values)

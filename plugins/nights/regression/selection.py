@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from duckdb import DuckDBPyConnection
 
 from harness.reports import Store
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 _CHOSEN = "run_key in (select run_key from chosen_run)"
 _ATTEMPTS = "attempt in (select attempt from attempt)"

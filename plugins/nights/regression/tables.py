@@ -17,62 +17,64 @@ REPORTED = (*WORSE, "unfinished", "better", "skipped", "new", "dropped")
 def result(
     last: Night | None,
     tonight: Night,
-    found: Sequence[Change],
+    changed: Sequence[Change],
     failures: Sequence[Mapping[str, Any]],
     skipped: Sequence[Mapping[str, Any]],
 ) -> Result:
     """Return the night's tables and records. `failures` and `skipped` are rows by column."""
-    tables = [_changed(found)] if last is not None and told(found) else []
+    tables = [_changed(changed)] if last is not None and told(changed) else []
     if failures:
         columns = [Column(key, key, "right" if key in {"seed", "step"} else "left") for key in FAILURE]
         tables.append(Table("Runs without a result", columns, failures))
     if skipped:
         tables.append(Table("Left out", [Column(key, key) for key in SKIPPED], skipped))
-    notes = [_counts(found)] if last is not None else []
-    return Result(tables=[*tables, _times(last, tonight)], records=[flat(change) for change in found], notes=notes)
+    notes = [_counts(changed)] if last is not None else []
+    return Result(tables=[*tables, _times(last, tonight)], records=[flat(change) for change in changed], notes=notes)
 
 
 FAILURE = ("row", "seed", "status", "step", "reason", "attempt")
 SKIPPED = ("row", "run", "runs", "reason")
 
 
-def told(found: Sequence[Change]) -> list[Change]:
+def told(changed: Sequence[Change]) -> list[Change]:
     """Return the changes that are shown, the worst first."""
     return sorted(
-        (c for c in found if c.outcome in REPORTED), key=lambda c: (REPORTED.index(c.outcome), c.row, c.metric)
+        (c for c in changed if c.outcome in REPORTED), key=lambda c: (REPORTED.index(c.outcome), c.row, c.metric)
     )
 
 
 def sentence(change: Change) -> str:
     """Return a change as one line: "sgld on mixture5@...: wasserstein2 1.2 -> 3.4, x2.8 [2.2, 3.6], p 0.001"."""
-    found = change.comparison
-    if found is None:
+    comparison = change.comparison
+    if comparison is None:
         what = f"{change.metric} is {change.outcome}" if change.metric else change.outcome
         return f"{change.row}: {what}: {change.reason}" if change.reason else f"{change.row}: {what}"
-    p = f", p {_p(found)} after Holm" if found.adjusted is not None else ""
-    values = f"{_number(found.b)} -> {_number(found.a)}"
-    return f"{change.row}: {change.metric} is {change.outcome}: {values}, {_effect(found)}{p}"
+    p = f", p {_p(comparison)} after Holm" if comparison.adjusted is not None else ""
+    values = f"{_number(comparison.b)} -> {_number(comparison.a)}"
+    return f"{change.row}: {change.metric} is {change.outcome}: {values}, {_effect(comparison)}{p}"
 
 
-def _changed(found: Sequence[Change]) -> Table:
+def _changed(changed: Sequence[Change]) -> Table:
     columns = [
         Column("row", "row"), Column("metric", "metric"), Column("outcome", "outcome"),
         Column("last", "last night", "right"), Column("tonight", "tonight", "right"),
         Column("effect", "tonight / last, or - last", "right"), Column("p", "p after Holm", "right"),
         Column("seeds", "seeds", "right"), Column("reason", "reason"),
     ]  # fmt: skip
-    apart = [change for change in found if change.outcome == "not compared"]
+    apart = [change for change in changed if change.outcome == "not compared"]
     notes = [
         "x2: twice as large, or twice as far from the best value if the metric has one",
         "a row that became worse is compared with its earlier numbers until it recovers or is accepted",
         *(f"{change.row}{', ' if change.metric else ''}{change.metric}: {change.reason}" for change in apart[:20]),
     ]
-    return Table("Since the last night", columns, [line(change) for change in told(found)], notes)
+    return Table("Since the last night", columns, [line(change) for change in told(changed)], notes)
 
 
-def _counts(found: Sequence[Change]) -> str:
-    tested = sum(change.comparison is not None and change.comparison.p is not None for change in found)
-    same, apart, unclear = (sum(c.outcome == outcome for c in found) for outcome in ("same", "not compared", "unclear"))
+def _counts(changed: Sequence[Change]) -> str:
+    tested = sum(change.comparison is not None and change.comparison.p is not None for change in changed)
+    same, apart, unclear = (
+        sum(c.outcome == outcome for c in changed) for outcome in ("same", "not compared", "unclear")
+    )
     return (
         f"values compared by row and metric: {same} the same, {apart} not comparable, {tested} different and tested, "
         f"{unclear} undecided; paired by seed, 95 % t intervals of each change alone, Holm over all that were tested"
@@ -81,33 +83,37 @@ def _counts(found: Sequence[Change]) -> str:
 
 def line(change: Change) -> dict[str, Any]:
     """Return a change as a row of a table."""
-    found = change.comparison
+    comparison = change.comparison
     line = {"row": change.row, "metric": change.metric, "outcome": change.outcome, "reason": change.reason}
-    if found is None:
+    if comparison is None:
         return line
-    values = {"last": _number(found.b), "tonight": _number(found.a), "effect": _effect(found)}
-    return {**line, **values, "p": _p(found), "seeds": len(found.pairs)}
+    values = {"last": _number(comparison.b), "tonight": _number(comparison.a), "effect": _effect(comparison)}
+    return {**line, **values, "p": _p(comparison), "seeds": len(comparison.pairs)}
 
 
-def _effect(found: Comparison) -> str:
+def _effect(comparison: Comparison) -> str:
     """Return how much larger tonight's value is: "x2.8 [2.2, 3.6]" by ratio, "+0.5 [0.1, 0.9]" by difference."""
-    if found.effect is None:
+    if comparison.effect is None:
         return ""
     ends = (
-        f" [{_number(found.low)}, {_number(found.high)}]" if found.low is not None and found.low != found.high else ""
+        f" [{_number(comparison.low)}, {_number(comparison.high)}]"
+        if comparison.low is not None and comparison.low != comparison.high
+        else ""
     )
-    far = f" as far from {number(found.target)}" if found.target is not None else ""
-    if found.scale == "ratio":
-        return f"x{number(found.effect)}{ends}{far}"
-    return f"{'+' if found.effect > 0 else ''}{number(found.effect)}{ends}{far.replace('as far', 'further', 1)}"
+    far = f" as far from {number(comparison.target)}" if comparison.target is not None else ""
+    if comparison.scale == "ratio":
+        return f"x{number(comparison.effect)}{ends}{far}"
+    return (
+        f"{'+' if comparison.effect > 0 else ''}{number(comparison.effect)}{ends}{far.replace('as far', 'further', 1)}"
+    )
 
 
 def _number(value: float | None) -> str:
     return "" if value is None else number(value)
 
 
-def _p(found: Comparison) -> str:
-    return "" if found.adjusted is None else f"{found.adjusted:.2g}"
+def _p(comparison: Comparison) -> str:
+    return "" if comparison.adjusted is None else f"{comparison.adjusted:.2g}"
 
 
 def _times(last: Night | None, tonight: Night) -> Table:

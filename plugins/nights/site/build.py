@@ -1,4 +1,4 @@
-"""A site from a store: its reports, its pages, and the digest of everything from which they are made."""
+"""`bench site`: a site from a store: its reports, its pages, and the digest of everything from which they are made."""
 
 from __future__ import annotations
 
@@ -8,17 +8,30 @@ import platform
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
-from harness import BenchError, Info, PluginError, Registry
+import typer
+
+from harness import Bench, BenchError, Info, PluginError, Registry, Result
 from harness.contracts import HARNESS, KINDS, Offer
-from harness.reports import Store, Table
+from harness.reporting import find_report
+from harness.reports import Request, Store, Table
 from harness.results import TABLES, environment, provenance
 from harness.runs import content_hash
-from plugins.nights.site import folder, gather, reports
-from plugins.nights.site.contents import contents
-from plugins.nights.site.model import Series, Site, SuitePage
-from plugins.nights.site.nights import Timeline
+from harness.system import words
+from plugins.nights.regression.night import suites
+from plugins.nights.site import folder, gather
+from plugins.nights.site.contents import contents, described, progress
+from plugins.nights.site.model import Section, Site, SuitePage
+from plugins.nights.site.nights import Timeline, timeline
 from plugins.nights.suite import find
+
+LEADERBOARD = "leaderboard"
+FIRST = (LEADERBOARD, "convergence", "profile", "ranks", "pareto", "coverage", "ess")
+"""Reports that are shown before the others, which follow by name."""
+LEFT_OUT = ("interpolation", "mds", "reproduction", "theorem1", "theorem3")
+"""Reports that are shown only if a suite names them: they take minutes, or are about papers and not about the runs."""
+RESERVED = ("index", "night", "rows", "site", "style")
 
 
 def publish(
@@ -34,14 +47,13 @@ def publish(
 
     Return the problems of reports by name; if there are any, `digest` is not kept.
     """
-    made = reports.sections(chosen, registry, store)
-    board = next((s for s in made if s.name == reports.LEADERBOARD), None)
-    board = board or reports.section(reports.LEADERBOARD, registry, store)
-    history: dict[str, Sequence[Series]] = {key: series for line in lines for key, series in line.series.items()}
-    fields = gather.fields(store, registry, board.result, history)
+    sections = sections_of(chosen, registry, store)
+    board = next((s for s in sections if s.name == LEADERBOARD), None)
+    board = board or section(LEADERBOARD, registry, store)
+    fields = gather.fields(store, registry, board.result)
     whole = replace(
         site,
-        sections=made,
+        sections=sections,
         fields=fields,
         tasks=gather.tasks(fields, registry),
         methods=gather.methods(fields, registry),
@@ -62,8 +74,12 @@ def _summary(registry: Registry, suite: str) -> str:
 
 def made_from(site: Site, chosen: Sequence[str], lines: Sequence[Timeline], store: Store, registry: Registry) -> str:
     """Return the SHA-256 of all that the pages depend on: the nights, the store, the reports, code and versions."""
-    own = site.changes.result if site.changes else None
-    changes = [own.notes, *([t.title, t.cells(), t.notes] for t in own.tables if isinstance(t, Table))] if own else []
+    tonight = site.changes.result if site.changes else None
+    changes = (
+        [tonight.notes, *([t.title, t.cells(), t.notes] for t in tonight.tables if isinstance(t, Table))]
+        if tonight
+        else []
+    )
     night = [
         site.name,
         site.verdict,
@@ -71,7 +87,7 @@ def made_from(site: Site, chosen: Sequence[str], lines: Sequence[Timeline], stor
         site.lead,
         site.facts,
         changes,
-        [*map(dict, own.records)] if own else [],
+        [*map(dict, tonight.records)] if tonight else [],
     ]
     offers = [offer for kind in KINDS for offer in registry.offers(kind)]
     distributions = sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged} | {HARNESS})
@@ -106,20 +122,26 @@ def about(store: Store) -> list[tuple[str, str]]:
     """Return (label, text) about the runs, only from the store, so that equal results give equal pages."""
     statuses = store.rows("select status, count(*) as runs from result group by all order by all")
     (times,) = store.rows("select strftime(max(finished), '%Y-%m-%d %H:%M') as latest from result")
-    found = [
+    facts = [
         ("runs", ", ".join(f"{row['runs']:,} {row['status'].replace('_', ' ')}" for row in statuses) or "none"),
         ("latest run finished", f"{times['latest']} UTC" if times["latest"] else ""),
     ]
     machines = store.rows(
         "select distinct bench, python, torch, platform, cpu, cores, gpu from environment order by all"
     )
-    found += [(label, _all([[row[label.lower()]] for row in machines])) for label in ("bench", "Python", "torch")]
+    facts += [(label, _all([[row[label.lower()]] for row in machines])) for label in ("bench", "Python", "torch")]
     machine = [[row["cpu"], f"{row['cores']} cores", row["gpu"], row["platform"]] for row in machines]
-    found.append(("machine", _all(machine)))
+    facts.append(("machine", _all(machine)))
     code = store.rows("select distinct distribution, version, git_commit, dirty from plugin order by all")
-    own = [[c["distribution"], c["version"], (c["git_commit"] or "")[:10] or None, _dirty(c["dirty"])] for c in code]
-    found.append(("code", _all(own)))
-    return [(label, text) for label, text in found if text]
+    distributions = [
+        [
+            row["distribution"], row["version"], (row["git_commit"] or "")[:10] or None,
+            "with uncommitted changes" if row["dirty"] else None,
+        ]
+        for row in code
+    ]  # fmt: skip
+    facts.append(("code", _all(distributions)))
+    return [(label, text) for label, text in facts if text]
 
 
 def _all(rows: Sequence[Sequence[object]]) -> str:
@@ -128,5 +150,61 @@ def _all(rows: Sequence[Sequence[object]]) -> str:
     return "; ".join(dict.fromkeys(text for text in texts if text))
 
 
-def _dirty(dirty: bool | None) -> str | None:
-    return "with uncommitted changes" if dirty else None
+def names(registry: Registry, chosen: Sequence[str] | None = None) -> list[str]:
+    """Return the names of the reports to show, in order."""
+    if chosen is not None:
+        return list(chosen)
+    offered = list(dict.fromkeys(offer.name for offer in registry.offers("reports") if offer.name not in LEFT_OUT))
+    return sorted(offered, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
+
+
+def sections_of(chosen: Sequence[str], registry: Registry, store: Store) -> list[Section]:
+    """Return a section for each report on the store; for a report that fails, a section with the problem."""
+    shown = []
+    for i, name in enumerate(chosen, 1):
+        progress(f"report {i} of {len(chosen)}: {name}")
+        shown.append(section(name, registry, store))
+    return shown
+
+
+def section(name: str, registry: Registry, store: Store) -> Section:
+    """Return the section of one report on the store."""
+    bare = name.rpartition(":")[2]
+    shown = Section(f"{bare}-report" if bare in RESERVED else bare, "")
+    try:
+        shown = replace(shown, summary=registry.find("reports", name).info.summary)
+        return replace(shown, result=find_report(registry, name).build(store, Request(registry=registry)))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's report may fail in any way
+        return replace(shown, problem=described(error))
+
+
+def site(
+    bench: Bench,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the pages.")],
+    report: Annotated[
+        list[str] | None, typer.Option(help="Only these reports, a,b,c; default: all but those that take minutes.")
+    ] = None,
+) -> Result:
+    """Write pages of all results: leaders, tasks, methods, rows with their runs, reports, and the history of suites.
+
+    The pages open from disk. Exit code 3 if a report could not be made; the others are written.
+
+    Examples:
+        bench site --out pages
+        bench site --out pages --report leaderboard,coverage
+    """
+    registry, results = bench.registry, bench.results
+    chosen = names(registry, words(report) if report else None)
+    for name in chosen:
+        registry.find("reports", name)
+    folder.check_folder(out, results.name)
+    store = bench.store()
+    lines = [timeline(results, name, store) for name in suites(results)]
+    planned = Site(results.name, facts=about(store))
+    digest = made_from(planned, chosen, lines, store, registry)
+    if folder.is_current(out, digest):
+        return Result(notes=[f"the pages are as before: {out / folder.INDEX}"])
+    problems = publish(planned, chosen, lines, store, registry, out, digest)
+    return Result(
+        notes=[f"pages in {out / folder.INDEX}"], exit_code=PluginError.exit_code if problems else 0, changed=True
+    )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import math
 import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import escape
 
@@ -20,7 +21,6 @@ from harness.reporting.rendering import FORMATS, SUFFIXES, figures, web
 from harness.reports import Column, Figure, Table, number, render
 from harness.system import count, harmless
 from harness.system.streams import say
-from plugins.nights.site import charts
 from plugins.nights.site.folder import INDEX
 from plugins.nights.site.model import Section, Site, SiteField, SiteRow
 
@@ -90,16 +90,16 @@ def contents(site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
     for section in [*([site.changes] if site.changes else []), *site.sections]:
         if section.result.figures:
             progress(f"drawing {count(len(section.result.figures), 'figure')} of {section.name}")
-        whole, own, pictures[section.name] = _made(section)
+        whole, documents, pictures[section.name] = _documents(section)
         if not whole.empty:
             shown.append(whole)
-            files |= own
+            files |= documents
     pictures = _distinct(pictures, {part.name: str(part.summary) for part in shown})
     links = Links(site)
     night = site.changes.name if site.changes else ""
     common = {
         "site": site, "links": links, "reports": [part for part in shown if part.name != night],
-        "pictures": pictures, "number": number, "chart": charts, "paragraphs": paragraphs,
+        "pictures": pictures, "number": number, "bars": bars, "paragraphs": paragraphs,
     }  # fmt: skip
     pages = _reports(shown, files) | _subjects(site, links, pictures) | _overviews(site, pictures)
     for path, (template, content) in pages.items():
@@ -112,33 +112,33 @@ Pages = dict[str, tuple[str, dict[str, Any]]]
 
 
 def _reports(shown: Sequence[Section], files: Mapping[str, bytes]) -> Pages:
-    found: Pages = {}
+    pages: Pages = {}
     for section in shown:
         forms = [(form, name) for form in DOCUMENTS if (name := f"{section.name}{SUFFIXES[form]}") in files]
-        found[f"{section.name}.html"] = "report.html", {"section": section, "forms": forms}
-    return found
+        pages[f"{section.name}.html"] = "report.html", {"section": section, "forms": forms}
+    return pages
 
 
 def _subjects(site: Site, links: Links, pictures: Mapping[str, Sequence[Picture]]) -> Pages:
     """Return the pages of tasks, methods, rows and suites."""
-    found: Pages = {}
+    pages: Pages = {}
     rows = [(field, row) for field in site.fields for row in field.rows]
     for task in site.tasks:
         fields = [field for field in site.fields if field.task == task.name]
-        drawn = [picture for own in pictures.values() for picture in own if picture.task == task.name]
-        found[links.tasks[task.name]] = (
+        drawn = [picture for of_report in pictures.values() for picture in of_report if picture.task == task.name]
+        pages[links.tasks[task.name]] = (
             "task.html",
             {"subject": task, "fields": fields, "drawn": drawn, "longest": LONGEST},
         )
     for method in site.methods:
         table = _rows_table([(field, row) for field, row in rows if row.method == method.name])
-        found[links.methods[method.name]] = "method.html", {"subject": method, "table": table}
+        pages[links.methods[method.name]] = "method.html", {"subject": method, "table": table}
     for field, row in rows:
-        drawn = [picture for own in pictures.values() for picture in own if picture.task == row.task]
-        found[links.rows[row.key]] = "row.html", {"row": row, "field": field, "drawn": drawn}
+        drawn = [picture for of_report in pictures.values() for picture in of_report if picture.task == row.task]
+        pages[links.rows[row.key]] = "row.html", {"row": row, "field": field, "drawn": drawn}
     for suite in site.suites:
-        found[links.suites[suite.name]] = "suite.html", {"suite": suite}
-    return found
+        pages[links.suites[suite.name]] = "suite.html", {"suite": suite}
+    return pages
 
 
 def _overviews(site: Site, pictures: Mapping[str, Sequence[Picture]]) -> Pages:
@@ -146,11 +146,11 @@ def _overviews(site: Site, pictures: Mapping[str, Sequence[Picture]]) -> Pages:
     standings = _methods_table(site) if site.fields else None
     headline = [picture for name in HEADLINES for picture in pictures.get(name, [])[:1]]
     content = {"families": _families(site), "standings": standings, "most": CARD_ROWS, "headline": headline}
-    found: Pages = {INDEX: ("index.html", content)}
+    pages: Pages = {INDEX: ("index.html", content)}
     if site.fields:
         table = _rows_table([(field, row) for field in site.fields for row in field.rows])
-        found["rows.html"] = "rows.html", {"table": table}
-    return found
+        pages["rows.html"] = "rows.html", {"table": table}
+    return pages
 
 
 def progress(message: str) -> None:
@@ -166,12 +166,12 @@ def described(error: BaseException) -> str:
 
 def paragraphs(text: str) -> list[tuple[str, str]]:
     """Return the paragraphs of a docstring as ("p", text), or ("pre", text) if indented or set line by line."""
-    found = []
+    parts = []
     for part in re.split(r"\n\s*\n", text.strip("\n")):
         lines = part.splitlines()
         is_prose = not any(line.startswith(" ") for line in lines) and all(len(line) > 60 for line in lines[:-1])
-        found.append(("p", " ".join(lines)) if is_prose else ("pre", part))
-    return found
+        parts.append(("p", " ".join(lines)) if is_prose else ("pre", part))
+    return parts
 
 
 def script() -> str:
@@ -188,16 +188,16 @@ def policy() -> str:
 
 def _page(template: str, path: str, **content: Any) -> str:
     root = "../" * path.count("/")
-    own = {"root": root, "here": path, "script": script(), "policy": policy()}
-    return str(_environment().get_template(template).render(**own, **content))
+    frame = {"root": root, "here": path, "script": script(), "policy": policy()}
+    return str(_environment().get_template(template).render(**frame, **content))
 
 
 @functools.cache
 def _environment() -> Any:
-    found = web.environment(TEMPLATES)
-    own = found.filters["own"]
-    found.filters["block"] = lambda text: own(escape(harmless(str(text), "\n")))
-    return found
+    environment = web.environment(TEMPLATES)
+    markup = environment.filters["own"]
+    environment.filters["block"] = lambda text: markup(escape(harmless(str(text), "\n")))
+    return environment
 
 
 @functools.cache
@@ -207,37 +207,37 @@ def _text(name: str) -> str:
 
 def _places(folder: str, names: Sequence[str]) -> dict[str, str]:
     """Return a page for each name, which may contain any characters because it comes from a results folder."""
-    found: dict[str, str] = {}
+    pages: dict[str, str] = {}
     for name in names:
-        taken = {place.removeprefix(f"{folder}/").removesuffix(".html") for place in found.values()}
-        found[name] = f"{folder}/{figures.unused(name, taken)}.html"
-    return found
+        taken = {page.removeprefix(f"{folder}/").removesuffix(".html") for page in pages.values()}
+        pages[name] = f"{folder}/{figures.unused(name, taken)}.html"
+    return pages
 
 
-def _made(section: Section) -> tuple[Section, dict[str, bytes], list[Picture]]:
+def _documents(section: Section) -> tuple[Section, dict[str, bytes], list[Picture]]:
     """Return a section with its documents and figures; if one of these fails, the section has only that problem."""
     if section.problem:
         return section, {}, []
-    own: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     try:
-        pictures = [_draw(figure, section, own) for figure in section.result.figures]
-        own |= {f"{section.name}{SUFFIXES[form]}": render(section.result, form).encode() for form in DOCUMENTS}
+        pictures = [_draw(figure, section, files) for figure in section.result.figures]
+        files |= {f"{section.name}{SUFFIXES[form]}": render(section.result, form).encode() for form in DOCUMENTS}
         render(section.result, "html")
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the result of a plugin's report may fail in any way
         return replace(section, result=type(section.result)(), problem=described(error)), {}, []
-    return section, own, pictures
+    return section, files, pictures
 
 
 def _draw(figure: Figure, section: Section, files: dict[str, bytes]) -> Picture:
     """Add a figure's files, and return its picture. Plugins choose the names, so two figures may have the same name."""
     folder = f"figures/{section.name}/"
-    taken = {place.removeprefix(folder).removesuffix(".svg") for place in files if place.startswith(folder)}
+    taken = {path.removeprefix(folder).removesuffix(".svg") for path in files if path.startswith(folder)}
     name = figures.unused(figure.name, taken)
-    own = {f"{folder}{file}": content for file, content in figures.files(replace(figure, name=name), name).items()}
-    files |= own
+    drawn = {f"{folder}{file}": content for file, content in figures.files(replace(figure, name=name), name).items()}
+    files |= drawn
     width, height = (round(inches * INCH) for inches in figure.size)
     caption = str(figure.caption) or str(figure.name).removeprefix(f"{section.name}-")
-    svg, png = own
+    svg, png = drawn
     return Picture(section.name, svg, png, caption, width, height, figure.task, figure.method)
 
 
@@ -251,20 +251,20 @@ def _distinct(pictures: Mapping[str, Sequence[Picture]], summaries: Mapping[str,
     def several(captions: Sequence[str]) -> set[str]:
         return {caption for caption, times in Counter(captions).items() if times > 1}
 
-    alike = several([picture.caption for own in pictures.values() for picture in own])
-    found = {
+    alike = several([picture.caption for of_report in pictures.values() for picture in of_report])
+    captioned = {
         name: [
             replace(p, caption=f"{summaries.get(name) or name}: {p.caption}")
             if p.caption in alike or " " not in p.caption
             else p
-            for p in own
+            for p in of_report
         ]
-        for name, own in pictures.items()
+        for name, of_report in pictures.items()
     }
-    alike = several([picture.caption for own in found.values() for picture in own])
+    alike = several([picture.caption for of_report in captioned.values() for picture in of_report])
     return {
-        name: [replace(p, caption=f"{p.caption} ({Path(p.svg).stem})") if p.caption in alike else p for p in own]
-        for name, own in found.items()
+        name: [replace(p, caption=f"{p.caption} ({Path(p.svg).stem})") if p.caption in alike else p for p in of_report]
+        for name, of_report in captioned.items()
     }
 
 
@@ -283,14 +283,14 @@ def _families(site: Site) -> list[tuple[str, list[SiteField]]]:
     return [(name, [field for field in chosen.values() if family[field.task] == name]) for name in sorted(names)]
 
 
-def _rows_table(found: Sequence[tuple[SiteField, SiteRow]]) -> Table:
+def _rows_table(members: Sequence[tuple[SiteField, SiteRow]]) -> Table:
     rows = [
         {
             "method": row.method, "label": row.label, "task": row.task, "protocol": row.protocol, "budget": row.budget,
             "chains": row.chains, "seeds": row.seeds, "rank": row.rank, "of": field.ranked or None,
             "metric": field.metric, "value": row.value, "status": row.status, "seconds": row.seconds, "group": row.key,
         }
-        for field, row in found
+        for field, row in members
     ]  # fmt: skip
     columns = [
         Column("label", "row"), Column("task", "task"), Column("protocol", "protocol"), Column("budget", "budget"),
@@ -305,10 +305,10 @@ def _methods_table(site: Site) -> Table:
     """Return a table of every method: on how many tasks it was run, and in how many tables it is ranked, and first."""
     rows = []
     for method in site.methods:
-        own = [(field, row) for field in site.fields for row in field.rows if row.method == method.name]
+        pairs = [(field, row) for field in site.fields for row in field.rows if row.method == method.name]
         rows.append({
-            "method": method.name, "tasks": len({field.task for field, _ in own}), "rows": len(own),
-            "ranked": sum(row.rank is not None for _, row in own), "first": sum(row.rank == 1 for _, row in own),
+            "method": method.name, "tasks": len({field.task for field, _ in pairs}), "rows": len(pairs),
+            "ranked": sum(row.rank is not None for _, row in pairs), "first": sum(row.rank == 1 for _, row in pairs),
             "summary": method.summary,
         })  # fmt: skip
     columns = [
@@ -318,3 +318,36 @@ def _methods_table(site: Site) -> Table:
     return Table(
         "Samplers and methods", columns, sorted(rows, key=lambda row: (-row["first"], -row["ranked"], row["method"]))
     )
+
+
+class Bar(NamedTuple):
+    """The positions of an interval and its point, in percent of the width."""
+
+    low: float
+    point: float
+    high: float
+
+
+def bars(rows: Sequence[SiteRow]) -> dict[str, Bar]:
+    """Return the intervals of rows on one scale, by group key; it is logarithmic if all values are positive."""
+    known = [row for row in rows if row.mean is not None and math.isfinite(row.mean)]
+    ends = {row.key: _ends(row) for row in known}
+    values = [value for three in ends.values() for value in three]
+    if not values:
+        return {}
+    scale = math.log if min(values) > 0 else float
+    low, high = scale(min(values)), scale(max(values))
+    span = high - low or 1.0
+    return {
+        key: Bar(*(round(3 + 94 * (scale(value) - low) / span, 2) for value in three)) for key, three in ends.items()
+    }
+
+
+def _ends(row: SiteRow) -> tuple[float, float, float]:
+    """Return the lower end, the value and the upper end; a missing or not positive end is replaced by the value."""
+    assert row.mean is not None
+    low, high = (
+        row.mean if end is None or not math.isfinite(end) or (row.mean > 0 >= end) else end
+        for end in (row.low, row.high)
+    )
+    return low, row.mean, high

@@ -47,7 +47,7 @@ def is_current(folder: Path, made_from: str) -> bool:
     return bool(whole) and manifest.get(MADE_FROM) == made_from and STALE not in manifest
 
 
-def write(folder: Path, name: str, made: Mapping[str, bytes], made_from: str) -> None:
+def write(folder: Path, name: str, contents: Mapping[str, bytes], made_from: str) -> None:
     """Write the files of a site, by their path below `folder`.
 
     Files of the previous site that the new one lacks are deleted; other files stay. `made_from` is a digest of all that
@@ -55,11 +55,11 @@ def write(folder: Path, name: str, made: Mapping[str, bytes], made_from: str) ->
     """
     check_folder(folder, name)
     folder.mkdir(parents=True, exist_ok=True)
-    files = {path: made[path] for path in sorted(made, key=_linked_first)}
+    files = {path: contents[path] for path in sorted(contents, key=_linked_first)}
     with alone(folder):
         before = read_json(folder / MANIFEST) or {}
-        lists = [found for key in (FILES, STALE) if isinstance(found := before.get(key), dict | list)]
-        named = {path for found in lists for path in found if isinstance(path, str) and _is_own(path)}
+        lists = [names for key in (FILES, STALE) if isinstance(names := before.get(key), dict | list)]
+        named = {path for names in lists for path in names if isinstance(path, str) and _is_own(path)}
         stale = sorted(named - files.keys(), key=_linked_first, reverse=True)
         about = {"site": name, **({MADE_FROM: made_from} if made_from else {})}
         write_set(folder, files, MANIFEST, **about, **({STALE: stale} if stale else {}))

@@ -26,8 +26,7 @@ from harness.tasks import TUNING_SEED
 from plugins.inspection.shown import offers
 from plugins.inspection.shown.sections import sections as blocks_of
 from plugins.inspection.shown.task import task as task_record
-from plugins.nights.site.code import versions
-from plugins.nights.site.model import Record, Series, SiteField, SiteRow, Subject
+from plugins.nights.site.model import Record, SiteField, SiteRow, Subject
 
 RUNS = f"""
 select group_key, run_key, method, schedule, task, protocol, budget, chains, seed, status, reason, step, passes,
@@ -45,13 +44,8 @@ KEY_DIGITS = 12
 """Digits of a run key in a command: among a million runs, two have the same with a chance of 2e-3."""
 
 
-def fields(
-    store: Store, registry: Registry, leaderboard: Result, history: Mapping[str, Sequence[Series]]
-) -> list[SiteField]:
-    """Return the fields of a store in the leaderboard's order.
-
-    `leaderboard` is the result of that report, and `history` has the series of rows by group key.
-    """
+def fields(store: Store, registry: Registry, leaderboard: Result) -> list[SiteField]:
+    """Return the fields of a store in the order of the report leaderboard, whose result is `leaderboard`."""
     facts = _Facts(store)
     records: dict[str, list[Record]] = {}
     for record in leaderboard.records:
@@ -63,25 +57,20 @@ def fields(
         for row in table.rows
         if "group" in row
     }
-    scores = score_fields(store, Request(registry=registry))
-    apart = _versions([group for score in scores for group in score.groups])
-    found = []
-    for score in scores:
-        rows = [
-            _row(score, group, records.get(group.key, []), facts, apart[group.key], history.get(group.key, ()))
-            for group in score.groups
-        ]
+    site_fields = []
+    for score in score_fields(store, Request(registry=registry)):
+        rows = [_row(score, group, records.get(group.key, []), facts) for group in score.groups]
         rows.sort(key=lambda row: (row.rank is None, row.rank or 0, row.label))
         first = score.groups[0]
         table = next((tables[row.key] for row in rows if row.key in tables), None)
-        found.append(
+        site_fields.append(
             SiteField(
                 title=score.title, task=first.task, protocol=first.protocol, budget=first.budget, chains=first.chains,
                 steps=max(group.steps for group in score.groups),
                 metric=_ranking(rows, records), rows=rows, table=table or _plain(rows),
             )
         )  # fmt: skip
-    return found
+    return site_fields
 
 
 def _ranking(rows: Sequence[SiteRow], records: Mapping[str, Sequence[Record]]) -> str:
@@ -110,14 +99,7 @@ class _Facts:
             self.code.setdefault(row["attempt"], []).append(row)
 
 
-def _row(
-    score: FieldScore,
-    group: Group,
-    records: Sequence[Record],
-    facts: _Facts,
-    others: Sequence[Group],
-    history: Sequence[Series],
-) -> SiteRow:
+def _row(score: FieldScore, group: Group, records: Sequence[Record], facts: _Facts) -> SiteRow:
     by = next((record for record in records if record.get("ranked_by")), {})
     runs = facts.runs.get(group.key, [])
     seconds = group.seconds
@@ -138,7 +120,6 @@ def _row(
         status=str(by.get("status") or "no result"), seconds=seconds, runs=[run["run_key"] for run in runs],
         facts=[(label, text) for label, text in shown if text], tables=[table for table in tables if table.rows],
         commands=_commands(runs),
-        code=versions(group, others, facts.runs, facts.code), history=history,
     )  # fmt: skip
 
 
@@ -217,11 +198,11 @@ def _environments(runs: Sequence[Record], facts: _Facts) -> Table:
             seeds.setdefault((run["environment"], *same), []).append(str(run["seed"]))
     rows = [
         {
-            "seeds": ", ".join(own), "distribution": distribution, "version": version,
+            "seeds": ", ".join(numbers), "distribution": distribution, "version": version,
             "commit": (commit or "")[:KEY_DIGITS], "dirty": "with uncommitted changes" if dirty else "",
             **facts.environments.get(environment, {}),
         }
-        for (environment, distribution, version, commit, dirty), own in seeds.items()
+        for (environment, distribution, version, commit, dirty), numbers in seeds.items()
     ]  # fmt: skip
     columns = [
         Column("distribution", "code"), Column("version", "version"), Column("commit", "commit"),
@@ -244,22 +225,12 @@ def _commands(runs: Sequence[Record]) -> list[tuple[str, str]]:
     ]
 
 
-def _versions(groups: Sequence[Group]) -> dict[str, list[Group]]:
-    """Return, for each group by its key, the groups that differ from it only in the code, itself included."""
-    alike: dict[str, list[Group]] = {}
-    for group in groups:
-        settings = {name: value for name, value in group.settings.items() if not is_hash(name)}
-        place = [group.method, group.task, group.protocol, group.budget, group.chains, settings]
-        alike.setdefault(json.dumps(place, sort_keys=True, default=str), []).append(group)
-    return {group.key: same for same in alike.values() for group in same}
-
-
-def tasks(found: Sequence[SiteField], registry: Registry) -> list[Subject]:
+def tasks(site_fields: Sequence[SiteField], registry: Registry) -> list[Subject]:
     """Return the tasks of these fields, with the descriptions of their plugins."""
-    return [_subject(name, registry, ("tasks",), task_record) for name in sorted({field.task for field in found})]
+    return [_subject(name, registry, ("tasks",), task_record) for name in sorted({field.task for field in site_fields})]
 
 
-def methods(found: Sequence[SiteField], registry: Registry) -> list[Subject]:
+def methods(site_fields: Sequence[SiteField], registry: Registry) -> list[Subject]:
     """Return the methods of these fields, with the descriptions of their plugins."""
 
     def record(offer: Offer) -> dict[str, Any]:
@@ -268,7 +239,7 @@ def methods(found: Sequence[SiteField], registry: Registry) -> list[Subject]:
         about = {**offers.head(offer), "description": offers.text(offer)}
         return {**about, "hyperparameters": offers.hyperparameters(offer)}
 
-    names = sorted({row.method for field in found for row in field.rows})
+    names = sorted({row.method for field in site_fields for row in field.rows})
     return [_subject(name, registry, ("samplers", "methods"), record) for name in names]
 
 

@@ -28,34 +28,12 @@ class Section:
 
 
 @dataclass(frozen=True)
-class NightMean:
-    """A metric of a row in one night: the mean over seeds with its 95 % interval, and whether it changed."""
-
-    night: int
-    mean: float
-    low: float
-    high: float
-    changed: bool
-
-
-@dataclass(frozen=True)
-class Series:
-    """A metric of a row over the nights of a suite."""
-
-    suite: str
-    metric: str
-    unit: str
-    direction: str
-    points: Sequence[NightMean]
-
-
-@dataclass(frozen=True)
 class SiteRow:
     """A group of runs that differ only in the seed: a row of a leaderboard.
 
     runs          run keys
     rank, value   place and number with interval, by the metric that ranks its field; `status` says why it has no rank
-    facts         (label, text);  commands (what, command);  code (title, lines), a diff
+    facts         (label, text);  commands (what, command)
     """
 
     key: str
@@ -77,8 +55,6 @@ class SiteRow:
     facts: Sequence[tuple[str, str]] = ()
     commands: Sequence[tuple[str, str]] = ()
     tables: Sequence[Table] = ()
-    code: Sequence[tuple[str, str]] = ()
-    history: Sequence[Series] = ()
 
 
 @dataclass(frozen=True)

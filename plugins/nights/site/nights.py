@@ -1,20 +1,17 @@
-"""The nights of a suite as pages show them: every metric over the nights, and the commits at which it changed."""
+"""The nights of a suite as pages show them: what was run, and the commits at which metrics changed."""
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import statistics
 from harness.reports import Column, Store, Table
-from plugins.nights.regression import history, tables
-from plugins.nights.regression.changes import ROUNDING, changes
-from plugins.nights.regression.night import MetricValues, Night, NightRow
-from plugins.nights.site.model import NightMean, Series
+from plugins.nights.regression.changes import changes
+from plugins.nights.regression.night import FOLDER, Night, NightRow, read
+from plugins.nights.regression.tables import line
 
 MOST_NIGHTS = 100
 """Most nights that are shown; a night with the numbers of the night before is not recorded again."""
@@ -44,31 +41,25 @@ from result left join commit on commit.attempt = result.attempt where run_key in
 
 @dataclass(frozen=True)
 class Timeline:
-    """The nights of a suite, starting with the first.
-
-    series   the series of a row, by the group key of its latest runs
-    names    the group key of each row name
-    """
+    """The nights of a suite: tables of them, their digests, and the group key of the latest runs of each row name."""
 
     suite: str
     tables: Sequence[Table]
-    series: Mapping[str, Sequence[Series]]
     names: Mapping[str, str]
     digests: Sequence[str]
 
 
 def timeline(results: Path, suite: str, store: Store, tonight: Night | None = None) -> Timeline:
     """Return the nights of a suite in a results folder, and tonight if it is not recorded yet."""
-    found = [(int(path.stem), night) for path, night in history.read(results / history.FOLDER / suite, MOST_NIGHTS, [])]
-    found.reverse()
-    if tonight is not None and (not found or found[-1][1].digest != tonight.digest):
-        found.append((found[-1][0] + 1 if found else 1, tonight))
-    keys = sorted({key for _, night in found for row in night.rows.values() for key in row.keys.values()})
+    nights = [(int(path.stem), night) for path, night in read(results / FOLDER / suite, MOST_NIGHTS, [])]
+    nights.reverse()
+    if tonight is not None and (not nights or nights[-1][1].digest != tonight.digest):
+        nights.append((nights[-1][0] + 1 if nights else 1, tonight))
+    keys = sorted({key for _, night in nights for row in night.rows.values() for key in row.keys.values()})
     runs = {run["run_key"]: run for run in store.rows(RUNS, [keys])}
-    names = {name: group for _, night in found for name, row in night.rows.items() if (group := _group(row, runs))}
-    series = {names[name]: _series(suite, name, found) for name in found[-1][1].rows if name in names} if found else {}
-    listed = [_nights(found, runs), *([_moves(found, runs)] if len(found) > 1 else [])]
-    return Timeline(suite, listed, series, names, [night.digest for _, night in found])
+    names = {name: group for _, night in nights for name, row in night.rows.items() if (group := _group(row, runs))}
+    tables = [_nights(nights, runs), *([_moves(nights, runs)] if len(nights) > 1 else [])]
+    return Timeline(suite, tables, names, [night.digest for _, night in nights])
 
 
 def _group(row: NightRow, runs: Mapping[str, Mapping[str, Any]]) -> str:
@@ -80,43 +71,15 @@ def _code(row: NightRow, runs: Mapping[str, Mapping[str, Any]]) -> str:
     return "; ".join(dict.fromkeys(runs[key]["code"] for key in row.keys.values() if key in runs and runs[key]["code"]))
 
 
-def _series(suite: str, row: str, found: Sequence[tuple[int, Night]]) -> list[Series]:
-    """Return the metrics of a row in the order of the latest night; for each, nights without it are left out."""
-    latest = found[-1][1].rows[row].metrics
-    made = []
-    for name, metric in latest.items():
-        points: list[NightMean] = []
-        values: Mapping[int, float] = {}
-        for number, night in found:
-            own = night.rows[row].metrics.get(name) if row in night.rows else None
-            if own is None or not own.values or own.version != metric.version:
-                continue
-            points.append(_point(number, own, changed=bool(points) and not _same(values, own.values)))
-            values = own.values
-        if points and all(math.isfinite(point.high - point.low) for point in points):
-            made.append(Series(suite, name.replace("_", " "), metric.unit, metric.direction, points))
-    return made
-
-
-def _point(night: int, metric: MetricValues, *, changed: bool) -> NightMean:
-    over = statistics.mean_interval(list(metric.values.values()))
-    low, high = (over.mean if end is None else end for end in (over.low, over.high))
-    return NightMean(night, over.mean, low, high, changed)
-
-
-def _same(a: Mapping[int, float], b: Mapping[int, float]) -> bool:
-    return a.keys() == b.keys() and all(math.isclose(a[seed], b[seed], rel_tol=ROUNDING) for seed in a)
-
-
-def _nights(found: Sequence[tuple[int, Night]], runs: Mapping[str, Mapping[str, Any]]) -> Table:
+def _nights(nights: Sequence[tuple[int, Night]], runs: Mapping[str, Mapping[str, Any]]) -> Table:
     rows = []
-    for number, night in reversed(found):
-        own = [runs[key] for row in night.rows.values() for key in row.keys.values() if key in runs]
+    for number, night in reversed(nights):
+        known = [runs[key] for row in night.rows.values() for key in row.keys.values() if key in runs]
         lost = sum(len(row.lost()) for row in night.rows.values())
         rows.append({
-            "night": number, "finished": max((run["finished"] or "" for run in own), default=""),
+            "night": number, "finished": max((run["finished"] or "" for run in known), default=""),
             "rows": len(night.rows), "runs": sum(len(row.keys) for row in night.rows.values()), "lost": lost or None,
-            "code": "; ".join(dict.fromkeys(run["code"] for run in own if run["code"])),
+            "code": "; ".join(dict.fromkeys(run["code"] for run in known if run["code"])),
         })  # fmt: skip
     columns = [
         Column("night", "night", "right"), Column("finished", "latest run finished, UTC"),
@@ -126,17 +89,17 @@ def _nights(found: Sequence[tuple[int, Night]], runs: Mapping[str, Mapping[str, 
     return Table("Nights", columns, rows, ["a night with the numbers of the night before is the same night"])
 
 
-def _moves(found: Sequence[tuple[int, Night]], runs: Mapping[str, Mapping[str, Any]]) -> Table:
+def _moves(nights: Sequence[tuple[int, Night]], runs: Mapping[str, Mapping[str, Any]]) -> Table:
     """Return a table of every change of a metric between two nights, the latest and the clearest first."""
     rows: list[dict[str, Any]] = []
-    for (_, last), (number, night) in reversed(list(itertools.pairwise(found))):
+    for (_, last), (number, night) in reversed(list(itertools.pairwise(nights))):
         moved = [change for change in changes(last, night) if change.comparison is not None]
         moved.sort(key=lambda change: (change.outcome == "unclear", change.row, change.metric))
         for change in moved:
             before, now = last.compared_with()[change.row], night.rows[change.row]
             then, here = _code(before, runs), _code(now, runs)
             rows.append({
-                "night": number, **tables.line(change), "what": _what(before, now, runs),
+                "night": number, **line(change), "what": _what(before, now, runs),
                 "commit": here if here == then else f"{then or '?'} -> {here or '?'}",
             })  # fmt: skip
     columns = [

@@ -74,10 +74,10 @@ def limit_is_the_target(
     from plugins.checking.forms import OWN_LEVEL
 
     h = X / curvature.max()
-    found = [ratios(sampler, curvature, noise, T, h / k, settling, k * STEPS) for k in (1, 2)]
-    means = [one.mean(0) for one in found]
+    by_step = [ratios(sampler, curvature, noise, T, h / k, settling, k * STEPS) for k in (1, 2)]
+    means = [one.mean(0) for one in by_step]
     limit = 2 * means[1] - means[0]
-    error = np.sqrt(sum(weight**2 * one.var(0, ddof=1) for weight, one in zip((1, 2), found, strict=True)) / CHAINS)
+    error = np.sqrt(sum(weight**2 * one.var(0, ddof=1) for weight, one in zip((1, 2), by_step, strict=True)) / CHAINS)
     bound = t.isf(OWN_LEVEL / among / 2, CHAINS - 1)
     allowed = bound * error + 2 * (means[0] - means[1]) ** 2
     worst = int(np.argmax(np.abs(limit - 1) / allowed))
@@ -112,12 +112,12 @@ def ratios(sampler: Any, curvature: Array, noise: Array, T: float, h: float, set
         def value_and_grad(self, x: Any) -> Any:
             return (scale * x * x / 2 + self.slope * x).sum(1), self.grad(x)
 
-    own = DirectNoise([], torch.float64)
+    stream = DirectNoise([], torch.float64)
     theta = normal() * (T / scale).sqrt()
-    state = sampler.init(theta, Noisy(), number[0], number[1], own)
+    state = sampler.init(theta, Noisy(), number[0], number[1], stream)
     total, burn_in = torch.zeros_like(theta), settling + steps // 3
     for k in range(settling + steps):
-        theta, state = sampler.step(theta, dict(state), Noisy(), number[0], number[1], own)
+        theta, state = sampler.step(theta, dict(state), Noisy(), number[0], number[1], stream)
         if k >= burn_in:
             total += theta.square()
     return (total * scale / (T * (settling + steps - burn_in))).numpy()

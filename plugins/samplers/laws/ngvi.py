@@ -50,15 +50,15 @@ def fits(sampler: Any, target: Any) -> None:
     L = torch.from_numpy(target.precision) / target.T
     means, errors = [], []
     for rate in RATES:
-        found = snapshots(sampler, target, rate, steps=STEPS, chains=CHAINS)
+        path = snapshots(sampler, target, rate, steps=STEPS, chains=CHAINS)
         first = snapshots(sampler, target, rate, steps=1, chains=CHAINS)[0]
-        assert all(bool((torch.linalg.eigvalsh(one.state["P"]) > 0).all()) for one in found), "P is not positive"
-        start, end = float(divergence(first.state, L).mean()), float(divergence(found[-1].state, L).mean())
+        assert all(bool((torch.linalg.eigvalsh(one.state["P"]) > 0).all()) for one in path), "P is not positive"
+        start, end = float(divergence(first.state, L).mean()), float(divergence(path[-1].state, L).mean())
         assert end < 0.1 * start, f"KL(q || target) goes from {start:.3g} to {end:.3g}, h = {rate:g}"
-        ratio = (torch.linalg.inv(found[-1].state["P"][:, 0]) * L).sum((1, 2)) / len(L)
+        ratio = (torch.linalg.inv(path[-1].state["P"][:, 0]) * L).sum((1, 2)) / len(L)
         means.append(float(ratio.mean()))
         errors.append(float(ratio.std()) / CHAINS**0.5)
-        mu = found[-1].state["mu"][:, 0] @ torch.linalg.cholesky(L)
+        mu = path[-1].state["mu"][:, 0] @ torch.linalg.cholesky(L)
         off = float((mu.mean(0).abs() / (mu.std(0) / CHAINS**0.5)).max())
         assert off < bound, f"the mean of q is off by {off:.2g} standard errors, h = {rate:g}"
     limit = 2 * means[1] - means[0]

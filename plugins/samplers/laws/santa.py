@@ -34,11 +34,11 @@ class SantaLaw(SamplerLaw):
         exploring = replace(sampler, anneal=0.0)
         for T in (0.5, 3.0):
             h = 0.01
-            found = snapshots(exploring, Target("gaussian", T, 20), h, steps=20_000)
+            path = snapshots(exploring, Target("gaussian", T, 20), h, steps=20_000)
             mean_is_one(
-                f"u^2 / (h T) at T = {T:g}", found, lambda one, heat=h * T: one.state["u"].square() / heat, among=2
+                f"u^2 / (h T) at T = {T:g}", path, lambda one, heat=h * T: one.state["u"].square() / heat, among=2
             )
-            assert all(bool(torch.isfinite(one.state["alpha"]).all()) for one in found)
+            assert all(bool(torch.isfinite(one.state["alpha"]).all()) for one in path)
 
 
 def one_step(sampler: Any) -> None:
@@ -71,7 +71,7 @@ def one_step(sampler: Any) -> None:
     alpha += (u * u / T - h * cooled) / 2
     theta += u / (2 * P)
     expected = {"theta": theta, "u": u, "alpha": alpha, "V": V}
-    found = {"theta": moved, **new}
+    after = {"theta": moved, **new}
     for name, value in expected.items():
-        got = float(found[name])
+        got = float(after[name])
         assert abs(got - value) <= 1e-12 * max(abs(value), 1e-3), f"{name} after a step is {got:.12g}, not {value:.12g}"

@@ -89,5 +89,5 @@ class SQNLMCLaw(SamplerLaw):
         assert abs(first - (1 - h * curvature / sampler.b)) < 1e-9, f"the first step moves 1 to {first:.6g}"
         assert abs(later - (1 - h)) < 1e-6, f"with H the inverse Hessian a step makes it {later:.6g} times as much"
         still, moved = (float(step(theta, state, xi)[0]) for xi in (0.0, 1.0))
-        found = (moved - still) ** 2 * curvature / (2 * h * T)
-        assert abs(found - 1) < 1e-6, f"the noise of a step has {found:.6g} times the variance 2 h T H"
+        variance = (moved - still) ** 2 * curvature / (2 * h * T)
+        assert abs(variance - 1) < 1e-6, f"the noise of a step has {variance:.6g} times the variance 2 h T H"

@@ -31,8 +31,8 @@ class SGNHTLaw(SamplerLaw):
         for T in (0.5, 3.0):
             along(sampler, 0.01, T)
         h, T = 0.01, 2.0
-        found = snapshots(sampler, Target("gaussian", T, DIM), h, steps=20_000)
-        mean_is_one("v^2 / (h T)", found, lambda one: one.state["v"].square() / (h * T), among=P_VALUES)
+        path = snapshots(sampler, Target("gaussian", T, DIM), h, steps=20_000)
+        mean_is_one("v^2 / (h T)", path, lambda one: one.state["v"].square() / (h * T), among=P_VALUES)
 
 
 def along(sampler: Any, h: float, T: float) -> None:
@@ -51,16 +51,16 @@ def along(sampler: Any, h: float, T: float) -> None:
     number = torch.tensor([h, T], dtype=torch.float64)
     noise = DirectNoise([one.torch("noise") for one in streams(CHAINS)], torch.float64)
     theta = noise.normal(torch.zeros((CHAINS, DIM), dtype=torch.float64)) * math.sqrt(T)
-    state, found = sampler.init(theta, Normal(), number[0], number[1], noise), []
+    state, normals = sampler.init(theta, Normal(), number[0], number[1], noise), []
     for _ in range(STEPS):
         moved, new = sampler.step(theta, dict(state), Normal(), number[0], number[1], noise)
-        found.append((new["v"] - (1 - state["alpha"]) * state["v"] + h * theta) / math.sqrt(2 * sampler.a * h * T))
+        normals.append((new["v"] - (1 - state["alpha"]) * state["v"] + h * theta) / math.sqrt(2 * sampler.a * h * T))
         heat = new["v"].square().mean(1, keepdim=True) - h * T
         for name, got, want in (("theta", moved, theta + new["v"]), ("alpha", new["alpha"], state["alpha"] + heat)):
             gap = float((got - want).abs().max())
             assert gap < 1e-12, f"at T = {T:g} a step's {name} is off by {gap:.2g}"
         theta, state = moved, new
-    xi = torch.stack(found)
+    xi = torch.stack(normals)
     total, size = float(xi.square().sum()), xi.numel()
     p = 2 * min(chi2.sf(total, size), chi2.cdf(total, size))
     assert p >= OWN_LEVEL / P_VALUES, (

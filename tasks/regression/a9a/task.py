@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness import param
-from harness.tasks import DataProblem, Metric, Observer, Outcome, Protocol, SeriesObserver, finite_or_none
+from harness.tasks import DataProblem, Metric, Observer, Outcome, Protocol, finite_or_none
 from tasks.datasets import libsvm
 from tasks.regression.blr import Logistic, gradient
+from tasks.regression.series import SeriesObserver
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness.tasks import MLP, DataFile, Protocol, Rows
-from tasks.datasets import uci_regression as files
-from tasks.regression.uci.smile import SHORT, log_normal
+from harness.tasks import DataFile, Protocol, Rows
+from tasks.mlp import MLP
+from tasks.regression.uci.smile import SHORT, log_normal, standardised
 
 if TYPE_CHECKING:
     import torch
@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 
 LEAST_SIGMA = 1e-6
 SETTINGS = {"task.variant": "bde", "task.hidden": "16-16-16-16", "task.batch": None, "task.data_seed": 0}
+_BDE = Protocol(
+    "bde",
+    "1,200 steps of Adam, 50,000 of warm-up and 1,000 of sampling, of two full gradients each; every tenth is kept",
+    {"smoke": 1_400, "quick": 4_000, "paper": 103_201},
+    chains=10,
+    burn_in=50 / 51,
+    thin=10,
+    settings=SETTINGS,
+    budget_settings=SHORT,
+)
 
 
 class Bde:
@@ -38,26 +48,13 @@ class Bde:
     extra: ClassVar[int] = 0
     parts: ClassVar[Sequence[str]] = ("test", "train")
     protocols: ClassVar = (
-        Protocol(
-            "bde",
-            "1,200 steps of Adam, 50,000 of warm-up and 1,000 of sampling, of two full gradients each; every tenth is "
-            "kept",
-            {"smoke": 1_400, "quick": 4_000, "paper": 103_201},
-            chains=10,
-            burn_in=50 / 51,
-            thin=10,
-            settings=SETTINGS,
-            budget_settings=SHORT,
-        ),
-        Protocol(
-            "bde-short",
-            "bde with 2,000 steps of warm-up, ours",
-            {"smoke": 1_400, "quick": 4_000, "paper": 7_201},
-            chains=10,
+        _BDE,
+        replace(
+            _BDE,
+            name="bde-short",
+            summary="bde with 2,000 steps of warm-up, ours",
+            budgets={**_BDE.budgets, "paper": 7_201},
             burn_in=2 / 3,
-            thin=10,
-            settings=SETTINGS,
-            budget_settings=SHORT,
         ),
         Protocol(
             "bde-ensemble",
@@ -75,7 +72,7 @@ class Bde:
         return n - tests(n)
 
     def rows(self, file: DataFile, columns: Sequence[int] | None, data_seed: int) -> Mapping[str, Array]:
-        table = standardised(file, columns, data_seed)
+        table = standardised(file, data_seed, columns, tests)
         return dict(zip(self.parts, np.split(table, [tests(len(table))]), strict=True))
 
     def start(self, network: MLP, generator: torch.Generator) -> Tensor:
@@ -90,16 +87,16 @@ class Bde:
         return torch.cat([piece.to(generator.device) for piece in pieces])
 
     def predicted(self, network: MLP, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        found = network.logits(theta, x)
-        return found[..., 0], softplus(found[..., 1]).log()
+        outputs = network.logits(theta, x)
+        return outputs[..., 0], softplus(outputs[..., 1]).log()
 
     def value_and_grad(self, network: MLP, theta: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         import torch
 
-        found, pullback = network.logits_and_pullback(theta, rows["x"])
-        error, sigma = rows["y"] - found[..., 0], softplus(found[..., 1])
+        outputs, pullback = network.logits_and_pullback(theta, rows["x"])
+        error, sigma = rows["y"] - outputs[..., 0], softplus(outputs[..., 1])
         slope = rows["present"] * error / sigma.square()
-        by_output = (slope * error - rows["present"]) / sigma * found[..., 1].sigmoid()
+        by_output = (slope * error - rows["present"]) / sigma * outputs[..., 1].sigmoid()
         return log_normal(error, sigma.log()), pullback(torch.stack([slope, by_output], dim=2))
 
 
@@ -113,12 +110,3 @@ def softplus(s: Tensor) -> Tensor:
 def tests(n: int) -> int:
     """Return how many of n rows are for tests: 20 %, rounded up."""
     return -(-n // 5)
-
-
-@functools.lru_cache(maxsize=4)
-def standardised(file: DataFile, columns: Sequence[int] | None, data_seed: int) -> Array:
-    """Return the permuted table, test rows first, each column less its mean, by its sd (divisor N), of the others."""
-    table = files.load(file, columns)
-    table = table[np.random.RandomState(data_seed).permutation(len(table))]
-    train = table[tests(len(table)) :]
-    return np.asarray((table - train.mean(axis=0)) / train.std(axis=0))

@@ -98,24 +98,24 @@ class RegressionObserver(Observer):
     def _add(self, theta: Tensor, weight: Tensor) -> None:
         import torch
 
-        own = self.tensors
+        sums = self.tensors
         f, log_sigma = (part.double() for part in self.problem.task.predicted(theta, self.problem.scored["x"]))
         error = (self.target - f) * (-log_sigma).exp()
         log_density = -error.square() / 2 - log_sigma - math.log(2 * math.pi) / 2 + weight.log()
-        own["weight"] += weight
-        own["density"] = torch.logaddexp(own["density"], log_density.logsumexp(0))
-        own["distribution"] += (weight * torch.special.ndtr(error)).sum(0)
-        own["variance"] = own["variance"] + (weight * (2 * log_sigma).exp()).sum(0)
+        sums["weight"] += weight
+        sums["density"] = torch.logaddexp(sums["density"], log_density.logsumexp(0))
+        sums["distribution"] += (weight * torch.special.ndtr(error)).sum(0)
+        sums["variance"] = sums["variance"] + (weight * (2 * log_sigma).exp()).sum(0)
         if self.reference is not None:
-            own["below"] += weight * ((f < self.cuts) + 0 * f)  # not finite where f is not
+            sums["below"] += weight * ((f < self.cuts) + 0 * f)  # not finite where f is not
             f = (f - self.centre) / self.sd
-        own["f"] += torch.stack([weight * f, weight * f.square()])
-        own["seen"] += 1
-        place = int(np.searchsorted(self.grid, int(own["seen"])))
-        if place < len(self.grid) and self.grid[place] == int(own["seen"]) and own["weight"].sum() > 0:
+        sums["f"] += torch.stack([weight * f, weight * f.square()])
+        sums["seen"] += 1
+        point = int(np.searchsorted(self.grid, int(sums["seen"])))
+        if point < len(self.grid) and self.grid[point] == int(sums["seen"]) and sums["weight"].sum() > 0:
             mean, _ = self._moments()
-            found = (mean - self.target).square().mean().sqrt(), (own["density"] - own["weight"].sum().log()).mean()
-            own["curves"][:, place] = torch.stack(found)
+            scores = (mean - self.target).square().mean().sqrt(), (sums["density"] - sums["weight"].sum().log()).mean()
+            sums["curves"][:, point] = torch.stack(scores)
 
     def _moments(self) -> tuple[Tensor, Tensor]:
         """Mean and variance (M,) of f under the draws of all chains."""
@@ -125,24 +125,24 @@ class RegressionObserver(Observer):
 
     def outcome(self) -> Outcome:
         """The metrics, curves and arrays; nothing before the first draw that has a weight."""
-        own = {name: leaf.cpu().numpy() for name, leaf in self.tensors.items()}
-        weight = own["weight"].sum()
+        sums = {name: leaf.cpu().numpy() for name, leaf in self.tensors.items()}
+        weight = sums["weight"].sum()
         if not weight > 0:
             return Outcome({})
         with np.errstate(all="ignore"):
             mean, variance = (part.cpu().numpy() for part in self._moments())
-            found = scores(
-                self.target.cpu().numpy(), mean, variance + own["variance"] / weight,
-                own["density"] - np.log(weight), own["distribution"] / weight,
+            metrics = scores(
+                self.target.cpu().numpy(), mean, variance + sums["variance"] / weight,
+                sums["density"] - np.log(weight), sums["distribution"] / weight,
             )  # fmt: skip
-            curves = {name: (self.passes, own["curves"][k : k + 1]) for k, name in enumerate(("rmse", "lppd"))}
+            curves = {name: (self.passes, sums["curves"][k : k + 1]) for k, name in enumerate(("rmse", "lppd"))}
             if self.reference is not None:
-                errors = function_errors(self.reference, own["f"] / own["weight"], own["below"] / own["weight"])
+                errors = function_errors(self.reference, sums["f"] / sums["weight"], sums["below"] / sums["weight"])
                 curves["joint_error"] = (np.arange(errors.shape[1], dtype=np.float64), errors)
-                found |= {"joint_error": (errors**2).mean(axis=0).max()}
-                found |= pooled_errors(self.reference, mean, variance, own["below"].sum(axis=1) / weight)
+                metrics |= {"joint_error": (errors**2).mean(axis=0).max()}
+                metrics |= pooled_errors(self.reference, mean, variance, sums["below"].sum(axis=1) / weight)
         arrays = {"prediction": mean, "prediction_sd": np.sqrt(variance), "target": self.target.cpu().numpy()}
-        return Outcome({name: finite_or_none(value) for name, value in found.items()}, curves, arrays)
+        return Outcome({name: finite_or_none(value) for name, value in metrics.items()}, curves, arrays)
 
     def state(self) -> dict[str, Tensor]:
         """Everything that `load` needs."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness.tasks import MLP, DataFile, Protocol, Rows
-from tasks.datasets import uci_regression as files
+from harness.tasks import DataFile, Protocol, Rows
+from tasks.datasets import uci
+from tasks.mlp import MLP
 
 if TYPE_CHECKING:
     import torch
@@ -108,8 +109,14 @@ def cuts(n: int) -> tuple[int, int]:
 
 
 @functools.lru_cache(maxsize=4)
-def standardised(file: DataFile, data_seed: int) -> Array:
-    """Return the permuted table, each column less its mean, by its sd (divisor N)."""
-    table = files.load(file)
+def standardised(
+    file: DataFile, data_seed: int, columns: Sequence[int] | None = None, left_out: Callable[[int], int] = lambda _: 0
+) -> Array:
+    """Return the permuted table, each column less its mean, by its sd (divisor N), both without the first rows.
+
+    `left_out` is how many these are, of the number of all rows; by default none.
+    """
+    table = uci.table(file, columns)
     table = table[np.random.RandomState(data_seed).permutation(len(table))]
-    return np.asarray((table - table.mean(axis=0)) / table.std(axis=0))
+    scaling = table[left_out(len(table)) :]
+    return np.asarray((table - scaling.mean(axis=0)) / scaling.std(axis=0))

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from harness import UsageError, param
-from harness.tasks import MLP, TUNING_SEED, Block, DataFile, DataProblem, DataTask, Layout, Reference, Rows
-from tasks.datasets import uci_regression as files
+from harness.tasks import TUNING_SEED, Block, DataProblem, DataTask, Layout, Reference, Rows
+from tasks.datasets import uci
+from tasks.mlp import MLP
 from tasks.regression.uci.bde import Bde
 from tasks.regression.uci.observer import FUNCTION_METRICS, REGRESSION_METRICS, RegressionObserver
 from tasks.regression.uci.smile import BATCH, Smile, log_normal, protocol
@@ -42,7 +43,6 @@ class NetworkRegression(DataTask):
     The `variant` says which rows are for training, how sigma depends on theta and x, and where chains start: that of
     `Smile` or of `Bde`. Errors and likelihoods are in standardised units.
 
-    file    the data set
     shape   rows and features of its table
     columns  those of the file that "bde" reads, where they are others
     widest  about the largest eigenvalue of the Gauss-Newton matrix of U at optima that Adam finds
@@ -52,7 +52,6 @@ class NetworkRegression(DataTask):
     code. The other sets under SMILE's protocol are ours.
     """
 
-    file: ClassVar[DataFile]
     shape: ClassVar[tuple[int, int]]
     columns: ClassVar[tuple[int, ...] | None] = None
     widest: ClassVar[float]
@@ -111,7 +110,7 @@ class NetworkRegression(DataTask):
         return (self.hidden, self.variant) == ("16-16-16", "smile")
 
     def arrays(self, part: str) -> Mapping[str, Array]:
-        rows = self.model.rows(self.file, self.columns, self.data_seed)[part]
+        rows = self.model.rows(self.datasets[0], self.columns, self.data_seed)[part]
         return {"x": rows[:, :-1], "y": rows[:, -1]}
 
     def start(self, generator: torch.Generator) -> Tensor:
@@ -175,16 +174,15 @@ class RegressionProblem(DataProblem):
 
     def function_reference(self) -> Reference | None:
         """What predictions are compared with, where there is an accepted one."""
-        found = None if self.tuned else self.task.function_reference()
-        return None if found is None or found.refused else found
+        reference = None if self.tuned else self.task.function_reference()
+        return None if reference is None or reference.refused else reference
 
 
 @dataclass(frozen=True, kw_only=True)
 class Airfoil(NetworkRegression):
     """Airfoil Self-Noise: 1,052 rows to train on, 301 to test; 5 features, 658 parameters."""
 
-    file: ClassVar = files.AIRFOIL
-    datasets: ClassVar = (files.AIRFOIL,)
+    datasets: ClassVar = (uci.AIRFOIL,)
     shape: ClassVar = (1503, 5)
     protocols: ClassVar = (protocol(shape[0]), *Bde.protocols)
     widest: ClassVar = 6e6
@@ -194,8 +192,7 @@ class Airfoil(NetworkRegression):
 class Energy(NetworkRegression):
     """Energy Efficiency, heating load: 537 rows to train on, 154 to test; 8 features, 706 parameters."""
 
-    file: ClassVar = files.ENERGY
-    datasets: ClassVar = (files.ENERGY,)
+    datasets: ClassVar = (uci.ENERGY,)
     shape: ClassVar = (768, 8)
     protocols: ClassVar = (protocol(shape[0]),)
     widest: ClassVar = 8e6
@@ -208,8 +205,7 @@ class Bikesharing(NetworkRegression):
     The variant "bde" reads the season too: 12 features.
     """
 
-    file: ClassVar = files.BIKESHARING
-    datasets: ClassVar = (files.BIKESHARING,)
+    datasets: ClassVar = (uci.BIKESHARING,)
     shape: ClassVar = (17_379, 11)
     columns: ClassVar = (*range(2, 14), 16)
     protocols: ClassVar = (protocol(shape[0]), *Bde.protocols)
@@ -220,8 +216,7 @@ class Bikesharing(NetworkRegression):
 class Concrete(NetworkRegression):
     """Concrete Compressive Strength: 721 rows to train on, 207 to test; 8 features, 706 parameters."""
 
-    file: ClassVar = files.CONCRETE
-    datasets: ClassVar = (files.CONCRETE,)
+    datasets: ClassVar = (uci.CONCRETE,)
     shape: ClassVar = (1030, 8)
     protocols: ClassVar = (protocol(shape[0]),)
     widest: ClassVar = 2e6
@@ -231,8 +226,7 @@ class Concrete(NetworkRegression):
 class PowerPlant(NetworkRegression):
     """Combined Cycle Power Plant: 6,697 rows to train on, 1,914 to test; 4 features, 642 parameters."""
 
-    file: ClassVar = files.POWER_PLANT
-    datasets: ClassVar = (files.POWER_PLANT,)
+    datasets: ClassVar = (uci.POWER_PLANT,)
     shape: ClassVar = (9568, 4)
     protocols: ClassVar = (protocol(shape[0]),)
     widest: ClassVar = 2e6
@@ -242,8 +236,7 @@ class PowerPlant(NetworkRegression):
 class Protein(NetworkRegression):
     """Protein Tertiary Structure: 32,010 rows to train on, 9,146 to test; 9 features, 722 parameters."""
 
-    file: ClassVar = files.PROTEIN
-    datasets: ClassVar = (files.PROTEIN,)
+    datasets: ClassVar = (uci.PROTEIN,)
     shape: ClassVar = (45_730, 9)
     protocols: ClassVar = (protocol(shape[0]),)
     widest: ClassVar = 2e6
@@ -253,8 +246,7 @@ class Protein(NetworkRegression):
 class Wine(NetworkRegression):
     """Wine Quality, red wines: 1,119 rows to train on, 320 to test; 11 features, 754 parameters."""
 
-    file: ClassVar = files.WINE
-    datasets: ClassVar = (files.WINE,)
+    datasets: ClassVar = (uci.WINE,)
     shape: ClassVar = (1599, 11)
     protocols: ClassVar = (protocol(shape[0]),)
     widest: ClassVar = 5e5
@@ -264,8 +256,7 @@ class Wine(NetworkRegression):
 class Yacht(NetworkRegression):
     """Yacht Hydrodynamics: 215 rows to train on, 62 to test; 6 features, 674 parameters."""
 
-    file: ClassVar = files.YACHT
-    datasets: ClassVar = (files.YACHT,)
+    datasets: ClassVar = (uci.YACHT,)
     shape: ClassVar = (308, 6)
     protocols: ClassVar = (protocol(shape[0], batch=64),)
     widest: ClassVar = 5e6

@@ -51,29 +51,31 @@ def test_a_folder_of_a_newer_version_is_not_read(tmp_path, capsys, words):
     assert "newer version (layout 99" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["ls", "runs"], ["sql", "from run"], ["status"], ["gc"], ["ingest"], PLAN])
-@pytest.mark.parametrize("given_by", ["option", "variable", "working directory"])
+@pytest.mark.parametrize(
+    ("given_by", "words"),
+    [("option", ["ls", "runs"]), ("option", PLAN), ("variable", ["gc"]), ("working directory", ["ingest"])],
+)
 def test_a_folder_that_is_not_utf8_is_refused(tmp_path, monkeypatch, capsys, words, given_by):
-    place = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
-    Path(place).mkdir()
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    Path(folder).mkdir()
     monkeypatch.delenv("BENCH_RESULTS", raising=False)
     if given_by == "variable":
-        monkeypatch.setenv("BENCH_RESULTS", place)
+        monkeypatch.setenv("BENCH_RESULTS", folder)
     elif given_by == "working directory":
-        monkeypatch.chdir(place)
-    assert run([*(["--results", place] if given_by == "option" else []), *words]) == 4
+        monkeypatch.chdir(folder)
+    assert run([*(["--results", folder] if given_by == "option" else []), *words]) == 4
     assert "is not UTF-8; choose another folder" in capsys.readouterr().err
-    assert not list(Path(place).iterdir())
+    assert not list(Path(folder).iterdir())
 
 
-@pytest.mark.parametrize("place", ["/proc", "/sys/x", "/dev/null", "a file/x"])
-def test_where_nothing_can_be_written_is_said(tmp_path, monkeypatch, capsys, place):
+@pytest.mark.parametrize("folder", ["/proc", "/sys/x", "/dev/null", "a file/x"])
+def test_where_nothing_can_be_written_is_said(tmp_path, monkeypatch, capsys, folder):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a file").touch()
-    assert run(["--results", place, "run", *PLAN[1:]]) == 4
+    assert run(["--results", folder, "run", *PLAN[1:]]) == 4
     assert re.search(r"cannot write results to|is a file", capsys.readouterr().err)
-    for words in (["sql", "from run"], ["status"], ["gc"], ["ingest"])[: 4 if place == "/proc" else 1]:
-        code = run(["--results", place, *words])
+    for words in (["sql", "from run"], ["status"], ["gc"], ["ingest"])[: 4 if folder == "/proc" else 1]:
+        code = run(["--results", folder, *words])
         said = capsys.readouterr().err
         assert code in (0, 4), (words, said)
         assert "internal" not in said, (words, said)

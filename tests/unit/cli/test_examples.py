@@ -1,12 +1,13 @@
-"""The examples in the help of every verb: each parses, what it names exists, and the cheap ones are run."""
+"""Every verb: its line of help, its parameters, and its examples, which parse, and are run where they are cheap."""
 
 import json
 import shlex
+import typing
 
 import pytest
 
-from harness.cli.app import VERBS, _command, global_options, repeat, run
-from harness.contracts.registry import registry
+from harness.cli.app import _command, global_options, repeat, run
+from harness.contracts.registry import load, registry
 
 CHEAP = {
     "cite", "compare", "data ls", "gc", "ingest", "ls", "new", "plan", "report", "rescore", "show", "sql", "status",
@@ -17,16 +18,23 @@ OURS = {"my-package", "my-sampler", "my-suite.toml", "my-task"}
 NAMED = {"sampler", "task", "method", "schedule", "suite", "name", "names", "words", "paper", "a", "b", "what"}
 
 
+COMPLETED = {"sampler", "task", "method", "schedule", "suite", "paper", "budget", "names", "words"}
+"""Parameters whose values have names that a shell can know."""
+OFFERS = registry().offers("verbs")
+SUMMARIES = {offer.name: offer.info.summary for offer in OFFERS}
+TARGETS = [offer.target for offer in OFFERS]
+
+
 def examples(text):
-    _, _, found = text.partition("Examples:\n")
-    return [shlex.split(line, comments=True) for line in found.splitlines() if line.strip().startswith("bench ")]
+    _, _, block = text.partition("Examples:\n")
+    return [shlex.split(line, comments=True) for line in block.splitlines() if line.strip().startswith("bench ")]
 
 
 def commands():
     """Each verb, also of a group, with its command."""
-    for verb in [*VERBS, *(info.name for info in registry().offers("verbs"))]:
-        made = _command(verb, ())
-        for name, command in getattr(made, "commands", {"": made}).items():
+    for verb in SUMMARIES:
+        whole = _command(verb, ())
+        for name, command in getattr(whole, "commands", {"": whole}).items():
             yield f"{verb} {name}".strip(), command
 
 
@@ -59,21 +67,48 @@ def results(tmp_path_factory):
 
 @pytest.mark.parametrize("verb", COMMANDS)
 def test_every_verb_has_two_or_three_examples(verb, capsys):
-    own = [words for name, words in EXAMPLES if name == verb]
-    assert 2 <= len(own) <= 3
-    assert {options(words)[0] for words in own} == {verb}
+    lines = [words for name, words in EXAMPLES if name == verb]
+    assert 2 <= len(lines) <= 3
+    assert {options(words)[0] for words in lines} == {verb}
     assert run([*verb.split(), "--help"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("Usage:")
     assert verb in shown.splitlines()[0]
     assert len(shown.split("Options:")[0].splitlines()) > 2
-    assert examples(shown)[: len(own)] == own
+    assert examples(shown)[: len(lines)] == lines
     assert max(map(len, shown.splitlines())) <= 100
 
 
-def test_the_help_of_bench_has_examples(capsys):
+def test_the_help_of_bench_has_every_verb_on_a_line_and_examples(capsys):
     assert run(["--help"]) == 0
-    assert len(examples(capsys.readouterr().out)) == 3
+    shown = capsys.readouterr().out
+    assert len(examples(shown)) == 3
+    listed = shown.split("Commands:")[1].split("Examples:")[0].splitlines()
+    assert [tuple(line.split(maxsplit=1)) for line in listed if line.strip()] == [*SUMMARIES.items()]
+
+
+def test_every_number_has_a_range():
+    seen = []
+    for target in TARGETS:
+        verb = load(target)
+        for function in [command.callback for command in getattr(verb, "registered_commands", [])] or [verb]:
+            for name, hint in typing.get_type_hints(function, include_extras=True).items():
+                if name != "return" and typing.get_args(hint)[:1] in ((int,), (int | None,)):
+                    option = hint.__metadata__[0]
+                    assert 0 <= option.min < option.max < 2**63, (target, name)
+                    seen.append(name)
+    assert {"chains", "workers", "max_rows"} <= set(seen)
+
+
+def test_every_parameter_with_a_known_set_of_names_completes_them():
+    seen = set()
+    for verb, command in COMMANDS.items():
+        with command.make_context(verb, [], resilient_parsing=True) as ctx:
+            for parameter in command.params:
+                if parameter.name in COMPLETED:
+                    assert parameter.shell_complete(ctx, ""), (verb, parameter.name)
+                    seen.add(parameter.name)
+    assert seen == COMPLETED
 
 
 def test_every_report_that_needs_results_says_which_command_makes_them():
@@ -98,10 +133,9 @@ def test_an_example_parses_and_its_names_exist(words):
 @pytest.mark.parametrize(
     "words", [words for verb, words in EXAMPLES if verb in CHEAP], ids=lambda words: " ".join(words[1:])
 )
-def test_a_cheap_example_runs(words, results, tmp_path, monkeypatch, capsys):
+def test_a_cheap_example_runs(words, results, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert run(["--results", str(results), "ls", "runs", "--json"]) == 0
-    key = json.loads(capsys.readouterr().out)[0]["run"]
+    key = next(results.glob("runs/*/*")).name
     assert run(["--results", str(results), *(key if word == "RUN" else word for word in words[1:])]) == 0
 
 

@@ -92,9 +92,9 @@ def test_a_leading_tilde_is_the_home_folder(tmp_path, here, monkeypatch):
     assert run(["new", "task", "own", "--into", "~/packages"]) == 0
     monkeypatch.setenv("BENCH_RESULTS", "~/r")
     assert run(["ls", "runs"]) == 0
-    for name, place in (("BENCH_DATA", data_root), ("BENCH_CACHE", lambda: cache.folder("x").parent)):
+    for name, root in (("BENCH_DATA", data_root), ("BENCH_CACHE", lambda: cache.folder("x").parent)):
         monkeypatch.setenv(name, "~/there")
-        assert place() == home / "there"
+        assert root() == home / "there"
     assert {"r", "exported", "board.md", "merged", "packages"} <= {path.name for path in home.iterdir()}
     assert not list(here.iterdir())
 
@@ -106,8 +106,8 @@ def test_a_home_that_is_not_known_is_said(here, capsys):
 
 
 NAMES = (
-    "a?b", "a?access_mode=read_only", "a\\b", "a*b", "a[b]c", "{a,b}", "**", "a%20b", "a#b", "a:b", "s3:", "md:x",
-    "it's", 'a "b"', "a b", "new\nline", ".hidden", "-dash", "x" * 230, "a;b", "$HOME", "\u00e9", "\x01", "sqlite:x",
+    "a?access_mode=read_only", "a\\b*", "a[b]c", "{a,b}", "**", "a%20b#c", "s3:", "md:x", """it's "b";""", "new\nline",
+    "-dash", "x" * 230, "$HOME", "\u00e9\x01", "sqlite:x",
 )  # fmt: skip
 
 
@@ -115,13 +115,13 @@ NAMES = (
 def test_a_folder_of_any_name_is_read_or_refused(here, name, capsys):
     """DuckDB and polars take some characters for a query, a pattern or a scheme."""
     fabricated.concluded(here / name, points=4)
-    place = str(here / name)
-    assert run(["--results", place, "sql", "from attempt", "--json"]) == 0
+    folder = str(here / name)
+    assert run(["--results", folder, "sql", "from attempt", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 1
-    assert run(["--results", place, "export", "--out", f"{place}.out"]) == 0
-    assert run(["--results", f"{place}.out", "sql", "from run", "--json"]) == 0
+    assert run(["--results", folder, "export", "--out", f"{folder}.out"]) == 0
+    assert run(["--results", f"{folder}.out", "sql", "from run", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 1
-    assert run(["--results", place, "ingest", "--rebuild"]) in (0, 4)
+    assert run(["--results", folder, "ingest", "--rebuild"]) in (0, 4)
     assert "internal error" not in capsys.readouterr().err
     assert {path.name for path in here.iterdir()} == {name, f"{name}.out"}  # nothing was written elsewhere
 

@@ -4,8 +4,6 @@ golden_verbs.json was written by the code before verbs became plugins. `python t
 writes it anew.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

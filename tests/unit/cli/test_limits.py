@@ -7,7 +7,6 @@ import pytest
 
 from harness import UsageError
 from harness.application import bench as application
-from harness.cli.app import run
 from harness.contracts.registry import registry
 from harness.runs.plan import MAX_SEEDS, RunRequest, expand, parse_seeds, size
 from plugins.nights.suite import read
@@ -16,49 +15,44 @@ LONG = "a" * 400_000
 
 
 @pytest.fixture
-def bench(tmp_path, capsys):
-    def command(*words):
-        code = run(["--results", str(tmp_path / "r"), *map(str, words)])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return command
+def results(tmp_path):
+    return tmp_path / "r"
 
 
-def test_the_seeds_of_a_reproduction_are_refused_by_their_number(bench, tmp_path):
+def test_the_seeds_of_a_reproduction_are_refused_by_their_number(bench, results):
     code, out, err = bench("reproduce", "csgmcmc", "--seeds", "0-900000", "--budget", "smoke")
     assert (code, out) == (2, "")
     assert "and a command plans at most 20,000" in err
-    assert not (tmp_path / "r").exists()
+    assert not results.exists()
 
 
 @pytest.mark.parametrize("verb", ["plan", "run"])
-def test_a_sweep_of_a_command_is_refused_by_its_number(bench, tmp_path, verb):
+def test_a_sweep_of_a_command_is_refused_by_its_number(bench, results, verb):
     values = ",".join(map(str, range(1000)))
     sweeps = [word for name in ("a", "b", "c") for word in ("--sweep", f"schedule.{name}={values}")]
     code, out, err = bench(verb, "--sampler", "sgld", "--task", "mixture5", "--seeds", "0-9", *sweeps)
     assert (code, out) == (2, "")
     assert "10,000,000,000 runs" in err
     assert "--max-runs" in err
-    assert not (tmp_path / "r").exists()
+    assert not results.exists()
 
 
 def test_the_entries_of_a_suite_count_together(bench, tmp_path):
     entry = '[[run]]\nsamplers = ["sgld"]\ntasks = ["mixture5"]\nseeds = "0-{}"\n'
     suite = tmp_path / "mine.toml"
     suite.write_text(entry.format(14_999) * 2)
-    code, _, err = bench("nightly", suite, "--out", tmp_path / "site")
+    code, _, err = bench("nightly", str(suite), "--out", str(tmp_path / "site"))
     assert (code, "30,000 runs" in err) == (2, True)
     suite.write_text(f"{entry.format(999)}sweep = {{ schedule.step_size = {[*range(1, 10_001)]} }}")
-    code, _, err = bench("nightly", suite, "--out", tmp_path / "site")
+    code, _, err = bench("nightly", str(suite), "--out", str(tmp_path / "site"))
     assert (code, "10,000,000 runs" in err) == (2, True)
 
 
 def test_the_limit_is_raised_by_its_flag_and_many_runs_are_announced(bench, monkeypatch):
     words = ["plan", "--sampler", "sgld,hmc", "--task", "mixture5", "--seeds", "0-2", "--json"]
-    assert bench(*words, "--max-runs", 5)[0] == 2
+    assert bench(*words, "--max-runs", "5")[0] == 2
     monkeypatch.setattr(application, "MANY_RUNS", 5)
-    code, out, err = bench(*words, "--max-runs", 6)
+    code, out, err = bench(*words, "--max-runs", "6")
     assert (code, len(json.loads(out)), err.splitlines()[0]) == (0, 6, "planning 6 runs")
 
 
@@ -122,12 +116,12 @@ def test_a_suite_that_takes_too_long_to_parse_is_not_parsed(tmp_path, text):
 
 
 def test_an_answer_of_too_many_rows_is_refused_and_the_limit_raised(bench):
-    code, out, err = bench("sql", "from range(1000000000000)", "--max-rows", 10)
+    code, out, err = bench("sql", "from range(1000000000000)", "--max-rows", "10")
     assert (code, out) == (2, "")
     assert "more than 10 rows" in err
     assert "--max-rows" in err
-    assert bench("sql", "from range(10)", "--max-rows", 10)[0] == 0
-    assert len(bench("sql", "from range(11)", "--max-rows", 11, "--csv")[1].split()) == 12
+    assert bench("sql", "from range(10)", "--max-rows", "10")[0] == 0
+    assert len(bench("sql", "from range(11)", "--max-rows", "11", "--csv")[1].split()) == 12
 
 
 def test_a_query_is_stopped_at_its_time_limit(bench):
@@ -157,16 +151,16 @@ REFUSED = {
 
 @pytest.mark.parametrize("verb", ["plan", "run"])
 @pytest.mark.parametrize("reason", REFUSED)
-def test_settings_that_a_worker_would_refuse_are_refused_with_the_plan(bench, tmp_path, verb, reason):
+def test_settings_that_a_worker_would_refuse_are_refused_with_the_plan(bench, results, verb, reason):
     words, told = REFUSED[reason]
-    code, out, err = bench(verb, "--task", "gaussian2d", "--budget", "steps=500", "--seeds", 0, *words)
+    code, out, err = bench(verb, "--task", "gaussian2d", "--budget", "steps=500", "--seeds", "0", *words)
     assert (code, out) == (2, "")
     assert re.search(told, err), err
-    assert not (tmp_path / "r").exists()
+    assert not results.exists()
 
 
 def test_a_wrong_checkpoint_interval_is_refused_before_a_worker_starts(bench, monkeypatch):
     monkeypatch.setenv("BENCH_CHECKPOINT_SECONDS", "soon")
-    code, _, err = bench("run", "--sampler", "sgld", "--task", "gaussian2d", "--budget", "steps=500", "--seeds", 0)
+    code, _, err = bench("run", "--sampler", "sgld", "--task", "gaussian2d", "--budget", "steps=500", "--seeds", "0")
     assert code == 2
     assert "BENCH_CHECKPOINT_SECONDS is 'soon'" in err

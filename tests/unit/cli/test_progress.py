@@ -66,15 +66,15 @@ def test_blocks_that_do_not_fit_are_counted_and_finished_ones_are_gone():
     shown = Progress(Bench(), jobs(40), 40)
     for k in range(40):
         advance(shown, k, 10 * (k + 1))
-    found = lines(shown, 80, 12)
-    assert len(found) == 11
-    assert found[-1].strip() == "and 31 more blocks of runs"
+    screen = lines(shown, 80, 12)
+    assert len(screen) == 11
+    assert screen[-1].strip() == "and 31 more blocks of runs"
     for k in range(35):
         for seed in range(2):
             finish(shown, f"{k}-{seed}")
-    found = lines(shown, 80, 12)
-    assert found[0].startswith("70 of 80 runs")
-    assert len(found) == 6
+    screen = lines(shown, 80, 12)
+    assert screen[0].startswith("70 of 80 runs")
+    assert len(screen) == 6
 
 
 def test_diverged_and_failed_runs_are_marked(capsys):

@@ -42,14 +42,6 @@ class Old(Mixture5):
         Truth(mean=np.zeros(2), sd=np.ones(2))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Huge(Mixture5):
-    def build(self, streams, device):
-        import torch
-
-        torch.empty(10**15)
-
-
 @hook
 def bench_samplers():
     return [Info("asking", "asking_plugin:Asking"), Info("late", "asking_plugin:Late")]
@@ -57,7 +49,7 @@ def bench_samplers():
 
 @hook
 def bench_tasks():
-    return [Info("old", "asking_plugin:Old"), Info("huge", "asking_plugin:Huge")]
+    return [Info("old", "asking_plugin:Old")]
 """
 
 
@@ -74,25 +66,17 @@ def command(tmp_path):
 
 def test_a_run_says_what_a_potential_has(command, capfd):
     assert run([*command, "--sampler", "asking", "--task", "mixture5"]) == PluginError.exit_code
-    found = capfd.readouterr().err
-    assert "no attribute 'hessian'; it has full, grad, layout, metric, scores, terms, value_and_grad\n" in found
+    said = capfd.readouterr().err
+    assert "no attribute 'hessian'; it has full, grad, layout, metric, scores, terms, value_and_grad\n" in said
 
 
 def test_a_run_says_what_to_write_for_an_old_signature(command, capfd):
     assert run([*command, "--sampler", "sgld", "--task", "old"]) == PluginError.exit_code
-    found = capfd.readouterr().err
-    assert "sgld on old cannot begin: TypeError: " in found
+    said = capfd.readouterr().err
+    assert "sgld on old cannot begin: TypeError: " in said
     how = "'sd'; write Truth(mean, covariance, z3, z4, mean_mcse, sd_mcse, how, quantiles, checksum) or Truth.normal("
-    assert how in found
-    assert "Traceback" not in found
-
-
-def test_a_run_that_memory_does_not_hold_says_so(command, capfd):
-    assert run([*command, "--sampler", "sgld", "--task", "huge"]) == 1
-    found = capfd.readouterr().err
-    assert "not enough memory: sgld on huge: RuntimeError: " in found
-    assert "4000000000000000 bytes" in found
-    assert "Traceback" not in found
+    assert how in said
+    assert "Traceback" not in said
 
 
 def test_debug_shows_the_line_of_the_author_in_a_worker(command, capfd):

@@ -24,27 +24,24 @@ def fresh():
     randomness._fast_normals.cache_clear()
 
 
-def drawn(sizes, begun):
+def drawn(sizes, begun, fill=_fill):
     """Successive draws and the state after them, from a generator that has drawn `begun` numbers already."""
     generator = Streams(3, 0).torch("noise")
     torch.empty(begun).uniform_(generator=generator)
-    parts = []
-    for size in sizes:
-        parts.append(torch.empty(size))
-        _fill(parts[-1], "normal", generator)
+    parts = [torch.empty(size) for size in sizes]
+    for part in parts:
+        fill(part, "normal", generator)
     return torch.cat(parts), generator.get_state()
 
 
 def plainly(sizes, begun):
-    generator = Streams(3, 0).torch("noise")
-    torch.empty(begun).uniform_(generator=generator)
-    return torch.cat([torch.empty(size).normal_(generator=generator) for size in sizes]), generator.get_state()
+    return drawn(sizes, begun, lambda part, _, generator: part.normal_(generator=generator))
 
 
 @pytest.mark.parametrize("begun", [0, 1, 623, 624, 1000])
 def test_the_bits_are_those_of_torch_wherever_its_generator_is(begun):
-    for found, wanted in zip(drawn(SIZES, begun), plainly(SIZES, begun), strict=True):
-        assert torch.equal(found, wanted)
+    for ours, wanted in zip(drawn(SIZES, begun), plainly(SIZES, begun), strict=True):
+        assert torch.equal(ours, wanted)
 
 
 @pytest.mark.usefixtures("fresh")
@@ -79,10 +76,10 @@ def test_where_the_code_cannot_be_made_or_draws_other_numbers_torch_draws(monkey
 def test_the_noise_of_chains_has_these_bits():
     streams = [Streams(0, chain) for chain in range(2)]
     noise = ChainNoise([s.torch("noise") for s in streams], [Slot("normal", (LONG,), torch.float32)])
-    (found,) = noise.draw(2, heated=True)
+    (normals,) = noise.draw(2, heated=True)
     for chain, stream in enumerate(streams):
         wanted = torch.empty(2, LONG).normal_(generator=stream.torch("noise"))
-        assert torch.equal(found[:, chain], wanted)
+        assert torch.equal(normals[:, chain], wanted)
 
 
 @pytest.mark.usefixtures("fresh")

@@ -1,11 +1,13 @@
-from __future__ import annotations
+"""Hyperparameters and protocols: values are converted, and what cannot be is refused where it is declared."""
 
 from dataclasses import dataclass
 
 import pytest
 
-from harness import UsageError, param
+from harness import UsageError, param, registry
 from harness.contracts.parameters import Configurable
+from harness.tasks import Protocol
+from plugins.checking.check import _instances
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,8 +21,8 @@ class Example(Configurable):
 
 
 def test_values_are_converted_to_their_type():
-    made = Example(needed="2", count="4", friction="1e-2", flag="true", batch="none")
-    assert (made.needed, made.count, made.friction, made.flag, made.batch) == (2.0, 4, 0.01, True, None)
+    example = Example(needed="2", count="4", friction="1e-2", flag="true", batch="none")
+    assert (example.needed, example.count, example.friction, example.flag, example.batch) == (2.0, 4, 0.01, True, None)
 
 
 @pytest.mark.parametrize(
@@ -55,3 +57,37 @@ def test_a_setting_that_hides_a_method_is_refused():
 
     with pytest.raises(TypeError, match=r"the setting 'truth' hides Truth\.truth"):
         Hiding()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"budgets": {}}, "it has no budget"),
+        ({"budgets": {"paper": 0}}, "budget paper: 0 is not a number of gradients"),
+        ({"seeds": (10**9,)}, "are not numbers from 0"),
+        ({"chains": 0}, "chains = 0 is not a number of chains"),
+        ({"burn_in": 1.0}, "burn_in = 1.0 is not a share"),
+        ({"thin": 0}, "thin = 0 is not a whole number"),
+        ({"settings": {"width": 4}}, "the setting 'width' has no dotted name, such as task.width"),
+        ({"settings": {"run.thin": 4}}, "the setting run.thin is its field thin"),
+        ({"settings": {5: 4}}, "the setting 5 has no dotted name"),
+        ({"budget_settings": {"paper": {"width": 4}}}, "the setting 'width' has no dotted name"),
+        ({"budget_settings": {"quick": {}}}, "settings for 'quick', which is not one of its budgets"),
+    ],
+)
+def test_a_protocol_that_cannot_be_is_refused(changed, message):
+    given = {"name": "p", "summary": "", "budgets": {"paper": 5}} | changed
+    with pytest.raises(UsageError, match=message):
+        Protocol(**given)
+
+
+def test_what_a_protocol_sets_of_its_task():
+    protocol = Protocol("p", "", {"paper": 5}, settings={"task.width": 4, "run.warm_start": "adam"})
+    assert protocol.task_settings() == {"width": 4}
+
+
+def test_a_task_is_checked_with_the_settings_of_its_protocol():
+    ((_, task),) = _instances(registry(), "gaussian@smile-skewed", {})
+    assert (task.noise_kind, task.noise) == ("skewed", 16.0)
+    ((_, task),) = _instances(registry(), "gaussian@smile-skewed", {"task.noise_kind": "isotropic"})
+    assert (task.noise_kind, task.noise) == ("isotropic", 16.0)

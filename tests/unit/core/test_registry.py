@@ -4,6 +4,7 @@ import sys
 import time
 
 import pytest
+from support import install
 
 from harness.cli.app import run
 from harness.contracts.registry import Registry, registry
@@ -23,12 +24,12 @@ def test_unknown_names_come_with_near_matches():
 def test_a_clash_is_named_on_both_sides_and_solved_by_the_distribution(tmp_path):
     file = tmp_path / "clash_example.py"
     file.write_text(PLUGIN.format(name="sgld"))
-    found = Registry([str(file)])
+    plugins = Registry([str(file)])
     with pytest.raises(UsageError, match=r"clash_example:sgld.*sgmcmc-bench:sgld"):
-        found.find("samplers", "sgld")
-    assert found.find("samplers", "sgmcmc-bench:sgld").distribution == "sgmcmc-bench"
-    assert found.method("csgld").distribution == "sgmcmc-bench"
-    named = {plugin.name: plugin.problems for plugin in found.plugins if plugin.problems}
+        plugins.find("samplers", "sgld")
+    assert plugins.find("samplers", "sgmcmc-bench:sgld").distribution == "sgmcmc-bench"
+    assert plugins.method("csgld").distribution == "sgmcmc-bench"
+    named = {plugin.name: plugin.problems for plugin in plugins.plugins if plugin.problems}
     assert set(named) == {"samplers", "clash_example"}
 
 
@@ -76,27 +77,23 @@ ENDS = {
 }
 
 
-def install(folder, name, source):
-    """A distribution of one module."""
+def install_module(folder, name, source):
     (folder / f"{name}.py").write_text(source)
-    info = folder / f"{name}-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[bench]\n{name} = {name}\n")
+    install(folder, name, **{"entry_points.txt": f"[bench]\n{name} = {name}\n"})
 
 
 def test_a_plugin_that_hangs_or_ends_its_process_at_import_is_named_and_left_out(tmp_path, monkeypatch):
     for name, (source, _) in ENDS.items():
-        install(tmp_path, name, source)
-    install(tmp_path, "well", PLUGIN.format(name="well"))
+        install_module(tmp_path, name, source)
+    install_module(tmp_path, "well", PLUGIN.format(name="well"))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("harness.contracts.registry.IMPORT_SECONDS", 1.0)
     began = time.monotonic()
-    found = Registry()
+    plugins = Registry()
     assert time.monotonic() - began < 38, "a process that a plugin left behind was waited for"
-    problems = {plugin.name: plugin.problems for plugin in found.plugins if plugin.name in ENDS}
+    problems = {plugin.name: plugin.problems for plugin in plugins.plugins if plugin.name in ENDS}
     assert problems == {name: [f"does not import: {reason}"] for name, (_, reason) in ENDS.items()}
-    assert {"sgld", "well"} <= {offer.name for offer in found.offers("samplers")}
+    assert {"sgld", "well"} <= {offer.name for offer in plugins.offers("samplers")}
 
 
 WATCHED = """
@@ -130,7 +127,7 @@ def test_no_verb_executes_a_plugin_in_its_own_process(tmp_path, monkeypatch, cap
     folder.mkdir()
     words = ["--results", str(tmp_path / "results")]
     if way == "installed":
-        install(folder, "watched", source)
+        install_module(folder, "watched", source)
     else:
         (folder / "watched.py").write_text(source)
         words += ["--plugin", str(folder / "watched.py")]

@@ -1,9 +1,10 @@
-"""Calibration against values worked out by hand, and against scikit-learn."""
+"""Calibration, detection of unseen inputs and agreement: values by hand, closed forms, scikit-learn."""
 
 import numpy as np
 import pytest
-from sklearn.metrics import log_loss, top_k_accuracy_score
+from sklearn.metrics import log_loss, roc_curve, top_k_accuracy_score
 
+from harness.analysis.diagnostics import agreement, total_variation
 from harness.analysis.diagnostics.calibration import (
     aurc,
     brier,
@@ -14,6 +15,7 @@ from harness.analysis.diagnostics.calibration import (
     selective_accuracy,
     top_accuracy,
 )
+from harness.analysis.diagnostics.ood import aupr, auroc, ecdf, entropy, fpr95
 
 pytestmark = pytest.mark.numbers
 
@@ -87,3 +89,64 @@ def test_all_right_and_all_wrong(n):
 def test_confidence_that_orders_the_errors_is_worth_more():
     p = np.array([[c, 1 - c] for c in (0.9, 0.8, 0.7, 0.6)])
     assert aurc(p, [0, 0, 1, 1]) < aurc(p, [1, 1, 0, 0])
+
+
+SEEN = [0.0, 0.1, 0.2, 0.6]
+UNSEEN = [0.1, 0.5, 0.9]
+
+
+def test_detection_by_hand():
+    # Pairs (unseen above seen): 0.1 beats 1 and ties 1, 0.5 beats 3, 0.9 beats 4.
+    assert auroc(SEEN, UNSEEN) == pytest.approx((1.5 + 3 + 4) / 12)
+    # Recall rises by 1/3 at 0.9 (precision 1), 0.5 (2/3), 0.1 (3/6).
+    assert aupr(SEEN, UNSEEN) == pytest.approx((1 + 2 / 3 + 3 / 6) / 3)
+    assert fpr95(SEEN, UNSEEN) == pytest.approx(2 / 3)
+    assert ecdf(SEEN, [-1, 0.1, 0.15, 1]).tolist() == [0, 0.5, 0.5, 1]
+
+
+def test_entropy_of_certainty_of_chance_and_of_a_coin():
+    assert entropy(np.eye(10)).tolist() == [0.0] * 10
+    assert entropy(np.full((2, 10), 0.1)) == pytest.approx(np.log(10))
+    assert entropy([0.25, 0.75, 0.0]) == pytest.approx(-0.25 * np.log(0.25) - 0.75 * np.log(0.75))
+
+
+def test_fpr95_is_read_off_the_roc_of_accepting_the_seen():
+    generator = np.random.default_rng(0)
+    seen, unseen = generator.normal(size=1001), generator.normal(1.0, size=700)
+    truth = np.repeat([1, 0], [len(seen), len(unseen)])
+    fpr, tpr, _ = roc_curve(truth, -np.concatenate([seen, unseen]), drop_intermediate=False)
+    assert fpr95(seen, unseen) == pytest.approx(fpr[np.argmax(tpr >= 0.95)])
+
+
+def test_scores_that_are_no_numbers_are_refused():
+    with pytest.raises(ValueError, match="finite"):
+        auroc([0.0, np.nan], [1.0])
+
+
+FIRST = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.5, 0.5, 0.0], [0.3, 0.3, 0.4]]
+SECOND = [[0.5, 0.4, 0.1], [0.8, 0.1, 0.1], [0.5, 0.0, 0.5], [0.3, 0.3, 0.4]]
+
+
+def test_agreement_by_hand():
+    assert agreement(FIRST, SECOND) == 0.75  # of equal probabilities the first class is taken, in both
+    assert total_variation(FIRST, SECOND) == pytest.approx((0.2 + 0.7 + 0.5 + 0) / 4)
+    assert (agreement(FIRST, FIRST), total_variation(FIRST, FIRST)) == (1, 0)
+    assert (agreement([[1, 0]], [[0, 1]]), total_variation([[1, 0]], [[0, 1]])) == (0, 1)
+
+
+def test_total_variation_is_the_largest_difference_of_an_events_probability():
+    p, q = np.random.default_rng(0).dirichlet(np.ones(4), size=(2, 30))
+    events = (np.arange(16)[:, None] >> np.arange(4)) & 1
+    assert total_variation(p, q) == pytest.approx(np.abs((p - q) @ events.T).max(axis=1).mean())
+
+
+@pytest.mark.parametrize("q", [SECOND[:3], [row[:2] for row in SECOND], SECOND[0]])
+def test_other_shapes_are_refused(q):
+    for score in (agreement, total_variation):
+        with pytest.raises(ValueError, match="of one shape"):
+            score(FIRST, q)
+
+
+def test_nothing_is_refused():
+    with pytest.raises(ValueError, match="of one shape"):
+        agreement(np.ones((0, 3)), np.ones((0, 3)))

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -20,9 +18,9 @@ def test_against_a_double_loop():
     means, radius, variance = rng.normal(size=(4, 3)), 0.9, np.array([0.5, 1.0, 1.5, 2.0])  # balls overlap
     draws, weights = rng.normal(size=(50, 2, 3)), rng.uniform(size=(50, 2))
     steps = np.arange(100, 200, 2)
-    found = ModeCounts(means, radius, variance)
+    mode_counts = ModeCounts(means, radius, variance)
     for part in (slice(0, 1), slice(1, 20), slice(20, 20), slice(20, 50)):
-        found.update(draws[part], weights[part], steps[part])
+        mode_counts.update(draws[part], weights[part], steps[part])
     counts, mass, squares, first = np.zeros(4), np.zeros(4), 0.0, np.full(4, -1)
     within = 0.0
     for b in range(50):
@@ -33,13 +31,13 @@ def test_against_a_double_loop():
             squares += weights[b, c] * distance.min() ** 2 / variance[distance.argmin()]
             within += weights[b, c] * (distance.min() <= radius)
             first[(first < 0) & (distance <= radius)] = steps[b]
-    np.testing.assert_array_equal(found.counts, counts)
-    np.testing.assert_array_equal(found.first_visit, first)
-    np.testing.assert_allclose(found.mass, mass)
-    assert found.share_within_r() == pytest.approx(within / weights.sum())
-    assert found.within_mode_variance_ratio() == pytest.approx(squares / (3 * weights.sum()))
+    np.testing.assert_array_equal(mode_counts.counts, counts)
+    np.testing.assert_array_equal(mode_counts.first_visit, first)
+    np.testing.assert_allclose(mode_counts.mass, mass)
+    assert mode_counts.share_within_r() == pytest.approx(within / weights.sum())
+    assert mode_counts.within_mode_variance_ratio() == pytest.approx(squares / (3 * weights.sum()))
     truth = np.array([0.1, 0.2, 0.3, 0.4])
-    assert found.mode_mass_tv(truth) == pytest.approx(0.5 * np.abs(mass / mass.sum() - truth).sum())
+    assert mode_counts.mode_mass_tv(truth) == pytest.approx(0.5 * np.abs(mass / mass.sum() - truth).sum())
 
 
 def one_mode(draws, radius=1.0):

@@ -1,9 +1,11 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from harness.analysis.diagnostics import bootstrap_low_error, passes_to_low_error
+from harness.analysis.diagnostics import bootstrap_low_error, last_crossing, passes_to_low_error
+from harness.analysis.diagnostics.crossing import RESAMPLES, THRESHOLD
+from harness.analysis.statistics import bootstrap_interval
 
 pytestmark = pytest.mark.numbers
 
@@ -60,15 +62,32 @@ def test_points_past_the_end_of_every_row_are_cut_and_a_short_row_is_not_low():
     assert result.share == pytest.approx(19 / 40)
 
 
-def test_the_bootstrap_resamples_seeds_not_rows():
-    # 8 seeds of 5 rows: four cross at 2, four at 4. Seed medians move much more than row medians would.
-    early, late = [1, 0, 0, 0, 0], [1, 1, 1, 0, 0]
-    curves = np.array([early] * 20 + [late] * 20, dtype=float)
-    seeds = np.arange(40) // 5
-    replicates = bootstrap_low_error(curves, COST, seeds)
-    assert set(replicates) == {2.0, 4.0}
-    # P(fewer than half of the rows are early) etc.: late wins ties, since the median averages 0 and 1.
-    expected = 0.5 + 70 / 256 / 2  # binomial(8, 1/2) <= 4
-    assert np.mean(replicates == 4.0) == pytest.approx(expected, abs=5 * np.sqrt(0.25 / len(replicates)))
-    result = passes_to_low_error(curves, COST, seeds)
-    assert result.low < 2.0 < result.value == 4.0 < result.high
+B2 = st.sampled_from([0.0, 0.004, THRESHOLD, np.nextafter(THRESHOLD, 1), 0.012, 0.016, 0.5, np.inf, np.nan])
+
+
+def by_medians(curves, cost, seeds):
+    rows = [np.flatnonzero(seeds == seed) for seed in np.unique(seeds)]
+    drawn = np.random.default_rng(0).integers(len(rows), size=(RESAMPLES, len(rows)))
+    chosen = (curves[np.concatenate([rows[i] for i in picks])] for picks in drawn)
+    with np.errstate(over="ignore"):  # the mean of two infinite ones
+        return np.array([last_crossing(np.median(part, axis=0), cost, THRESHOLD) for part in chosen])
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data(), seeds=st.lists(st.integers(0, 4), min_size=1, max_size=9), points=st.integers(1, 4))
+def test_it_is_the_crossing_of_medians_of_resampled_rows(data, seeds, points):
+    row = st.lists(B2, min_size=points, max_size=points)
+    curves = np.array(data.draw(st.lists(row, min_size=len(seeds), max_size=len(seeds))))
+    curves[:, -1] = np.nan_to_num(curves[:, -1], nan=np.inf)  # so that no point is cut off
+    cost, seeds = np.arange(1.0, points + 1), np.array(seeds)
+    expected = by_medians(np.where(np.isnan(curves), np.inf, curves), cost, seeds)
+    np.testing.assert_array_equal(bootstrap_low_error(curves, cost, seeds), expected)
+
+
+def test_the_interval_is_of_the_replicates():
+    curves = np.random.default_rng(1).choice([0.001, 0.5], size=(40, 6))
+    cost, seeds = np.arange(6.0), np.arange(40) // 4
+    crossing = passes_to_low_error(curves, cost, seeds)
+    np.testing.assert_array_equal(crossing.replicates, bootstrap_low_error(curves, cost, seeds))
+    ends = bootstrap_interval(crossing.value, crossing.replicates, 10)
+    assert (crossing.low, crossing.high) == tuple(end if end <= 5 else np.inf for end in ends)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.signal import lfilter
@@ -102,16 +100,3 @@ def test_too_few_draws_or_a_missing_axis_are_errors(function):
         function(np.zeros((3, 2, 1)))
     with pytest.raises(ValueError, match=r"\(n, C, D\)"):
         function(np.zeros((10, 2)))
-
-
-@pytest.mark.parametrize("n", [2, 3, 20, 21, 1000])
-def test_ranks_and_quantiles_are_those_of_scipy_stats(n):
-    from scipy.stats import rankdata
-    from scipy.stats.mstats import mquantiles
-
-    from harness.analysis.diagnostics.chains import _quantiles, _ranks
-
-    levels, draws = np.array([0.05, 0.95]), np.random.default_rng(n).normal(size=(n, 3))
-    for x in (draws, np.round(draws), draws * 0, draws * 1e307, draws * 1e-320):
-        assert (_ranks(x) == rankdata(x, axis=0)).all()
-        assert (_quantiles(x, levels) == np.asarray(mquantiles(x, levels, alphap=1, betap=1, axis=0))).all()

@@ -1,7 +1,5 @@
 """The joint law: directions, running sums, intervals of extremes over directions, and the gate."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -17,11 +15,11 @@ COVARIANCE = np.array([[1.0, 0.9], [0.9, 1.0]])
 
 
 def test_directions_are_axes_principal_axes_and_random_ones_without_repeats():
-    found = directions(COVARIANCE)
-    assert found.shape == (2 + 2 + 8, 2)
-    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1)
-    np.testing.assert_array_equal(found[:2], np.eye(2))
-    np.testing.assert_allclose(np.abs(found[2:4]), 0.5**0.5)
+    along = directions(COVARIANCE)
+    assert along.shape == (2 + 2 + 8, 2)
+    np.testing.assert_allclose(np.linalg.norm(along, axis=1), 1)
+    np.testing.assert_array_equal(along[:2], np.eye(2))
+    np.testing.assert_allclose(np.abs(along[2:4]), 0.5**0.5)
     assert len(directions(np.eye(3) * 2)) == 3 + 12  # the principal axes are the axes
     assert len(directions(np.eye(50))) == 50 + 32
     np.testing.assert_array_equal(directions([[4.0]]), [[1.0]])
@@ -29,11 +27,11 @@ def test_directions_are_axes_principal_axes_and_random_ones_without_repeats():
 
 def test_a_truth_knows_its_moments_along_the_directions():
     draws = np.random.default_rng(0).multivariate_normal([1.0, 2.0], COVARIANCE, size=50_000)
-    exact, found = Truth.normal(np.array([1.0, 2.0]), COVARIANCE), Truth.of_points(draws)
-    np.testing.assert_allclose(found.covariance, COVARIANCE, atol=0.03)
-    np.testing.assert_allclose(found.sd, exact.sd, atol=0.02)
-    np.testing.assert_allclose(found.z3, 0, atol=5 * np.sqrt(15 / 50_000))  # Var z^3 = 15
-    np.testing.assert_allclose(found.z4, 3, atol=5 * np.sqrt(96 / 50_000))  # Var z^4 = 96
+    exact, estimated = Truth.normal(np.array([1.0, 2.0]), COVARIANCE), Truth.of_points(draws)
+    np.testing.assert_allclose(estimated.covariance, COVARIANCE, atol=0.03)
+    np.testing.assert_allclose(estimated.sd, exact.sd, atol=0.02)
+    np.testing.assert_allclose(estimated.z3, 0, atol=5 * np.sqrt(15 / 50_000))  # Var z^3 = 15
+    np.testing.assert_allclose(estimated.z4, 3, atol=5 * np.sqrt(96 / 50_000))  # Var z^4 = 96
     for direction, cuts in zip(exact.directions, exact.quantiles, strict=True):
         below = (draws @ direction[:, None] < cuts).mean(axis=0)
         np.testing.assert_allclose(below, quantile_levels(), atol=5 * np.sqrt(0.25 / 50_000))
@@ -68,23 +66,23 @@ def test_the_sums_are_those_of_the_definition_however_blocks_are_cut():
     rng = np.random.default_rng(0)
     truth = Truth.normal(np.array([1.0, -1.0]), COVARIANCE)
     draws, weights = rng.standard_normal((60, 3, 2)), rng.uniform(0.5, 2, (60, 3))
-    found = observed(draws, weights, truth, [60])
+    joint = observed(draws, weights, truth, [60])
     x, w = draws.reshape(-1, 2) - truth.mean, weights.ravel() / weights.sum()
-    second = found.second_moment()
-    np.testing.assert_allclose(found.whiten @ found.whiten, np.linalg.inv(COVARIANCE))  # symmetric: no arbitrary signs
+    second = joint.second_moment()
+    np.testing.assert_allclose(joint.whiten @ joint.whiten, np.linalg.inv(COVARIANCE))  # symmetric: no arbitrary signs
     np.testing.assert_allclose(np.trace(second), (w * (x @ np.linalg.inv(COVARIANCE) * x).sum(axis=1)).sum())
-    np.testing.assert_allclose(np.linalg.norm(found.mean_error()) ** 2, (w @ x) @ np.linalg.solve(COVARIANCE, w @ x))
+    np.testing.assert_allclose(np.linalg.norm(joint.mean_error()) ** 2, (w @ x) @ np.linalg.solve(COVARIANCE, w @ x))
     ratios = np.linalg.eigvals(np.linalg.solve(COVARIANCE, (x * w[:, None]).T @ x))
     np.testing.assert_allclose(np.linalg.eigvalsh(second), np.sort(ratios.real))
     parts = observed(draws, weights, truth, [1, 40, 19])
     for name in ("mean_error", "second_moment", "distribution_error"):
-        np.testing.assert_allclose(getattr(parts, name)(), getattr(found, name)(), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(getattr(parts, name)(), getattr(joint, name)(), rtol=1e-10, atol=1e-12)
     cuts, p = truth.quantiles, quantile_levels()
     for k in (0, 5):
         below = (draws @ truth.directions[k] <= cuts[k, :, None, None]) * weights  # (m, n, C)
         share = (below.sum(axis=1) / weights.sum(axis=0)).T
         expected = (share - p) / np.sqrt(p * (1 - p))
-        np.testing.assert_allclose(found.chain_errors()[:, 40 * k : 40 * (k + 1)], expected, atol=1e-12)
+        np.testing.assert_allclose(joint.chain_errors()[:, 40 * k : 40 * (k + 1)], expected, atol=1e-12)
 
 
 def test_the_distance_is_at_its_limit_where_the_variance_of_a_normal_is():
@@ -98,16 +96,16 @@ def test_the_distance_is_at_its_limit_where_the_variance_of_a_normal_is():
 
 def test_the_norm_of_an_error_that_all_seeds_share_is_found():
     errors = np.random.default_rng(0).normal(0, 0.01, (6, 20)) + 0.3 * np.eye(20)[3]
-    found = norm_interval(errors)
-    assert found.low < 0.3 < found.high
-    assert found.high - found.low < 0.06
+    bracket = norm_interval(errors)
+    assert bracket.low < 0.3 < bracket.high
+    assert bracket.high - bracket.low < 0.06
 
 
 def test_one_seed_has_no_interval_and_lost_ones_have_none():
-    for found in (norm_interval([[0.1, 0.2]]), *eigenvalue_intervals(np.eye(2)[None])):
-        assert np.isnan([found.low, found.high]).all()
+    for bracket in (norm_interval([[0.1, 0.2]]), *eigenvalue_intervals(np.eye(2)[None])):
+        assert np.isnan([bracket.low, bracket.high]).all()
     lost = np.stack([np.eye(2), np.full((2, 2), np.inf)])
-    assert all(np.isnan(found.low) for found in eigenvalue_intervals(lost))
+    assert all(np.isnan(bracket.low) for bracket in eigenvalue_intervals(lost))
     assert np.isnan(norm_interval([[0.1, np.inf], [0.1, 0.2]]).low)
 
 
@@ -131,9 +129,9 @@ RIGHT = [(MEAN, Bracket(0.01, -0.02, 0.05)), (LEAST, Bracket(1, 0.9, 1.1)), (GRE
     ],
 )
 def test_gate(more, verdict, words):
-    found = gate([*RIGHT, more])
-    assert found.verdict == verdict
-    assert words in found.reason
+    judgement = gate([*RIGHT, more])
+    assert judgement.verdict == verdict
+    assert words in judgement.reason
 
 
 def test_what_is_wrong_is_biased_though_something_else_is_not_known():

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import norm, rankdata
@@ -13,13 +11,13 @@ def slow_rhat(x):
     """x (n, C): the definition of Vehtari et al., one coordinate, no shared code."""
     half = len(x) // 2
     split = np.hstack([x[:half], x[-half:]])
-    found = []
+    rhats = []
     for y in (split, np.abs(split - np.median(split))):
         z = norm.ppf((rankdata(y) - 3 / 8) / (y.size + 1 / 4)).reshape(y.shape)
         between = half * np.var(z.mean(axis=0), ddof=1)
         within = np.mean(np.var(z, axis=0, ddof=1))
-        found.append(np.sqrt(((half - 1) / half * within + between / half) / within))
-    return max(found)
+        rhats.append(np.sqrt(((half - 1) / half * within + between / half) / within))
+    return max(rhats)
 
 
 @pytest.mark.parametrize(("n", "chains"), [(100, 4), (101, 2), (50, 1)])

@@ -1,7 +1,5 @@
 """The sums over draws, by C++ and by NumPy, against their definition, at ordinary and at odd numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -52,8 +50,8 @@ def test_the_sums_are_those_of_the_definition_however_blocks_are_cut(chains, dim
     d = draws - mean
     z = d @ along.T / np.sqrt((along @ covariance * along).sum(axis=1))
     full = np.concatenate([np.ones((71, chains, 1)), d], axis=2)
-    place = (draws @ along.T)[..., None] > cuts  # (B, C, K, m)
-    cells = place.sum(axis=3)[..., None] == np.arange(5)
+    above = (draws @ along.T)[..., None] > cuts  # (B, C, K, m)
+    cells = above.sum(axis=3)[..., None] == np.arange(5)
     for sizes in ([71], [1, 0, 50, 20]):
         sums = fill(DrawSums(mean, covariance, along, cuts), draws, weights, sizes)
         np.testing.assert_allclose(sums.weight, weights.sum(axis=0))
@@ -118,9 +116,9 @@ def test_pooled_errors_follow_the_definition():
     draws, weights = rng.normal(5.0, 2.0, (90, 3, 2)), rng.uniform(0.1, 2.0, (90, 3))
     for w in (weights, np.ones_like(weights)):
         error, ratio = pooled_errors(fill(DrawSums(mean, covariance, along), draws, w, [40, 50]))
-        flat, own = draws.reshape(-1, 2), np.diag(covariance)
-        np.testing.assert_allclose(error, (np.average(flat, axis=0, weights=w.ravel()) - mean) / own**0.5)
-        np.testing.assert_allclose(ratio, np.diag(np.cov(flat.T, aweights=w.ravel())) / own)
+        flat, variances = draws.reshape(-1, 2), np.diag(covariance)
+        np.testing.assert_allclose(error, (np.average(flat, axis=0, weights=w.ravel()) - mean) / variances**0.5)
+        np.testing.assert_allclose(ratio, np.diag(np.cov(flat.T, aweights=w.ravel())) / variances)
 
 
 @BY_BOTH
@@ -144,13 +142,13 @@ def test_a_diverged_chain_leaves_the_sums_of_the_others_alone():
     draws, weights = rng.standard_normal((60, 9, 2)), np.ones((60, 9))
     broken = draws.copy()
     broken[30:, 4] = np.inf
-    clean, found = (DrawSums(mean, covariance, along) for _ in range(2))
+    clean, diverged = (DrawSums(mean, covariance, along) for _ in range(2))
     clean.update(draws, weights)
-    found.update(broken, weights)
-    assert not np.isfinite(found.z[4]).any()
+    diverged.update(broken, weights)
+    assert not np.isfinite(diverged.z[4]).any()
     others = np.arange(9) != 4
     for name in ("z", "z2", "below"):
-        np.testing.assert_array_equal(getattr(found, name)[others], getattr(clean, name)[others])
+        np.testing.assert_array_equal(getattr(diverged, name)[others], getattr(clean, name)[others])
 
 
 @BY_BOTH

@@ -1,6 +1,4 @@
-"""The fork server: children are born again where it died, and it is started early only where runs are certain."""
-
-from __future__ import annotations
+"""The fork server: its children, when it is started early, and functions that are called in a child."""
 
 import importlib
 import multiprocessing
@@ -13,13 +11,13 @@ import threading
 import time
 
 import pytest
-from support import bench, bench_words
+from support import bench, bench_words, until
 
 from harness.analysis.diagnostics import counting
 from harness.cli.app import run
 from harness.runs import children
 from harness.system import cpp
-from harness.system.errors import RunError, UsageError
+from harness.system.errors import BenchError, RunError, UsageError
 
 
 @pytest.fixture
@@ -62,14 +60,14 @@ def test_a_temporary_folder_is_refused_exactly_where_no_socket_fits(tmp_path, mo
     folder = tmp_path / ("x" * room)
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    place = f"{tempfile.mkdtemp(prefix='pymp-')}/listener-12345678"  # as multiprocessing names it
-    with socket.socket(socket.AF_UNIX) as made:
+    address = f"{tempfile.mkdtemp(prefix='pymp-')}/listener-12345678"  # as multiprocessing names it
+    with socket.socket(socket.AF_UNIX) as listener:
         if spare == 0:
-            made.bind(place)
+            listener.bind(address)
             children._check_socket_path()
             return
         with pytest.raises(OSError, match="path too long"):
-            made.bind(place)
+            listener.bind(address)
     with pytest.raises(UsageError, match="TMPDIR is longer than 75 bytes"):
         children._check_socket_path()
 
@@ -111,12 +109,12 @@ def test_a_command_that_ends_before_it_needs_children_leaves_none(tmp_path, numb
     words = bench_words("--results", str(tmp_path / "results"), *RUN, "nothing" if number is None else "smoke")
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
     if number is not None:
-        until(lambda: "forkserver" in processes(process.pid))
+        until(lambda: "forkserver" in processes(process.pid), SECONDS)
         os.killpg(process.pid, number) if number == signal.SIGINT else process.kill()
     message = process.communicate(timeout=SECONDS)[1]
     assert process.returncode == code
     assert said in message
-    until(lambda: not processes(process.pid))
+    until(lambda: not processes(process.pid), SECONDS)
 
 
 def processes(group):
@@ -124,13 +122,6 @@ def processes(group):
     shown = subprocess.run(["ps", "-ewwo", "pgid=,stat=,args="], capture_output=True, text=True, check=True)
     rows = [line.split(None, 2) for line in shown.stdout.splitlines()]
     return "\n".join(row[2] for row in rows if row[0] == str(group) and not row[1].startswith("Z"))
-
-
-def until(condition):
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("compiler", [True, False])
@@ -166,3 +157,61 @@ def test_no_process_imports_from_the_current_folder(tmp_path, words):
     done = bench(["--results", str(tmp_path / "r"), *words], folder=tmp_path)
     assert "of the current folder" not in done.stdout + done.stderr
     assert done.returncode == 0, done.stderr
+
+
+MODULE = """
+import os, time
+from harness.system.errors import DataError
+
+def answer(x, send):
+    print("not on stdout")
+    send("told", {"x": x})
+    return {"pid": os.getpid(), "twice": 2 * x}
+
+def refuse(send):
+    raise DataError("no data")
+
+def break_(send):
+    raise ZeroDivisionError("oops")
+
+def die(send):
+    if os.fork() == 0:  # it must not keep the launcher waiting
+        time.sleep(20)
+        os._exit(0)
+    os._exit(7)
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    (tmp_path / "aside_work.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    return "aside_work"
+
+
+def nothing(kind, payload):
+    raise AssertionError((kind, payload))
+
+
+def test_it_tells_and_returns(module, capfd):
+    heard = []
+    answer = children.call(f"{module}:answer", 21, listen=lambda kind, payload: heard.append((kind, payload)))
+    assert answer["twice"] == 42
+    assert answer["pid"] != os.getpid()
+    assert heard == [("told", {"x": 21})]
+    assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize(("name", "code", "text"), [("refuse", 4, "no data"), ("break_", 1, "ZeroDivisionError: oops")])
+def test_its_errors_are_raised_here_with_their_exit_code_and_traceback(module, name, code, text):
+    with pytest.raises(BenchError, match=text) as caught:
+        children.call(f"{module}:{name}", listen=nothing)
+    assert caught.value.exit_code == code
+    assert f"in {name}" in str(caught.value.__cause__)
+
+
+def test_its_death_is_said(module):
+    began = time.monotonic()
+    with pytest.raises(RunError, match=r"the worker exited unexpectedly \(exit code 7\)"):
+        children.call(f"{module}:die", listen=nothing)
+    assert time.monotonic() - began < 18

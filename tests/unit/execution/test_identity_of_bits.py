@@ -1,17 +1,12 @@
-"""All that can change a bit of a run, in one table: with each, the run key or the environment's id is another one."""
+"""What can change a bit of a run beside its record (test_attempt) and variables (test_arithmetic): the id shows it."""
 
-from __future__ import annotations
-
-import os
 from dataclasses import replace
 
 import pytest
-import torch
-from specs import made
-from support import make_loop, run_loop
+from specs import run_spec
 
 from harness.contracts import user_files
-from harness.engine.stepping.execution_mode import lack
+from harness.engine.stepping.execution_mode import obstacle
 from harness.results import environment, spec
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
@@ -20,12 +15,9 @@ from harness.results.spec import Origin
 from harness.runs import uncompiled
 from harness.system import cpp
 from harness.system.files import read_json, sealed, write_json
-from plugins.samplers.sgld import SGLD
-from plugins.schedules.constant import Constant
 from plugins.upkeep import verification
-from tasks.synthetic.mixture5 import Mixture5
 
-compiled = pytest.mark.skipif(lack() is not None, reason=f"compiled: {lack()}")
+compiled = pytest.mark.skipif(obstacle() is not None, reason=f"compiled: {obstacle()}")
 
 
 def identity(one):
@@ -48,47 +40,10 @@ def wrapped(tmp_path, monkeypatch):
     return wrap
 
 
-EXECUTION = {
-    "the mode": {"compile": "compiled"},
-    "the kind of device": {"device": "cuda"},
-    "the floating-point type": {"dtype": "float32"},
-    "deterministic algorithms": {"deterministic": False},
-    "TF32": {"device": "cuda", "tf32": True},
-    "cuDNN's choice of algorithms": {"device": "cuda", "cudnn_benchmark": True},
-}
-
-
-@pytest.mark.parametrize("what", EXECUTION)
-def test_how_a_run_is_executed_is_in_its_key(what):
-    one = made(0)
-    before = replace(one, execution=replace(one.execution, device=EXECUTION[what].get("device", "cpu")))
-    before = one if EXECUTION[what].keys() == {"device"} else before
-    assert replace(before, execution=replace(before.execution, **EXECUTION[what])).key != before.key
-
-
-PARTS = {
-    "the code of the sampler": lambda one: replace(one, sampler=replace(one.sampler, source="1" * 64)),
-    "the code of the schedule": lambda one: replace(one, schedule=replace(one.schedule, source="1" * 64)),
-    "the code of the task": lambda one: replace(one, task=replace(one.task, source="1" * 64)),
-    "the code of the warm start": lambda one: replace(one, warm_source="1" * 64),
-    "a setting": lambda one: replace(one, task=replace(one.task, params={**one.task.params, "a": 2.0})),
-    "the version of the task": lambda one: replace(one, task_version=one.task_version + 1),
-    "the data": lambda one: replace(one, data="1" * 64),
-    "the seed": lambda one: replace(one, seed=one.seed + 1),
-    "the chains": lambda one: replace(one, chains=one.chains + 1),
-    "the steps": lambda one: replace(one, steps=one.steps + 1),
-}
-
-
-@pytest.mark.parametrize("what", PARTS)
-def test_what_is_executed_is_in_the_key(what):
-    assert PARTS[what](made(0)).key != made(0).key
-
-
 def test_the_number_of_the_engine_is_in_the_key(monkeypatch):
-    before = made(0).key
+    before = run_spec(0).key
     monkeypatch.setattr(spec, "ENGINE", spec.ENGINE + 1)
-    assert made(0).key != before
+    assert run_spec(0).key != before
 
 
 def test_the_content_of_a_file_of_the_user_is_in_the_key(tmp_path):
@@ -96,7 +51,7 @@ def test_the_content_of_a_file_of_the_user_is_in_the_key(tmp_path):
     for content in ("1", "2"):
         (tmp_path / "file").write_text(content)
         file = user_files.identify(str(tmp_path / "file"), "task.file")
-        one = made(0)
+        one = run_spec(0)
         keys.add(replace(one, task=replace(one.task, params={"file": file})).key)
     assert len(keys) == 2
 
@@ -108,9 +63,9 @@ def test_the_content_of_a_file_of_the_user_is_in_the_key(tmp_path):
     ids=["version", "arithmetic", "macros"],
 )
 def test_another_compiler_is_another_environment(wrapped, how):
-    before = identity(made(0))
+    before = identity(run_spec(0))
     wrapped(**how)
-    assert identity(made(0))[1] != before[1]
+    assert identity(run_spec(0))[1] != before[1]
 
 
 @compiled
@@ -130,22 +85,22 @@ def test_the_instructions_that_the_compiler_may_use_are_in_the_environment(wrapp
     [("harness.system.cpp.FLAGS", ("-std=c++17", "-O1", "-shared", "-fPIC")), ("harness.results.environment.LANES", 4)],
 )
 def test_flags_and_the_width_of_vectors_are_in_the_environment(monkeypatch, name, value):
-    before = identity(made(0))
+    before = identity(run_spec(0))
     monkeypatch.setattr(name, value)
     cpp._identity.cache_clear()
-    assert identity(made(0))[1] != before[1]
+    assert identity(run_spec(0))[1] != before[1]
     cpp._identity.cache_clear()
 
 
 @compiled
 def test_whether_sums_over_draws_are_compiled_is_in_the_environment(monkeypatch):
     """A plain run has the same draws without a compiler, but its metrics are rounded in another way."""
-    before = identity(made(0))
+    before = identity(run_spec(0))
     with monkeypatch.context() as patch:
         patch.setattr("harness.analysis.diagnostics.counting.code", lambda: None)
-        assert identity(made(0))[1] != before[1]
+        assert identity(run_spec(0))[1] != before[1]
     monkeypatch.setenv("CXX", "false")
-    assert identity(made(0))[1] != before[1]
+    assert identity(run_spec(0))[1] != before[1]
 
 
 def test_no_path_of_the_compiler_is_in_the_environment(wrapped, tmp_path):
@@ -153,51 +108,17 @@ def test_no_path_of_the_compiler_is_in_the_environment(wrapped, tmp_path):
     assert str(tmp_path) not in str(environment.collect("cpu", ()))
 
 
-def test_threads_and_versions_are_in_the_environment(monkeypatch):
-    before, threads = identity(made(0)), torch.get_num_threads()
-    try:
-        torch.set_num_threads(threads + 1)
-        assert identity(made(0))[1] != before[1]
-    finally:
-        torch.set_num_threads(threads)
-    assert identity(made(0)) == before
-    known = environment.requirements
-    monkeypatch.setattr(environment, "requirements", lambda names: known(names) | {"numpy": "99.0"})
-    assert identity(made(0))[1] != before[1]
-
-
-@pytest.mark.parametrize("field", ["cpu", "features", "cpu_capability", "variables", "libc", "compiler", "threads"])
-def test_what_else_decides_arithmetic_is_in_the_environment(field):
-    record = environment.collect("cpu", ())
-    assert field in record
-    assert environment.identity({**record, field: "other"}) != record["id"]
-
-
-def test_the_code_of_the_harness_is_beside_the_environment():
-    """A commit makes no other environment: sources and the number of the engine are in the key."""
-    record = environment.collect("cpu", ())
-    assert environment.identity({**record, "code": {}}) == record["id"]
-
-
-def test_variables_that_decide_arithmetic_are_in_the_environment(monkeypatch):
-    before = environment.collect("cpu", ())
-    for name in ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA"):
-        with monkeypatch.context() as patch:
-            patch.setenv(name, "AVX2" if os.environ.get(name) != "AVX2" else "AVX512")
-            assert environment.collect("cpu", ())["id"] != before["id"], name
-
-
 def test_a_result_of_another_mode_than_its_runs_is_not_concluded_and_not_believed(ledger):
-    attempt = Attempt.create(ledger.runs, made(0), environment.collect("cpu", ()))
-    result = AttemptResult(run_key=made(0).key, status="done", executed="compiled")
+    attempt = Attempt.create(ledger.runs, run_spec(0), environment.collect("cpu", ()))
+    result = AttemptResult(run_key=run_spec(0).key, status="done", executed="compiled")
     with pytest.raises(ValueError, match="was executed compiled, and its run is plain"):
         conclude(attempt, result)
     conclude(attempt, replace(result, executed="plain"))
-    assert not list(verification.of_attempt(made(0).key, attempt))
+    assert not list(verification.of_attempt(run_spec(0).key, attempt))
     record = read_json(attempt.path / "result.json")
     del record["sha256"]
     write_json(attempt.path / "result.json", sealed(record | {"executed": "compiled"}))
-    (damage,) = verification.of_attempt(made(0).key, attempt)
+    (damage,) = verification.of_attempt(run_spec(0).key, attempt)
     assert damage.what == "was executed compiled, and its run is plain"
 
 
@@ -210,19 +131,19 @@ def facts(tmp_path, monkeypatch):
 
 
 def test_that_a_run_cannot_be_compiled_is_known_of_this_run_and_this_compiler_only(facts, monkeypatch):
-    run, other = made(0, compile="compiled"), made(0, compile="compiled", chains=3)
+    run, other = run_spec(0, compile="compiled"), run_spec(0, compile="compiled", chains=3)
     uncompiled.keep(run, "no such instruction", lasting=True)
     for _ in range(2):
         assert uncompiled.why(run) == "no such instruction"
-        assert uncompiled.why(made(5, compile="compiled")) == "no such instruction"  # another seed
-        assert uncompiled.why(other) is uncompiled.why(made(0)) is None
+        assert uncompiled.why(run_spec(5, compile="compiled")) == "no such instruction"  # another seed
+        assert uncompiled.why(other) is uncompiled.why(run_spec(0)) is None
         facts.clear()  # as in another process
     monkeypatch.setattr(uncompiled, "identity", lambda: {"version": "99"})
     assert uncompiled.why(run) is None
 
 
 def test_a_disk_that_was_full_is_known_of_this_command_only(facts):
-    run = made(0, compile="compiled")
+    run = run_spec(0, compile="compiled")
     uncompiled.keep(run, "no space left", lasting=False)
     assert uncompiled.why(run) == "no space left"
     facts.clear()
@@ -230,19 +151,6 @@ def test_a_disk_that_was_full_is_known_of_this_command_only(facts):
 
 
 def test_a_mode_is_asked_for_by_a_setting_alone():
-    asked = {value: made(0, origins={"run.compile": Origin(value, "user")}) for value in ("compiled", "none", None)}
+    asked = {value: run_spec(0, origins={"run.compile": Origin(value, "user")}) for value in ("compiled", "none", None)}
     assert [uncompiled.asked_mode(one) for one in asked.values()] == ["compiled", None, None]
-    assert uncompiled.asked_mode(made(0, compile="compiled")) is None
-
-
-@compiled
-def test_code_from_the_cache_gives_the_bits_of_code_that_was_just_made(tmp_path, monkeypatch):
-    """A hit needs the identity of the compiler that made the code: see test_cpp."""
-    monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
-    ends = []
-    for _ in range(2):
-        cpp._built.cache_clear()
-        ends.append(run_loop(make_loop(Mixture5(), SGLD(), Constant(step_size=0.05), 50, mode="compiled")).theta)
-    assert len([*tmp_path.rglob("*.so")]) >= 1
-    assert torch.equal(*ends)
-    cpp._built.cache_clear()
+    assert uncompiled.asked_mode(run_spec(0, compile="compiled")) is None

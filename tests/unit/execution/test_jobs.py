@@ -1,7 +1,5 @@
 """How planned runs become blocks: by group, at most as large as the task allows, shared out over idle cores."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest
@@ -28,12 +26,12 @@ def planned(groups=1, seeds=10, steps=LONG, chains=1, max_block=10_000):
 
 
 def blocks(runs, cores, tmp_path):
-    made = local.jobs(runs, tmp_path, (), (), cores)
-    assert sorted((s.group, s.seed) for job in made for s in job.specs) == sorted(
+    planned_jobs = local.jobs(runs, tmp_path, (), (), cores)
+    assert sorted((s.group, s.seed) for job in planned_jobs for s in job.specs) == sorted(
         (p.spec.group, p.spec.seed) for p in runs
     )
-    assert all(len({spec.group for spec in job.specs}) == 1 for job in made)
-    return [len(job.specs) for job in made]
+    assert all(len({spec.group for spec in job.specs}) == 1 for job in planned_jobs)
+    return [len(job.specs) for job in planned_jobs]
 
 
 @pytest.mark.parametrize(

@@ -1,42 +1,32 @@
 """A lock file or a run's folder is deleted or replaced while a worker writes: one writer, and nothing is damaged."""
 
-from __future__ import annotations
-
 import fcntl
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
+from sessions import job, sessions
+from support import begun
 
-from harness.contracts.registry import registry
 from harness.results.ledger.ledger import Ledger
 from harness.runs import worker
 from harness.runs.child import Stop
-from harness.runs.job import Job
-from harness.runs.plan import RunRequest, plan
-from harness.runs.session import Session
 from harness.runs.worker import _advance, _run
 from harness.system.locks import LostError
 
 
 @pytest.fixture
-def job(ledger):
-    asked = RunRequest(["sgld"], ["mixture5"], seeds=[0], chains=2, budget="steps=3000")
-    specs = [planned.spec for planned in plan(registry(), asked, ledger)]
-    return Job(specs, ledger.root, "cpu", "cpu-0")
+def work(ledger):
+    return job(ledger)
 
 
-def meddled(ledger, job, meddle, monkeypatch):
+def meddled(ledger, work, meddle, monkeypatch):
     """What a worker says that meets `meddle(ledger, key)` after its first block of steps; None where it raised."""
     monkeypatch.setattr(worker, "PROGRESS_SECONDS", 0.0)
-    key, said = job.specs[0].key, []
+    key, said = work.specs[0].key, []
     with ledger.hold(key, 0) as lock:
-        (block,) = Session.open_all(ledger, job.specs, job, lambda *it: said.append(it))
+        (block,) = sessions(ledger, work, lambda *it: said.append(it))
         block.locks = [lock]
         block.advance()
         kept = meddle(ledger, key)
@@ -47,7 +37,7 @@ def meddled(ledger, job, meddle, monkeypatch):
             monkeypatch.setattr(worker, "LEAST_LOCK_TIMEOUT_SECONDS", 0.0)
             with monkeypatch.context() as elsewhere:
                 elsewhere.setattr("harness.results.ledger.ledger._HELD", {})  # as in another process
-                _run(job, stack, Stop(), lambda *it: second.append(it))
+                _run(work, stack, Stop(), lambda *it: second.append(it))
         if kept is not None:
             kept.close()
     assert [kind for kind, _ in second] == ["held"]  # the first worker has not ended yet
@@ -71,17 +61,17 @@ def replaced(ledger, key):
 
 
 @pytest.mark.parametrize("meddle", [deleted, all_deleted, replaced])
-def test_a_worker_without_its_lock_file_stops_with_a_checkpoint(ledger, job, meddle, monkeypatch):
-    said = meddled(ledger, job, meddle, monkeypatch)
+def test_a_worker_without_its_lock_file_stops_with_a_checkpoint(ledger, work, meddle, monkeypatch):
+    said = meddled(ledger, work, meddle, monkeypatch)
     assert next(it["message"] for kind, it in said if kind == "failed").startswith(f"the lock file {ledger.locks}")
-    assert ("suspended", {"key": job.specs[0].key, "status": "orphaned"}) in said
-    standing = ledger.standing(job.specs[0].key)
+    assert ("suspended", {"key": work.specs[0].key, "status": "orphaned"}) in said
+    standing = ledger.standing(work.specs[0].key)
     assert standing.status == "orphaned"
     assert standing.attempt.last_step() > 0
-    (again,) = Session.open_all(ledger, job.specs, job, print)
+    (again,) = sessions(ledger, work)
     assert again.loop.position == standing.attempt.last_step()
     _advance(again, Stop(), print)
-    assert ledger.standing(job.specs[0].key).status == "done"
+    assert ledger.standing(work.specs[0].key).status == "done"
 
 
 def moved_and_copied(ledger, key):
@@ -95,23 +85,19 @@ def removed(ledger, key):
 
 
 @pytest.mark.parametrize("meddle", [moved_and_copied, removed])
-def test_a_worker_writes_nothing_to_a_folder_that_is_not_its_own(ledger, job, meddle, monkeypatch):
+def test_a_worker_writes_nothing_to_a_folder_that_is_not_its_own(ledger, work, meddle, monkeypatch):
     with pytest.raises(LostError, match="was deleted or replaced while a worker wrote to it"):
-        meddled(ledger, job, meddle, monkeypatch)
+        meddled(ledger, work, meddle, monkeypatch)
     names = {path.name for path in ledger.runs.glob("*/*/*/*")}
     assert names <= {"spec.json", "environment.json", "events.jsonl", "draws.part"}
-    assert ledger.standing(job.specs[0].key).status == ("new" if meddle is removed else "orphaned")
+    assert ledger.standing(work.specs[0].key).status == ("new" if meddle is removed else "orphaned")
 
 
 def test_a_command_whose_lock_files_are_deleted_fails_and_the_same_command_finishes(tmp_path):
     ledger = Ledger(tmp_path / "results")
     words = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--seeds", "0", "--yes"]
-    bench = [str(Path(sys.executable).with_name("bench")), "--results", str(ledger.root), *words]
-    command = [*bench, "--budget", "steps=2000000", "--set", "run.compile=plain", "--set", "run.burn_in=0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while not list(ledger.runs.glob("*/*/*/draws.part")) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    words += ["--budget", "steps=2000000", "--set", "run.compile=plain", "--set", "run.burn_in=0"]
+    process = begun(ledger.root, *words)
     shutil.rmtree(ledger.locks)
     try:
         said = process.communicate(timeout=120)[1]

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from harness.contracts.registry import registry
@@ -23,11 +21,11 @@ def spec(tmp_path, *words, **request):
 
 
 def test_a_papers_settings_come_with_their_source(tmp_path):
-    made = spec(tmp_path, "csgld")
-    assert (made.method, made.schedule.name, made.protocol) == ("csgld", "cyclical", "csgmcmc")
-    assert (made.schedule.params["step_size"], made.schedule.params["cycles"]) == (0.09, 30)
-    assert made.origins["schedule.step_size"].provenance == "paper"
-    assert made.origins["schedule.rounding"].provenance == "default"
+    run = spec(tmp_path, "csgld")
+    assert (run.method, run.schedule.name, run.protocol) == ("csgld", "cyclical", "csgmcmc")
+    assert (run.schedule.params["step_size"], run.schedule.params["cycles"]) == (0.09, 30)
+    assert run.origins["schedule.step_size"].provenance == "paper"
+    assert run.origins["schedule.rounding"].provenance == "default"
 
 
 def test_what_a_task_hands_to_a_sampler_at_no_cost_is_recorded(tmp_path):
@@ -40,11 +38,11 @@ def test_what_a_task_hands_to_a_sampler_at_no_cost_is_recorded(tmp_path):
 
 
 def test_the_command_beats_the_paper_and_says_so(tmp_path):
-    made = spec(tmp_path, "csgld", given={"schedule.step_size": "0.01", "task.noise": "0"})
-    assert made.schedule.params["step_size"] == 0.01
-    assert made.schedule.params["cycles"] == 30
-    assert made.task.params["noise"] == 0.0
-    assert made.origins["schedule.step_size"].provenance == "user"
+    run = spec(tmp_path, "csgld", given={"schedule.step_size": "0.01", "task.noise": "0"})
+    assert run.schedule.params["step_size"] == 0.01
+    assert run.schedule.params["cycles"] == 30
+    assert run.task.params["noise"] == 0.0
+    assert run.origins["schedule.step_size"].provenance == "user"
 
 
 def test_a_command_that_repeats_the_paper_changes_nothing(tmp_path):
@@ -56,50 +54,41 @@ def test_a_command_that_repeats_the_paper_changes_nothing(tmp_path):
 
 
 def test_another_schedule_takes_none_of_the_papers_schedule_settings(tmp_path):
-    made = spec(tmp_path, "sgld", given={"schedule": "cyclical", "schedule.step_size": "0.02"})
-    assert made.schedule.params["cycles"] == 4
+    run = spec(tmp_path, "sgld", given={"schedule": "cyclical", "schedule.step_size": "0.02"})
+    assert run.schedule.params["cycles"] == 4
     assert spec(tmp_path, "sgld").schedule.name == "polynomial"
 
 
 def test_without_any_source_the_step_is_a_share_of_the_stability_limit(tmp_path):
-    made = spec(tmp_path, "sghmc", "mixture5")
-    friction = made.sampler.params["friction"]
-    assert made.schedule.params["step_size"] == pytest.approx(0.2 * 2 * (2 - friction) / 2.0, rel=1e-5)
-    assert made.origins["schedule.step_size"].provenance == "untuned"
+    run = spec(tmp_path, "sghmc", "mixture5")
+    friction = run.sampler.params["friction"]
+    assert run.schedule.params["step_size"] == pytest.approx(0.2 * 2 * (2 - friction) / 2.0, rel=1e-5)
+    assert run.origins["schedule.step_size"].provenance == "untuned"
 
 
-@pytest.mark.parametrize(("sampler", "limit"), [("psgld", 2.025), ("sqnlmc", 2.0)])
-def test_a_step_size_without_a_unit_is_not_divided_by_the_curvature(tmp_path, sampler, limit):
-    made = spec(tmp_path, sampler, "mixture5")
-    assert made.schedule.params["step_size"] == pytest.approx(0.2 * limit, rel=1e-3)
+def test_a_step_size_without_a_unit_is_not_divided_by_the_curvature(tmp_path):
+    run = spec(tmp_path, "psgld", "mixture5")
+    assert run.schedule.params["step_size"] == pytest.approx(0.2 * 2.025, rel=1e-3)
 
 
 @pytest.mark.parametrize(
-    ("budget", "steps"),
+    ("sampler", "task", "budget", "batch", "steps"),
     [
-        ("paper", 50_000),
-        ("smoke", 3_000),
-        ("steps=1234", 1_234),
-        ("passes=77", 7_700),
+        ("sgld", "mixture25", "paper", None, 50_000),
+        ("sgld", "mixture25", "smoke", None, 3_000),
+        ("sgld", "mixture25", "steps=1234", None, 1_234),
+        ("sgld", "mixture25", "passes=77", None, 7_700),
+        ("hmc", "mixture5", "passes=1000", None, 100),
+        ("sgld", "blr-german", "passes=1000", 100, 10_000),
+        ("sgld", "blr-heart", "paper", None, 10_000),
+        ("hmc", "blr-heart", "paper", None, 1_000),
+        ("sgld", "blr-heart", "paper", 27, 10_000),  # a tenth of the data
+        ("hmc", "blr-heart", "paper", 27, 100),
     ],
 )
-def test_budgets_become_steps(tmp_path, budget, steps):
-    assert spec(tmp_path, budget=budget).steps == steps
-
-
-def test_a_budget_in_gradients_counts_data_passes(tmp_path):
-    assert spec(tmp_path, "hmc", "mixture5", budget="passes=1000").steps == 100
-    batch = {"task.batch": "100"}
-    assert spec(tmp_path, "sgld", "blr-german", budget="passes=1000", given=batch).steps == 10_000
-
-
-def test_all_samplers_get_the_same_gradients(tmp_path):
-    sgld, hmc = (spec(tmp_path, name, "blr-heart") for name in ("sgld", "hmc"))
-    leapfrog = hmc.sampler.params["leapfrog"]
-    assert (sgld.steps, hmc.steps) == (10_000, 10_000 // leapfrog)
-    batch = {"task.batch": "27"}  # a tenth of the data
-    assert spec(tmp_path, "sgld", "blr-heart", given=batch).steps == 10_000
-    assert spec(tmp_path, "hmc", "blr-heart", given=batch).steps == 1_000 // leapfrog
+def test_budgets_become_steps_with_the_same_gradients_for_every_sampler(tmp_path, sampler, task, budget, batch, steps):
+    given = {"task.batch": str(batch)} if batch else {}
+    assert spec(tmp_path, sampler, task, budget=budget, given=given).steps == steps
 
 
 def test_full_gradients_of_init_are_paid_by_the_budget(tmp_path):
@@ -150,9 +139,9 @@ def test_burn_in_is_a_share_or_steps(tmp_path):
 
 
 def test_a_sweep_is_a_run_for_each_point(tmp_path):
-    found = planned(tmp_path, sweep={"schedule.a": ["0.01", "0.02"], "run.thin": ["1", "2"]}, seeds=[0, 1])
-    assert len(found) == 8
-    assert {(p.spec.schedule.params["a"], p.spec.thin) for p in found} == {(0.01, 1), (0.01, 2), (0.02, 1), (0.02, 2)}
+    runs = planned(tmp_path, sweep={"schedule.a": ["0.01", "0.02"], "run.thin": ["1", "2"]}, seeds=[0, 1])
+    assert len(runs) == 8
+    assert {(p.spec.schedule.params["a"], p.spec.thin) for p in runs} == {(0.01, 1), (0.01, 2), (0.02, 1), (0.02, 2)}
 
 
 def test_each_fact_is_looked_up_once(tmp_path, monkeypatch):
@@ -167,8 +156,8 @@ def test_only_what_is_missing_is_new(tmp_path):
     ledger.prepare()
     done = spec(tmp_path)
     conclude(Attempt.create(ledger.runs, done, {"id": "e"}), AttemptResult(status="done"))
-    found = planned(tmp_path, seeds=[0, 1])
-    assert [p.standing.status for p in found] == ["done", "new"]
+    runs = planned(tmp_path, seeds=[0, 1])
+    assert [p.standing.status for p in runs] == ["done", "new"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from harness.results.ledger.ledger import Ledger
 from harness.runs.plan import RunRequest, plan
 from harness.runs.plugin_metadata import protocols
 from harness.system.errors import UsageError
-from harness.tasks import DensityTask
+from harness.tasks import DensityTask, Streams
 from plugins.samplers.amagold import AMAGOLD
 from plugins.samplers.hmc import HMC
 from plugins.samplers.mclmc import MCLMC
@@ -69,9 +69,10 @@ def test_a_named_budget_makes_its_gradients_as_noisy_steps_and_a_hundredth_as_fu
 @pytest.mark.parametrize("name", DENSITIES)
 def test_every_density_has_the_setting_noise_in_units_of_its_own(name):
     task = load(DENSITIES[name].target)
-    sds = [task(noise=factor).noise_sd() for factor in (0.0, 1.0, 16.0)]
-    assert sds == [0, task.gradient_noise, 16 * task.gradient_noise]
-    assert task().noise_sd() == task.gradient_noise > 0
+    assert task.gradient_noise > 0
+    sds = {factor: task(noise=factor).build([Streams(0, 0)], "cpu").sd for factor in (0.0, 1.0, 16.0)}
+    assert sds == {factor: factor * task.gradient_noise for factor in sds}
+    assert task().noise == 1
 
 
 def test_a_density_without_noise_has_no_cheap_gradients():

@@ -1,7 +1,5 @@
 """Every status that an attempt may have: what makes it, how it stands in ledger and database, and what --retry does."""
 
-from __future__ import annotations
-
 import errno
 import json
 import shutil
@@ -11,30 +9,18 @@ from contextlib import ExitStack
 
 import pytest
 import torch
+from sessions import job, session, sessions
 
 from harness.cli.app import run as bench
 from harness.cli.options import duration
-from harness.contracts.registry import registry
 from harness.results.store import Store
 from harness.runs import limit
 from harness.runs import session as module
 from harness.runs.child import Stop
-from harness.runs.job import Job
-from harness.runs.plan import RunRequest, plan
-from harness.runs.session import Session
 from harness.runs.worker import _advance, _run
 from harness.system.errors import DataError
 
 COMMAND = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "steps=3000"]
-
-
-def session(ledger, seeds=(0,), **given):
-    """One block of runs of COMMAND, opened as a worker does."""
-    asked = RunRequest(["sgld"], ["mixture5"], seeds=list(seeds), chains=2, budget="steps=3000", given=given)
-    specs = [planned.spec for planned in plan(registry(), asked, ledger)]
-    said = []
-    (made,) = Session.open_all(ledger, specs, Job(specs, ledger.root, "cpu", "cpu-0"), lambda *it: said.append(it))
-    return made
 
 
 def raising(error):
@@ -66,12 +52,11 @@ def out_of_memory(ledger):
 
 def test_runs_that_memory_does_not_hold_together_have_that_status(ledger, monkeypatch):
     build = module.build
-    lacking = raising(MemoryError("4000 bytes"))
-    monkeypatch.setattr(module, "build", lambda specs, job: build(specs, job) if len(specs) == 1 else lacking())
-    asked = RunRequest(["sgld"], ["mixture5"], seeds=[0, 1], chains=2, budget="steps=3000")
-    specs = [planned.spec for planned in plan(registry(), asked, ledger)]
-    assert not list(Session.open_all(ledger, specs, Job(specs, ledger.root, "cpu", "cpu-0"), lambda *_: None))
-    assert {ledger.standing(spec.key).status for spec in specs} == {"out_of_memory"}
+    full = raising(MemoryError("4000 bytes"))
+    monkeypatch.setattr(module, "build", lambda specs, work: build(specs, work) if len(specs) == 1 else full())
+    work = job(ledger, seeds=(0, 1))
+    assert not sessions(ledger, work)
+    assert {ledger.standing(spec.key).status for spec in work.specs} == {"out_of_memory"}
 
 
 def error(ledger):
@@ -251,10 +236,10 @@ def test_a_time_in_words(text, seconds):
 
 
 def test_a_run_that_failed_while_another_launcher_waited_for_it_is_not_run_again_unasked(ledger):
-    made = session(ledger)
-    made.fail(RuntimeError("of another launcher"), "")
+    block = session(ledger)
+    block.fail(RuntimeError("of another launcher"), "")
     said = []
     with ExitStack() as stack:
-        _run(Job(made.specs, ledger.root, "cpu", "cpu-0"), stack, Stop(), lambda kind, it: said.append((kind, it)))
+        _run(job(ledger), stack, Stop(), lambda kind, it: said.append((kind, it)))
     assert [(kind, it["status"]) for kind, it in said] == [("finished", "error")]
-    assert len(ledger.attempts(made.specs[0].key)) == 1
+    assert len(ledger.attempts(block.specs[0].key)) == 1

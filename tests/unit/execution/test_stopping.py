@@ -1,19 +1,15 @@
 """Ctrl-C and SIGTERM end a command in a bounded time, whatever its workers do, and it says what is left."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
+from support import begun, until
 
 from harness.cli.app import run as bench
 from harness.results.ledger.ledger import Ledger
@@ -45,13 +41,6 @@ def bench_samplers():
 """
 
 
-def until(condition):
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_workers_that_hang_are_killed_after_the_grace_time(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "pids"
     folder.mkdir()
@@ -80,20 +69,18 @@ def test_workers_that_hang_are_killed_after_the_grace_time(tmp_path, monkeypatch
 
 def descendants(pid):
     """The process ids of all children of a process, and of their children."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*/task/*/children"):
         if path.parts[2] == str(pid):
             for child in path.read_text().split():
-                found += [int(child), *descendants(int(child))]
-    return found
+                pids += [int(child), *descendants(int(child))]
+    return pids
 
 
 def test_stopped_workers_are_continued_and_write_checkpoints(tmp_path):
     ledger = Ledger(tmp_path / "results")
     words = [*COMMAND, "--sampler", "sgld", "--budget", "steps=2000000", "--workers", "2"]
-    command = [str(Path(sys.executable).with_name("bench")), "--results", str(ledger.root), *words]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    until(lambda: list(ledger.runs.glob("*/*/*/draws.part")))
+    process = begun(ledger.root, *words)
     workers = {json.loads(path.read_text())["pid"] for path in ledger.locks.glob("*.lock")}
     children = set(descendants(process.pid))
     assert workers <= children

@@ -1,8 +1,9 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from specs import made as spec
+from specs import run_spec as spec
 
 from harness.results.ledger.attempt import DRAWN, Attempt
 from harness.results.ledger.commit import conclude
@@ -26,6 +27,8 @@ def test_key_holds_what_changes_the_result_and_nothing_else():
     changes = [
         {"steps": 11}, {"burn_in": 1}, {"thin": 2}, {"chains": 3}, {"dtype": "float32"}, {"protocol": "q"},
         {"task_version": 2}, {"data": "x"}, {"device": "cuda"}, {"deterministic": False}, {"compile": "graph"},
+        {"warm_source": "1" * 64}, {"task": replace(base.task, params={"a": 2.0})},
+        *({part: replace(getattr(base, part), source="1" * 64)} for part in ("sampler", "schedule", "task")),
     ]  # fmt: skip
     for gpu_only in ({"tf32": True}, {"cudnn_benchmark": True}):
         assert spec(**gpu_only).key == base.key
@@ -50,24 +53,28 @@ def test_a_run_goes_from_new_to_done(ledger, attempt):
     assert standing.attempt.id == attempt.id
 
 
-@pytest.mark.parametrize("damage", ["truncate", "flip", "empty", "remove"])
+def cut_short(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flipped(path):
+    content = bytearray(path.read_bytes())
+    content[-20] ^= 4
+    path.write_bytes(content)
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [cut_short, flipped, emptied, Path.unlink])
 def test_a_damaged_checkpoint_is_not_used(attempt, damage):
     arrays = {"theta": np.arange(12.0).reshape(3, 4), "noise": np.zeros(7, np.uint8), "count": np.array(3)}
     attempt.save_checkpoint(arrays)
     loaded = next(attempt.checkpoints())
     assert all(np.array_equal(loaded[name], arrays[name]) for name in arrays)
     assert loaded["count"].shape == ()
-    path = attempt.path / "checkpoint.safetensors"
-    content = bytearray(path.read_bytes())
-    if damage == "truncate":
-        path.write_bytes(content[:-5])
-    elif damage == "flip":
-        content[-20] ^= 4
-        path.write_bytes(content)
-    elif damage == "empty":
-        path.write_bytes(b"")
-    else:
-        path.unlink()
+    damage(attempt.path / "checkpoint.safetensors")
     assert next(attempt.checkpoints(), None) is None
 
 
@@ -107,16 +114,6 @@ def test_a_crash_between_sealing_and_the_result_loses_no_draws(attempt):
     assert attempt.cut_draws(12, digest)
     conclude(attempt, AttemptResult(status="done"))
     assert not attempt.cut_draws(12, digest)
-
-
-def cut_short(path):
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def flipped(path):
-    content = bytearray(path.read_bytes())
-    content[7] ^= 1
-    path.write_bytes(content)
 
 
 @pytest.mark.parametrize("damage", [cut_short, flipped, Path.unlink])

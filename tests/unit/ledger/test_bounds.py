@@ -35,20 +35,20 @@ WRONG = {
 }
 
 
-def record_with(place, value):
-    record = copy.deepcopy(specs.made().to_json())
-    *above, name = place.split(".")
+def record_with(field, value):
+    record = copy.deepcopy(specs.run_spec().to_json())
+    *above, name = field.split(".")
     part = record[above[0]] if above else record
     part[name] = value
     return record
 
 
-@pytest.mark.parametrize(("place", "value"), [(place, value) for place, values in WRONG.items() for value in values])
-def test_a_record_beyond_the_limits_is_refused(place, value):
-    if place == "task.protocol":  # of the two places that have it, this one counts
-        assert from_record(specs.made().to_json()).protocol == "p"
+@pytest.mark.parametrize(("field", "value"), [(field, value) for field, values in WRONG.items() for value in values])
+def test_a_record_beyond_the_limits_is_refused(field, value):
+    if field == "task.protocol":  # of the two places that have it, this one counts
+        assert from_record(specs.run_spec().to_json()).protocol == "p"
     with pytest.raises(ValueError, match=r"is not a (possible|complete record of a) run|characters|is more than"):
-        from_record(record_with(place, value))
+        from_record(record_with(field, value))
 
 
 def test_a_deeply_nested_record_is_refused():
@@ -63,13 +63,13 @@ def test_a_deeply_nested_record_is_refused():
     "change", [{"chains": MAX_CHAINS}, {"steps": MAX_STEPS, "burn_in": MAX_STEPS - 1}, {"seed": TUNING_SEED + 99}]
 )
 def test_what_the_command_line_allows_is_read(change):
-    spec = specs.made(**change)
+    spec = specs.run_spec(**change)
     assert from_record(json.loads(json.dumps(spec.to_json()))) == spec
 
 
 def stored(runs, **changes):
     """An attempt with a record beyond the limits, under the key that this record has."""
-    attempt = Attempt.create(runs, specs.made(**changes), {"id": "0" * 64})
+    attempt = Attempt.create(runs, specs.run_spec(**changes), {"id": "0" * 64})
     record = json.loads((attempt.path / "spec.json").read_text())
     assert recorded_key(record) == attempt.path.parent.name
     return attempt

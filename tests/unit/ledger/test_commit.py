@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
-from specs import made as spec
+from specs import run_spec as spec
 
 from harness.results.ledger import attempt as attempts
 from harness.results.ledger import commit
@@ -40,7 +40,7 @@ def done(status="done", **fields):
 
 def results(ledger):
     """The attempts with a result: those of the runs, and those that were moved aside."""
-    return tuple(sorted(p.parent.name for p in ledger.root.glob(place)) for place in
+    return tuple(sorted(p.parent.name for p in ledger.root.glob(pattern)) for pattern in
                  ("runs/*/*/*/result.json", "conflicts/*/result.json"))  # fmt: skip
 
 
@@ -181,10 +181,10 @@ def test_a_copied_result_counts_only_where_none_was_made_here(ledger, tmp_path):
     assert here.copied
     assert not copied.copied
     assert ledger.standing(KEY).attempt.id == here.id
-    made = create(ledger)
-    assert made.id.startswith("a000002")
-    assert conclude(made, done()) is made
-    assert ledger.standing(KEY).attempt.id == made.id
+    local = create(ledger)
+    assert local.id.startswith("a000002")
+    assert conclude(local, done()) is local
+    assert ledger.standing(KEY).attempt.id == local.id
 
 
 def test_on_a_file_system_without_hard_links_a_claim_is_exclusive_too(tmp_path, monkeypatch):
@@ -207,7 +207,7 @@ PUBLISH = """
 import fcntl, sys
 from pathlib import Path
 fcntl.flock = lambda *_: None
-from specs import made
+from specs import run_spec as made
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
 from harness.results.records import AttemptResult

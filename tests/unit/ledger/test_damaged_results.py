@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from specs import made as spec
+from specs import run_spec as spec
 
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
@@ -18,9 +18,9 @@ def attempt(ledger):
     return Attempt.create(ledger.runs, spec(), HERE)
 
 
-def flip(path, place, bit=1):
+def flip(path, index, bit=1):
     content = bytearray(path.read_bytes())
-    content[place] ^= bit
+    content[index] ^= bit
     path.write_bytes(content)
 
 
@@ -63,13 +63,13 @@ def test_no_flipped_bit_changes_a_value_unseen(attempt):
     path = attempt.path / "result.json"
     whole, record = path.read_bytes(), attempt.result()
     passed = 0
-    for place in range(len(whole)):
+    for index in range(len(whole)):
         for bit in (1, 32):
-            flip(path, place, bit)
-            found = attempt.result()
-            if found is not None:  # white space, or the name of the seal
+            flip(path, index, bit)
+            flipped = attempt.result()
+            if flipped is not None:  # white space, or the name of the seal
                 passed += 1
-                assert {**found, "sha256": ""} == {**found, **record, "sha256": ""}, (place, bit)
+                assert {**flipped, "sha256": ""} == {**flipped, **record, "sha256": ""}, (index, bit)
             path.write_bytes(whole)
     assert passed < len(whole) / 5
 

@@ -33,7 +33,7 @@ def test_equal_content_is_equal_bytes_and_touches_nothing(tmp_path):
     before = {path: path.stat() for path in (tmp_path / "b", tmp_path / "a/c")}
     manifest = (tmp_path / MANIFEST).read_bytes()
     files.write_set(tmp_path, content, MANIFEST)
-    assert {path: path.stat().st_ino for path in before} == {path: found.st_ino for path, found in before.items()}
+    assert {path: path.stat().st_ino for path in before} == {path: stat.st_ino for path, stat in before.items()}
     assert (tmp_path / MANIFEST).read_bytes() == manifest
 
 

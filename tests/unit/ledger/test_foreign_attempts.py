@@ -42,7 +42,7 @@ def _used():
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def two_runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     for seed in range(2):
         fabricated.concluded(folder / "results", seed)
@@ -50,15 +50,15 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def results(made, tmp_path):
-    shutil.copytree(made, tmp_path / "results")
+def results(two_runs, tmp_path):
+    shutil.copytree(two_runs, tmp_path / "results")
     (tmp_path / "secret").write_text(CONTENT)
     return tmp_path / "results"
 
 
 def attempt(results):
-    (found,) = results.glob(f"runs/*/{fabricated.run_key(0)}/*")
-    return found
+    (folder,) = results.glob(f"runs/*/{fabricated.run_key(0)}/*")
+    return folder
 
 
 def huge(path, _):
@@ -84,11 +84,11 @@ KINDS = {
 
 def reads(results):
     """All that the ledger's side reads of an attempt."""
-    made = Attempt(attempt(results))
-    made.events()
-    made.read_result()
+    one = Attempt(attempt(results))
+    one.events()
+    one.read_result()
     Ledger(results).standing(fabricated.run_key(0))
-    differing_arrays(made.path, made.path, "curves.safetensors")
+    differing_arrays(one.path, one.path, "curves.safetensors")
 
 
 @pytest.mark.parametrize("name", RECORDS)
@@ -124,9 +124,9 @@ def test_a_link_to_a_folder_is_not_followed(results, tmp_path, level):
 def test_nothing_is_written_through_a_link(results, tmp_path, linked):
     key = fabricated.run_key(7)
     (tmp_path / "elsewhere").mkdir()
-    place = (results / "runs" / key[:2] / key, results / "runs" / key[:2])[linked]
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.symlink_to(tmp_path / "elsewhere")
+    link = (results / "runs" / key[:2] / key, results / "runs" / key[:2])[linked]
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(tmp_path / "elsewhere")
     ledger = Ledger(results)
     ledger.prepare()
     with pytest.raises(RunError), ledger.hold(key, 0):

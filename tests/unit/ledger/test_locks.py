@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+from support import until
 
 from harness.results.ledger.ledger import Ledger
 from harness.system.locks import HeldError, LostError, held, lock_device, lock_file, lock_folder
@@ -43,9 +44,7 @@ def test_the_lock_of_a_killed_holder_is_free_and_names_the_next(tmp_path):
     code = f"from harness.system.locks import *\nwith lock_file(Path({str(path)!r}), 0): time.sleep(60)"
     other = subprocess.Popen([sys.executable, "-c", code])
     try:
-        deadline = time.monotonic() + 30
-        while not (path.exists() and path.stat().st_size) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: path.exists() and path.stat().st_size, 30)
         assert held(path)
         with pytest.raises(HeldError, match=f"held by process {other.pid}"), lock_file(path, 0.1):
             pass

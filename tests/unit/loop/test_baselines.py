@@ -1,7 +1,5 @@
 """Baselines on a Gaussian: what their draws are, and that no leaderboard ranks them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -13,7 +11,6 @@ from support import run_loop
 from harness.cli.app import run as bench
 from harness.contracts.module import Block, Layout
 from harness.contracts.registry import registry
-from harness.contracts.schedule import Trajectory
 from harness.engine.stepping.noise import DirectNoise
 from harness.runs.plan import RunRequest, plan
 from plugins.baselines.laplace import Laplace
@@ -25,6 +22,19 @@ from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, loop, streams, trajectory
 
 
+class Coins:
+    """A source of noise for all chains at once."""
+
+    def __init__(self):
+        self.generator = torch.Generator().manual_seed(0)
+
+    def normal(self, like):
+        return torch.randn(like.shape, generator=self.generator, dtype=like.dtype)
+
+    def uniform(self, shape):
+        return torch.rand(shape, generator=self.generator, dtype=torch.float64)
+
+
 def end(sampler, h, steps, *, T=1.0, variance=0.0, chains=400):
     """Positions and state after so many steps on curvature 1 to 2, C x D."""
     return run_loop(loop(sampler, GaussianTask(variance=variance), trajectory(np.full(steps, h), T), chains))
@@ -32,18 +42,18 @@ def end(sampler, h, steps, *, T=1.0, variance=0.0, chains=400):
 
 @pytest.mark.parametrize("T", [0.5, 1.0])
 def test_laplace_is_exact_where_the_hessian_is_diagonal(T):
-    made = end(Laplace(), 0.1, 400, T=T)
-    exact = T / made.problem.curvature
-    ratio = (made.theta.square() / exact).mean().item()
-    assert ratio == pytest.approx(1, abs=5 * (2 / made.theta.numel()) ** 0.5)
-    precision = made.state["H"] / (1 - Laplace().decay ** 400)
-    assert torch.allclose(precision, made.problem.curvature.expand_as(precision), rtol=1e-6)
+    run = end(Laplace(), 0.1, 400, T=T)
+    exact = T / run.problem.curvature
+    ratio = (run.theta.square() / exact).mean().item()
+    assert ratio == pytest.approx(1, abs=5 * (2 / run.theta.numel()) ** 0.5)
+    precision = run.state["H"] / (1 - Laplace().decay ** 400)
+    assert torch.allclose(precision, run.problem.curvature.expand_as(precision), rtol=1e-6)
 
 
 def test_the_hessian_of_laplace_is_not_below_its_least_entry():
     """lambda = 1: with least = 4 the variance is T / 4 about w."""
-    made = end(Laplace(least=4.0), 0.1, 400)
-    assert made.theta.var() == pytest.approx(0.25, rel=0.2)
+    run = end(Laplace(least=4.0), 0.1, 400)
+    assert run.theta.var() == pytest.approx(0.25, rel=0.2)
 
 
 def test_laplace_is_too_narrow_where_it_is_not():
@@ -54,15 +64,6 @@ def test_laplace_is_too_narrow_where_it_is_not():
     class Correlated:
         def grad(self, x):
             return x @ H
-
-    class Coins:
-        generator = torch.Generator().manual_seed(0)
-
-        def normal(self, like):
-            return torch.randn(like.shape, generator=self.generator, dtype=like.dtype)
-
-        def uniform(self, shape):
-            return torch.rand(shape, generator=self.generator, dtype=torch.float64)
 
     sampler, noise, one = Laplace(decay=0.999), Coins(), torch.ones((), dtype=torch.float64)
     theta = torch.zeros((500, 2), dtype=torch.float64)
@@ -119,9 +120,9 @@ class AllProbed(LastLayerLaplace):
     """Planted: the gradients are compared along all layers."""
 
     def step(self, theta, state, potential, h, T, noise):
-        theta, found = Laplace.step(Laplace(decay=self.decay), theta, state, potential, h, T, noise)
-        offset = found["offset"] * self.random(theta, potential)
-        return theta - found["offset"] + offset, {**found, "offset": offset}
+        theta, moved = Laplace.step(Laplace(decay=self.decay), theta, state, potential, h, T, noise)
+        offset = moved["offset"] * self.random(theta, potential)
+        return theta - moved["offset"] + offset, {**moved, "offset": offset}
 
 
 @pytest.mark.parametrize(
@@ -135,19 +136,19 @@ def test_the_law_of_last_layer_laplace_finds_planted_bugs(planted, said):
 def test_swag_fits_the_snapshots():
     """Mean and deviations by hand, every second step, K = 2; without noise theta is the mean."""
     sampler, seen = SWAG(rank=2, every=2), []
-    made = loop(sampler, GaussianTask(variance=1.0), trajectory(np.full(9, 0.3), 0.0), 2)
-    made.stage.ends = {k: k + 1 for k in range(9)}
-    while not made.finished:
-        made.advance_block()
-        seen.append((made.theta - made.state["offset"], made.theta.clone()))
-        if made.position == 1:
+    run = loop(sampler, GaussianTask(variance=1.0), trajectory(np.full(9, 0.3), 0.0), 2)
+    run.stage.ends = {k: k + 1 for k in range(9)}
+    while not run.finished:
+        run.advance_block()
+        seen.append((run.theta - run.state["offset"], run.theta.clone()))
+        if run.position == 1:
             assert torch.equal(*seen[0])  # SGD before the first snapshot
     taken = torch.stack([w for w, _ in seen[1::2]])
     means = torch.stack([taken[: k + 1].mean(0) for k in range(4)])
     assert torch.allclose(seen[-1][1], means[-1])
-    assert torch.allclose(made.state["squares"] / 4, taken.var(0, correction=0))
-    assert torch.allclose(made.state["deviations"], (taken - means)[-2:].movedim(0, 1))
-    assert made.state["snapshots"].tolist() == [[4], [4]]
+    assert torch.allclose(run.state["squares"] / 4, taken.var(0, correction=0))
+    assert torch.allclose(run.state["deviations"], (taken - means)[-2:].movedim(0, 1))
+    assert run.state["snapshots"].tolist() == [[4], [4]]
 
 
 class Hidden:
@@ -160,17 +161,11 @@ class Hidden:
 
 
 def test_mc_dropout_drops_whole_units_and_comes_back_to_the_weights():
-    class Coins:
-        generator = torch.Generator().manual_seed(0)
-
-        def uniform(self, shape):
-            return torch.rand(shape, generator=self.generator, dtype=torch.float64)
-
-    sampler, one, shares = MCDropout(rate=0.3), torch.ones((), dtype=torch.float64), []
-    w = 1 + torch.rand((500, Hidden.layout.dim), generator=Coins.generator, dtype=torch.float64)
-    theta, state = w, sampler.init(w, Hidden(), one, one, Coins())
+    sampler, noise, one, shares = MCDropout(rate=0.3), Coins(), torch.ones((), dtype=torch.float64), []
+    w = 1 + noise.uniform((500, Hidden.layout.dim))
+    theta, state = w, sampler.init(w, Hidden(), one, one, noise)
     for _ in range(3):
-        theta, state = sampler.step(theta, state, Hidden(), one, one, Coins())
+        theta, state = sampler.step(theta, state, Hidden(), one, one, noise)
         assert torch.allclose(theta - state["offset"], w)
         ratio = Hidden.layout.split(theta / w)
         assert torch.allclose(ratio["c1"], one)
@@ -211,9 +206,7 @@ def planned(ledger, method, **request):
 def test_a_deep_ensemble_keeps_the_last_position_of_each_chain(ledger):
     spec = planned(ledger, "deep-ensemble")
     assert (spec.sampler.name, spec.thin) == ("adam", 10**9)
-    kept = Trajectory(
-        np.ones(300), np.ones(300), np.ones(300, bool), np.ones(300, bool), np.zeros(300, int), np.zeros(300, bool)
-    ).with_burn_in(spec.burn_in, spec.thin)
+    kept = trajectory(np.ones(300), 1.0).with_burn_in(spec.burn_in, spec.thin)
     assert np.flatnonzero(kept.keep).tolist() == [299]
     assert replace(spec, thin=1).key != spec.key
 

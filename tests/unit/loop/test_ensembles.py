@@ -1,18 +1,16 @@
 """Ensembles: all particles are draws, all of their gradients cost, and what needs a series of draws has no value."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
 
-from harness import Trajectory
-from harness.contracts.observers import SeriesObserver
 from harness.contracts.task import Cost
 from harness.engine.run_state import RunState
 from harness.results.ledger.ledger import Ledger
 from harness.tasks import Truth
+from plugins.checking.law import trajectory
+from tasks.regression.series import SeriesObserver
 
 PLUGIN = """
 from __future__ import annotations
@@ -116,8 +114,7 @@ def test_a_wrong_ensemble_is_refused(bench, wrong, told):
 
 def test_without_a_series_there_is_no_effective_size_and_whole_steps_are_stored():
     truth = Truth.normal(np.zeros(2), np.eye(2))
-    everything = np.ones(8, dtype=bool)
-    path = Trajectory(np.ones(8), np.ones(8), everything, everything, np.zeros(8, dtype=np.int64), ~everything)
+    path = trajectory(np.ones(8), 1.0)
     draws = torch.randn((24, 2, 2), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     for particles, known in ((1, True), (3, False)):
         seen = path.shared(particles)
@@ -131,8 +128,7 @@ def test_without_a_series_there_is_no_effective_size_and_whole_steps_are_stored(
 
 
 def test_a_step_of_an_ensemble_is_shared_out_among_its_particles():
-    mark = np.array([True, False])
-    path = Trajectory(np.array([0.1, 0.2]), np.ones(2), mark, mark, np.zeros(2, dtype=np.int64), ~mark)
+    path = trajectory([0.1, 0.2], 1.0, keep=np.array([True, False]))
     shared = path.shared(3)
     assert (shared.particles, shared.keep.tolist()) == (3, [True] * 3 + [False] * 3)
     assert Cost(2.0, 6.0).shared(3).after(np.array([3.0, 6.0])).tolist() == [8.0, 14.0]

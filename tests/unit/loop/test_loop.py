@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +15,8 @@ from tasks.synthetic.mixture5 import Mixture5
 
 
 def test_blocks_are_cut_at_stages_and_at_the_noise_length():
-    made = Cyclical(step_size=1.0, cycles=2, beta=0.5).trajectory(40, 1).with_burn_in(5)
-    assert list(cut(made, 8)) == [(0, 5), (5, 10), (10, 18), (18, 20), (20, 28), (28, 30), (30, 38), (38, 40)]
+    trajectory = Cyclical(step_size=1.0, cycles=2, beta=0.5).trajectory(40, 1).with_burn_in(5)
+    assert list(cut(trajectory, 8)) == [(0, 5), (5, 10), (10, 18), (18, 20), (20, 28), (28, 30), (30, 38), (38, 40)]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -111,23 +109,6 @@ def test_adaptation_stops_before_the_first_draw():
     assert torch.equal(loop.state["log_scale"], frozen)
 
 
-def test_calls_are_counted_in_every_step():
-    @dataclass(frozen=True, kw_only=True)
-    class Lazy(Sampler):
-        def init(self, theta, potential, h, T, noise):
-            return {"k": theta.new_zeros((len(theta), 1))}
-
-        def step(self, theta, state, potential, h, T, noise):
-            g = potential.grad(theta)
-            if state["k"][0] > 20:
-                g = g + potential.grad(theta)
-            return theta - h * g, {"k": state["k"] + 1}
-
-    loop = make_loop(Mixture5(), Lazy(), Constant(step_size=0.01), 100)
-    with pytest.raises(PluginError, match=r"its step makes \(2, 0\) calls"):
-        run_loop(loop)
-
-
 def test_noise_must_be_the_same_in_every_step():
     @dataclass(frozen=True, kw_only=True)
     class Moody(type(SAMPLERS["sgld"])):
@@ -160,12 +141,12 @@ def test_weights_reach_the_observer_and_only_their_ratios_matter():
     class Shifted(Weighted):
         shift = 800.0
 
-    found = []
+    distances = []
     for sampler in (Weighted(), Shifted(), SAMPLERS["sgld"]):
         loop = run_loop(make_loop(Mixture5(), sampler, Constant(step_size=0.1), 3_000, seeds=(0, 1), chains=4))
-        found.append([run.observer.outcome().metrics["mode_mass_tv"] for run in loop.runs])
-    assert found[0] == pytest.approx(found[1], rel=1e-9)
-    assert min(found[0]) > max(found[2]) + 0.1  # half of the plane has no weight
+        distances.append([run.observer.outcome().metrics["mode_mass_tv"] for run in loop.runs])
+    assert distances[0] == pytest.approx(distances[1], rel=1e-9)
+    assert min(distances[0]) > max(distances[2]) + 0.1  # half of the plane has no weight
 
 
 @pytest.mark.data

@@ -1,7 +1,5 @@
 """What a loop does for samplers beyond steps: full gradients every so many, and draws that do not weigh alike."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

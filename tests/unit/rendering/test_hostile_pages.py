@@ -1,7 +1,5 @@
 """What a plugin's report puts into figures and tables cannot act on the page, nor load anything."""
 
-from __future__ import annotations
-
 import html
 import re
 
@@ -13,7 +11,7 @@ from harness.reporting.rendering import figures, web
 from harness.reporting.report import Result
 from harness.reporting.tables import Column, Figure, Table
 from plugins.nights.site.contents import contents, script
-from plugins.nights.site.model import NightMean, Section, Series, Site, SiteField, SiteRow, Subject, SuitePage
+from plugins.nights.site.model import Section, Site, SiteField, SiteRow, Subject, SuitePage
 
 
 def every_kind(canvas):
@@ -55,11 +53,9 @@ def test_no_text_of_a_report_is_markup(raw):
     tables = [Table(raw, columns, [{"a": raw, "b": 1}], notes=[raw, raw])]
     section = Section("a", raw, Result(tables=tables, figures=[Figure("f", lambda _: None, caption=raw)], notes=[raw]))
     name = str(raw)  # of the store
-    series = Series(name, raw, raw, raw, [NightMean(1, 1.0, 0.5, 1.5, changed=False)])
     row = SiteRow(
         key="0" * 64, label=raw, method=name, task=name, protocol=raw, budget=raw, chains=1, seeds=1, rank=1, value=raw,
-        mean=1.0, status=raw, facts=[(raw, raw)], commands=[(raw, raw)], tables=tables, code=[(raw, raw)],
-        history=[series],
+        mean=1.0, status=raw, facts=[(raw, raw)], commands=[(raw, raw)], tables=tables,
     )  # fmt: skip
     subject = Subject(name, raw, name, [name, *tables])
     site = Site(

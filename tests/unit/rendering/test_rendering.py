@@ -62,8 +62,8 @@ def test_markdown_cells_cannot_end_or_format():
 
 def test_html_has_only_its_own_tags():
     text = render(RESULT, "html")
-    own = "table|caption|thead|tbody|tr|th|td|ul|li"
-    assert re.search(rf"<(?!/?({own})\b)", text) is None
+    tags = "table|caption|thead|tbody|tr|th|td|ul|li"
+    assert re.search(rf"<(?!/?({tags})\b)", text) is None
     assert "&lt;b&gt;&amp;x" in text
 
 

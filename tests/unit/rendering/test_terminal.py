@@ -42,11 +42,11 @@ def test_no_line_is_too_wide_no_word_is_split_and_what_is_left_out_is_named(tabl
     text = shown(table, width)
     assert max(map(cell_len, text.splitlines()), default=0) <= width
     flat = text.replace("\n", " ")
-    found = set(re.findall(r"[^\s;,()\N{HORIZONTAL ELLIPSIS}]+", text))
+    printed = set(re.findall(r"[^\s;,()\N{HORIZONTAL ELLIPSIS}]+", text))
     columns = list(zip(*table.cells(), strict=True)) or [()] * len(table.columns)
     for column, cells in zip(table.columns, columns, strict=True):
         words = {word for text in (column.header, *cells) for word in text.split()}
-        assert words <= found or not any(cells) or "more column" in flat or "whole words for those" in flat
+        assert words <= printed or not any(cells) or "more column" in flat or "whole words for those" in flat
 
 
 def test_a_pipe_gets_every_column_and_a_narrow_terminal_the_first_ones():

@@ -1,7 +1,5 @@
 """Every field of a run's canonical form and of its environment is in a row's identity, or excluded with a reason."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json
@@ -9,7 +7,7 @@ import random
 
 import pytest
 from fabricated import result
-from specs import made
+from specs import run_spec as spec
 
 from harness.reporting.report import Request
 from harness.reporting.scores import load_groups
@@ -54,7 +52,7 @@ OTHERS = {
 
 def canonical(device="cpu"):
     """A run's canonical form, with parameters of every kind."""
-    record = made(device=device).canonical()
+    record = spec(device=device).canonical()
     for part in ("sampler", "schedule", "task"):
         record[part]["params"] = dict(PARAMETERS)
     return record
@@ -63,16 +61,16 @@ def canonical(device="cpu"):
 def leaves(record, above=()):
     """Paths of all values; the parameters of a sampler, schedule or task are one."""
     for name, value in record.items():
-        place = (*above, name)
-        yield from leaves(value, place) if isinstance(value, dict) and name != "params" else [place]
+        path = (*above, name)
+        yield from leaves(value, path) if isinstance(value, dict) and name != "params" else [path]
 
 
-def altered(record, place, value):
+def altered(record, path, value):
     changed = copy.deepcopy(record)
     part = changed
-    for name in place[:-1]:
+    for name in path[:-1]:
         part = part[name]
-    part[place[-1]] = value
+    part[path[-1]] = value
     return changed
 
 
@@ -101,23 +99,23 @@ def groups(results):
 def test_runs_that_differ_in_a_field_are_two_rows_with_two_names_or_the_field_is_excluded(tmp_path, device):
     record = canonical(device)
     base, others = write(tmp_path, record), {}
-    for place in leaves(record):
+    for path in leaves(record):
         value = record
-        for name in place:
+        for name in path:
             value = value[name]
         other = {**value, "a": 2.0} if isinstance(value, dict) else next(v for v in OTHERS[type(value)] if v != value)
-        others[place] = write(tmp_path, altered(record, place, other))
-    found = {group.key: group for group in groups(tmp_path)}
-    assert {".".join(place) for place, key in others.items() if key == base} == EXCLUDED.keys() & {"seed"}
-    for place, key in others.items():
+        others[path] = write(tmp_path, altered(record, path, other))
+    by_key = {group.key: group for group in groups(tmp_path)}
+    assert {".".join(path) for path, key in others.items() if key == base} == EXCLUDED.keys() & {"seed"}
+    for path, key in others.items():
         if key != base:
-            pair = [found[base], found[key]]
+            pair = [by_key[base], by_key[key]]
             named = labels(pair)
             apart = field_of(pair[0]) != field_of(pair[1]) or len(set(named.values())) == 2
-            assert apart, f"two rows that differ in {place} have one label"
+            assert apart, f"two rows that differ in {path} have one label"
             told = field_of(pair[0]) != field_of(pair[1]) or "group=" not in "".join(named.values())
-            assert told, f"no setting of a group tells {place}"
-            assert len({title([group], pair) + named[group.key] for group in pair}) == 2, place
+            assert told, f"no setting of a group tells {path}"
+            assert len({title([group], pair) + named[group.key] for group in pair}) == 2, path
 
 
 def test_the_label_names_an_order_of_minibatches_that_is_not_the_usual_one(tmp_path):
@@ -141,23 +139,23 @@ def test_no_two_rows_of_a_field_have_one_label(tmp_path, seed):
     keys = set()
     for number in range(40):
         record = canonical(draw.choice(["cpu", "cuda"]))
-        for place in draw.sample(sorted(leaves(record)), 2):
+        for path in draw.sample(sorted(leaves(record)), 2):
             old = record
-            for name in place:
+            for name in path:
                 old = old[name]
-            new = {**old, draw.choice(sorted(old)): draw.choice(OTHERS[float])} if place[-1] == "params" else None
-            record = altered(record, place, new or draw.choice([old, *OTHERS[type(old)]]))
+            new = {**old, draw.choice(sorted(old)): draw.choice(OTHERS[float])} if path[-1] == "params" else None
+            record = altered(record, path, new or draw.choice([old, *OTHERS[type(old)]]))
         group = hashlib.sha256(
             json.dumps({k: v for k, v in record.items() if k != "seed"}, sort_keys=True).encode()
         ).hexdigest()
         if group not in keys:
             keys.add(write(tmp_path, record, number))
-    found = groups(tmp_path)
-    assert {group.key for group in found} == keys
-    for field in fields(found):
+    rows = groups(tmp_path)
+    assert {group.key for group in rows} == keys
+    for field in fields(rows):
         assert len(set(labels(field).values())) == len(field)
-    titles = {title(field, found) for field in fields(found)}
-    assert len(titles) == len(fields(found))
+    titles = {title(field, rows) for field in fields(rows)}
+    assert len(titles) == len(fields(rows))
 
 
 def test_what_is_current_is_what_is_installed_else_what_was_run_last(tmp_path):

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -7,29 +5,26 @@ from harness.analysis.statistics import bootstrap_interval, mean_interval
 
 pytestmark = pytest.mark.numbers
 
-
-def test_by_hand():
-    interval = mean_interval([1.0, 2.0, 6.0])
-    half = 4.302653 * np.sqrt(7.0) / np.sqrt(3.0)  # s^2 = (4 + 1 + 9) / 2
-    assert interval.kind == "t"
-    assert interval.mean == pytest.approx(3.0)
-    assert (interval.low, interval.high) == (pytest.approx(3.0 - half), pytest.approx(3.0 + half))
+HALF = 4.302653 * np.sqrt(7.0) / np.sqrt(3.0)
+"""Of the t interval of 1, 2 and 6: s^2 = (4 + 1 + 9) / 2."""
 
 
-def test_one_seed_has_no_interval():
-    interval = mean_interval([3.0])
-    assert (interval.mean, interval.low, interval.high, interval.kind) == (3.0, None, None, "none")
-
-
-@pytest.mark.parametrize("value", [1.0, 0.1, np.inf])
-def test_no_variance_prints_the_range(value):
-    interval = mean_interval([value] * 3)
-    assert (interval.mean, interval.low, interval.high, interval.kind) == (value, value, value, "range")
-
-
-def test_never_among_the_values_prints_the_range():
-    interval = mean_interval([10.0, np.inf, 20.0])
-    assert (interval.mean, interval.low, interval.high, interval.kind) == (np.inf, 10.0, np.inf, "range")
+@pytest.mark.parametrize(
+    ("values", "low", "mean", "high", "kind"),
+    [
+        ([1.0, 2.0, 6.0], 3 - HALF, 3.0, 3 + HALF, "t"),
+        ([3.0], None, 3.0, None, "none"),
+        ([1.0] * 3, 1.0, 1.0, 1.0, "range"),
+        ([0.1] * 3, 0.1, 0.1, 0.1, "range"),
+        ([np.inf] * 3, np.inf, np.inf, np.inf, "range"),
+        ([10.0, np.inf, 20.0], 10.0, np.inf, np.inf, "range"),
+        ([1e200, -1e200, 3e200], -np.inf, 1e200, np.inf, "t"),  # without a warning
+    ],
+)
+def test_an_interval_by_hand(values, low, mean, high, kind):
+    interval = mean_interval(values)
+    assert (interval.low, interval.mean, interval.high) == pytest.approx((low, mean, high))
+    assert interval.kind == kind
 
 
 def test_a_bootstrap_interval_of_logarithms_is_the_t_interval_of_a_mean():
@@ -50,12 +45,7 @@ def test_ends_beyond_what_was_measured_are_never_or_zero():
     assert low < 1.0
     assert high == np.inf
     assert bootstrap_interval(1.0, [0.0, 1.0, 2.0], 5)[0] == 0.0
+    assert bootstrap_interval(1e300, [1e300, 1e100, 1e308], 5)[1] == np.inf
     for point, replicates, seeds in ((1.0, [1.0], 1), (-1.0, [1.0], 5), (1.0, [np.nan], 5)):
         with pytest.raises(ValueError, match=r"two seeds|NaN"):
             bootstrap_interval(point, replicates, seeds)
-
-
-def test_an_interval_beyond_the_largest_number_is_infinite_without_a_warning():
-    interval = mean_interval([1e200, -1e200, 3e200])
-    assert (interval.low, interval.high) == (-np.inf, np.inf)
-    assert bootstrap_interval(1e300, [1e300, 1e100, 1e308], 5)[1] == np.inf

@@ -1,17 +1,14 @@
 """Compiled code is kept, and nothing that is wrong with the folder or the compiler stops a run."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
-from support import make_loop
+from support import make_loop, until
 
 from harness.engine.stepping import execution_mode
 from harness.engine.stepping.making import UncompiledError
@@ -21,7 +18,7 @@ from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
 from tasks.synthetic.mixture5 import Mixture5
 
-pytestmark = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
+pytestmark = pytest.mark.skipif(execution_mode.obstacle() is not None, reason=f"compiled: {execution_mode.obstacle()}")
 SOURCE = 'extern "C" int answer() { return 42; }'
 ONLY_CODE = 'case "$*" in *-dM*) false;; esac'
 """Shell code that fails where the compiler is asked for its identity."""
@@ -84,12 +81,12 @@ def test_a_file_that_was_made_of_other_code_or_is_no_file_is_not_loaded(tmp_path
     built('extern "C" int answer() { return 41; }')
     (other,) = files(tmp_path)
     answer()
-    (own,) = {*files(tmp_path)} - {other}
-    own.unlink()  # this process has it loaded
-    own.write_bytes(other.read_bytes())
+    (library,) = {*files(tmp_path)} - {other}
+    library.unlink()  # this process has it loaded
+    library.write_bytes(other.read_bytes())
     assert answer() == 42
-    own.unlink()
-    os.mkfifo(own)
+    library.unlink()
+    os.mkfifo(library)
     assert answer() == 42
     assert len(calls) == 4
 
@@ -167,10 +164,7 @@ def test_a_compiler_that_hangs_ends_with_all_that_it_started_and_is_not_called_a
             built(source)
     assert len(calls) == 1
     child = Path("/proc", (tmp_path / "child").read_text().strip(), "stat")
-    deadline = time.monotonic() + 30
-    while child.exists() and child.read_text().split()[2] != "Z":
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: not child.exists() or child.read_text().split()[2] == "Z", 30)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +180,7 @@ def test_without_a_compiler_that_works_no_step_is_executed(monkeypatch, named, r
     with pytest.raises(UncompiledError, match=re.escape(reason)) as error:
         make_loop(Mixture5(), SGLD(), Constant(step_size=0.05), 2_500, mode="compiled")
     assert error.value.scope == scope
-    assert reason in execution_mode.lack()
+    assert reason in execution_mode.obstacle()
 
 
 def test_a_lack_of_space_is_not_the_compilers_fault(compiler):
@@ -216,10 +210,10 @@ def test_a_compiler_that_changed_behind_its_name_makes_new_code(tmp_path, monkey
     wrapper.chmod(0o700)
     monkeypatch.setenv("CXX", str(wrapper))
     source = 'extern "C" int answer() { return\n#ifdef OTHER\n43\n#else\n42\n#endif\n; }'
-    found = []
+    answers = []
     for name in ("one", "two", "one"):
         chosen.write_text(str(tmp_path / name))
         cpp._built.cache_clear()
         cpp._identity.cache_clear()
-        found.append(built(source).answer())
-    assert found == [42, 43, 42]
+        answers.append(built(source).answer())
+    assert answers == [42, 43, 42]

@@ -1,7 +1,5 @@
 """What a step returns is checked in each block of a run, not only at its first step, in each mode of execution."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from support import make_loop, run_loop
@@ -13,7 +11,7 @@ from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
 from tasks.synthetic.mixture5 import Mixture5
 
-compiled = pytest.mark.skipif(execution_mode.lack() is not None, reason=f"compiled: {execution_mode.lack()}")
+compiled = pytest.mark.skipif(execution_mode.obstacle() is not None, reason=f"compiled: {execution_mode.obstacle()}")
 CALLS = []
 
 
@@ -93,6 +91,36 @@ def test_within_a_block(kind):
 def test_weights(weight):
     with pytest.raises(PluginError, match=r"^Late.*(log_weight|log weights)"):
         run_loop(make_loop(Mixture5(), weighing(weight), Constant(step_size=0.01), 40))
+
+
+class Searching(SGLD):
+    def init(self, theta, potential, h, T, noise):
+        for _ in range(1000):
+            potential.full.grad(theta)
+        return {}
+
+
+class Informed(SGLD):
+    def step(self, theta, state, potential, h, T, noise):
+        return theta - h * potential.metric(theta)[1], state
+
+
+class InPlace(SGLD):
+    def step(self, theta, state, potential, h, T, noise):
+        return theta.sub_(h * potential.grad(theta)), state
+
+
+@pytest.mark.parametrize(
+    ("sampler", "told"),
+    [
+        (Searching(), r"init: it makes \(0, 1000\) calls .*more than \(1, 0\)"),
+        (Informed(), "Informed asks for the metric of a potential"),
+        (InPlace(), "step changes theta in place"),
+    ],
+)
+def test_an_exploit_is_refused(sampler, told):
+    with pytest.raises(PluginError, match=told):
+        run_loop(make_loop(Mixture5(), sampler, Constant(step_size=0.01), 40))
 
 
 @compiled

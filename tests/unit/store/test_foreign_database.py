@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("no_hang")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def one_run(tmp_path_factory):
     """A results folder with one run and its database, and a file outside it."""
     folder = tmp_path_factory.mktemp("made")
     fabricated.concluded(folder / "results")
@@ -39,8 +39,8 @@ def outside(tmp_path):
 
 
 @pytest.fixture
-def store(made, tmp_path):
-    shutil.copytree(made / "results", tmp_path / "results")
+def store(one_run, tmp_path):
+    shutil.copytree(one_run / "results", tmp_path / "results")
     return Store(tmp_path / "results")
 
 
@@ -75,6 +75,11 @@ def database(path, *statements):
             db.execute(statement)
 
 
+def overwritten(path, start, part):
+    content = path.read_bytes()
+    path.write_bytes(content[:start] + part + content[start + len(part) :])
+
+
 def linked(path, outside):
     aside = outside.with_name("another.duckdb")
     path.rename(aside)
@@ -91,6 +96,8 @@ FILES = {
     "an empty file": instead(lambda path, _: path.touch()),
     "text": instead(lambda path, _: path.write_text("a,b\n1,2\n" * 5000)),
     "the beginning of a database": lambda path, _: os.truncate(path, 20),
+    "zeros in the header": lambda path, _: overwritten(path, 100, bytes(4000)),
+    "a damaged block": lambda path, _: overwritten(path, 12_600, b"\xa5" * 3_400),
     "a SQLite database": instead(lambda path, _: sqlite(path)),
 }
 DATABASES = {
@@ -119,12 +126,12 @@ SOME = ("a pipe", "a folder", "a SQLite database", "another view", "a pipe as lo
 
 def kinds(folder):
     """What lies in a folder, with its content, by name."""
-    found = {}
+    content = {}
     for path in sorted(folder.iterdir()):
         mode = path.lstat().st_mode
         regular = path.is_file() and not path.is_symlink()
-        found[path.name] = (mode, path.read_bytes() if regular else path.readlink() if path.is_symlink() else "")
-    return found
+        content[path.name] = (mode, path.read_bytes() if regular else path.readlink() if path.is_symlink() else "")
+    return content
 
 
 def lying(store):
@@ -210,7 +217,7 @@ def test_every_connection_is_locked(store, tmp_path):
 
 def test_only_one_place_opens_databases():
     """Elsewhere the module is for its errors and the names of its types."""
-    found = []
+    uses = []
     for folder in ("harness", "plugins", "tasks", "reports"):
         for path in sorted(path for path in (ROOT / folder).rglob("*.py") if "duckdb" in path.read_text()):
             names = {
@@ -219,6 +226,6 @@ def test_only_one_place_opens_databases():
                 for alias in (node.names if isinstance(node, ast.ImportFrom) and node.module == "duckdb" else [None])
                 if alias is not None or (isinstance(node, ast.Attribute) and ast.unparse(node.value) == "duckdb")
             }
-            found += [f"{path.relative_to(ROOT)}: {n}" for n in names if not n.endswith(("Error", "Exception"))]
+            uses += [f"{path.relative_to(ROOT)}: {n}" for n in names if not n.endswith(("Error", "Exception"))]
     allowed = {"connection.py: connect"}
-    assert {line.rpartition("/")[2] for line in found if not line.endswith("DuckDBPyConnection")} == allowed
+    assert {line.rpartition("/")[2] for line in uses if not line.endswith("DuckDBPyConnection")} == allowed

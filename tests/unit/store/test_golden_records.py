@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import save
-from specs import made
+from specs import run_spec
 
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt, checksum
@@ -18,21 +18,21 @@ from harness.system.files import sealed, write_json
 GOLDEN = Path(__file__).with_name("records.json")
 PART = {"target": "m:C", "source": "0" * 64}
 SPECS = {
-    "plain": made(),
-    "another sampler": made(
+    "plain": run_spec(),
+    "another sampler": run_spec(
         3,
         sampler=Component("sghmc", "plugins.samplers.sghmc:SGHMC", "a" * 64, {"friction": 0.1, "noise": None}),
         schedule=Component("cyclical", params={"step_size": 1e-05, "cycles": 4}, **PART),
         method="csghmc", budget="passes=150000", burn_in=2, thin=3, chains=1, dtype="float32",
     ),
-    "compiled": made(1, compile="compiled", deterministic=False, data="d" * 64, task_version=7, protocol="é"),
-    "cuda": made(2, device="cuda", tf32=True),
-    "cuda compiled": made(2, device="cuda", compile="compiled", cudnn_benchmark=True),
-    "settings of a GPU, on a CPU": made(2, tf32=True, cudnn_benchmark=True),
-    "warm start": made(
+    "compiled": run_spec(1, compile="compiled", deterministic=False, data="d" * 64, task_version=7, protocol="é"),
+    "cuda": run_spec(2, device="cuda", tf32=True),
+    "cuda compiled": run_spec(2, device="cuda", compile="compiled", cudnn_benchmark=True),
+    "settings of a GPU, on a CPU": run_spec(2, tf32=True, cudnn_benchmark=True),
+    "warm start": run_spec(
         4, warm_start="adam", warm_passes=20.0, warm_step_size=0.001, warm_source="e" * 64, steps=9
     ),
-    "origins": made(
+    "origins": run_spec(
         origins={
             "schedule.step_size": Origin(0.1, "paper", "csgmcmc: section 5.1"),
             "needs.terms": Origin("as the task provides it", "given", "the task"),
@@ -63,24 +63,24 @@ RESULT = {
 
 def attempt(results, spec, number, events=("created", "started"), **result):
     """An attempt as workers write it, but for its name and its times, which are the same each time."""
-    made = Attempt(results / "runs" / spec.key[:2] / spec.key / f"20260102T0304{number:02d}-{number:06x}")
-    made.path.mkdir(parents=True)
+    new = Attempt(results / "runs" / spec.key[:2] / spec.key / f"20260102T0304{number:02d}-{number:06x}")
+    new.path.mkdir(parents=True)
     digest = environment_id()
-    write_json(made.path / "environment.json", {"id": digest, **ENVIRONMENT})
-    made.describe(spec)
+    write_json(new.path / "environment.json", {"id": digest, **ENVIRONMENT})
+    new.describe(spec)
     lines = [
         {"time": f"2026-01-02T03:04:{i:02d}+00:00", "event": event, "position": i} for i, event in enumerate(events)
     ]
-    (made.path / "events.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (new.path / "events.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     if result:
         x = np.arange(3.0)
-        (made.path / "curves.safetensors").write_bytes(
+        (new.path / "curves.safetensors").write_bytes(
             save({"c/x": x, "c/y": np.stack([x, np.where(x, x / 3, np.nan)])})
         )
-        files = {name: checksum(made.path / name) for name in ("curves.safetensors", "environment.json", "spec.json")}
-        record = {**RESULT, "metrics": METRICS, **result, "attempt": made.id, "key": spec.key, "files": files}
-        write_json(made.path / "result.json", sealed(record))
-    return made
+        files = {name: checksum(new.path / name) for name in ("curves.safetensors", "environment.json", "spec.json")}
+        record = {**RESULT, "metrics": METRICS, **result, "attempt": new.id, "key": spec.key, "files": files}
+        write_json(new.path / "result.json", sealed(record))
+    return new
 
 
 def environment_id():
@@ -103,17 +103,17 @@ def stored(folder):
     results = folder / "results"
     for number, name in enumerate(("another sampler", "cuda compiled", "origins")):
         attempt(results, SPECS[name], number, status="done")
-    attempt(results, made(11), 21, status="diverged", step=3, chain=1, reason="non-finite", metrics=[])
-    attempt(results, made(12), 22, status="timeout", seconds={}, steps_done=None, passes=None, metrics=[])
-    attempt(results, made(12), 23, ("created", "started", "preempted"))
-    attempt(results, made(13), 24, ())
-    again = attempt(results, made(14), 25, status="done")
+    attempt(results, run_spec(11), 21, status="diverged", step=3, chain=1, reason="non-finite", metrics=[])
+    attempt(results, run_spec(12), 22, status="timeout", seconds={}, steps_done=None, passes=None, metrics=[])
+    attempt(results, run_spec(12), 23, ("created", "started", "preempted"))
+    attempt(results, run_spec(13), 24, ())
+    again = attempt(results, run_spec(14), 25, status="done")
     rescored.write(
         again, [{**METRICS[0], "value": 0.75, "version": 2}], {"c/x": np.ones(1), "c/y": np.ones((1, 1))}, {}
     )
     store = Store(results)
     assert store.refresh() == []
-    found = {}
+    tables = {}
     for row in store.rows("select table_name as name, table_type as kind from information_schema.tables order by name"):
         names, values = store.table(f"from {row['name']} order by all")
         told = (
@@ -121,8 +121,8 @@ def stored(folder):
             if row["kind"] == "BASE TABLE"
             else [sorted(names)]
         )
-        found[row["name"]] = json.loads(json.dumps(told, default=str, sort_keys=True))
-    return {name: rows for name, rows in found.items() if name != "meta"}
+        tables[row["name"]] = json.loads(json.dumps(told, default=str, sort_keys=True))
+    return {name: rows for name, rows in tables.items() if name != "meta"}
 
 
 def test_run_keys_and_their_records_stay_as_they_are():
@@ -137,10 +137,10 @@ def test_records_read_back_as_they_were_written():
 
 
 def test_the_rows_of_every_table_stay_as_they_are(tmp_path):
-    found, golden = stored(tmp_path), json.loads(GOLDEN.read_text())["tables"]
-    assert found.keys() == golden.keys()
+    tables, golden = stored(tmp_path), json.loads(GOLDEN.read_text())["tables"]
+    assert tables.keys() == golden.keys()
     for name, rows in golden.items():
-        assert found[name] == rows, name
+        assert tables[name] == rows, name
 
 
 if __name__ == "__main__":

@@ -44,9 +44,9 @@ def read(monkeypatch):
     directories = ledger.folders
 
     def listing(folder):
-        place = str(folder).partition("/runs/")[2]
-        if place and "/" not in place:
-            listed.append(place)
+        inner = str(folder).partition("/runs/")[2]
+        if inner and "/" not in inner:
+            listed.append(inner)
         return directories(folder)
 
     monkeypatch.setattr(ledger, "folders", listing)
@@ -209,10 +209,10 @@ def test_an_attempt_that_changes_while_the_database_is_first_filled_is_read_agai
     folder = fabricated.concluded(store.results, 1)
     fill = store_module._fill
 
-    def later(path, found, redone=None):
-        found.records = list(found.records)
+    def later(path, news, redone=None):
+        news.records = list(news.records)
         compute_again(folder, 0.125)
-        fill(path, found, redone)
+        fill(path, news, redone)
 
     with monkeypatch.context() as patched:
         patched.setattr("harness.results.store.store._fill", later)

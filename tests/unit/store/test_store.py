@@ -280,11 +280,11 @@ def test_what_is_ingested_in_batches_is_what_is_ingested_at_once(tmp_path, monke
     for seed in range(6):
         fabricated.concluded(tmp_path, seed)
         fabricated.concluded(tmp_path, seed, number=1)
-    found = []
+    contents = []
     for most in (1, 500):
         monkeypatch.setattr(ingest, "MAX_ATTEMPTS", most)
         store = Store(tmp_path)
         store.rebuild()
-        found.append({table: sorted(map(repr, store.rows(f"from {table}"))) for table in (*ingest.SHARED, *ingest.OWN)})
-    assert found[0] == found[1]
-    assert all(found[0].values())
+        contents.append({name: sorted(map(repr, store.rows(f"from {name}"))) for name in (*ingest.SHARED, *ingest.OWN)})
+    assert contents[0] == contents[1]
+    assert all(contents[0].values())

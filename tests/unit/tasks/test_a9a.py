@@ -4,11 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-import torch
 
 from harness import DataError
 from harness.contracts.data import problem as missing
-from harness.contracts.randomness import Streams
 from tasks.datasets import libsvm
 from tasks.regression.a9a.task import FEATURES, A9a, held_out, predictive, signed_design
 from tasks.regression.blr import laplace, stored
@@ -41,19 +39,6 @@ def test_a_file_of_something_else_is_refused(tmp_path, monkeypatch):
         odd = dataclasses.replace(libsvm.A9A, path="odd", size=len(content), sha256=digest)
         with pytest.raises(DataError, match="a9a"):
             libsvm.load(odd, FEATURES)
-
-
-@needs_data
-def test_the_full_potential_is_that_of_one_batch_of_everything():
-    streams = [Streams(0, c) for c in range(2)]
-    task = A9a(batch=A9a.shape[0])
-    problem = task.build(streams, "cpu")
-    theta = 0.1 * problem.initial()
-    batch = {name: leaf[0] for name, leaf in problem.draw_batches(1).items()}
-    for whole, summed in zip(
-        problem.energy_and_gradient(theta, None), problem.energy_and_gradient(theta, batch), strict=True
-    ):
-        assert torch.allclose(whole, summed, rtol=1e-10)
 
 
 @needs_data

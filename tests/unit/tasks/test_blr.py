@@ -55,11 +55,11 @@ def test_the_truth_agrees_with_the_public_reference(name):
 @pytest.mark.parametrize("name", TASKS)
 def test_the_curvature_is_that_of_the_potential_at_its_mode(name):
     task = TASKS[name]
-    found = laplace(task.design())
-    slope = build(task, 1).gradient(torch.from_numpy(found.mode)[None], None)
+    approximation = laplace(task.design())
+    slope = build(task, 1).gradient(torch.from_numpy(approximation.mode)[None], None)
     assert float(slope.abs().max()) < 1e-9
-    assert found.eigenvalues[[0, -1]] == pytest.approx(REFERENCE[name][2], rel=0.02)
-    assert task.curvature() == pytest.approx(found.eigenvalues[-1])
+    assert approximation.eigenvalues[[0, -1]] == pytest.approx(REFERENCE[name][2], rel=0.02)
+    assert task.curvature() == pytest.approx(approximation.eigenvalues[-1])
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -79,8 +79,7 @@ def test_the_design_is_standardised_with_a_bias_and_signed_by_class(name):
 def test_numpy_and_torch_have_one_gradient():
     task = Heart()
     theta = build(task).initial()
-    found = gradient(task.design(), theta.numpy())
-    assert found == pytest.approx(build(task).gradient(theta, None).numpy(), rel=1e-10)
+    assert gradient(task.design(), theta.numpy()) == pytest.approx(build(task).gradient(theta, None).numpy(), rel=1e-10)
     width = 1e-5 * np.eye(task.dim())
     x = theta[0].numpy()
     difference = (gradient(task.design(), x + width) - gradient(task.design(), x - width)) / 2e-5
@@ -124,9 +123,9 @@ def observe(draws, task=TASKS["heart"]):
 def gaussian_draws(n, chains, heat=1.0):
     """Independent draws of the Laplace approximation at temperature `heat`, moved to the true mean."""
     task = TASKS["heart"]
-    found = laplace(task.design())
+    law = laplace(task.design())
     normals = np.random.default_rng(0).standard_normal((n, chains, task.dim()))
-    return task.truth().mean + np.sqrt(heat) * (normals / np.sqrt(found.eigenvalues)) @ found.eigenvectors.T
+    return task.truth().mean + np.sqrt(heat) * (normals / np.sqrt(law.eigenvalues)) @ law.eigenvectors.T
 
 
 def test_independent_draws_score_as_such():

@@ -21,24 +21,24 @@ def taken(sequence):
 
 def test_a_task_author_gives_what_draws_the_stretch_of_one_chain():
     generators = [Streams(3, chain).numpy("order") for chain in range(3)]
-    found = taken(harness.tasks.ChainSequence(generators, lambda g: torch.from_numpy(g.standard_normal((5, 2)))))
+    steps = taken(harness.tasks.ChainSequence(generators, lambda g: torch.from_numpy(g.standard_normal((5, 2)))))
     for chain in range(3):
         again = Streams(3, chain).numpy("order")
         alone = np.concatenate([again.standard_normal((5, 2)) for _ in range(3)])
-        assert np.array_equal(found[:, chain], alone[: sum(PARTS)])
+        assert np.array_equal(steps[:, chain], alone[: sum(PARTS)])
 
 
 @pytest.mark.parametrize(("terms", "batch", "lanes"), [(10, 3, 1), (10, 3, 8), (12, 4, 4), (5, 5, 1)])
 def test_an_epoch_is_a_permutation_in_batches_filled_up_with_the_number_of_terms(terms, batch, lanes):
     streams = [Streams(3, chain) for chain in range(3)]
-    found = taken(epochs(streams, terms, batch, lanes))
+    steps = taken(epochs(streams, terms, batch, lanes))
     width = -(-batch // lanes) * lanes
     for chain, stream in enumerate(streams):
         generator, alone = stream.numpy("order"), []
-        while len(alone) < len(found):
+        while len(alone) < len(steps):
             order = generator.permutation(terms)
             alone += [order[start : start + batch] for start in range(0, terms, batch)]
-        for step, rows in enumerate(found[:, chain]):
+        for step, rows in enumerate(steps[:, chain]):
             assert rows.tolist() == [*alone[step], *[terms] * (width - len(alone[step]))]
 
 
@@ -80,20 +80,20 @@ def test_epochs_are_the_same_with_and_without_a_compiler(terms, without_compiler
     streams = [Streams(5, chain) for chain in range(3)]
     batch, parts = max(1, terms // 3), (1, 9, 2, 30)
 
-    def made():
+    def drawn():
         sequence = epochs(streams, terms, batch)
         return [(sequence.take(steps).clone(), sequence.state()) for steps in parts]
 
-    compiled = made()
+    compiled = drawn()
     without_compiler()
-    for (batches, state), (others, other) in zip(compiled, made(), strict=True):
+    for (batches, state), (others, other) in zip(compiled, drawn(), strict=True):
         assert torch.equal(batches, others)
         assert all(torch.equal(state[name], other[name]) for name in state)
 
 
 @pytest.mark.parametrize("later", ["compiled", "NumPy"])
 @pytest.mark.parametrize("order", ORDERS)
-def test_epochs_go_on_from_any_place(later, order, without_compiler):
+def test_epochs_go_on_from_any_position(later, order, without_compiler):
     streams = in_order(order)
     whole = epochs(streams, 10, 3).take(60)
     sequence = epochs(streams, 10, 3)
@@ -103,12 +103,12 @@ def test_epochs_go_on_from_any_place(later, order, without_compiler):
         states.append(sequence.state())
     if later == "NumPy":
         without_compiler()
-    for place, state in enumerate(states):
+    for step, state in enumerate(states):
         again = epochs(streams, 10, 3)
         again.take(7)
         again.load(state)
-        assert torch.equal(again.take(13), whole[place : place + 13])
-        assert torch.equal(again.take(13), whole[place + 13 : place + 26])
+        assert torch.equal(again.take(13), whole[step : step + 13])
+        assert torch.equal(again.take(13), whole[step + 13 : step + 26])
 
 
 def test_what_was_taken_is_part_of_one_copy_of_each_stretch():
@@ -121,4 +121,4 @@ def test_what_was_taken_is_part_of_one_copy_of_each_stretch():
         assert torch.equal(sent, part)
         copies.add(sequence._copy.data_ptr())
         sequence.load(sequence.state())
-    assert torch.equal(sequence.sent(sequence.take(1), "cpu:0"), sequence._stretch[sequence._place - 1][None])
+    assert torch.equal(sequence.sent(sequence.take(1), "cpu:0"), sequence._stretch[sequence._position - 1][None])

@@ -36,8 +36,8 @@ def pickled(key="labels", labels=(3, 9, 0), missing=0):
 
 
 def spec(method, task, budget="paper", **given):
-    ((_, (made,)),) = expand(registry(), RunRequest([method], [task], seeds=[0], budget=budget, given=given))
-    return made
+    ((_, (run,)),) = expand(registry(), RunRequest([method], [task], seeds=[0], budget=budget, given=given))
+    return run
 
 
 def test_pixels_and_labels_are_read_without_unpickling():
@@ -99,35 +99,35 @@ def test_all_published_settings_make_runs_that_keep_draws(paper, budget):
         if not table["task"].startswith("cifar"):
             continue
         protocol = table["protocol"]
-        made = spec(table["method"], f"{table['task']}@{protocol}", budget)
-        assert made.budget == budget
+        run = spec(table["method"], f"{table['task']}@{protocol}", budget)
+        assert run.budget == budget
         for name, entry in table["values"].items():
-            origin = made.origins[name]
+            origin = run.origins[name]
             assert origin.provenance == entry["provenance"] or origin.source == f"protocol {protocol}, {budget}"
-        schedule = registry().find("schedules", made.schedule.name)
-        epoch = -(-50_000 // made.task.params["batch"])
-        path = load(schedule.info.target)(**made.schedule.params).trajectory(made.steps, epoch)
-        kept = np.flatnonzero(path.with_burn_in(made.burn_in, made.thin).keep)
+        schedule = registry().find("schedules", run.schedule.name)
+        epoch = -(-50_000 // run.task.params["batch"])
+        path = load(schedule.info.target)(**run.schedule.params).trajectory(run.steps, epoch)
+        kept = np.flatnonzero(path.with_burn_in(run.burn_in, run.thin).keep)
         assert 1 <= len(kept) <= 60
 
 
 def test_a_short_budget_says_what_it_changes_and_the_command_goes_before_it():
-    made = spec("msgld", "cifar10", "smoke")
-    assert (made.budget, made.task.params["width"], made.task.params["test_images"]) == ("smoke", 4, 250)
-    assert shortened(made).startswith("cifar10@adaptive-drift: the smoke budget is a short one, with run.burn_in=0.5, ")
-    assert "task.width=4" in shortened(made)
+    run = spec("msgld", "cifar10", "smoke")
+    assert (run.budget, run.task.params["width"], run.task.params["test_images"]) == ("smoke", 4, 250)
+    assert shortened(run).startswith("cifar10@adaptive-drift: the smoke budget is a short one, with run.burn_in=0.5, ")
+    assert "task.width=4" in shortened(run)
     assert not shortened(spec("msgld", "cifar10"))
     assert spec("msgld", "cifar10", "smoke", **{"task.width": 8}).task.params["width"] == 8
-    same_length = spec("msgld", "cifar10", f"steps={made.steps}", **{"run.burn_in": 0.5, "run.thin": 1})
+    same_length = spec("msgld", "cifar10", f"steps={run.steps}", **{"run.burn_in": 0.5, "run.thin": 1})
     assert same_length.task.params["width"] == 64
     assert same_length.budget != "smoke"
 
 
 def test_the_cyclical_protocol_samples_as_the_authors_code_does():
-    made = spec("csgld", "cifar10")
-    assert made.steps == 156_400
-    path = Cyclical(**made.schedule.params).trajectory(made.steps, 782)
-    epoch = np.arange(made.steps) // 782
+    run = spec("csgld", "cifar10")
+    assert run.steps == 156_400
+    path = Cyclical(**run.schedule.params).trajectory(run.steps, 782)
+    epoch = np.arange(run.steps) // 782
     assert np.array_equal(path.temperature > 0, (epoch % 50) + 1 > 45)
     kept = np.flatnonzero(path.keep)
     assert [int(k) // 782 % 50 + 1 for k in kept] == [48, 49, 50] * 4
@@ -141,19 +141,19 @@ def test_the_cyclical_protocol_samples_as_the_authors_code_does():
 
 def test_the_baselines_average_the_last_20_epochs_and_optimisers_the_last():
     for method, epochs in (("sgld", 20), ("sghmc", 20), ("sgd", 1), ("sgdm", 1)):
-        made = spec(method, "cifar100@csgmcmc")
-        schedule = load(registry().find("schedules", made.schedule.name).info.target)(**made.schedule.params)
-        path = schedule.trajectory(made.steps, 782).with_burn_in(made.burn_in, made.thin)
+        run = spec(method, "cifar100@csgmcmc")
+        schedule = load(registry().find("schedules", run.schedule.name).info.target)(**run.schedule.params)
+        path = schedule.trajectory(run.steps, 782).with_burn_in(run.burn_in, run.thin)
         assert (np.flatnonzero(path.keep) + 1).tolist() == [782 * e for e in range(201 - epochs, 201)]
-        assert np.array_equal(path.temperature > 0, np.arange(made.steps) >= 150 * 782)
+        assert np.array_equal(path.temperature > 0, np.arange(run.steps) >= 150 * 782)
 
 
 def test_the_adaptive_drift_protocol_keeps_the_ends_of_the_last_five_epochs():
-    made = spec("msgld", "cifar100")
-    path = StepDecay(**made.schedule.params).trajectory(made.steps, 500)
-    kept = np.flatnonzero(path.with_burn_in(made.burn_in, made.thin).keep) + 1
+    run = spec("msgld", "cifar100")
+    path = StepDecay(**run.schedule.params).trajectory(run.steps, 500)
+    kept = np.flatnonzero(path.with_burn_in(run.burn_in, run.thin).keep) + 1
     assert kept.tolist() == [500 * epoch for epoch in range(246, 251)]
-    assert made.task.params["prior_precision"] == 75.0
+    assert run.task.params["prior_precision"] == 75.0
     quick = spec("msgld", "cifar100", "quick")
     short = StepDecay(**quick.schedule.params).trajectory(quick.steps, 500).with_burn_in(quick.burn_in, quick.thin)
     assert (np.flatnonzero(short.keep) + 1).tolist() == [1500, 2000, 2500]

@@ -131,9 +131,9 @@ class Compared(Generated):
     """Images that are made up, with a reference that is made up too."""
 
     def arrays(self, part):
-        found = super().arrays(part)
-        rows = np.random.default_rng(0).dirichlet(np.ones(10), size=len(found["label"]))
-        return {**found, "reference": rows} if part == "test" else found
+        arrays = super().arrays(part)
+        rows = np.random.default_rng(0).dirichlet(np.ones(10), size=len(arrays["label"]))
+        return {**arrays, "reference": rows} if part == "test" else arrays
 
 
 def test_a_run_is_compared_with_the_reference():
@@ -148,13 +148,13 @@ def test_a_run_is_compared_with_the_reference():
 
 
 def spec(method, budget="paper", **given):
-    ((_, (made,)),) = expand(registry(), RunRequest([method], ["cifar10@hmc"], seeds=[0], budget=budget, given=given))
-    return made
+    ((_, (run,)),) = expand(registry(), RunRequest([method], ["cifar10@hmc"], seeds=[0], budget=budget, given=given))
+    return run
 
 
-def kept(made, epoch=512):
-    schedule = load(registry().find("schedules", made.schedule.name).info.target)(**made.schedule.params)
-    return schedule.trajectory(made.steps, epoch).with_burn_in(made.burn_in, made.thin)
+def kept(run, epoch=512):
+    schedule = load(registry().find("schedules", run.schedule.name).info.target)(**run.schedule.params)
+    return schedule.trajectory(run.steps, epoch).with_burn_in(run.burn_in, run.thin)
 
 
 @pytest.mark.parametrize(
@@ -167,12 +167,12 @@ def kept(made, epoch=512):
     ],
 )
 def test_the_papers_settings_keep_its_draws_at_temperature_1(method, lr, momentum, every):
-    made = spec(method)
-    assert made.steps == 10_000 * 512
-    assert (made.task.params["prior_precision"], made.task.params["augment"]) == (5.0, False)
+    run = spec(method)
+    assert run.steps == 10_000 * 512
+    assert (run.task.params["prior_precision"], run.task.params["augment"]) == (5.0, False)
     if momentum is not None:
-        assert made.sampler.params["friction"] == pytest.approx(1 - momentum)
-    path = kept(made)
+        assert run.sampler.params["friction"] == pytest.approx(1 - momentum)
+    path = kept(run)
     assert (np.flatnonzero(path.keep) + 1).tolist() == [512 * e for e in range(1000 + every, 10_001, every)]
     assert path.step_size.max() == lr
     assert set(path.temperature.tolist()) == {1.0}
@@ -184,24 +184,11 @@ def test_the_papers_settings_keep_its_draws_at_temperature_1(method, lr, momentu
 def test_the_published_predictions_score_as_published():
     labels = cifar10("test")[1]
     probabilities = hmc_predictions()
-    found = averaged_scores(probabilities, labels, probabilities)
-    assert (found["agreement"], found["total_variation"]) == (1, 0)
-    assert found["test_error"] == pytest.approx(100 - 91.44)
-    assert found["nll"] == pytest.approx(0.27731, abs=5e-6)
-    assert found["brier"] == pytest.approx(0.13393, abs=5e-6)
-    assert found["ece"] == pytest.approx(0.0522, abs=5e-5)
+    scores = averaged_scores(probabilities, labels, probabilities)
+    assert (scores["agreement"], scores["total_variation"]) == (1, 0)
+    assert scores["test_error"] == pytest.approx(100 - 91.44)
+    assert scores["nll"] == pytest.approx(0.27731, abs=5e-6)
+    assert scores["brier"] == pytest.approx(0.13393, abs=5e-6)
+    assert scores["ece"] == pytest.approx(0.0522, abs=5e-5)
     published = probabilities[tfds_order("test", len(probabilities))]
     assert averaged_scores(published, labels)["test_error"] == pytest.approx(100 - 9.92)
-
-
-@pytest.mark.data
-def test_a_narrow_network_runs_on_the_real_images():
-    task = Cifar10(**{**HMC.task_settings(), "width": 2, "train_images": 240, "test_images": 60})
-    values = (
-        run_loop(make_loop(task, SGLD(), Constant(step_size=1e-6), 6, chains=1, burn_in=3))
-        .runs[0]
-        .observer.outcome()
-        .metrics
-    )
-    assert 0 <= values["agreement"] <= 1
-    assert 0 < values["total_variation"] < 1

@@ -25,11 +25,11 @@ class Made:
     def __init__(self):
         generator = np.random.default_rng(0)
         self.labels = {n: torch.from_numpy(generator.integers(K, size=SIZES[n])) for n in ("test", "train")}
-        self.place = {n: torch.from_numpy(generator.permutation(DIM)[: m * K]) for n, m in SIZES.items()}
+        self.columns = {n: torch.from_numpy(generator.permutation(DIM)[: m * K]) for n, m in SIZES.items()}
         self.buffers = torch.zeros((4, 1))
 
     def predict(self, theta, rows, name):
-        logs = theta[:, self.place[name]].view(len(theta), -1, K).log_softmax(2)
+        logs = theta[:, self.columns[name]].view(len(theta), -1, K).log_softmax(2)
         self.buffers[rows] += 1
         yield from (logs[:, :2], logs[:, 2:])
 
@@ -69,35 +69,35 @@ def observed(theta, weights, sizes=None, *, resume=False, **options):
 
 def probabilities(theta, name):
     """(draws, C, n, K)."""
-    logits = theta[..., Made().place[name]].reshape(*theta.shape[:2], -1, K)
+    logits = theta[..., Made().columns[name]].reshape(*theta.shape[:2], -1, K)
     return logits.softmax(3).numpy()
 
 
 def test_scores_are_of_the_weighted_mean_over_draws_and_chains():
     theta, weights = drawn()
     outcome = observed(theta, weights)
-    found = outcome.metrics
+    metrics = outcome.metrics
     w = (weights / weights.sum()).numpy()[..., None, None]
     mean = {name: (w * probabilities(theta, name)).sum((0, 1)) for name in SIZES}
     y = Made().labels["test"].numpy()
     assert outcome.arrays["probabilities"] == pytest.approx(mean["test"])
     assert outcome.arrays["probabilities"].dtype == np.float32
     assert (outcome.arrays["classes"] == y).all()
-    assert found["test_error"] == pytest.approx(100 * (mean["test"].argmax(1) != y).mean())
-    assert found["nll"] == pytest.approx(nll(mean["test"], y))
-    assert found["ece"] == pytest.approx(ece(mean["test"], y))
-    assert found["brier"] == pytest.approx(brier(mean["test"], y))
-    assert found["lppd"] == pytest.approx(np.log(mean["test"][np.arange(TEST), y]).mean())
-    assert found["aurc"] == pytest.approx(aurc(mean["test"], y))
-    assert found["selective_accuracy"] == pytest.approx(100 * selective_accuracy(mean["test"], y))
+    assert metrics["test_error"] == pytest.approx(100 * (mean["test"].argmax(1) != y).mean())
+    assert metrics["nll"] == pytest.approx(nll(mean["test"], y))
+    assert metrics["ece"] == pytest.approx(ece(mean["test"], y))
+    assert metrics["brier"] == pytest.approx(brier(mean["test"], y))
+    assert metrics["lppd"] == pytest.approx(np.log(mean["test"][np.arange(TEST), y]).mean())
+    assert metrics["aurc"] == pytest.approx(aurc(mean["test"], y))
+    assert metrics["selective_accuracy"] == pytest.approx(100 * selective_accuracy(mean["test"], y))
     entropies = {name: -(p * np.log(p)).sum(1) for name, p in mean.items()}
-    assert found["entropy_strange"] == pytest.approx(entropies["strange"].mean())
-    assert found["low_entropy_mass_strange"] == (entropies["strange"] < 0.5).mean()
+    assert metrics["entropy_strange"] == pytest.approx(entropies["strange"].mean())
+    assert metrics["low_entropy_mass_strange"] == (entropies["strange"] < 0.5).mean()
     truth = np.repeat([0, 1], [TEST, UNSEEN])
     scores = {"": entropies, "_maxprob": {name: -p.max(1) for name, p in mean.items()}}
     for suffix, score in scores.items():
         area = roc_auc_score(truth, np.concatenate([score["test"], score["strange"]]))
-        assert found[f"auroc{suffix}_strange"] == pytest.approx(area)
+        assert metrics[f"auroc{suffix}_strange"] == pytest.approx(area)
 
 
 def test_predictions_of_very_many_images_are_not_kept(monkeypatch):
@@ -109,30 +109,30 @@ def test_predictions_of_very_many_images_are_not_kept(monkeypatch):
 
 def test_single_draws_pairs_of_draws_and_the_last_ones():
     theta, weights = drawn()
-    found = observed(theta, weights, last=4, train=True)
+    outcome = observed(theta, weights, last=4, train=True)
     p, y = probabilities(theta, "test"), Made().labels["test"].numpy()
     wrong = (p.argmax(3) != y).mean(2)
     w = (weights / weights.sum()).numpy()
-    assert found.metrics["single_test_error"] == pytest.approx(100 * (w * wrong).sum())
+    assert outcome.metrics["single_test_error"] == pytest.approx(100 * (w * wrong).sum())
     losses = -np.log(p[..., np.arange(TEST), y]).mean(2)
-    assert found.metrics["single_nll"] == pytest.approx((w * losses).sum())
-    assert found.metrics["last4_test_accuracy"] == pytest.approx(100 * (1 - wrong[-4:].mean()))
+    assert outcome.metrics["single_nll"] == pytest.approx((w * losses).sum())
+    assert outcome.metrics["last4_test_accuracy"] == pytest.approx(100 * (1 - wrong[-4:].mean()))
     train = (probabilities(theta, "train").argmax(3) == Made().labels["train"].numpy()).mean(2)
-    assert found.metrics["last4_train_accuracy"] == pytest.approx(100 * train[-4:].mean())
+    assert outcome.metrics["last4_train_accuracy"] == pytest.approx(100 * train[-4:].mean())
     classes = p.argmax(3).reshape(-1, TEST)
     cycle = np.repeat(trajectory(12).cycle[1::2], CHAINS)
     pairs = [(i, j) for i in range(len(classes)) for j in range(i)]
     apart = {(i, j): (classes[i] != classes[j]).mean() for i, j in pairs}
-    assert found.metrics["disagreement"] == pytest.approx(np.mean(list(apart.values())))
+    assert outcome.metrics["disagreement"] == pytest.approx(np.mean(list(apart.values())))
     between = [share for (i, j), share in apart.items() if cycle[i] != cycle[j]]
-    assert found.metrics["disagreement_between_cycles"] == pytest.approx(np.mean(between))
-    assert found.arrays["cycle"].tolist() == cycle.tolist()
-    assert found.arrays["sketch"].shape == (24, WIDTH)
-    assert np.allclose(found.curves["single_test_error"][1], 100 * wrong.T)
-    assert np.allclose(found.curves["single_train_error"][1], 100 * (1 - train.T))
-    assert found.curves["single_test_error"][0].tolist() == (1 + 0.5 * np.arange(2, 25, 2)).tolist()
-    assert found.curves["test_error"][1][0, -1] == pytest.approx(found.metrics["test_error"])
-    assert found.curves["nll"][1][0, -1] == pytest.approx(found.metrics["nll"])
+    assert outcome.metrics["disagreement_between_cycles"] == pytest.approx(np.mean(between))
+    assert outcome.arrays["cycle"].tolist() == cycle.tolist()
+    assert outcome.arrays["sketch"].shape == (24, WIDTH)
+    assert np.allclose(outcome.curves["single_test_error"][1], 100 * wrong.T)
+    assert np.allclose(outcome.curves["single_train_error"][1], 100 * (1 - train.T))
+    assert outcome.curves["single_test_error"][0].tolist() == (1 + 0.5 * np.arange(2, 25, 2)).tolist()
+    assert outcome.curves["test_error"][1][0, -1] == pytest.approx(outcome.metrics["test_error"])
+    assert outcome.curves["nll"][1][0, -1] == pytest.approx(outcome.metrics["nll"])
 
 
 def test_only_the_last_draws_are_averaged_where_asked():
@@ -151,16 +151,16 @@ def test_only_the_last_draws_are_averaged_where_asked():
 
 def test_predictions_of_each_cycle_and_likelihoods_of_the_training_images():
     theta, weights = drawn()
-    found = observed(theta, weights, train=True, by_cycle=True, average=9)
+    outcome = observed(theta, weights, train=True, by_cycle=True, average=9)
     p = probabilities(theta, "train")[..., np.arange(TRAIN), Made().labels["train"].numpy()]
-    assert np.allclose(found.curves["single_train_nll"][1], -np.log(p).mean(2).T)
+    assert np.allclose(outcome.curves["single_train_nll"][1], -np.log(p).mean(2).T)
     w, p = weights.numpy()[..., None, None], probabilities(theta, "test")
-    assert found.arrays["cycle_numbers"].tolist() == [0, 1]
+    assert outcome.arrays["cycle_numbers"].tolist() == [0, 1]
     for cycle, draws in enumerate((slice(3, 6), slice(6, 12))):
         mean = (w[draws] * p[draws]).sum(0) / w[draws].sum(0)
-        assert np.allclose(found.arrays["cycle_predictions"][cycle], mean, atol=1e-6)
-    assert found.arrays["test_labels"].tolist() == Made().labels["test"].tolist()
-    assert found.arrays["train_terms"].tolist() == [TRAIN]
+        assert np.allclose(outcome.arrays["cycle_predictions"][cycle], mean, atol=1e-6)
+    assert outcome.arrays["test_labels"].tolist() == Made().labels["test"].tolist()
+    assert outcome.arrays["train_terms"].tolist() == [TRAIN]
     late = observed(theta, weights, by_cycle=True, average=3)
     assert late.arrays["cycle_numbers"].tolist() == [1]
 
@@ -183,10 +183,10 @@ def test_blocks_and_restarts_do_not_matter(options):
 def test_long_runs_are_recorded_at_evenly_spaced_draws(monkeypatch):
     monkeypatch.setattr("harness.contracts.predictions.RECORDED", 5)
     theta, weights = drawn()
-    found = observed(theta, weights)
-    assert found.arrays["steps"].tolist() == [2, 2, 8, 8, 14, 14, 20, 20]
-    assert found.arrays["chain"].tolist() == [0, 1] * 4
-    assert found.metrics["nll"] == pytest.approx(observed(theta, weights).metrics["nll"])
+    outcome = observed(theta, weights)
+    assert outcome.arrays["steps"].tolist() == [2, 2, 8, 8, 14, 14, 20, 20]
+    assert outcome.arrays["chain"].tolist() == [0, 1] * 4
+    assert outcome.metrics["nll"] == pytest.approx(observed(theta, weights).metrics["nll"])
 
 
 def test_all_listed_metrics_are_reported_and_nothing_is_said_of_no_draw():
@@ -203,7 +203,7 @@ def test_sketches_keep_distances():
     long = torch.randn((40, 20_001), generator=generator)
     short = sketch(long)
     assert torch.allclose(sketch(2 * long[:1] - long[1:2]), 2 * short[:1] - short[1:2], atol=1e-4)
-    true, found = torch.pdist(long).square(), torch.pdist(short).square()
-    ratio = (found / true).numpy()
+    true, sketched = torch.pdist(long).square(), torch.pdist(short).square()
+    ratio = (sketched / true).numpy()
     assert np.abs(ratio - 1).max() < 5 * (2 / WIDTH) ** 0.5
     assert np.abs(ratio.mean() - 1) < 0.02

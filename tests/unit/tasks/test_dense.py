@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import norm
+from support import run_loop
 
 from harness.contracts.data import problem
 from harness.contracts.randomness import Streams
-from harness.contracts.schedule import Trajectory
 from harness.engine.loop import Loop
+from plugins.checking.law import trajectory
 from plugins.checking.task_laws import TASK_LAWS
 from plugins.samplers.sgld import SGLD
 from tasks.vision.landsat import Landsat
@@ -21,7 +22,7 @@ LAWS = dict(TASK_LAWS)
 TRAIN = 60
 
 
-def made(task, name):
+def clusters(task, name):
     """Inputs with which the classes have something to do."""
     generator = np.random.default_rng({"train": 0, "test": 1}.get(name, 2))
     centres = np.random.default_rng(9).integers(0, 200, size=(task.classes, task.features))
@@ -36,7 +37,7 @@ class MadeNotMNIST(NotMNIST):
     size = TRAIN
 
     def read(self, name):
-        return made(self, name)
+        return clusters(self, name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,7 @@ class MadeLandsat(Landsat):
     size = TRAIN
 
     def read(self, name):
-        return made(self, name)
+        return clusters(self, name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,7 @@ class MadeSparse(MnistSparse):
     size = TRAIN
 
     def read(self, name):
-        return made(self, name)
+        return clusters(self, name)
 
 
 TASKS = [MadeNotMNIST(batch=13), MadeLandsat(batch=13), MadeSparse(batch=13, width=6)]
@@ -83,14 +84,9 @@ def test_without_noise_sgld_is_torchs_sgd_on_the_same_batches():
     task, h, epochs = replace(MadeNotMNIST(batch=13, depth=2).for_laws(), prior_precision=3.0), 1e-3, 2
     streams = [Streams(4, 0, ("test",))]
     steps = epochs * task.steps_per_epoch()
-    everywhere = np.ones(steps, dtype=bool)
-    path = Trajectory(
-        np.full(steps, h), np.zeros(steps), everywhere, everywhere, np.zeros(steps, dtype=int), ~everywhere
-    )
-    loop = Loop(task, SGLD(), path, streams, 1)
+    loop = Loop(task, SGLD(), trajectory(np.full(steps, h), 0.0), streams, 1)
     start = loop.theta[0].clone()
-    while not loop.finished:
-        loop.advance_block()
+    run_loop(loop)
 
     network = torch.nn.Sequential(
         torch.nn.Linear(20, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 10)
@@ -106,9 +102,9 @@ def test_without_noise_sgld_is_torchs_sgd_on_the_same_batches():
             logits = network((inputs[index].double() - mean) / sd)
             (5 * torch.nn.functional.cross_entropy(logits, classes[index], reduction="sum")).backward()
             optimiser.step()
-    found = torch.nn.utils.parameters_to_vector(network.parameters()).detach()
-    assert (loop.theta[0] - found).abs().max() < 1e-10
-    assert (found - start).abs().max() > 1e-3
+    weights = torch.nn.utils.parameters_to_vector(network.parameters()).detach()
+    assert (loop.theta[0] - weights).abs().max() < 1e-10
+    assert (weights - start).abs().max() > 1e-3
 
 
 def sparse(chains=1, **settings):

@@ -68,10 +68,10 @@ def test_an_example_runs_and_is_a_row_of_the_leaderboard(file, task, step, most,
     done = bench([*plugin, *words], tmp_path)
     assert done.returncode == 0, done.stderr
     rows = json.loads(bench([*plugin, "report", "leaderboard", "--task", task, "--json"], tmp_path).stdout)
-    found = {row["metric"]: row["mean"] for row in rows}
-    assert {"test_error", "nll", "ece", "brier", "single_test_error", "single_nll"} <= found.keys()
-    assert found["test_error"] < most
-    assert 0.2 < found["nll"] < 1.2
+    means = {row["metric"]: row["mean"] for row in rows}
+    assert {"test_error", "nll", "ece", "brier", "single_test_error", "single_nll"} <= means.keys()
+    assert means["test_error"] < most
+    assert 0.2 < means["nll"] < 1.2
 
 
 @pytest.mark.data
@@ -128,9 +128,9 @@ def test_a_layout_that_is_not_declared_as_a_need_is_refused(csv):
 
 
 @pytest.mark.parametrize(
-    ("name", "own"), [("mean_loss", lambda *_: None), ("changes", lambda *_: None), ("precision", "bfloat16")]
+    ("name", "override"), [("mean_loss", lambda *_: None), ("changes", lambda *_: None), ("precision", "bfloat16")]
 )
-def test_what_would_have_no_effect_on_an_mlp_is_refused(csv, name, own):
-    made = type("Own", (type(csv),), {name: own})(file=csv.file)
+def test_what_would_have_no_effect_on_an_mlp_is_refused(csv, name, override):
+    task = type("Own", (type(csv),), {name: override})(file=csv.file)
     with pytest.raises(PluginError, match=rf"Own\.{name} would have no effect.* Network\(make\)"):
-        made.build([Streams(0, 0)], "cpu")
+        task.build([Streams(0, 0)], "cpu")

@@ -22,9 +22,9 @@ def test_a_start_is_what_torch_draws_and_leaves_the_global_stream_alone():
     torch.manual_seed(3)
     module = ResNet18(10, 4)
     torch.set_rng_state(before)
-    found = flat.weights(weights)
-    assert found.keys() == dict(module.named_parameters()).keys()
-    assert all(torch.equal(found[name], leaf) for name, leaf in module.named_parameters())
+    named = flat.weights(weights)
+    assert named.keys() == dict(module.named_parameters()).keys()
+    assert all(torch.equal(named[name], leaf) for name, leaf in module.named_parameters())
     running = {name: leaf for name, leaf in module.named_buffers() if "num_batches" not in name}
     assert all(torch.equal(flat.statistics(statistics)[name], leaf) for name, leaf in running.items())
 
@@ -66,11 +66,11 @@ def test_evaluation_uses_the_statistics_and_leaves_them():
 def test_weights_cast_at_once_give_the_bits_of_autocast(normalisation):
     flat = Network(lambda: ResNet18(10, 2, normalisation))
     start, x = flat.start(torch.Generator().manual_seed(0)), torch.randn(4, 3, 16, 16)
-    found = []
+    passes = []
     for low in (None, torch.bfloat16):
         weights, statistics = start.clone().requires_grad_(), flat.first_statistics()
         with torch.autocast("cpu", torch.bfloat16):
             outputs = flat.forward(weights, statistics, x, training=True, low=low)
         (gradient,) = torch.autograd.grad(outputs.float().logsumexp(1).mean(), weights)
-        found.append((outputs, gradient, statistics))
-    assert all(map(torch.equal, *found))
+        passes.append((outputs, gradient, statistics))
+    assert all(map(torch.equal, *passes))

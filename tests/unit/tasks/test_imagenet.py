@@ -34,16 +34,16 @@ def folder(tmp_path_factory):
     """Three classes of JPEGs of many sizes: 4 to train on and 2 to be tried on each."""
     from PIL import Image
 
-    place = tmp_path_factory.mktemp("imagenet")
+    root = tmp_path_factory.mktemp("imagenet")
     generator = np.random.default_rng(0)
     for part, images in (("train", 4), ("val", 2)):
         for name in ("n01", "n02", "n03"):
-            (place / part / name).mkdir(parents=True)
+            (root / part / name).mkdir(parents=True)
             for i in range(images):
                 side = generator.integers(230, 300, 2)
                 pixels = generator.integers(0, 256, (*side, 3), dtype=np.uint8)
-                Image.fromarray(pixels).save(place / part / name / f"{i}.JPEG")
-    return place
+                Image.fromarray(pixels).save(root / part / name / f"{i}.JPEG")
+    return root
 
 
 def task(folder, cls=Tiny, **settings):

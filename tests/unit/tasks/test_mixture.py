@@ -6,7 +6,6 @@ import torch
 
 from harness.contracts.randomness import Streams
 from harness.contracts.task import Cost
-from harness.contracts.truth import quantile_levels
 from plugins.schedules.constant import Constant
 from tasks.synthetic.mixture5 import Mixture5
 from tasks.synthetic.mixture25 import Mixture25
@@ -57,24 +56,6 @@ def test_chains_start_in_the_whole_box_each_on_its_own(task):
     assert (starts.min(0) < -0.9 * task.box).all()
     assert (starts.max(0) > 0.9 * task.box).all()
     assert len(np.unique(starts)) == starts.size
-
-
-@pytest.mark.parametrize("task", BOTH)
-def test_the_stated_moments_are_those_of_exact_draws(task):
-    truth, n = task.truth(), 400_000
-    found = task.sample(n, np.random.default_rng(1))
-    sd = np.sqrt((truth.directions @ truth.covariance * truth.directions).sum(axis=1))
-    draws = task.sample(n, np.random.default_rng(2))
-    z = (draws - truth.mean) @ truth.directions.T / sd
-    assert z.std(axis=0) == pytest.approx(1, rel=5 * math.sqrt((truth.z4.max() - 1) / 4 / n))
-    for direction, cuts in zip(truth.directions, truth.quantiles, strict=True):
-        below = (draws @ direction[:, None] < cuts).mean(axis=0)
-        assert below == pytest.approx(quantile_levels(), abs=5 * 0.5 / math.sqrt(n))
-    for power, stated in ((3, truth.z3), (4, truth.z4)):
-        spread = (z**power).std(axis=0) / math.sqrt(n)
-        assert (np.abs((z**power).mean(axis=0) - stated) < 5 * spread).all()
-    assert (np.abs(found.mean(axis=0) - truth.mean) < 5 * truth.sd / math.sqrt(n)).all()
-    assert found.std(axis=0) == pytest.approx(truth.sd, rel=5 * math.sqrt(truth.z4.max() - 1) / 2 / math.sqrt(n))
 
 
 def test_gradient_noise_is_a_tilt_with_the_stated_spread():
@@ -138,10 +119,10 @@ def test_the_last_mode_is_censored_until_it_is_seen():
     task = Mixture25(count=0)
     draws = np.repeat(task.means[:, None], 1, axis=1)
     missing, _ = observe(task, draws[:-1])
-    found, _ = observe(task, draws)
+    whole, _ = observe(task, draws)
     assert missing.metrics["last_mode_first_visit"] is None
-    assert found.metrics["last_mode_first_visit"] == 25
-    assert (missing.metrics["modes_covered"], found.metrics["modes_covered"]) == (24, 25)
+    assert whole.metrics["last_mode_first_visit"] == 25
+    assert (missing.metrics["modes_covered"], whole.metrics["modes_covered"]) == (24, 25)
 
 
 def test_weights_enter_every_number():

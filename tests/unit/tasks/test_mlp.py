@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from harness.tasks import MLP
+from tasks.mlp import MLP
 
 SIZES = (7, 5, 6, 3)
 
@@ -33,9 +33,9 @@ def test_the_number_of_weights():
 def test_logits_are_those_of_torch_chain_by_chain():
     theta = weights(3)
     x = torch.randn(3, 11, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    found, shared = MLP(SIZES).logits(theta, x), MLP(SIZES).logits(theta, x[0])
+    logits, shared = MLP(SIZES).logits(theta, x), MLP(SIZES).logits(theta, x[0])
     for c in range(3):
-        assert torch.allclose(found[c], module(theta[c])(x[c]), rtol=1e-13)
+        assert torch.allclose(logits[c], module(theta[c])(x[c]), rtol=1e-13)
         assert torch.allclose(shared[c], module(theta[c])(x[0]), rtol=1e-13)
 
 
@@ -58,6 +58,6 @@ def test_a_chain_has_the_same_bits_alone_and_among_others(sizes):
     logits, pullback = net.logits_and_pullback(theta, x)
     gradient = pullback(logits.softmax(-1))
     for rows in (slice(0, 1), slice(2, 3), slice(1, 3), slice(0, 4)):
-        own, back = net.logits_and_pullback(theta[rows], x[rows])
-        assert torch.equal(own, logits[rows])
-        assert torch.equal(back(own.softmax(-1)), gradient[rows])
+        alone, back = net.logits_and_pullback(theta[rows], x[rows])
+        assert torch.equal(alone, logits[rows])
+        assert torch.equal(back(alone.softmax(-1)), gradient[rows])

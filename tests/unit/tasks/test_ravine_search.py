@@ -70,5 +70,5 @@ def test_psgld_takes_v_from_the_mean_gradient(c):
     sampler, noise = PSGLD(**parameters), Fixed()
     tensors = [torch.tensor(v, dtype=torch.float64) for v in (h, 0.3 / c)]
     state = {"V": Scaled(1.0).grad(start).square()}
-    found, _ = sampler.step(start, state, Scaled(1.0), *tensors, noise)
-    assert found.numpy() == pytest.approx(expected.numpy(), rel=1e-9)
+    theta, _ = sampler.step(start, state, Scaled(1.0), *tensors, noise)
+    assert theta.numpy() == pytest.approx(expected.numpy(), rel=1e-9)

@@ -8,6 +8,7 @@ import torch
 
 from harness.contracts.randomness import Streams
 from harness.contracts.task import Cost
+from harness.contracts.truth import quantile_levels
 from plugins.schedules.constant import Constant
 from tasks.synthetic.bimodal1d import GRID, Bimodal1D, cell_masses
 from tasks.synthetic.curved import Banana, Rosenbrock
@@ -15,6 +16,8 @@ from tasks.synthetic.funnel import Funnel, scored
 from tasks.synthetic.gaussian import IllConditionedGaussian
 from tasks.synthetic.gaussian2d import Gaussian2D
 from tasks.synthetic.mixture2d import Mixture2D
+from tasks.synthetic.mixture5 import Mixture5
+from tasks.synthetic.mixture25 import Mixture25
 from tasks.synthetic.noise import KINDS, SPREAD, rotation
 
 pytestmark = pytest.mark.numbers
@@ -63,54 +66,53 @@ def test_the_noise_of_gradients_has_the_stated_variance():
 def test_exact_draws_of_the_gaussian_have_its_correlation():
     n = 40_000
     draws = np.random.default_rng(1).multivariate_normal([0, 0], Gaussian2D().covariance, size=n)
-    found = observed(Gaussian2D(), draws.reshape(-1, 2, 2))
-    assert found["correlation"] == pytest.approx(0.9, abs=5 * (1 - 0.81) / math.sqrt(n))
-    assert found["wasserstein2_normal"] < 5 / math.sqrt(n) * math.sqrt(2)
+    metrics = observed(Gaussian2D(), draws.reshape(-1, 2, 2))
+    assert metrics["correlation"] == pytest.approx(0.9, abs=5 * (1 - 0.81) / math.sqrt(n))
+    assert metrics["wasserstein2_normal"] < 5 / math.sqrt(n) * math.sqrt(2)
 
 
 def test_exact_draws_of_the_bimodal_differ_from_it_by_chance_alone():
     n = 50_000
     weights = np.exp(Bimodal1D().log_density(GRID[:, None]))
     x = np.random.default_rng(2).choice(GRID, size=n, p=weights / weights.sum())
-    found = observed(Bimodal1D(), x.reshape(-1, 1, 1))
+    metrics = observed(Bimodal1D(), x.reshape(-1, 1, 1))
     p = np.array(cell_masses())
     expected = 0.5 * np.sqrt(2 * p * (1 - p) / (np.pi * n)).sum()  # the mean of |share - p| / 2, summed over cells
-    assert found["density_tv"] == pytest.approx(expected, rel=0.4)
-    assert found["mass_right"] == pytest.approx(0.5, abs=5 * 0.5 / math.sqrt(n))
+    assert metrics["density_tv"] == pytest.approx(expected, rel=0.4)
+    assert metrics["mass_right"] == pytest.approx(0.5, abs=5 * 0.5 / math.sqrt(n))
 
 
 def test_exact_draws_of_the_mixture_meet_the_stated_targets():
     task, n = Mixture2D(), 100_000
-    found = observed(task, task.sample(n, np.random.default_rng(4)).reshape(-1, 4, 2))
+    metrics = observed(task, task.sample(n, np.random.default_rng(4)).reshape(-1, 4, 2))
     targets = {metric.name: metric.target for metric in task.metrics}
-    assert found["modes_covered"] == 4
+    assert metrics["modes_covered"] == 4
     ratio = targets["within_mode_covariance_ratio"]
-    assert found["within_mode_covariance_ratio"] == pytest.approx(ratio, abs=5 / math.sqrt(n))
+    assert metrics["within_mode_covariance_ratio"] == pytest.approx(ratio, abs=5 / math.sqrt(n))
     share = targets["share_within_r"]
-    assert found["share_within_r"] == pytest.approx(share, abs=5 * math.sqrt(share * (1 - share) / n))
+    assert metrics["share_within_r"] == pytest.approx(share, abs=5 * math.sqrt(share * (1 - share) / n))
 
 
-@pytest.mark.parametrize("task", [Banana(), Rosenbrock()], ids=["banana", "rosenbrock"])
-def test_the_truth_of_curved_densities_is_that_of_exact_draws(task):
-    n = 400_000
-    draws, truth = task.sample(n, np.random.default_rng(5)), task.truth()
-    assert np.abs((draws.mean(0) - truth.mean) / truth.sd).max() < 5 / math.sqrt(n)
+SAMPLED = {
+    **{type(task).__name__: (task.sample, task.truth(), 400_000)
+       for task in (Banana(), Rosenbrock(), Mixture5(), Mixture25())},
+    **{f"Funnel, T = {T}": (lambda n, rng, T=T: scored(Funnel(dimension=3).sample(n, rng, T)),
+                            Funnel(dimension=3).scored_truth(T), 100_000) for T in (0.5, 1.0, 1.3)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("sample", "truth", "n"), SAMPLED.values(), ids=SAMPLED)
+def test_the_truth_is_that_of_exact_draws(sample, truth, n):
+    """Moments to the fourth and quantiles, along all directions."""
+    draws = sample(n, np.random.default_rng(5))
+    assert (np.abs(draws.mean(0) - truth.mean) < 5 * truth.sd / math.sqrt(n)).all()
     along = draws @ truth.directions.T
-    z = (along - truth.directions @ truth.mean) / np.sqrt(
-        ((truth.directions @ truth.covariance) * truth.directions).sum(1)
-    )
-    for power, exact in ((2, np.ones(len(truth.z3))), (3, truth.z3), (4, truth.z4)):
-        error = (z**power).std(0) / math.sqrt(n)
-        assert np.abs((z**power).mean(0) - exact).max() < 6 * error.max()
-    below = (along[:, :, None] < truth.quantiles).mean(0)
-    assert np.abs(below - (np.arange(40) + 0.5) / 40).max() < 6 * 0.5 / math.sqrt(n)
-
-
-def test_moments_of_the_curved_densities_are_the_published_ones():
-    assert Banana().truth().covariance == pytest.approx(np.diag([100.0, 19.0]), abs=1e-9)
-    rosenbrock = Rosenbrock().truth()
-    assert rosenbrock.mean == pytest.approx([1, 2])
-    assert rosenbrock.covariance == pytest.approx(np.array([[1, 2], [2, 6.1]]))
+    sd = np.sqrt((truth.directions @ truth.covariance * truth.directions).sum(1))
+    z = (along - truth.directions @ truth.mean) / sd
+    for power, stated in ((2, np.ones(len(sd))), (3, truth.z3), (4, truth.z4)):
+        assert (np.abs((z**power).mean(0) - stated) < 5 * (z**power).std(0) / math.sqrt(n)).all()
+    for x, cuts in zip(along.T, truth.quantiles, strict=True):
+        assert (x[:, None] < cuts).mean(0) == pytest.approx(quantile_levels(), abs=5 * 0.5 / math.sqrt(n))
 
 
 def test_the_condition_of_the_gaussian_is_the_one_that_was_asked_for():
@@ -145,21 +147,6 @@ def test_the_rotation_is_orthogonal_and_fixed():
     Q = rotation(7)
     np.testing.assert_allclose(Q @ Q.T, np.eye(7), atol=1e-12)
     assert (rotation(7) == Q).all()
-
-
-@pytest.mark.parametrize("T", [0.5, 1.0, 1.3])
-def test_the_truth_of_the_funnel_is_that_of_exact_draws(T):
-    task, n = Funnel(dimension=3), 100_000
-    along = scored(task.sample(n, np.random.default_rng(7), T))
-    truth = task.scored_truth(T)
-    assert np.abs((along.mean(0) - truth.mean) / truth.sd).max() < 5 / math.sqrt(n)
-    assert truth.covariance == pytest.approx(np.cov(along.T), rel=0.03)
-    z = (along - truth.mean) @ truth.directions.T
-    z /= np.sqrt((truth.directions @ truth.covariance * truth.directions).sum(1))
-    for power, exact in ((2, np.ones(len(truth.z3))), (3, truth.z3), (4, truth.z4)):
-        assert (np.abs((z**power).mean(0) - exact) < 6 * (z**power).std(0) / math.sqrt(n)).all()
-    below = ((along @ truth.directions.T)[:, :, None] < truth.quantiles).mean(0)
-    assert np.abs(below - (np.arange(40) + 0.5) / 40).max() < 6 * 0.5 / math.sqrt(n)
 
 
 @pytest.mark.parametrize("T", [0.7, 1.0, 2.0])

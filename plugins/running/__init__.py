@@ -1,0 +1,14 @@
+"""Runs: executed, or planned with their cost; docs/commands.md, docs/planning.md."""
+
+from __future__ import annotations
+
+from harness import Info, hook
+
+
+@hook
+def bench_verbs() -> list[Info]:
+    """Return the verbs of this feature."""
+    return [
+        Info("run", "plugins.running.run:run", "Run samplers on tasks."),
+        Info("plan", "plugins.running.plan:plan", "Show what `run` would do and what it would cost."),
+    ]
