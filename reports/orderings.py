@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from harness.reports import Comparison, PairOutcome, Term, judge, refusal, terms
+import numpy as np
+
+from harness.reports import Comparison, Group, PairOutcome, Request, Term, judge, refusal, terms
+from harness.tasks import DensityTask, Streams
 from reports.across import TaskField
+from reports.figures.parts import task_of, trajectory
 
 FILE = Path(__file__).with_name("orderings.toml")
 
@@ -32,13 +36,17 @@ _OF_OUTCOME = {
     PairOutcome.EQUIVALENT: OrderingVerdict.EQUIVALENT,
     PairOutcome.UNDECIDED: OrderingVerdict.UNDECIDED,
 }
+NOT_COMPARED = (OrderingVerdict.REFUSED, OrderingVerdict.NOT_RUN)
+LEAST_NOISE = 0.1
+"""Share of the gradient noise in the injected noise, from which on an ordering about noise is judged."""
 
 
 @dataclass(frozen=True)
 class Ordering:
     """A paper's statement that one method is better than another on a task. An empty `metric` means the ranking one.
 
-    differs  the terms in which the methods' rows may differ; rows that differ in another one are not compared
+    differs      the terms in which the methods' rows may differ; rows that differ in another one are not compared
+    about_noise  whether it is about gradient noise; it is refused where the worse row has hardly any
     """
 
     statement: str
@@ -49,6 +57,7 @@ class Ordering:
     metric: str = ""
     notes: str = ""
     differs: tuple[Term, ...] = ()
+    about_noise: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,7 @@ def load_orderings(file: Path = FILE) -> list[Ordering]:
     document = tomllib.loads(file.read_text(encoding="utf-8"))
     return [
         Ordering(
-            **{name: one[name] for name in ("statement", "citation", "metric", "notes") if name in one},
+            **{name: value for name, value in one.items() if name not in {"better", "worse", "tasks", "differs"}},
             better=better,
             worse=worse,
             task=task,
@@ -82,15 +91,17 @@ def load_orderings(file: Path = FILE) -> list[Ordering]:
     ]
 
 
-def judge_orderings(orderings: Sequence[Ordering], fields: Sequence[TaskField]) -> list[JudgedOrdering]:
+def judge_orderings(
+    orderings: Sequence[Ordering], fields: Sequence[TaskField], request: Request
+) -> list[JudgedOrdering]:
     """Return the verdicts, paired by seed. The family is all orderings, those that were not run included."""
     by_task = {field.task: field for field in fields}
-    compared = [_compared(one, by_task.get(one.task)) for one in orderings]
+    compared = [_compared(one, by_task.get(one.task), request) for one in orderings]
     judged = iter(judge([one.comparison for one in compared if one.comparison is not None], len(orderings)))
     return [one if one.comparison is None else _verdict(one, next(judged)) for one in compared]
 
 
-def _compared(ordering: Ordering, field: TaskField | None) -> JudgedOrdering:
+def _compared(ordering: Ordering, field: TaskField | None, request: Request) -> JudgedOrdering:
     """Return an ordering with its comparison, or with the reason if there is none."""
 
     def not_run(reason: str) -> JudgedOrdering:
@@ -101,9 +112,13 @@ def _compared(ordering: Ordering, field: TaskField | None) -> JudgedOrdering:
         return not_run(f"no field of {ordering.task} with two methods")
     if absent := [name for name in (ordering.better, ordering.worse) if name not in field.rows]:
         return not_run("; ".join(f"{name}: {field.missing.get(name, 'no runs')}" for name in absent))
-    if why := refusal(field.rows[ordering.better], field.rows[ordering.worse], ordering.differs):
+    better, worse = field.rows[ordering.better], field.rows[ordering.worse]
+    why = refusal(better, worse, ordering.differs)
+    if not why and ordering.about_noise and (share := noise_share(worse, request)) < LEAST_NOISE:
+        why = f"gradient noise of {ordering.worse} is {share:.2g} of the injected noise, below {LEAST_NOISE:g}"
+    if why:
         return JudgedOrdering(ordering, metric, None, OrderingVerdict.REFUSED, why)
-    comparison = field.score.compare(field.rows[ordering.better], field.rows[ordering.worse], metric)
+    comparison = field.score.compare(better, worse, metric)
     if comparison is None:
         return not_run(f"no values of {metric}")
     return JudgedOrdering(ordering, metric, comparison, OrderingVerdict.UNDECIDED, "")
@@ -112,3 +127,27 @@ def _compared(ordering: Ordering, field: TaskField | None) -> JudgedOrdering:
 def _verdict(one: JudgedOrdering, judged: Comparison) -> JudgedOrdering:
     reason = judged.withheld or ("too few seeds" if judged.tested is None else "")
     return JudgedOrdering(one.ordering, one.metric, judged, _OF_OUTCOME[judged.outcome], reason)
+
+
+def noise_share(group: Group, request: Request) -> float:
+    """Return the largest share, over directions, of the gradient noise's variance in the injected noise's in a step.
+
+    It is h V / (2 a T), with the mean h and T of the draws, and the friction a of a sampler that has one, else 1. V is
+    the largest eigenvalue of the covariance of 4,000 stochastic gradients at the mean of the truth. Without a truth it
+    is known of densities alone, whose noise is the same everywhere, and 0 of other tasks.
+    """
+    import torch
+
+    task, chains, steps = task_of(group, request), 40, 100
+    truth = task.truth()
+    problem = task.build([Streams(0, chain, ("noise",)) for chain in range(chains)], "cpu")
+    batches = problem.draw_batches(steps)
+    if not batches or (truth is None and not isinstance(task, DensityTask)):
+        return 0.0
+    theta = 0 * problem.initial()
+    theta = theta if truth is None else theta + theta.new_tensor(truth.mean)
+    gradients = [problem.gradient(theta, {name: leaf[k] for name, leaf in batches.items()}) for k in range(steps)]
+    V = np.linalg.eigvalsh(np.atleast_2d(np.cov(torch.cat(gradients).numpy().T)))[-1]
+    path, friction = trajectory(group, request), float(group.settings.get("sampler.friction", 1))
+    h, T = path.step_size[path.keep].mean(), path.temperature[path.keep].mean()
+    return float(h * V / (2 * friction * T)) if friction * T else np.inf

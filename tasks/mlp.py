@@ -175,7 +175,7 @@ class MLPProblem(NetworkProblem):
         if batch:
             index = batch["index"]
             rows = index.clamp(max=self.terms - 1)
-            yield x[rows], label[rows], self.batches * (index < self.terms).to(self.dtype)
+            yield x[rows], label[rows], self.multiple * (index < self.terms).to(self.dtype)
             return
         for some in (slice(start, start + self.stretch) for start in range(0, self.terms, self.stretch)):
             yield x[some][None], label[None, some], x.new_ones((1, 1), dtype=self.dtype)

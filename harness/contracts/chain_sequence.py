@@ -95,23 +95,29 @@ def filled(n: int, lanes: int) -> int:
 
 
 def epochs(streams: Sequence[Streams], terms: int, batch: int, lanes: int = 1) -> ChainSequence:
-    """Return the minibatches of each chain: parts of its own permutations of the terms, from its "order" stream.
+    """Return the minibatches of each chain, from its "order" stream, in the order that `streams` states.
+
+    shuffled   the parts of a permutation of the terms, then those of the next one
+    symmetric  the parts of a permutation, then the same parts backwards, then those of the next one
+    replaced   each batch is drawn on its own, with replacement
 
     An element holds (C, n rounded up to a multiple of `lanes`) indices. Empty places, which come from the rounding and
     from a short last batch of an epoch, hold the number of terms, one past the last index.
     """
-    return _Epochs([s.numpy("order") for s in streams], terms, batch, filled(batch, lanes))
+    return _Epochs([s.numpy("order") for s in streams], terms, batch, filled(batch, lanes), streams[0].order)
 
 
 class _Epochs(ChainSequence):
     """The sequence that `epochs` returns.
 
-    A stretch holds as many epochs as were asked for, in one array in which the numbers of a chain are contiguous.
+    A stretch holds as many rounds as were asked for, in one array in which the numbers of a chain are contiguous. A
+    round is an epoch, or there and back.
     """
 
-    def __init__(self, generators: Sequence[NumpyGenerator], terms: int, batch: int, width: int) -> None:
-        self.terms, self.batch, self.width = terms, batch, width
+    def __init__(self, generators: Sequence[NumpyGenerator], terms: int, batch: int, width: int, order: str) -> None:
+        self.terms, self.batch, self.width, self.order = terms, batch, width, order
         self.batches = -(-terms // batch)
+        self.round = self.batches * (2 if order == "symmetric" else 1)
         super().__init__(generators, lambda _: None)
 
     def _refill(self) -> None:
@@ -121,14 +127,19 @@ class _Epochs(ChainSequence):
         self._stretch = torch.empty((0, len(self.generators), self.width), dtype=torch.int64)
         self._extend(1)
 
-    def _extend(self, epochs: int) -> None:
-        """Replace the stretch by what is left of it, followed by `epochs` new epochs."""
+    def _extend(self, rounds: int) -> None:
+        """Replace the stretch by what is left of it, followed by `rounds` new rounds."""
         import torch
 
         rest = self._stretch[self._position :].transpose(0, 1)
-        stretch = torch.empty((len(rest), rest.shape[1] + epochs * self.batches, self.width), dtype=torch.int64)
+        stretch = torch.empty((len(rest), rest.shape[1] + rounds * self.round, self.width), dtype=torch.int64)
         stretch[:, : rest.shape[1]] = rest
-        self._start = self._drawn(stretch[:, rest.shape[1] :], epochs)
+        fresh = stretch[:, rest.shape[1] :]
+        there = fresh if self.round == self.batches else torch.empty_like(fresh[:, : rounds * self.batches])
+        self._start = self._drawn(there, rounds)
+        if there is not fresh:
+            epochs = there.unflatten(1, (rounds, self.batches))
+            fresh[:] = torch.cat([epochs, epochs.flip(2)], dim=2).flatten(1, 2)
         self._stretch, self._position = stretch.transpose(0, 1), 0
 
     def _drawn(self, out: Tensor, epochs: int) -> Tensor:
@@ -136,6 +147,8 @@ class _Epochs(ChainSequence):
         import torch
 
         before = torch.empty_like(self._now)
+        if self.order == "replaced":
+            return self._drawn_by_numpy(out, epochs)
         try:
             draw = built(PERMUTATIONS.read_text(encoding="utf-8")).draw
         except CompilerError:
@@ -152,11 +165,13 @@ class _Epochs(ChainSequence):
 
         load_states(self.generators, self._now)
         out.fill_(self.terms)
+        N, replaced = self.terms, self.order == "replaced"
         to, order = out.numpy(), np.full(self.batches * self.batch, self.terms)
         for epoch in range(epochs):
             before = states(self.generators)
             for chain, generator in zip(to, self.generators, strict=True):
-                order[: self.terms] = generator.permutation(self.terms)
+                drawn = generator.integers(N, size=len(order)) if replaced else generator.permutation(N)
+                order[: len(drawn)] = drawn
                 rows = chain[epoch * self.batches : (epoch + 1) * self.batches]
                 rows[:, : self.batch] = order.reshape(rows.shape[0], self.batch)
         self._now = states(self.generators)
@@ -166,13 +181,13 @@ class _Epochs(ChainSequence):
         """Return the next `steps` minibatches of all chains, (steps, C, width)."""
         missing = steps - (len(self._stretch) - self._position)
         if missing > 0:
-            self._extend(-(-missing // self.batches))
+            self._extend(-(-missing // self.round))
         self._position += steps
         return self._stretch[self._position - steps : self._position]
 
     def state(self) -> dict[str, Tensor]:
-        """Return the generators' states before the current epoch, which may just have ended, and the place in it."""
+        """Return the generators' states before the current round, which may just have ended, and the place in it."""
         import torch
 
-        position = self._position - (len(self._stretch) - self.batches)
+        position = self._position - (len(self._stretch) - self.round)
         return {"generators": self._start, "place": torch.full((len(self.generators),), position, dtype=torch.int64)}

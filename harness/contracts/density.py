@@ -32,10 +32,15 @@ class DensityTask(Task):
 
     box             chains start uniformly on [-box, box]^D
     gradient_noise  sd of the noise that each step adds to grad U; the noise is normal unless `unit_noise` is overridden
+    noise           a factor of `gradient_noise`. Declare it as a parameter (`harness.param`) to make it a setting
+    noisy_terms     N/n of the data that the noise stands for: a noisy gradient costs 1/noisy_terms of a data pass, one
+                    of the full U, without noise, a whole one
     """
 
     box: ClassVar[float] = 3.0
     gradient_noise: ClassVar[float] = 0.0
+    noise: ClassVar[float] = 1.0
+    noisy_terms: ClassVar[int] = 100
     provides: ClassVar[frozenset[str]] = frozenset({"terms"})
 
     def energy(self, theta: Tensor) -> Tensor:
@@ -45,6 +50,10 @@ class DensityTask(Task):
     def grad(self, theta: Tensor) -> Tensor:
         """Return grad U (C, D), by automatic differentiation of `energy` unless overridden."""
         return differentiate(lambda x: (self.energy(x).sum(), x), theta)[0]
+
+    def priced_terms(self) -> int:
+        """Return N as a gradient is priced: `noisy_terms`, or 1 without noise."""
+        return self.noisy_terms if self.noise * self.gradient_noise > 0 else 1
 
     def start(self, generator: torch.Generator) -> Tensor:
         """Return the starting point (D,) of a chain, drawn from its own generator and on that generator's device."""
@@ -67,7 +76,7 @@ class DensityTask(Task):
 
 
 class DensityProblem(Problem):
-    """U(theta) + <tilt, theta>, where each step draws a new tilt: gradient_noise times `unit_noise`.
+    """U(theta) + <tilt, theta>, where each step draws a new tilt: noise times gradient_noise times `unit_noise`.
 
     The full U has no tilt.
     """
@@ -78,13 +87,14 @@ class DensityProblem(Problem):
         self.streams = list(streams)
         self.device = device
         self.tilts: ChainSequence | None = None
-        if task.gradient_noise > 0:
+        self.sd = task.noise * task.gradient_noise
+        if self.sd > 0:
             self.tilts = ChainSequence([s.numpy("order") for s in streams], self._draw_tilts)
 
     def _draw_tilts(self, generator: np.random.Generator) -> Tensor:
         import torch
 
-        return torch.from_numpy(self.task.gradient_noise * self.task.unit_noise(generator, STRETCH))
+        return torch.from_numpy(self.sd * self.task.unit_noise(generator, STRETCH))
 
     def plain_energy(self, theta: Tensor) -> Tensor:
         """Return U (C,) without a tilt."""

@@ -289,14 +289,14 @@ class NetworkProblem(DataProblem):
         assert gradient is not None
         return torch.stack(losses).sum(), self.task.add_prior_gradient(gradient, x.detach())
 
-    def parts(self, c: int, batch: Batch | None) -> Iterator[tuple[int, tuple[Tensor, Tensor]]]:
+    def parts(self, c: int, batch: Batch | None) -> Iterator[tuple[float, tuple[Tensor, Tensor]]]:
         """Yield inputs and labels of chain c, each pair with the number of terms of U that its mean loss stands for."""
         if batch:
             index = batch["index"][c]
             size = len(index) if index.is_cuda else int((index < self.terms).sum())
             if size:
                 x, label = self.batch_rows(c, batch, size)
-                yield self.batches * size, (self.task.inputs(x), label)
+                yield self.multiple * size, (self.task.inputs(x), label)
             return
         length = self.stretch if self.task.batch is None else self.task.batch
         for x, label in zip(self.stretches("train", length), self.labels["train"].split(length), strict=True):

@@ -12,7 +12,7 @@ import numpy as np
 from harness.contracts.chain_sequence import ChainSequence, epochs, filled
 from harness.contracts.density import moment_observer, starts
 from harness.contracts.predictions import PredictiveObserver
-from harness.contracts.randomness import TUNING_SEED
+from harness.contracts.randomness import ORDERS, TUNING_SEED
 from harness.contracts.task import Cost, Observer, Problem, Task, differentiate
 from harness.system.errors import PluginError, UsageError
 
@@ -60,7 +60,8 @@ class DataTask(Task):
         U(theta) = -sum_{i=1..N} log p(row_i | theta) - log p(theta)
 
     A minibatch is the next n rows of the chain's own permutation of the N rows. An epoch is m = ceil(N/n) of them, the
-    last one short, and each is scaled by m: the mean of the gradients of an epoch is exactly grad U.
+    last one short, and each is scaled by m: the mean of the gradients of an epoch is exactly grad U. The setting
+    `run.batch_order` offers other orders; a batch drawn with replacement has n rows and is scaled by N/n.
 
     prior_precision  of the prior N(0, I / prior_precision); for another prior leave it None and define `log_prior`
     batch            n, or None for all rows. Declare it as a parameter (`harness.param`) to make it a setting
@@ -159,6 +160,10 @@ class DataTask(Task):
         """Return the number of rows, N. Override it with a number if reading the data takes long."""
         return len(next(iter(self.arrays("train").values())))
 
+    def batch_orders(self) -> Sequence[str]:
+        """Return the orders of minibatches, if there are any."""
+        return ORDERS if self.batch is not None else ()
+
     def batch_terms(self) -> int:
         """Return the number of rows in a minibatch, n."""
         return self.terms() if self.batch is None else self.batch
@@ -193,6 +198,8 @@ class DataProblem(Problem):
         self.epochs: ChainSequence | None = None
         if task.batch is not None:
             self.epochs = epochs(streams, self.terms, task.batch_terms(), task.lanes)
+        replaced = streams[0].order == "replaced"
+        self.multiple: float = self.terms / task.batch_terms() if replaced else self.batches
 
     def read(self) -> dict[str, Tensor]:
         """Return the arrays of the task, with rows of zeros added at the end, and "present"."""
@@ -254,9 +261,9 @@ class DataProblem(Problem):
         index = batch["index"]
         return Rows(self.arrays, index if chains.stop - chains.start == len(index) else index[chains])
 
-    def scale(self, batch: Batch | None) -> int:
+    def scale(self, batch: Batch | None) -> float:
         """Return the factor by which the sum over a batch is multiplied."""
-        return self.batches if batch else 1
+        return self.multiple if batch else 1
 
     def _portions(self, theta: Tensor, batch: Batch | None) -> Iterator[tuple[Tensor, Rows]]:
         """Yield some chains at a time, so that memory is bounded, with their rows."""

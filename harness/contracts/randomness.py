@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 TUNING_SEED = 10**9
 """First of the seeds of `bench tune`: reports leave their runs out, and classifiers do not use their test rows."""
 
+ORDERS = ("shuffled", "replaced", "symmetric")
+"""The orders of minibatches, the usual one first."""
+
 LONG = 20_000
 """Number of normals from which the project's own C++ is faster: passing the generator's state to it takes 5 us."""
 
@@ -44,11 +47,15 @@ NOISE_BLOCK_NUMBERS = 100_000
 
 @dataclass(frozen=True)
 class Streams:
-    """The streams of one chain of one run. `axes` are further names on which a stream depends (the task's, say)."""
+    """The streams of one chain of one run. `axes` are further names on which a stream depends (the task's, say).
+
+    No stream depends on `order`, how minibatches follow each other.
+    """
 
     seed: int
     chain: int
     axes: tuple[str, ...] = ()
+    order: str = ORDERS[0]
 
     def digest(self, name: str, *, per_chain: bool = True) -> bytes:
         """Return the 32 bytes from which a stream is made."""

@@ -295,6 +295,14 @@ class Task(Configurable):
         """Return n, the number of terms that a stochastic gradient uses."""
         return self.terms()
 
+    def batch_orders(self) -> Sequence[str]:
+        """Return the values of `run.batch_order` that its problem follows: none, if it has no minibatches of rows."""
+        return ()
+
+    def priced_terms(self) -> int:
+        """Return N as a gradient is priced, n/N of a data pass: that of the data, unless its noise is artificial."""
+        return self.terms()
+
     def steps_per_epoch(self) -> int:
         """Return the number of batches in one pass through the data."""
         return -(-self.terms() // self.batch_terms())

@@ -85,7 +85,7 @@ class Stage:
         self.stepper = stepper(mode, sampler, self.potential, problem.dim, device, opaque=task.opaque)
         carried = _copies(problem.state())
         self.state, at_start = self._init_state()
-        slots, per_step, self.weighted = self._probe(len(streams))
+        slots, per_step, self.weighted, self.full_gradients = self._probe(len(streams))
         problem.load(carried)
         self.cost = Cost(at_start + spent_before, per_step)
         self.lost_at = torch.zeros(len(streams), dtype=torch.int64, device=device)
@@ -202,8 +202,8 @@ class Stage:
         self.problem.load(before)
         return batch
 
-    def _probe(self, rows: int) -> tuple[list[Slot], float, bool]:
-        """Return the noise slots of one step, its cost in data passes, and whether the sampler weights its draws.
+    def _probe(self, rows: int) -> tuple[list[Slot], float, bool, bool]:
+        """Return the noise slots and the cost of a step, and whether it weights draws, and has full gradients only.
 
         They come from a separate step, whose results are checked and not used.
         """
@@ -224,10 +224,11 @@ class Stage:
         check_calls(self.sampler, counted)
         potential.end()
         noise.end()
-        return noise.slots, self._passes(counted, self.sampler.refresh_every), weight is not None
+        full = not counted[0] or self._passes((1, 0)) == 1
+        return noise.slots, self._passes(counted, self.sampler.refresh_every), weight is not None, full
 
     def _passes(self, calls: tuple[int, int], refresh_every: int = 0) -> float:
-        return data_passes(calls, self.task.batch_terms(), self.task.terms(), refresh_every)
+        return data_passes(calls, self.task.batch_terms(), self.task.priced_terms(), refresh_every)
 
     def _refresh(self) -> None:
         with torch.no_grad():

@@ -14,6 +14,7 @@ from harness.reporting.scoring.accuracy import Accuracy
 from harness.reporting.scoring.grouping import groups_of
 from harness.reporting.scoring.groups import Curve, Group, fields
 from harness.reporting.scoring.score import FieldScore
+from harness.results import timings
 from harness.results.store import Store
 from harness.results.store.scored_runs import AT_ONCE, CurveKey, curve_arrays, group_frames
 from harness.runs.source import source_hash
@@ -31,9 +32,10 @@ def load_groups(store: Store, request: Request, *, trials: bool = False) -> list
     methods = [*_offers(request, "samplers"), *_offers(request, "methods")]
     offered = {offer.name: offer.info for offer in methods if isinstance(offer.info, Info | Method)}
     stated = stated_settings(request.registry or registry())
+    timed, installed = timings.read(store.results), functools.partial(_installed, request)
     return [
         group
-        for group in groups_of(frames, functools.partial(_installed, request), offered, stated)
+        for group in groups_of(frames, installed, offered, stated, timed)
         if not request.budgets or group.budget in request.budgets
         if not request.chains or group.chains in request.chains
     ]

@@ -4,6 +4,7 @@
 from harness.results import environment as environment
 from harness.results import provenance as provenance
 from harness.results import spec as spec
+from harness.results import timings as timings
 from harness.results.ledger import commit as commit
 from harness.results.ledger import rescored as rescored
 from harness.results.ledger.attempt import FILE_NAMES as FILE_NAMES

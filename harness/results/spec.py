@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.contracts import user_files
 from harness.contracts.offers import LONGEST as LONGEST_NAME
-from harness.contracts.randomness import TUNING_SEED
+from harness.contracts.randomness import ORDERS, TUNING_SEED
 from harness.system.columns import Malformed, check, dump, entry
 
 KEY_VERSION = 1
@@ -153,6 +153,13 @@ class RunSpec:
     )
     thin: int = entry(
         "every thin-th draw is kept", least=1, setting=("int", 1, "every how many draws one is kept", "[1, inf)")
+    )
+    batch_order: str = entry(
+        "order of minibatches",
+        ORDERS[0],
+        when="set",
+        absent=ORDERS[0],
+        setting=("str", ORDERS[0], "order of the minibatches, of tasks with data", "", ORDERS),
     )
     warm_start: str | None = entry(
         "optimiser whose last positions are the first ones of the chains; NULL: none",

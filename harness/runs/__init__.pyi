@@ -17,6 +17,7 @@ from harness.runs.plan import parse_seeds as parse_seeds
 from harness.runs.plan import parse_settings as parse_settings
 from harness.runs.plugin_metadata import instance as instance
 from harness.runs.plugin_metadata import task_facts as task_facts
+from harness.runs.resume import build as build
 from harness.runs.session import curve_arrays as curve_arrays
 from harness.runs.session import metric_values as metric_values
 from harness.runs.settings import Pair as Pair

@@ -234,15 +234,13 @@ def _part(offer: Offer, params: Mapping[str, Any]) -> Component:
 def _steps(budget: str, settings: Settings) -> int:
     """Return the length of a run in steps. `budget` is a name, "steps=N" or "passes=N" (data passes)."""
     pair, named = settings.pair, _named_passes(settings)
-    if budget in named:
-        return max(1, _affordable(named[budget], settings))
     kind, equals, text = budget.partition("=")
-    if not equals or kind not in ("steps", "passes"):
+    if budget not in named and (not equals or kind not in ("steps", "passes")):
         known = [*named, "steps=N", "passes=N"]
         raise UsageError(
             f"unknown budget {budget!r:.80} of {pair.task.name}@{pair.protocol.name}{suggestions(budget, known)}"
         )
-    amount = _amount(kind, text)
+    amount = named[budget] if budget in named else _amount(kind, text)
     steps = int(amount) if kind == "steps" else _affordable(amount, settings)
     if not 1 <= steps <= MAX_STEPS:
         size = "less than one step" if steps < 1 else f"more than {MAX_STEPS:,} steps"
@@ -294,12 +292,12 @@ def _label(budget: str, steps: int, settings: Settings) -> str:
 def _named_steps(settings: Settings) -> dict[str, int]:
     """Return the protocol's budgets in steps of this sampler, without those that a warm start uses up."""
     named, warm = _named_passes(settings), settings.passes.warm
-    return {name: max(1, _affordable(passes, settings)) for name, passes in named.items() if passes > warm}
+    return {name: _affordable(passes, settings) for name, passes in named.items() if passes > warm}
 
 
 def _named_passes(settings: Settings) -> dict[str, float]:
     """Return the protocol's budgets in data passes. All samplers get the same number of passes, not of steps."""
-    share = settings.task.batch_terms / settings.task.terms
+    share = settings.task.batch_terms / settings.task.priced_terms
     return {name: gradients * share for name, gradients in settings.pair.protocol.budgets.items()}
 
 

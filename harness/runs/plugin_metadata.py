@@ -73,6 +73,8 @@ class TaskFacts:
     dim: int
     terms: int
     batch_terms: int
+    priced_terms: int
+    batch_orders: Sequence[str]
     steps_per_epoch: int
     curvature: float | None
     max_block: Mapping[str, int]
@@ -247,6 +249,8 @@ def _task(target: str, params: Mapping[str, Any]) -> TaskFacts:
         dim=_whole(task, "dim", 1),
         terms=terms,
         batch_terms=_whole(task, "batch_terms", 1, terms),
+        priced_terms=_whole(task, "priced_terms", 1),
+        batch_orders=[*task.batch_orders()],
         steps_per_epoch=_whole(task, "steps_per_epoch", 1),
         curvature=task.curvature(),
         max_block={kind: _whole(task, "max_block", 1, None, kind) for kind in ("cpu", "cuda")},

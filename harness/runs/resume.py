@@ -45,7 +45,7 @@ def build(specs: Sequence[RunSpec], job: Job) -> Loop:
             task,
             run.sampler,
             run.trajectory,
-            [Streams(s.seed, chain, (spec.task.name,)) for s in specs for chain in range(spec.chains)],
+            [Streams(s.seed, chain, (spec.task.name,), s.batch_order) for s in specs for chain in range(spec.chains)],
             spec.chains,
             mode=spec.execution.compile,
             weights=run.schedule.weights,

@@ -239,6 +239,7 @@ class Session:
                 block_runs=len(self.specs),
                 steps_done=max(0, steps),
                 passes_per_step=cost.per_step,
+                full_gradients=self.loop.stages[-1].full_gradients,
                 passes=self.loop.spent(steps),
                 draws_kept=run.kept,
                 draws_stored=stored,

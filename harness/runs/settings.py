@@ -17,6 +17,7 @@ from typing import Any
 
 from harness.contracts.hookspecs import DEFAULT_SCHEDULE, Method, StatedSettings
 from harness.contracts.parameters import Field, check, of_part, suggestions
+from harness.contracts.randomness import ORDERS
 from harness.contracts.registry import Offer, Registry
 from harness.contracts.task import Protocol, data_passes
 from harness.results.spec import FIELDS, GIVEN, ONE_SETTING, SEARCH_VERSION, Origin
@@ -167,6 +168,8 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
         name: check(spec, origins[f"run.{name}"].value if f"run.{name}" in origins else spec.default, where="run")
         for name, spec in RUN_FIELDS.items()
     }
+    if (order := run["batch_order"]) != ORDERS[0] and order not in task.batch_orders:
+        raise UsageError(f"run.batch_order = {order}: {pair.task.name} has no minibatches with these settings")
     warm, warm_passes = _warm_start(registry, pair, task_params, task, run, origins)
     passes = Passes(sampler.full_gradients_at_start, warm_passes, _passes_per_step(sampler, task))
     for name, value in {
@@ -186,7 +189,7 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
 
 def _passes_per_step(sampler: SamplerFacts, task: TaskFacts) -> float:
     calls = sampler.gradients_per_step, sampler.full_gradients_per_step
-    return data_passes(calls, task.batch_terms, task.terms, sampler.refresh_every)
+    return data_passes(calls, task.batch_terms, task.priced_terms, sampler.refresh_every)
 
 
 Layer = dict[str, Origin]

@@ -58,7 +58,7 @@ def stage(spec: RunSpec, task: Task, files: tuple[str, ...]) -> tuple[Sampler, T
         raise RunError(f"the code of {offer.name} changed since this command was planned; give the command again")
     optimiser: Sampler = plugin_metadata.instance(offer.target, {})
     calls = optimiser.gradients_per_step, optimiser.full_gradients_per_step
-    steps = length(spec.warm_passes, data_passes(calls, task.batch_terms(), task.terms()))
+    steps = length(spec.warm_passes, data_passes(calls, task.batch_terms(), task.priced_terms()))
     off = np.zeros(steps, dtype=bool)
     step_sizes = np.full(steps, spec.warm_step_size)
     return optimiser, Trajectory(step_sizes, np.zeros(steps), off, off, np.zeros(steps, dtype=np.int64), off)

@@ -200,9 +200,9 @@ def walk(sampler: Sampler, task: GaussianTask, path: Trajectory, rows: int, seed
     return running
 
 
-def built(task: Task, chains: int = CHAINS) -> Problem:
-    """Return the problem of a task on which the laws for tasks are tested, on CPU."""
-    return task.build([Streams(0, chain, ("laws",)) for chain in range(chains)], "cpu")
+def built(task: Task, chains: int = CHAINS, order: str = "shuffled") -> Problem:
+    """Return the problem of a task on which the laws for tasks are tested, on CPU, with minibatches in this order."""
+    return task.build([Streams(0, chain, ("laws",), order) for chain in range(chains)], "cpu")
 
 
 def in_batches(task: Task) -> Task:

@@ -329,6 +329,7 @@ def _numbers(ours: Ours | None) -> dict[str, Any]:
         "task_version": group.task_version if group else None,
         "budget": group.budget if group else None,
         "steps": group.steps if group else None,
+        "batch_order": group.settings.get("run.batch_order") if group else None,
         "swept": dict(text.partition("=")[::2] for text in settings_from(group, "swept")) if group else None,
         "seeds": len(group.runs) if group else 0,
         "diverged": len(group.diverged) if group else 0,

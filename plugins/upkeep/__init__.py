@@ -11,5 +11,6 @@ def bench_verbs() -> list[Info]:
     return [
         Info("replay", "plugins.upkeep.replay:replay", "Repeat a run and compare bit for bit."),
         Info("rescore", "plugins.upkeep.rescore:rescore", "Compute new or changed metrics from the kept draws."),
+        Info("time", "plugins.upkeep.timing:time_rows", "Measure the seconds a step of each row takes."),
         Info("gc", "plugins.upkeep.garbage:gc", "List or delete unreferenced files in the results folder."),
     ]

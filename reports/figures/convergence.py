@@ -15,6 +15,7 @@ from harness.reports import Column, Estimate, FieldScore, Group, Request, Table,
 from harness.tasks import draw_grid
 from reports.figures.floor import ExactDraws, floor
 from reports.figures.parts import (
+    NOT_TIMED,
     Array,
     FieldReport,
     field_figure,
@@ -36,6 +37,7 @@ NAMED = 8
 BANDS = 3
 """Lines with a band, those with the lowest joint errors, if there are over twice as many lines."""
 WIDTH = 9.6
+AXES = ("gradients of a chain (data passes)", "seconds of sampling")
 BAND, FLOOR, LOW = "95 % interval", "exact draws", "low error: 0.01"
 CAPTION = (
     "Lines: the median over chains and seeds of b2, the squared error of a chain's averages in units of their "
@@ -43,14 +45,14 @@ CAPTION = (
     "seeds, a seed with all its chains; of many methods, the three of the lowest joint error have one. On the right "
     "the joint error at the end of the budget, which ranks, with its 95 % interval: the mean over chains and seeds in "
     "the worst direction common to all, of the shape too. Dashed: what as many independent exact draws would give as "
-    "the method with the most draws had kept by then. Dotted: b2 = 0.01, low error. Seconds are of sampling alone, at "
-    "the median speed of a method's seeds, and compare runs of one machine only."
+    "the method with the most draws had kept by then. Dotted: b2 = 0.01, low error. Seconds are of sampling alone, "
+    "from a timing pass of the rows in turns (`bench time`)."
 )
 
 
 class Convergence(FieldReport):
     """A figure for each field (task, protocol, chains, budget) with a truth: the error of a typical chain against data
-    passes (every gradient counts) and against seconds of sampling.
+    passes (every gradient counts) and, where `bench time` measured them, against seconds of sampling.
 
     A line is E(t) = max over f in {z, z^2} of the median over chains x seeds of b2_f(t), each chain in its own worst
     direction. The leaderboard's "data passes to low error" is where it falls below 0.01 for good; at the end that also
@@ -159,7 +161,7 @@ def _record(figure: str, line: Line, exact: ExactDraws | None) -> dict[str, Any]
     passes = typical(group.done.numbers.passes)
     return record(
         figure, group, label=line.label, seeds=len(group.runs), draws=kept, passes=passes,
-        seconds=None if line.pace is None or passes is None else line.pace * passes,
+        seconds=group.seconds,
         typical_b2=float(line.values[-1]), typical_low=_known(line.low[-1]), typical_high=_known(line.high[-1]),
         joint_error=mean, low=joint.low if joint else None, high=joint.high if joint else None,
         interval=joint.interval if joint else "none", exact_draws=alone,
@@ -177,7 +179,12 @@ def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
         return "-" if low is None else f"[{low:.3g}, {high:.3g}]"
 
     rows = [
-        {**r, "joint_ends": ends(r["low"], r["high"]), "typical_ends": ends(r["typical_low"], r["typical_high"])}
+        {
+            **r,
+            "joint_ends": ends(r["low"], r["high"]),
+            "typical_ends": ends(r["typical_low"], r["typical_high"]),
+            "seconds": NOT_TIMED if r["seconds"] is None else f"{r['seconds']:.3g}",
+        }
         for r in records
     ]
     columns = [
@@ -186,13 +193,13 @@ def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
         Column("exact_draws", "of as many exact draws", "right", ".2g"), Column("times_exact", "ratio", "right", ".3g"),
         Column("typical_b2", "b2, typical chain", "right", ".3g"), Column("typical_ends", "95 %", "right"),
         Column("passes_to_low_error", "data passes to low error", "right", ".4g"),
-        Column("passes", "data passes", "right", ".4g"), Column("seconds", "seconds", "right", ".3g"),
+        Column("passes", "data passes", "right", ".4g"), Column("seconds", "seconds", "right"),
     ]  # fmt: skip
     notes = [
         "joint error: at the end; of as many exact draws: expected of as many independent exact draws as the row kept",
         "b2, typical chain: median over chains x seeds, each in its own worst direction, just before the end",
         "intervals by bootstrap over seeds, a seed with all its chains",
-        "seconds are of sampling alone and compare on one machine only",
+        "seconds are of sampling alone, from a timing pass (`bench time`)",
     ]
     return Table(heading, columns, rows, notes)
 
@@ -238,8 +245,13 @@ def _draw(canvas: Any, lines: Sequence[Line], exact: ExactDraws | None) -> None:
     axes[0].set(
         ylim=_range(shown, exact), yscale="log", ylabel="squared error of averages / variance, b\N{SUPERSCRIPT TWO}"
     )
-    for ax, words in zip(axes, ("gradients of a chain (data passes)", "seconds of sampling"), strict=False):
-        logarithmic(ax, words)
+    timed = any(line.pace is not None for line in shown)
+    for ax, words, known in zip(axes, AXES, (True, timed), strict=False):
+        if known:
+            logarithmic(ax, words)
+        else:
+            ax.set(xlabel=words, xticks=[])
+            ax.text(0.5, 0.5, NOT_TIMED, transform=ax.transAxes, ha="center")
         ax.grid(visible=True, which="major", color="#e6e6e6", linewidth=0.6)
     axes[2].set(xlabel="joint error\nat the end", xticks=[], xlim=(-0.7, min(len(shown), NAMED) - 0.3))
     axes[2].grid(visible=True, axis="y", which="major", color="#e6e6e6", linewidth=0.6)

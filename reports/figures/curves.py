@@ -11,6 +11,7 @@ from harness import Result
 from harness.reports import Column, FieldScore, Figure, Group, Request, Table
 from reports.figures.parts import (
     BAND,
+    NOT_TIMED,
     Array,
     FieldReport,
     band,
@@ -34,11 +35,10 @@ SHOWN = {
 class Curves(FieldReport):
     """A figure for each field (task, protocol, chains, budget) of classifiers: the test error and negative
     log-likelihood of the posterior mean so far and the errors of single draws, if they were measured, against data
-    passes on the left and seconds on the right.
+    passes on the left and, where `bench time` measured them, seconds on the right.
 
-    Lines are means over seeds (and chains), bands go from the lowest to the highest seed. The seconds of a run are
-    those of sampling alone, without evaluation, spread evenly over its passes; a line has the median speed of its
-    seeds. Seconds compare runs of one machine only.
+    Lines are means over seeds (and chains), bands go from the lowest to the highest seed. Seconds are those of sampling
+    alone, without evaluation, spread evenly over the passes of a run.
     """
 
     name: ClassVar[str] = "curves"
@@ -89,9 +89,10 @@ def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
     columns = [Column("label", "method"), Column("metric", "curve"), Column("seeds", "seeds", "right")]
     columns += [Column("mean", "at the end", "right", ".4g"), Column("lowest", "lowest", "right", ".4g")]
     columns += [Column("lowest_at_passes", "at passes", "right", ".4g"), Column("passes", "passes", "right", ".4g")]
-    columns += [Column("seconds", "seconds", "right", ".3g")]
-    note = "means over seeds; lowest: of the mean curve; seconds of sampling, without evaluation"
-    return Table(heading, columns, records, [note], keys=2)
+    columns += [Column("seconds", "seconds", "right")]
+    rows = [{**r, "seconds": NOT_TIMED if r["seconds"] is None else f"{r['seconds']:.3g}"} for r in records]
+    note = "means over seeds; lowest: of the mean curve; seconds of sampling, from a timing pass (`bench time`)"
+    return Table(heading, columns, rows, [note], keys=2)
 
 
 def _figure(name: str, score: FieldScore, lines: Sequence[Line]) -> Figure:

@@ -27,17 +27,17 @@ PANEL = 3.1
 FRONT, OTHER = "front: no row is lower in both", "not on any front"
 CAPTION = (
     "Points: rows, by cost and joint error at the end of equal budgets, both lower is better; lines: 95 % bootstrap "
-    "intervals of the error over seeds, and the range of the cost over seeds (of data passes the bootstrap interval). "
+    "intervals of the error over seeds, and of data passes. "
     "Black steps: the Pareto front, of the rows that no other row beats in both, by the points alone, among joint "
-    "errors below 1, that of one exact draw. Seconds are of sampling alone and compare runs of one machine only."
+    "errors below 1, that of one exact draw. Seconds are of sampling alone, from a timing pass (`bench time`)."
 )
 
 
 class Pareto(Report):
     """A panel for each task with a truth: cost against the joint error, in its field with most ranked methods.
 
-    The cost is seconds of sampling, or with `--metric passes_to_low_error` data passes to low error. `reports.across`
-    chooses the field.
+    The cost is seconds of sampling, by the timing pass of `bench time`, or with `--metric passes_to_low_error` data
+    passes to low error. `reports.across` chooses the field.
 
     At equal budgets rows differ in error after equal gradients, and in seconds by the costs of a step beside its
     gradient. A row is on the front if its joint error is below 1, that of one exact draw, and no other row is at most
@@ -54,11 +54,11 @@ class Pareto(Report):
         fields = task_fields(store, Request(**{**vars(request), "metric": None}), JOINT)
         panels = [(field.score, points) for field in fields if (points := _points(field.score, cost))]
         records = [_record(score, point, cost) for score, points in panels for point in points]
-        machines = (
-            _machines(store, [point.group for _, points in panels for point in points]) if not request.metric else []
-        )
+        groups = [point.group for _, points in panels for point in points]
+        machines = _machines(groups) if not request.metric else []
         if not records:
-            where = f"a finite cost ({HEADERS[cost]})" if fields else "five finished seeds on a task with a truth"
+            cause = f"a finite cost ({HEADERS[cost]})" if request.metric else "seconds; `bench time` measures them"
+            where = cause if fields else "five finished seeds on a task with a truth"
             return Result(notes=[f"no two rows have {where}"])
         columns = _columns(panels)
         names = _named(panels)
@@ -95,8 +95,7 @@ def _cost(score: FieldScore, group: Group, cost: str) -> tuple[float, float, flo
     if cost == COST:
         ends = wide.with_ends(score.estimate(group, COST))
         return ends if ends is not None and np.isfinite(ends[0]) else None
-    known = [seconds for seconds in group.done.numbers.seconds_sampling if seconds]
-    return (float(np.median(known)), min(known), max(known)) if known else None
+    return None if group.seconds is None else (group.seconds,) * 3
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[bool]:
@@ -104,15 +103,10 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[bool]:
     return [y < SOLVED and not any(a <= x and b <= y and (a, b) != (x, y) for a, b in points) for x, y in points]
 
 
-def _machines(store: Store, groups: Sequence[Group]) -> list[str]:
-    """Return a note if the runs are from several processors or devices, because their seconds cannot be compared."""
-    keys = {run.attempt for group in groups for run in group.runs}
-    rows = store.rows(
-        "select attempt, concat_ws(', ', cpu, gpu, device) as machine from attempt "
-        "join environment using (environment) order by all"
-    )
-    machines = sorted({row["machine"] for row in rows if row["attempt"] in keys})
-    return [f"seconds are of several machines and do not compare: {'; '.join(machines)}"] if len(machines) > 1 else []
+def _machines(groups: Sequence[Group]) -> list[str]:
+    """Return a note if rows were timed on several machines, because their seconds cannot be compared."""
+    names = sorted({group.timing.machine for group in groups if group.timing})
+    return [f"seconds are of several machines and do not compare: {'; '.join(names)}"] if len(names) > 1 else []
 
 
 def _record(score: FieldScore, point: CostPoint, cost: str) -> dict[str, Any]:

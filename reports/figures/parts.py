@@ -190,6 +190,16 @@ def first_done(group: Group) -> Run | None:
     return min(group.done, key=lambda run: run.seed, default=None)
 
 
+NOT_TIMED = "not timed"
+"""In place of seconds that `bench time` has not measured."""
+
+
+def seconds_a_pass(group: Group) -> float | None:
+    """Return the seconds of sampling of a data pass, by the timing pass; None if the group was not timed."""
+    passes = typical(group.done.numbers.passes)
+    return group.seconds / passes if group.seconds is not None and passes else None
+
+
 def task_of(group: Group, request: Request) -> Any:
     """Return the task with the group's settings."""
     return request.plugin("tasks", group.task, **settings_of(group, "task."))
@@ -234,14 +244,6 @@ def record(figure: str, group: Group, **more: Any) -> dict[str, Any]:
         "task": group.task, "task_version": group.task_version, "protocol": group.protocol, "method": group.method,
         "chains": group.chains, "budget": group.budget, "steps": group.steps, **more,
     }  # fmt: skip
-
-
-def seconds_a_pass(group: Group) -> float | None:
-    """Return the seconds of sampling of a data pass, at the median speed of the seeds."""
-    numbers = group.done.numbers
-    return typical(
-        [s / p if s is not None and p else None for s, p in zip(numbers.seconds_sampling, numbers.passes, strict=True)]
-    )
 
 
 def over_seeds(values: Array) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class Trajectories(FieldReport):
     shown = (*shown("figure", "method", seed=""), Column("velocity_variance", "var r", "right", ".3g"))
 
     def of_field(self, score: FieldScore, request: Request, name: str) -> Result:
-        if "task.gradient_noise" not in score.groups[0].settings and not request.tasks:
+        if not {"task.noise", "task.gradient_noise"} & score.groups[0].settings.keys() and not request.tasks:
             return Result()  # pictures of one coordinate of a network show nothing
         panels, notes = kept_draws(score)
         moves = [(panel, *velocities(panel, request)) for panel in panels]

@@ -46,7 +46,7 @@ class EffectiveSize(Report):
 def _seconds(metric: str) -> wide.RunCosts:
     def cost(group: Group) -> list[float | None]:
         chains = 1 if metric in wide.POOLED else group.chains
-        return [seconds and seconds / chains for seconds in group.done.numbers.seconds_sampling]
+        return [group.seconds and group.seconds / chains] * len(group.done)
 
     return cost
 

@@ -12,6 +12,7 @@ from harness import Result, statistics
 from harness.reports import ONE_DRAW, Comparison, Group, Report, Request, typical
 from harness.tasks import REFERENCES
 from reports.across import JOINT, TaskField, loss, task_fields
+from reports.figures.parts import seconds_a_pass
 from reports.orderings import JudgedOrdering, judge_orderings, load_orderings
 from reports.tables.findings_tables import tables
 from reports.tables.leaderboard import COST
@@ -48,7 +49,7 @@ class Findings(Report):
         fields = sorted(task_fields(store, request), key=lambda f: ([*REFERENCES].index(f.score.reference), f.task))
         if not fields:
             return Result()
-        judged = judge_orderings(load_orderings(), fields)
+        judged = judge_orderings(load_orderings(), fields, request)
         records = [
             *(_task(field) for field in fields),
             *(_cheapest(field) for field in fields if field.score.reference == "truth"),
@@ -84,7 +85,7 @@ def _task(field: TaskField) -> dict[str, Any]:
         "mean": best.mean, "low": best.low, "high": best.high,
         "against_sgld": _apart(field, loss(field, field.rows[PLAIN])) if PLAIN in field.rows else None,
         "against_median": _apart(field, float(np.median(values))),
-        "passes": typical(first.done.numbers.passes), "seconds": typical(first.done.numbers.seconds_sampling),
+        "passes": typical(first.done.numbers.passes), "seconds": first.seconds,
     }  # fmt: skip
 
 
@@ -98,10 +99,9 @@ def _cheapest(field: TaskField) -> dict[str, Any]:
     if not costs:
         return record
     method = min(costs, key=lambda name: (costs[name], name))
-    done = field.rows[method].done.numbers
-    passes, seconds = typical(done.passes), typical(done.seconds_sampling)
-    share = seconds * costs[method] / passes if seconds is not None and passes else None
-    return {**record, "cheapest": method, "passes": costs[method], "seconds": share}
+    pace = seconds_a_pass(field.rows[method])
+    there = None if pace is None else pace * costs[method]
+    return {**record, "cheapest": method, "passes": costs[method], "seconds": there}
 
 
 def _cost(field: TaskField, method: str) -> float | None:
@@ -186,7 +186,7 @@ def _ordering(one: JudgedOrdering, fields: Sequence[TaskField]) -> dict[str, Any
         "finding": "ordering", "statement": ordering.statement, "citation": ordering.citation,
         "better": ordering.better, "worse": ordering.worse, "task": ordering.task, "metric": one.metric,
         **(compared or UNTESTED).record(), "verdict": str(one.verdict), "reason": one.reason or None,
-        "notes": ordering.notes or None,        "command": words if compared else None,
+        "notes": ordering.notes or None, "command": words if compared else None,
     }  # fmt: skip
 
 

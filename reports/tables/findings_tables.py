@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from harness.reports import Column, Table, number
-from reports.orderings import OrderingVerdict
+from reports.orderings import NOT_COMPARED, OrderingVerdict
 from reports.tables import wide
 from reports.tables.leaderboard import JOINT
 
@@ -22,7 +22,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
     for kind, (title, columns, notes) in _TABLES.items():
         rows = [record for record in records if record["finding"] == kind]
         more = _about_orderings(rows) if kind == "ordering" else []
-        shown = [record for record in rows if record.get("verdict") != OrderingVerdict.NOT_RUN]
+        shown = [record for record in rows if record.get("verdict") not in NOT_COMPARED]
         if shown:
             shape = [Column(name, name, "right" if name in _RIGHT else "left") for name in columns]
             cells = [{name: text(record) for name, text in columns.items()} for record in shown]
@@ -31,9 +31,9 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 
 def _about_orderings(records: Sequence[Record]) -> list[str]:
-    """How many orderings have which verdict, the tests and what they assume, and what was not run."""
+    """How many orderings have which verdict, the tests and what they assume, and what was not compared."""
     counts = Counter(record["verdict"] for record in records)
-    not_run = [f"{_pair(r)} on {r['task']} ({r['reason']})" for r in records if r["verdict"] == OrderingVerdict.NOT_RUN]
+    untested = [f"{_pair(r)} on {r['task']} ({r['reason']})" for r in records if r["verdict"] in NOT_COMPARED]
     about: dict[str, list[str]] = {}
     for record in records:
         if record["notes"]:
@@ -42,7 +42,7 @@ def _about_orderings(records: Sequence[Record]) -> list[str]:
         "; ".join(f"{counts[verdict]} {verdict}" for verdict in OrderingVerdict if counts[verdict]),
         *dict.fromkeys(f"p: {record['test']}" for record in records if record["test"]),
         *(f"{', '.join(dict.fromkeys(pairs))}: {notes}" for notes, pairs in about.items()),
-        *([f"not run: {_names(not_run, '; ')}"] if not_run else []),
+        *([f"not compared: {_names(untested, '; ')}"] if untested else []),
     ]
 
 

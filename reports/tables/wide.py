@@ -233,23 +233,27 @@ def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes:
 
 
 def cost_columns(score: FieldScore, known: str) -> dict[str, Cell]:
-    """Return columns of data passes of a chain and seconds of sampling of a run: medians over seeds.
+    """Return columns of data passes of a chain, a median over seeds, and of seconds of sampling by the timing pass.
 
-    `known` is a metric of all groups. If a row is tuned, a column adds the data passes of tuning, shared among the
-    chains of one run.
+    `known` is a metric of all groups. Where it is recorded, a column says whether gradients were full. If a row is
+    tuned, a column adds the data passes of tuning, shared among the chains of one run.
     """
 
+    def passes(group: Group) -> float | None:
+        return typical(group.done.numbers.passes) if score.estimate(group, known) else None
+
+    def spent(group: Group) -> str:
+        return number(cost) if (cost := passes(group)) else "-"
+
     def with_tuning(group: Group) -> str:
-        spent = typical(group.done.numbers.passes) if score.estimate(group, known) else None
-        return number(spent + (group.tuning.passes / group.chains if group.tuning else 0.0)) if spent else "-"
+        tuning = group.tuning.passes / group.chains if group.tuning else 0.0
+        return number(cost + tuning) if (cost := passes(group)) else "-"
 
+    def seconds(group: Group) -> str:
+        return "not timed" if group.seconds is None else number(group.seconds)
+
+    kinds = {True: "full", False: "stochastic", None: "-"}
+    recorded = any(group.full_gradients is not None for group in score.groups)
+    gradients: dict[str, Cell] = {"gradients": lambda group: kinds[group.full_gradients]} if recorded else {}
     tuned: dict[str, Cell] = {"with tuning": with_tuning} if any(group.tuning for group in score.groups) else {}
-
-    def cost(name: str) -> Cell:
-        def cell(group: Group) -> str:
-            rank = typical(getattr(group.done.numbers, name)) if score.estimate(group, known) else None
-            return number(rank) if rank else "-"
-
-        return cell
-
-    return {"data passes": cost("passes"), **tuned, "seconds": cost("seconds_sampling")}
+    return {**gradients, "data passes": spent, **tuned, "seconds": seconds}

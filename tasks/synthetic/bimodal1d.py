@@ -20,6 +20,7 @@ from harness.tasks import (
     Truth,
     quantile_levels,
 )
+from tasks.synthetic.noise import NOISE
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -50,7 +51,9 @@ class Bimodal1D(DensityTask):
     figure 1 and code.
     """
 
+    version: ClassVar = 2  # before, a gradient without noise cost as much as a noisy one
     box: ClassVar = 2.0
+    gradient_noise: ClassVar = 2.0
     protocols: ClassVar = (
         Protocol(
             "csgmcmc-slides",
@@ -64,7 +67,7 @@ class Bimodal1D(DensityTask):
         *MOMENT_METRICS,
     )
 
-    gradient_noise: float = param(2.0, "[0, inf)", "sqrt(V)", source="Chen et al. 2014, figure 1: V = 4")  # type: ignore[misc]
+    noise: float = param(1.0, "[0, inf)", NOISE, source="1: Chen et al. 2014, figure 1, V = 4")  # type: ignore[misc]
 
     def dim(self) -> int:
         return 1

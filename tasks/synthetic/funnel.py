@@ -47,7 +47,7 @@ class Funnel(NoisyDensityTask):
     Source: R. M. Neal, "Slice sampling", Annals of Statistics 31, 2003.
     """
 
-    version: ClassVar = 2  # before, the directions of the joint metrics depended on the processor
+    version: ClassVar = 3  # before, a gradient without noise cost as much as a noisy one
     box: ClassVar = 2.0
 
     dimension: int = param(10, "[2, 100]", "d, t included", source="Neal 2003; SMILE")

@@ -10,6 +10,7 @@ import numpy as np
 
 from harness import param
 from harness.tasks import MOMENT_METRICS, DensityTask, Metric, MomentObserver, Observer, Protocol, Truth
+from tasks.synthetic.noise import NOISE
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -35,7 +36,9 @@ class Gaussian2D(DensityTask):
     figure 3 and code.
     """
 
+    version: ClassVar = 2  # before, a gradient without noise cost as much as a noisy one
     box: ClassVar = 3.0
+    gradient_noise: ClassVar = 1.0
     protocols: ClassVar = (
         Protocol("csgmcmc-slides", SLIDES, {"smoke": 1_500, "quick": 5_000, "paper": 15_000}),
     )  # fmt: skip
@@ -49,9 +52,7 @@ class Gaussian2D(DensityTask):
     )  # fmt: skip
 
     rho: float = param(0.9, "(-1, 1)", "correlation", source="Chen et al. 2014, figure 3")
-    gradient_noise: float = param(  # type: ignore[misc]
-        1.0, "[0, inf)", "sqrt(V), on each coordinate", source="Chen et al. 2014, figure 3"
-    )
+    noise: float = param(1.0, "[0, inf)", NOISE, source="1: Chen et al. 2014, figure 3, V = 1")  # type: ignore[misc]
 
     @property
     def covariance(self) -> Array:

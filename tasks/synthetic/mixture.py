@@ -11,6 +11,7 @@ import numpy as np
 
 from harness import diagnostics, param
 from harness.tasks import MOMENT_METRICS, DensityProblem, DensityTask, Metric, Observer, Truth, quantile_levels
+from tasks.synthetic.noise import NOISE
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -86,12 +87,12 @@ class MixtureTask(DensityTask):
     box       chains start uniformly on [-box, box]^D
     """
 
+    version: ClassVar = 2  # before, a gradient without noise cost as much as a noisy one
+    gradient_noise: ClassVar = 1.0
     centres: ClassVar[tuple[tuple[float, ...], ...]]
     variance: ClassVar[float]
 
-    gradient_noise: float = param(  # type: ignore[misc]
-        1.0, "[0, inf)", "sd of the normal noise on each coordinate of grad U", source="Kim et al. 2022, 4.1"
-    )
+    noise: float = param(1.0, "[0, inf)", NOISE, source="1: Kim et al. 2022, 4.1, N(0, I)")  # type: ignore[misc]
     radius: float = param(
         0.25, "(0, inf)", "r: a draw within it of a centre visits the mode", source="Zhang et al. 2020, 5.1"
     )

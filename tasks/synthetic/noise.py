@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+NOISE = "sd of the gradient noise, in units of the task's own; 0: exact gradients, each a whole data pass"
+"""The meaning of the setting `noise` of densities."""
+
 SPREAD = 100.0
 """Of anisotropic and correlated noise: its largest variance over its smallest."""
 
@@ -26,7 +29,7 @@ KINDS = ("isotropic", "anisotropic", "correlated", "student-t", "laplace", "skew
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyDensityTask(DensityTask):
-    """A density in closed form whose gradients have noise of a chosen kind: sigma n, n of mean 0, anew in each step.
+    """A density in closed form whose gradients have noise of a chosen kind: `noise` times n, of mean 0, in each step.
 
         isotropic    n_i = xi_i
         anisotropic  n_i = s_i xi_i,   s_i^2 log-spaced over a factor of 100, of mean 1
@@ -37,9 +40,11 @@ class NoisyDensityTask(DensityTask):
 
     The variance of n_i is 1, on average over the coordinates where it differs; xi ~ N(0, I).
 
-    Source: the kinds of noise of SMILE (arXiv 2602.06500), whose sigma is 16.
+    Source: the kinds of noise of SMILE (arXiv 2602.06500), whose sd is 16.
     """
 
+    version: ClassVar = 2  # before, a gradient without noise cost as much as a noisy one
+    gradient_noise: ClassVar = 1.0
     metrics: ClassVar = MOMENT_METRICS
     protocols: ClassVar = (
         Protocol("noisy-gradients", "ours, after the analytic targets of SMILE (arXiv 2602.06500)",
@@ -50,28 +55,28 @@ class NoisyDensityTask(DensityTask):
                 f"{kind} noise of sd 16, as in SMILE's analytic suite, whose chains are up to ten times as long",
                 {"smoke": 1_500, "quick": 20_000, "paper": 100_000},
                 seeds=tuple(range(10)),
-                settings={"task.gradient_noise": 16.0, "task.noise": kind},
+                settings={"task.noise": 16.0, "task.noise_kind": kind},
             )
             for kind in KINDS
         ),
     )  # fmt: skip
 
-    gradient_noise: float = param(1.0, "[0, inf)", "sigma", source="ours; 16 in SMILE")  # type: ignore[misc]
-    noise: str = param("isotropic", choices=KINDS, meaning="kind of gradient noise", source="SMILE's")
+    noise: float = param(1.0, "[0, inf)", NOISE, source="ours; 16 in SMILE")  # type: ignore[misc]
+    noise_kind: str = param("isotropic", choices=KINDS, meaning="kind of gradient noise", source="SMILE's")
 
     def unit_noise(self, generator: np.random.Generator, steps: int) -> Array:
         shape = (steps, self.dim())
-        if self.noise == "student-t":
+        if self.noise_kind == "student-t":
             return generator.standard_t(FREEDOM, shape) / np.sqrt(FREEDOM / (FREEDOM - 2))
-        if self.noise == "laplace":
+        if self.noise_kind == "laplace":
             return generator.laplace(size=shape) / np.sqrt(2)
         xi = generator.standard_normal(shape)
-        if self.noise == "skewed":
+        if self.noise_kind == "skewed":
             return np.asarray((np.exp(xi) - np.exp(0.5)) / np.sqrt(np.e**2 - np.e))
-        if self.noise == "isotropic":
+        if self.noise_kind == "isotropic":
             return xi
         scaled = xi * scales(self.dim())
-        return scaled if self.noise == "anisotropic" else (scaled[:, None, :] * rotation(self.dim())).sum(axis=2)
+        return scaled if self.noise_kind == "anisotropic" else (scaled[:, None, :] * rotation(self.dim())).sum(axis=2)
 
 
 def scales(dim: int) -> Array:

@@ -25,7 +25,7 @@ def prepare(case: Case) -> Work:
     torch.set_num_threads(1)
     generators = [s.fastest("noise", "cpu", torch.float64) for s in streams(case)]
     noise = ChainNoise(generators, [Slot("normal", (2,), torch.float64)])
-    problem = Mixture25(gradient_noise=0.0).build(streams(case), "cpu")
+    problem = Mixture25(noise=0.0).build(streams(case), "cpu")
     carry: dict[str, Any] = {"theta": problem.initial()}
     loop = by_hand(case) if case.form == "by hand" else same(problem, step_size(case))
 

@@ -68,7 +68,7 @@ round.{quick}
   {waits} times as long{busy}.
 - **Compilation** is the time of the first call minus that of a later one, and is listed separately. Ours starts from an
   empty cache.
-- **The same target**: the 25-mode mixture without gradient noise (the harness's task with `gradient_noise = 0`), the
+- **The same target**: the 25-mode mixture without gradient noise (the harness's task with `noise = 0`), the
   analytic gradient if the library accepts one, T = 1. h = {h_sgld:g} for SGLD and MSGLD, {h_sghmc:g} and friction
   {friction:g} for SGHMC, leapfrog steps of sqrt({h_hmc:g}) and {leapfrog} of them for HMC.
 - **The right distribution**: in every process the variance within a mode must agree with the stationary law within 15 %

@@ -54,7 +54,7 @@ def make_loop(case: Case, *, silent: bool = True) -> Any:
     keep_freed()
     torch.set_num_threads(1)
     samplers = {"sgld": SGLD(), "msgld": MSGLD(), "sghmc": SGHMC(friction=FRICTION), "hmc": HMC(leapfrog=LEAPFROG)}
-    task = German(batch=BATCH) if case.task == "blr-german" else Mixture25(gradient_noise=0.0)
+    task = German(batch=BATCH) if case.task == "blr-german" else Mixture25(noise=0.0)
     loop = looped(samplers[case.method], task, step_size(case), case)
     if silent:
         loop.runs[0].observer = Silent()

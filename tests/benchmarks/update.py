@@ -179,7 +179,7 @@ def mixture(sampler: Any, chains: int) -> tuple[dict[str, Any], dict[str, Callab
     from plugins.checking.samplers.scale import rescaled
     from tasks.synthetic.mixture25 import Mixture25
 
-    task = Mixture25(gradient_noise=0.0)
+    task = Mixture25(noise=0.0)
     needs = sorted(sampler.needs - task.provides)
     if needs:
         return {"left_out": f"needs {', '.join(needs)}, which mixture25 does not have"}, {}

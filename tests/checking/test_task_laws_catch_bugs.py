@@ -67,6 +67,9 @@ NotAPartition = planted(
     draw_batches="{name: torch.where(leaf == 3, 4, leaf) for name, leaf in draw_batches.items()}",
 )
 WrongGradient = planted("WrongGradient", DataProblem, gradient="gradient - theta / 2")
+ScaledByEpochs = planted("ScaledByEpochs", DataProblem, scale="self.batches if batch else 1")
+ForgetsTheWayBack = planted("ForgetsTheWayBack", DataProblem,
+    load="super().load({**state, 'place': state['place'] % self.batches})")  # fmt: skip
 ForgetsPlace = planted("ForgetsPlace", DataProblem,
     load="super().load({**state, 'place': torch.zeros_like(state['place'])})")  # fmt: skip
 MixesChains = planted("MixesChains", DataProblem, gradient="gradient + 0 * theta.mean(0)")
@@ -83,6 +86,8 @@ MixesChains = planted("MixesChains", DataProblem, gradient="gradient + 0 * theta
         (FixedPriorBeside, laws.law_prior_counted_once),
         (NotAPartition, laws.law_mean_of_batches),
         (WrongGradient, laws.law_gradient_is_that_of_the_energy),
+        (ScaledByEpochs, laws.law_mean_of_batches),
+        (ForgetsTheWayBack, laws.law_state_restores_the_batches),
         (ForgetsPlace, laws.law_state_restores_the_batches),
         (MixesChains, laws.law_chains_do_not_interact),
     ],

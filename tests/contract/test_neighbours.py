@@ -14,7 +14,7 @@ from tasks.synthetic.mixture25 import Mixture25
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-MIXTURES = {"mixture5": Mixture5(), "mixture25": Mixture25(), "mixture25-quiet": Mixture25(gradient_noise=0.0)}
+MIXTURES = {"mixture5": Mixture5(), "mixture25": Mixture25(), "mixture25-quiet": Mixture25(noise=0.0)}
 LOGISTIC = {
     "heart": Heart(), "heart-20": Heart(batch=20), "australian": Australian(), "australian-64": Australian(batch=64),
     "german": German(), "german-33": German(batch=33),

@@ -134,7 +134,7 @@ def test_a_clash_asks_for_the_distribution(bench):
 
 def test_the_good_plugin_is_run_and_ranked_beside_the_built_ins(bench, in_a_process):
     options = ["--task", "mixture5", "--seeds", "0-4", "--chains", "8", "--budget", "steps=6000"]
-    options += ["--set", "schedule.step_size=0.1", "task.gradient_noise=0"]
+    options += ["--set", "schedule.step_size=0.1", "task.noise=0"]
     in_a_process("run", "--sampler", "leimkuhler-matthews,sgld", *options)
     rows = json.loads(bench("report", "leaderboard", "--task", "mixture5", "--json").stdout)
     ours = [row for row in rows if row["method"] == "leimkuhler-matthews"]

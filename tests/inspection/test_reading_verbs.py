@@ -8,6 +8,7 @@ import fabricated
 import pytest
 
 from harness.cli.app import run
+from tasks.synthetic.mixture import MixtureTask
 
 KEY = fabricated.run_key(0)
 RUN = ["--sampler", "sgld", "--task", "mixture5", "--budget", "smoke"]
@@ -139,7 +140,8 @@ def test_show_has_the_number_format_of_a_task_whose_settings_decide_on_it(answer
     assert answer("show", "airfoil")[0]["dtype"] == "float64"
 
 
-def test_show_run_has_settings_with_their_source(answer):
+def test_show_run_has_settings_with_their_source(answer, monkeypatch):
+    monkeypatch.setattr(MixtureTask, "version", 1)  # that of the made-up runs
     (record,) = answer("show", KEY[:10])
     settings = {row["setting"]: row for row in record["settings"]}
     assert settings["schedule.step_size"] == {

@@ -189,12 +189,14 @@ def test_all_without_settings_or_with_an_unknown_task_is_an_error(tmp_path):
 
 @pytest.mark.parametrize("name", ["nightly", "field"])
 def test_a_suite_of_all_runs_the_pairs_of_the_study(tmp_path, name):
-    """The study's pairs on its tasks, each once; what can run and has no settings is left out by that reason."""
+    """The study's pairs on its tasks, each once; others are left out: too dear for the budget, or without settings."""
     suite, left_out = complete(find(registry(), name), registry(), tmp_path)
     tuned = {(method, task) for method, task, _ in studies.load(registry(), tmp_path, "tuned").pairs}
     pairs = [pair for entry in suite.entries for pair in itertools.product(entry.samplers, entry.tasks)]
     tasks = {task for entry in find(registry(), name).entries for task in entry.tasks}
-    assert sorted(pairs) == sorted((method, task) for method, task in tuned if task in tasks)
+    dear = {(o.method, task) for o in left_out for task in o.tasks if "less than one step after the 101" in o.reason}
+    assert {method for method, _ in dear} == {"sgld-cv"}
+    assert sorted(pairs) == sorted((method, task) for method, task in tuned - dear if task in tasks)
     assert {entry.study for entry in suite.entries} == {"tuned"}
     assert f"on {len(tasks)} " in suite.summary
     apart = {(one.method, task) for one in left_out for task in one.tasks}

@@ -41,7 +41,7 @@ seeds = "0-4"
 chains = 4
 budget = "steps=1500"
 """
-ROW = "mine on mixture5@adaptive-drift, passes=1500, 4 chains"
+ROW = "mine on mixture5@adaptive-drift, passes=15, 4 chains"
 
 
 @pytest.fixture(scope="module")

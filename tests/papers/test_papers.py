@@ -125,7 +125,7 @@ def test_settings_make_the_sampler_schedule_and_task_that_they_are_of(stated):
     for key, value in values.items():
         part, _, field = key.partition(".")
         parts[part][field] = value
-    assert set(parts["run"]) <= {"burn_in", "thin", "warm_start", "warm_passes", "warm_step_size"}
+    assert set(parts["run"]) <= {"batch_order", "burn_in", "thin", "warm_start", "warm_passes", "warm_step_size"}
     class_of(bench_samplers(), sampler)(**parts["sampler"])
     task(**parts["task"])
     class_of(bench_schedules(), schedule)(**parts["schedule"])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scored import final_errors, store, write_run
+from scored import final_errors, store, time_rows, write_run
 
 from harness.analysis.diagnostics import seed_counts
 from harness.reporting.report import Request
@@ -38,6 +38,7 @@ def results(tmp_path_factory):
     for seed in range(SEEDS):
         write_run(folder, method="sgnht", task="mixture25", seed=seed, chains=8, status="diverged")
     write(folder, "sgld", "mixture25", 9.0, budget="paper", steps=9)  # another field, with fewer methods
+    time_rows(folder)
     return store(folder)
 
 
@@ -121,6 +122,15 @@ def test_without_a_common_task_there_is_a_note(tmp_path):
     write(tmp_path, "sgld", "mixture25", 0.1)
     for report in (Ranks, Profile, Pareto):
         assert report().build(store(tmp_path), Request()).notes
+
+
+def test_rows_that_were_not_timed_have_no_seconds(tmp_path):
+    for method in ("sgld", "csgld"):
+        write(tmp_path, method, "mixture25", 0.1)
+    assert Pareto().build(store(tmp_path), Request()).notes == ["no two rows have seconds; `bench time` measures them"]
+    time_rows(tmp_path, 20.0)
+    made = Pareto().build(store(tmp_path), Request())
+    assert {record["cost_value"] for record in made.records} == {20.0}
 
 
 def test_friedman_and_nemenyi_by_the_example_of_the_paper():

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scored import final_errors, low_error, store, write_run
+import torch
+from scored import final_errors, low_error, store, time_rows, write_run
 
 from harness import load, registry
 from harness.reporting.rendering import render
 from harness.reporting.report import Request
+from harness.tasks import Streams
 from reports import field as page_of
 from reports.across import task_fields
-from reports.orderings import Ordering, OrderingVerdict, judge_orderings, load_orderings
+from reports.orderings import NOT_COMPARED, Ordering, OrderingVerdict, judge_orderings, load_orderings, noise_share
 from reports.tables.findings import Findings
 from reports.tables.findings_tables import tables
+from tasks.regression.blr import Heart
+from tasks.synthetic.noise import scales
 
 ROOT = Path(__file__).parents[2]
 SEEDS = 8
-HOLDS, FAILS, EQUIVALENT, UNDECIDED, NOT_RUN = OrderingVerdict
+HOLDS, FAILS, EQUIVALENT, UNDECIDED, REFUSED, NOT_RUN = OrderingVerdict
 ERRORS = {
     "gaussian2d": {"sgld": 0.2, "sghmc": 0.05, "baoab": 0.4, "hmc": 0.051},
     "mixture25": {"sgld": 0.8, "csgld": 0.1},
@@ -52,6 +58,7 @@ def folder(tmp_path_factory):
     for seed in range(SEEDS):
         write_run(results, method="psgld", task="gaussian2d", seed=seed, chains=8, status="diverged")
     write(results, "swag", "gaussian2d", 0.6, 2000.0)
+    time_rows(results, 20.0)
     return results
 
 
@@ -80,7 +87,7 @@ def test_the_leaders_of_a_task_and_the_factors(records):
 def test_the_cheapest_row_to_low_error(records):
     cost = of(records, "cost", task="gaussian2d")
     assert (cost["cheapest"], cost["passes"], cost["reached"], cost["sgld_passes"]) == ("sghmc", 300.0, 2, None)
-    assert cost["seconds"] == pytest.approx(50.0 * 0.3)
+    assert cost["seconds"] == pytest.approx(20.0 * 0.3)
     assert of(records, "cost", task="mixture25")["reached"] == 0
 
 
@@ -153,26 +160,75 @@ def test_rows_without_a_rank_and_baselines_stand_apart(records):
 
 
 def test_orderings_hold_fail_or_are_undecided(folder):
-    fields = task_fields(store(folder), Request(registry=registry()))
+    request = Request(registry=registry())
+    fields = task_fields(store(folder), request)
     asked = {
         ("sghmc", "sgld"): HOLDS, ("baoab", "sghmc"): FAILS, ("hmc", "sghmc"): EQUIVALENT, ("psgld", "sgld"): UNDECIDED,
         ("sgnht", "sgld"): NOT_RUN,
     }  # fmt: skip
     orderings = [Ordering("", "", a, b, "gaussian2d") for a, b in asked]
-    judged = judge_orderings(orderings, fields)
+    judged = judge_orderings(orderings, fields, request)
     assert [one.verdict for one in judged] == list(asked.values())
     assert judged[0].comparison.effect == pytest.approx(0.25, rel=0.1)
     assert judged[-1].reason == "sgnht: no runs"
-    elsewhere = judge_orderings([Ordering("", "", "sghmc", "sgld", "ravine")], fields)
+    elsewhere = judge_orderings([Ordering("", "", "sghmc", "sgld", "ravine")], fields, request)
     assert [(one.verdict, one.reason) for one in elsewhere] == [(NOT_RUN, "no field of ravine with two methods")]
 
 
 def test_orderings_that_were_not_tested_count_in_the_family(folder):
     """Who leaves out what he fears gets no smaller p."""
-    fields = task_fields(store(folder), Request(registry=registry()))
+    request = Request(registry=registry())
+    fields = task_fields(store(folder), request)
     tested, other = Ordering("", "", "sghmc", "sgld", "gaussian2d"), Ordering("", "", "sgnht", "sgld", "gaussian2d")
-    alone = judge_orderings([tested], fields)[0].comparison.adjusted
-    assert judge_orderings([tested, *[other] * 9], fields)[0].comparison.adjusted == pytest.approx(10 * alone)
+    alone = judge_orderings([tested], fields, request)[0].comparison.adjusted
+    family = judge_orderings([tested, *[other] * 9], fields, request)
+    assert family[0].comparison.adjusted == pytest.approx(10 * alone)
+
+
+def row(task, friction=None, step_size=0.02, temperature=1.0, **settings):
+    """A row as far as the noise of its gradients needs it."""
+    own = {"sampler.friction": friction} if friction else {}
+    of_schedule = {"schedule": "constant", "schedule.step_size": step_size, "schedule.temperature": temperature}
+    about = {f"task.{name}": value for name, value in settings.items()}
+    run = {"run.burn_in": 0, "run.thin": 1}
+    return SimpleNamespace(task=task, steps=10, settings={**own, **of_schedule, **about, **run})
+
+
+def test_the_share_of_gradient_noise_is_that_of_its_worst_direction():
+    request = Request(registry=registry())
+    isotropic = {"noise": 16.0, "noise_kind": "isotropic"}
+    # sgld adds h^2 V to 2 h T, sghmc to 2 a h T
+    assert noise_share(row("gaussian", **isotropic), request) == pytest.approx(0.02 * 256 / 2, rel=0.15)
+    assert noise_share(row("gaussian", 0.1, temperature=0.5, **isotropic), request) == pytest.approx(51.2, rel=0.15)
+    uneven = noise_share(row("gaussian", noise=16.0, noise_kind="correlated"), request)
+    assert uneven == pytest.approx(0.01 * 256 * scales(10).max() ** 2, rel=0.15)
+    assert noise_share(row("funnel", noise=2.0), request) == pytest.approx(0.01 * 4, rel=0.15)  # it has no truth
+    assert noise_share(row("gaussian2d", noise=0.0), request) == 0
+
+
+@pytest.mark.data
+def test_the_share_of_minibatch_noise_is_that_of_the_scores():
+    """V = N^2 / n cov(scores) of n rows drawn without replacement."""
+    task, n = Heart(batch=27), 27
+    theta = torch.from_numpy(task.truth().mean)[None]
+    problem = task.build([Streams(0, 0)], "cpu")
+    scores, N = problem.scores(theta, None)[0].numpy(), task.terms()
+    V = np.linalg.eigvalsh(N**2 / n * np.cov(scores.T) * (1 - n / N))[-1]
+    measured = noise_share(row("blr-heart", batch=27), Request(registry=registry()))
+    assert measured == pytest.approx(0.01 * V, rel=0.15)
+
+
+def test_an_ordering_about_noise_is_refused_where_there_is_none(folder, monkeypatch):
+    request = Request(registry=registry())
+    fields = task_fields(store(folder), request)
+    asked = Ordering("", "", "sghmc", "sgld", "gaussian2d", about_noise=True)
+    for share, verdict in ((0.09, REFUSED), (0.11, HOLDS)):
+        asked_of = []
+        monkeypatch.setattr("reports.orderings.noise_share", lambda row, _: asked_of.append(row.method) or share)  # noqa: B023
+        (one,) = judge_orderings([asked], fields, request)
+        assert (one.verdict, one.comparison is None, asked_of) == (verdict, verdict == REFUSED, ["sgld"])
+    (calm,) = judge_orderings([replace(asked, about_noise=False)], fields, request)
+    assert calm.verdict == HOLDS
 
 
 def test_the_declared_orderings_name_what_is_installed():
@@ -187,7 +243,7 @@ def test_the_declared_orderings_name_what_is_installed():
 
 
 def test_every_fact_has_a_command(records):
-    assert [r for r in records if not r["command"] and r.get("verdict") != NOT_RUN] == []
+    assert [r for r in records if not r["command"] and r.get("verdict") not in NOT_COMPARED] == []
     commands = {word for r in records if r["command"] for word in r["command"].split()[:3]}
     assert commands <= {"bench", "report", "leaderboard", "convergence", "compare", "sghmc", "baoab", "csgld", "psgld"}
 

@@ -102,7 +102,7 @@ def test_a_figure_is_a_matplotlib_figure_that_a_notebook_shows(results):
     assert figure.get_size_inches().tolist() == [4, 3]
     assert figure.get_suptitle() == "Mine"
     assert figure._repr_png_().startswith(b"\x89PNG")
-    assert [*results.figures("density")] == ["density-mixture5-adaptive-drift-passes-600-2x"]
+    assert [*results.figures("density")] == ["density-mixture5-adaptive-drift-passes-6-2x"]
 
 
 def test_draws_are_those_on_disk_with_their_weights(results, folder):

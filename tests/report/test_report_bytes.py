@@ -160,6 +160,7 @@ def written(results):
     write_mixture(results, noise, exact)
     write_classifiers(results, noise)
     write_regressions(results, noise)
+    scored.time_rows(results)
     return scored.store(results)
 
 

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from scored import final_errors, low_error, moments, store, write_run
+from scored import final_errors, low_error, moments, store, time_rows, write_run
 
 from harness.reporting.rendering import render
 from harness.reporting.report import Request
@@ -64,6 +64,7 @@ def test_a_saturated_size_is_censored_and_a_frozen_chain_cannot_rank(tmp_path):
 def test_sizes_are_ranked_by_what_they_cost(tmp_path):
     write_blr(tmp_path, "hmc", lambda seed: 4000.0 + seed, passes=100_000.0)
     write_blr(tmp_path, "sgld", lambda seed: 1000.0 + seed)
+    time_rows(tmp_path)
     result = EffectiveSize().build(store(tmp_path), Request())
     (record,) = [r for r in result.records if (r["method"], r["metric"]) == ("sgld", "paper_ess_median_per_pass")]
     assert record["mean"] == pytest.approx(0.1002)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from harness.contracts.hookspecs import StatedSettings
     from harness.results.store.scored_runs import GroupFrames
+    from harness.results.timings import Timing
 
 _NUMBERS = [field.name for field in dataclasses.fields(Numbers)]
 _RUN = [field.name for field in dataclasses.fields(Run) if field.name != "metrics"]
@@ -36,12 +37,14 @@ def groups_of(
     installed: Callable[[str], Collection[str]] = lambda _: (),
     offered: Mapping[str, Info | Method] = MappingProxyType({}),
     stated: Iterable[StatedSettings] = (),
+    timings: Mapping[str, Timing] | None = None,
 ) -> list[Group]:
     """Return the groups of the frames.
 
     installed  returns the hashes of a task's installed code
     offered    the samplers and methods by name
     stated     the settings that papers, or others, state now
+    timings    what `bench time` measured, by group
     """
     readings = _readings(frames.metrics)
     codes = _codes(frames.codes.rows(), installed)
@@ -50,7 +53,7 @@ def groups_of(
         _merge(origins.setdefault(key, {}), json.loads(text))
     stated_for = {(one.method, one.task, one.protocol): one for one in stated}
     columns = [frames.runs[name].to_list() for name in _NUMBERS]
-    levels = frames.runs["level"].to_list()
+    levels, full = (frames.runs[name].to_list() for name in ("level", "full_gradients"))
     counts = frames.runs.group_by("group_key", maintain_order=True).len()
     starts = dict(zip(counts["group_key"], itertools.accumulate(counts["len"], initial=0), strict=False))
     lengths = dict(counts.iter_rows())
@@ -85,7 +88,9 @@ def groups_of(
                 runs=runs,
                 readings=readings.get(key, {}),
                 task_code=codes.get((row["task"], row["task_source"], row["task_data"])),
+                full_gradients=next((known for known in full[rows] if known is not None), None),
                 level=min(map(Level, set(levels[rows])), key=[*Level].index),
+                timing=timings.get(key) if timings else None,
                 **_kind(offered, row["name"], row["sampler"]),
             )
         )

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from harness.results.records import FINAL, Level, Status, ValueRow
 from harness.results.spec import ONE_SETTING, SWEPT, TUNED, USER, Tuning
+from harness.results.timings import Timing
 
 CHANGED = (USER, SWEPT)
 """The provenances of settings that differ from the published ones."""
@@ -55,7 +56,6 @@ class Run:
     step: int | None
     chain: int | None
     passes: float | None
-    seconds_sampling: float | None
     draws_kept: int | None
     metrics: Mapping[str, ValueRow]
 
@@ -67,7 +67,6 @@ class Numbers:
     seed: Sequence[int]
     status: Sequence[str]
     passes: Sequence[float | None]
-    seconds_sampling: Sequence[float | None]
     draws_kept: Sequence[int | None]
 
 
@@ -127,6 +126,7 @@ class Group:
     full_gradients  whether every gradient of its steps is of the full U, without noise; None if it is not recorded
     tuning     the same as a record; None for none, and in records of earlier versions
     level      the level of verification of the least verified run
+    timing     what `bench time` measured; None if it did not
     baseline   whether the method is offered as a baseline, which is not a sampler of the posterior
     optimiser  whether it is an optimiser, which draws no noise
     schedule_in_name  whether the method's name implies its schedule, as csgld's does
@@ -150,6 +150,7 @@ class Group:
     full_gradients: bool | None = None
     tuning: Tuning | None = None
     level: Level = Level.RUN_HERE
+    timing: Timing | None = None
     baseline: bool = False
     optimiser: bool = False
     schedule_in_name: bool = False
@@ -166,6 +167,11 @@ class Group:
     def tuning_version(self) -> int:
         """The version of the rules by which the row was tuned; 0 if it was not."""
         return self.tuning.version if self.tuning else int(bool(self.tuned))
+
+    @property
+    def seconds(self) -> float | None:
+        """The seconds of sampling of a run by the timing pass; a run's own clock is not compared."""
+        return self.timing.seconds_a_step * self.steps if self.timing else None
 
     @property
     def verified(self) -> bool:

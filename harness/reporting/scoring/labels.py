@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.contracts.hookspecs import DEFAULT_SCHEDULE
+from harness.contracts.randomness import ORDERS
 from harness.contracts.user_files import IDENTIFIED
 from harness.reporting.scoring.groups import Group, field_of
 from harness.results.spec import SEARCH_VERSION
 
+ORDER = "run.batch_order"
 SHORT = (8, 16, 64)
 """Lengths of a shown hash. The first length that distinguishes it from the others is used."""
 
@@ -19,6 +21,7 @@ SHORT = (8, 16, 64)
 def labels(field: Sequence[Group]) -> dict[str, str]:
     """Return the label of each group by its key: the method, the settings that differ, and its marks, "sgld (n=10)".
 
+    The order of minibatches is named wherever it is not the usual one.
     No two groups with the same task, version, protocol, budget and number of chains have the same label. If settings do
     not distinguish them, the beginning of the group key does.
     """
@@ -27,7 +30,8 @@ def labels(field: Sequence[Group]) -> dict[str, str]:
         peers.setdefault(group.method, []).append(group)
     label_of: dict[str, str] = {}
     for method, groups in peers.items():
-        texts = {name: _texts(groups, name) for name in _differing(groups)}
+        order = [ORDER] if any(group.settings.get(ORDER, ORDERS[0]) != ORDERS[0] for group in groups) else []
+        texts = {name: _texts(groups, name) for name in [*_differing(groups), *order]}
         for i, group in enumerate(groups):
             distinct = [f"{name}={text[i]}" for name, text in texts.items() if name in group.settings]
             distinct += [mark for mark in marks(group) if mark not in distinct]

@@ -34,7 +34,7 @@ _SOURCE = {False: _RESULT, True: _TRIALS}
 """The reported runs, and the trials of `bench tune`. If some runs of a group rank, only these are reported."""
 _CHOSEN = """
 create temp table chosen as
-select group_key, run_key, attempt, path, seed, status, reason, step, chain, passes, seconds_sampling, draws_kept, level
+select group_key, run_key, attempt, path, seed, status, reason, step, chain, passes, draws_kept, full_gradients, level
 from {source}
 where ($1 is null or list_contains($1, task))
     and ($2 is null or list_contains($2, method))

@@ -102,13 +102,13 @@ class _Facts:
 def _row(score: FieldScore, group: Group, records: Sequence[Record], facts: _Facts) -> SiteRow:
     by = next((record for record in records if record.get("ranked_by")), {})
     runs = facts.runs.get(group.key, [])
-    seconds = typical(group.done.numbers.seconds_sampling)
+    seconds = group.seconds
     passes = typical(group.done.numbers.passes)
     shown = [
         ("protocol", group.protocol), ("budget", f"{group.budget}, {group.steps:,} steps"),
         ("chains", str(group.chains)), ("seeds", str(len(group.runs))),
         ("data passes of a chain", number(passes) if passes else ""),
-        ("seconds a run", number(seconds) if seconds else ""),
+        ("seconds a run", number(seconds) if seconds else "not timed"),
         ("settings tuned", group.tuned), ("given by the task", ", ".join(group.given)),
         ("group key", group.key[:KEY_DIGITS]),
     ]  # fmt: skip

@@ -88,6 +88,6 @@ def test_what_a_protocol_sets_of_its_task():
 
 def test_a_task_is_checked_with_the_settings_of_its_protocol():
     ((_, task),) = _instances(registry(), "gaussian@smile-skewed", {})
-    assert (task.noise, task.gradient_noise) == ("skewed", 16.0)
-    ((_, task),) = _instances(registry(), "gaussian@smile-skewed", {"task.noise": "isotropic"})
-    assert (task.noise, task.gradient_noise) == ("isotropic", 16.0)
+    assert (task.noise_kind, task.noise) == ("skewed", 16.0)
+    ((_, task),) = _instances(registry(), "gaussian@smile-skewed", {"task.noise_kind": "isotropic"})
+    assert (task.noise_kind, task.noise) == ("isotropic", 16.0)

@@ -5,6 +5,7 @@ from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
+from harness.results.spec import from_record
 from harness.runs import plugin_metadata
 from harness.runs.plan import RunRequest, parse_seeds, plan
 from harness.system.errors import UsageError
@@ -37,10 +38,10 @@ def test_what_a_task_hands_to_a_sampler_at_no_cost_is_recorded(tmp_path):
 
 
 def test_the_command_beats_the_paper_and_says_so(tmp_path):
-    run = spec(tmp_path, "csgld", given={"schedule.step_size": "0.01", "task.gradient_noise": "0"})
+    run = spec(tmp_path, "csgld", given={"schedule.step_size": "0.01", "task.noise": "0"})
     assert run.schedule.params["step_size"] == 0.01
     assert run.schedule.params["cycles"] == 30
-    assert run.task.params["gradient_noise"] == 0.0
+    assert run.task.params["noise"] == 0.0
     assert run.origins["schedule.step_size"].provenance == "user"
 
 
@@ -76,7 +77,7 @@ def test_a_step_size_without_a_unit_is_not_divided_by_the_curvature(tmp_path):
         ("sgld", "mixture25", "paper", None, 50_000),
         ("sgld", "mixture25", "smoke", None, 3_000),
         ("sgld", "mixture25", "steps=1234", None, 1_234),
-        ("sgld", "mixture25", "passes=777", None, 777),
+        ("sgld", "mixture25", "passes=77", None, 7_700),
         ("hmc", "mixture5", "passes=1000", None, 100),
         ("sgld", "blr-german", "passes=1000", 100, 10_000),
         ("sgld", "blr-heart", "paper", None, 10_000),
@@ -103,6 +104,23 @@ def test_full_gradients_of_init_are_paid_by_the_budget(tmp_path):
     assert steps(budget="steps=245").budget == "passes=150"
     with pytest.raises(UsageError, match="less than one step after the 101 data passes that sgld-cv spends"):
         steps(budget="passes=90")
+
+
+def test_the_order_of_minibatches_is_in_the_key_where_it_is_not_the_usual_one(tmp_path):
+    def ordered(order):
+        return spec(tmp_path, "sgld", "blr-heart", given={"task.batch": "27", "run.batch_order": order})
+
+    usual = spec(tmp_path, "sgld", "blr-heart", given={"task.batch": "27"})
+    assert "batch_order" not in usual.canonical()
+    assert ordered("shuffled").key == usual.key
+    for order in ("replaced", "symmetric"):
+        assert ordered(order).canonical() == {**usual.canonical(), "batch_order": order}
+        assert from_record(ordered(order).to_json()) == ordered(order)
+    for task in ("blr-heart", "mixture5"):
+        with pytest.raises(UsageError, match=f"run.batch_order = replaced: {task} has no minibatches"):
+            spec(tmp_path, "sgld", task, given={"run.batch_order": "replaced"})
+    with pytest.raises(UsageError, match="shuffled, replaced, symmetric"):
+        ordered("random")
 
 
 def test_a_budget_has_one_name_however_it_was_asked_for(tmp_path):
@@ -164,7 +182,7 @@ def test_only_what_is_missing_is_new(tmp_path):
         ({"given": {"run.thin": "1.5"}}, "not an integer"),
         ({"given": {"run.thin": 2**64}}, r"not between -2\^53 and 2\^53"),
         ({"sampler": "csgld", "budget": "steps=20", "given": {"schedule.cycles": 21}}, "more than the 20 steps"),
-        ({"budget": "passes=0.1"}, "less than one step"),
+        ({"budget": "passes=0.001"}, "less than one step"),
         ({"budget": "seconds=5"}, "unknown budget 'seconds=5'"),
         ({"budget": "steps=1e12"}, "more than 100,000,000 steps"),
         ({"sampler": "sghmc", "given": {"sampler.fricton": "1"}}, r"did you mean sampler\.friction\?"),

@@ -54,7 +54,7 @@ def test_code_that_changed_since_the_plan_is_not_run_under_its_key(ledger):
 
 
 def test_a_diverged_run_is_told_once_and_costs_what_it_cost(ledger):
-    said, settings = [], {"schedule.step_size": "0.99", "task.gradient_noise": "0"}
+    said, settings = [], {"schedule.step_size": "0.99", "task.noise": "0"}
     (block,) = sessions(ledger, job(ledger, seeds=(0, 1), **settings), lambda kind, _: said.append(kind))
     block.loop.theta[0] = float("nan")
     block.advance()
@@ -75,6 +75,6 @@ def test_the_cost_of_init_is_in_the_result(ledger):
 def test_a_refresh_costs_in_the_plan_what_it_costs_in_the_run(ledger):
     asked = RunRequest(["sgld-svrg"], ["mixture5"], seeds=[0], chains=2, budget="steps=3000")
     (planned,) = plan(registry(), asked, ledger)
-    assert planned.passes == pytest.approx(1 + planned.spec.steps * (2 + 1 / 100))
+    assert planned.passes == pytest.approx(1 + planned.spec.steps * (2 / 100 + 1 / 100))
     cost = session(ledger, "sgld-svrg").loop.cost
     assert cost.per_step == pytest.approx((planned.passes - 1) / planned.spec.steps)

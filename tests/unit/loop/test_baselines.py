@@ -214,7 +214,7 @@ def test_a_deep_ensemble_keeps_the_last_position_of_each_chain(ledger):
 def test_a_deep_ensemble_on_a_quadratic_is_a_point(tmp_path, capsys):
     where = ["--results", str(tmp_path / "r"), "--json"]
     words = ["--sampler", "deep-ensemble", "--task", "gaussian2d", "--budget", "passes=4000", "--chains", "4"]
-    given = ["--set", "schedule.step_size=0.01", "task.gradient_noise=0"]
+    given = ["--set", "schedule.step_size=0.01", "task.noise=0"]
     assert bench([*where, "run", *words, "--seeds", "0", *given]) == 0
     from safetensors.numpy import load_file
 
@@ -228,7 +228,7 @@ def test_a_deep_ensemble_on_a_quadratic_is_a_point(tmp_path, capsys):
 def test_baselines_stand_on_leaderboards_without_a_rank(tmp_path, capsys):
     where = ["--results", str(tmp_path / "r"), "--json"]
     names = ["deep-ensemble", "laplace", "swag", "sgld"]
-    words = ["--sampler", ",".join(names), "--task", "gaussian2d", "--budget", "passes=400", "--seeds", "0-4"]
+    words = ["--sampler", ",".join(names), "--task", "gaussian2d", "--budget", "passes=4", "--seeds", "0-4"]
     assert bench([*where, "run", *words, "--set", "schedule.step_size=0.05"]) == 0
     capsys.readouterr()
     assert bench([*where, "report", "leaderboard"]) == 0

@@ -52,7 +52,7 @@ def bench_samplers():
 """
 H, STEPS = 0.05, 4000
 """gaussian2d without noise: U = theta' S^-1 theta / 2."""
-BASE = ["--task", "gaussian2d", "--seeds", "0", "--chains", "2", "--set", "task.gradient_noise=0"]
+BASE = ["--task", "gaussian2d", "--seeds", "0", "--chains", "2", "--set", "task.noise=0"]
 
 
 @pytest.fixture

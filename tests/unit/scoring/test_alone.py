@@ -27,7 +27,7 @@ groups = [{"group_key": name, "name": name, "sampler": name, **about} for name i
 runs = [
     {
         "group_key": group, "key": f"{group}{seed}", "attempt": f"{group}{seed}", "path": "", "seed": seed,
-        "status": "done", "reason": None, "step": None, "chain": None, "passes": 9.0, "seconds_sampling": 1.0,
+        "status": "done", "reason": None, "step": None, "chain": None, "passes": 9.0, "full_gradients": None,
         "draws_kept": 9, "level": "run here",
     }
     for group in ("a", "b") for seed in range(5)

@@ -118,6 +118,15 @@ def test_runs_that_differ_in_a_field_are_two_rows_with_two_names_or_the_field_is
             assert len({title([group], pair) + named[group.key] for group in pair}) == 2, path
 
 
+def test_the_label_names_an_order_of_minibatches_that_is_not_the_usual_one(tmp_path):
+    for order in ({}, {"batch_order": "replaced"}):
+        write(tmp_path, {**canonical(), **order})
+    usual, replaced = sorted(groups(tmp_path), key=lambda group: group.settings["run.batch_order"], reverse=True)
+    assert labels([usual]) == {usual.key: "sgld"}
+    assert labels([replaced]) == {replaced.key: "sgld (run.batch_order=replaced)"}
+    assert labels([usual, replaced]) == labels([replaced]) | {usual.key: "sgld (run.batch_order=shuffled)"}
+
+
 def test_every_field_of_the_environment_is_excluded_with_its_reason():
     recorded = {f"environment.{name}" for name in environment.collect("cpu", ())}
     assert recorded == {name for name in EXCLUDED if name.startswith("environment.")}

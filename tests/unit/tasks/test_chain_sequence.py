@@ -7,7 +7,7 @@ import torch
 import harness
 from harness.contracts import chain_sequence
 from harness.contracts.chain_sequence import epochs
-from harness.contracts.randomness import Streams
+from harness.contracts.randomness import ORDERS, Streams
 from harness.system.cpp import CompilerError
 
 pytestmark = pytest.mark.numbers
@@ -42,6 +42,31 @@ def test_an_epoch_is_a_permutation_in_batches_filled_up_with_the_number_of_terms
             assert rows.tolist() == [*alone[step], *[terms] * (width - len(alone[step]))]
 
 
+def in_order(order, chains=3, seed=3):
+    return [Streams(seed, chain, (), order) for chain in range(chains)]
+
+
+@pytest.mark.parametrize(("terms", "batch"), [(10, 3), (12, 4), (5, 5)])
+def test_the_symmetric_order_goes_there_and_back_and_then_to_another_permutation(terms, batch):
+    m = -(-terms // batch)
+    there = epochs(in_order("shuffled"), terms, batch).take(7 * m)
+    found = taken(epochs(in_order("symmetric"), terms, batch))
+    whole = torch.cat([part for e in there.split(m) for part in (e, e.flip(0))])
+    assert torch.equal(found, whole[: len(found)])
+    assert len(found) > 2 * m
+
+
+def test_replaced_batches_are_independent_and_uniform():
+    """Each place holds each term alike often, whatever the place before or beside it holds; none is empty."""
+    terms, batch, steps = 5, 3, 4000
+    index = epochs(in_order("replaced", chains=1), terms, batch).take(steps)[:, 0].numpy()
+    assert (index.min(), index.max()) == (0, terms - 1)
+    for first, second in ((index[:-1, 0], index[1:, 0]), (index[:, 0], index[:, 1]), (index[:-1, 2], index[1:, 0])):
+        counts = np.bincount(terms * first + second, minlength=terms**2)
+        expected = len(first) / terms**2
+        assert ((counts - expected) ** 2 / expected).sum() < 53  # chi-square with 24 degrees of freedom: p = 6e-4
+
+
 @pytest.fixture
 def without_compiler(monkeypatch):
     def refuse(_):
@@ -67,8 +92,9 @@ def test_epochs_are_the_same_with_and_without_a_compiler(terms, without_compiler
 
 
 @pytest.mark.parametrize("later", ["compiled", "NumPy"])
-def test_epochs_go_on_from_any_position(later, without_compiler):
-    streams = [Streams(3, chain) for chain in range(3)]
+@pytest.mark.parametrize("order", ORDERS)
+def test_epochs_go_on_from_any_position(later, order, without_compiler):
+    streams = in_order(order)
     whole = epochs(streams, 10, 3).take(60)
     sequence = epochs(streams, 10, 3)
     states = [sequence.state()]

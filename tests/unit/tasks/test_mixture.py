@@ -59,13 +59,13 @@ def test_chains_start_in_the_whole_box_each_on_its_own(task):
 
 
 def test_gradient_noise_is_a_tilt_with_the_stated_spread():
-    problem = build(Mixture25(gradient_noise=2.0), 2)
+    problem = build(Mixture25(noise=2.0), 2)
     theta = problem.initial()
     tilts = problem.draw_batches(5000)["tilt"]
     assert float(tilts.std()) == pytest.approx(2.0, rel=5 / math.sqrt(2 * tilts.numel()))
     batch = {"tilt": tilts[0]}
     assert torch.allclose(problem.gradient(theta, batch) - problem.gradient(theta, None), tilts[0])
-    assert build(Mixture25(gradient_noise=0.0)).draw_batches(10) == {}
+    assert build(Mixture25(noise=0.0)).draw_batches(10) == {}
 
 
 @pytest.mark.parametrize("task", BOTH)

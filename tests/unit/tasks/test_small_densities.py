@@ -57,10 +57,10 @@ def test_densities_integrate_to_one():
 
 
 def test_the_noise_of_gradients_has_the_stated_variance():
-    for task, sd in ((Gaussian2D(), 1.0), (Bimodal1D(), 2.0), (Mixture2D(gradient_noise=0.5), 0.5)):
+    for task, sd in ((Gaussian2D(), 1.0), (Bimodal1D(), 2.0), (Mixture2D(noise=0.5), 0.5)):
         tilt = task.build([Streams(0, 0)], "cpu").draw_batches(20_000)["tilt"].numpy()
         assert tilt.std() == pytest.approx(sd, rel=5 / math.sqrt(2 * tilt.size))
-    assert Gaussian2D(gradient_noise=0.0).build([Streams(0, 0)], "cpu").draw_batches(3) == {}
+    assert Gaussian2D(noise=0.0).build([Streams(0, 0)], "cpu").draw_batches(3) == {}
 
 
 def test_exact_draws_of_the_gaussian_have_its_correlation():
@@ -125,7 +125,7 @@ def test_the_condition_of_the_gaussian_is_the_one_that_was_asked_for():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_noise_has_mean_zero_variance_one_and_its_kind(kind):
-    task = IllConditionedGaussian(dimension=4, gradient_noise=3.0, noise=kind)
+    task = IllConditionedGaussian(dimension=4, noise=3.0, noise_kind=kind)
     n = 100_000
     x = task.build([Streams(0, 0)], "cpu").draw_batches(n)["tilt"].numpy()[:, 0] / 3
     assert np.abs(x.mean(0)).max() < 5 * x.std() / math.sqrt(n)
