@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import Result, diagnostics
+from harness import Result
 from harness.reports import FieldScore, Figure, Request, Table
 from reports.figures.parts import BAND, FieldReport, band, field_figure, grid, legend_below, legend_height
 from reports.figures.styles import looks
@@ -108,7 +108,7 @@ def _draw(canvas: Any, panels: Panels, columns: int) -> None:
         for label in styles:
             if label not in lines:
                 continue
-            shares = np.stack([diagnostics.ecdf(values, at) for values in lines[label]])
+            shares = np.stack([ecdf(values, at) for values in lines[label]])
             handles[label] = band(ax, at, shares, styles[label], linewidth=1.3)
         ax.set_title(f"{name} images{'' if name != SEEN else ' (seen classes)'}")
         ax.set_ylim(0, 1)
@@ -124,3 +124,8 @@ def _styles(panels: Panels) -> dict[str, dict[str, Any]]:
             lines.setdefault(label, []).extend(seeds)
     named = looks(list(lines))
     return {label: named[label] for label in sorted(lines, key=lambda label: np.mean(np.concatenate(lines[label])))}
+
+
+def ecdf(values: Any, at: Any) -> Any:
+    """Return the share of values (n,) that are no larger than each of the points `at`."""
+    return np.searchsorted(np.sort(values), at, side="right") / len(values)

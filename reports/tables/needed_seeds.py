@@ -35,7 +35,7 @@ class NeededSeeds(Report):
 
     def build(self, store: Store, request: Request) -> Result:
         fields = {field.task: field for field in task_fields(store, request)}
-        judged = judge_orderings(load_orderings(), list(fields.values()))
+        judged = judge_orderings(load_orderings(), list(fields.values()), request)
         orderings = [_ordering(one, fields[one.ordering.task]) for one in judged if one.ordering.task in fields]
         rows = [record for field in fields.values() for record in _rows(field)]
         tables = [_counted(orderings), _table("Published orderings", orderings), _table("Rows against the best", rows)]

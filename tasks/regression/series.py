@@ -18,6 +18,7 @@ from harness.tasks import (
     pick,
     to_tensors,
 )
+from tasks.regression.temperature import configurational_temperature, directional_temperatures
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,8 +100,8 @@ class SeriesObserver(MomentObserver):
             chosen = self.picked(self.gradients)
             with np.errstate(over="ignore", invalid="ignore"):
                 slopes = self.gradient(chosen)
-                along = diagnostics.directional_temperatures(chosen, slopes, centre, self.axes)
-                values["temperature"] = float(diagnostics.configurational_temperature(chosen, slopes, centre))
+                along = directional_temperatures(chosen, slopes, centre, self.axes)
+                values["temperature"] = float(configurational_temperature(chosen, slopes, centre))
             values |= {"temperature_min": along.min(), "temperature_max": along.max()}
         if self.seen >= 4 and self.series:
             chain_ess = diagnostics.reference_ess(x, centre, self.errors.truth.sd)

@@ -72,8 +72,8 @@ def unseen_values(mean: Mapping[str, Array], entropies: Mapping[str, Array]) -> 
         scores = {"": (entropies["test"], entropies[name]), "_maxprob": (-mean["test"].max(1), -mean[name].max(1))}
         for suffix, (seen, unseen) in scores.items():
             values[f"auroc{suffix}_{name}"] = diagnostics.ood.auroc(seen, unseen)
-            values[f"aupr{suffix}_{name}"] = diagnostics.ood.aupr(seen, unseen)
-            values[f"fpr95{suffix}_{name}"] = diagnostics.ood.fpr95(seen, unseen)
+            values[f"aupr{suffix}_{name}"] = aupr(seen, unseen)
+            values[f"fpr95{suffix}_{name}"] = fpr95(seen, unseen)
     return values
 
 
@@ -91,3 +91,26 @@ def mean_disagreements(pairs: NDArray[np.float32], cycle: NDArray[np.int64]) -> 
     between = upper & (cycle[:, None] != cycle)
     means = {"disagreement": upper, "disagreement_between_cycles": between}
     return {name: float(pairs[chosen].mean()) if chosen.any() else None for name, chosen in means.items()}
+
+
+def aupr(seen: Array, unseen: Array) -> float:
+    """Return the area under the precision-recall curve for finding the unseen inputs, by steps (average precision).
+
+    By chance it is their share m / (n + m). Source: D. Hendrycks, K. Gimpel, "A Baseline for Detecting Misclassified
+    and Out-of-Distribution Examples in Neural Networks", ICLR 2017.
+    """
+    from sklearn.metrics import average_precision_score
+
+    labels = np.repeat([False, True], [len(seen), len(unseen)])
+    return float(average_precision_score(labels, np.concatenate([seen, unseen])))
+
+
+def fpr95(seen: Array, unseen: Array) -> float:
+    """Return the share of unseen inputs that are accepted if at least 95 % of the seen ones are.
+
+    An input is accepted if it scores no more than the lowest threshold that accepts that many of the seen ones. Source:
+    S. Liang, Y. Li, R. Srikant, "Enhancing the Reliability of Out-of-distribution Image Detection in Neural Networks",
+    ICLR 2018.
+    """
+    threshold = np.sort(seen)[int(np.ceil(0.95 * len(seen))) - 1]
+    return float((np.asarray(unseen) <= threshold).mean())

@@ -68,7 +68,7 @@ def box_on(monkeypatch):
     def box_on(cluster):
         monkeypatch.setattr(launcher, "EVERY_SECONDS", 0.0)
         monkeypatch.setattr(Ray, "connected", lambda _: cluster)
-        monkeypatch.setattr(Box, "_made", lambda _, ray: ray.make())
+        monkeypatch.setattr(Box, "_new_actor", lambda _, ray: ray.make())
         return Box(Ray(), "x")
 
     return box_on

@@ -16,7 +16,7 @@ from fuzz.modules import CLASSES, ENTRIES, HEAD, INFOS, METADATA, modules
 from fuzz.running import ends_well
 from hypothesis import given
 from hypothesis import strategies as st
-from support import importable
+from support import bench_words, importable
 
 from harness.contracts.offers import entries
 from harness.contracts.registry import KINDS, Registry
@@ -165,7 +165,7 @@ def test_as_a_user_meets_them(site, tmp_path):
         assert word in listed
     samplers = ",".join(["sgld", *HARMFUL]).lower()
     asked = ["--sampler", samplers, "--task", "mixture5", "--budget", "steps=50", "--seeds", "0"]
-    command = ["bench", "--results", str(results), "run", *asked]
+    command = bench_words("--results", str(results), "run", *asked)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert "internal error" not in done.stderr
     assert control(done.stdout + done.stderr) == []

@@ -10,7 +10,7 @@ from pathlib import Path
 import fabricated
 import pytest
 from fuzz.hostile import control
-from support import bench_here
+from support import bench_here, bench_words
 
 from harness.results.store import Store
 from harness.system.errors import UsageError
@@ -258,7 +258,7 @@ def test_words_of_a_query_are_not_taken_for_trouble_with_the_file(folder, words_
 @pytest.mark.usefixtures("unchanged")
 def test_a_query_without_end_is_ended_by_ctrl_c(folder):
     query = "select count(*) from range(100000000000) a, range(10) b where a.range * b.range % 7 = 3"
-    command = ["bench", "--results", str(folder / "results"), "sql", query]
+    command = bench_words("--results", str(folder / "results"), "sql", query)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 60
         while _seconds_of_work(process.pid) < 3 and time.monotonic() < deadline:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
+from support import bench as in_a_process
 
 from harness.cli.app import run
 from harness.contracts.data import data_root
@@ -285,15 +286,16 @@ def test_published_predictions_are_scored_against_themselves(bench, tmp_path):
 
 
 @pytest.mark.data
-def test_without_the_published_predictions_it_says_how_to_get_them(bench, tmp_path, monkeypatch):
+def test_without_the_published_predictions_it_says_how_to_get_them(tmp_path):
+    """In a process of its own: this one may have read them."""
     (tmp_path / "cifar-10-batches-py").symlink_to(data_root() / "cifar-10-batches-py")
     np.savez(tmp_path / "p.npz", probabilities=np.eye(10), rows=np.arange(10))
-    monkeypatch.setenv("BENCH_DATA", str(tmp_path))
-    code, _, said = bench("score", "cifar10@hmc", tmp_path / "p.npz", "--name", "a", "--passes", "1", "--seed", "0")
-    assert code == 4
-    assert "data set cifar10-hmc: " in said
-    assert "is missing; `bench data fetch cifar10-hmc` downloads it" in said
-    assert "Traceback" not in said
+    words = ["score", "cifar10@hmc", str(tmp_path / "p.npz"), "--name", "a", "--passes", "1", "--seed", "0"]
+    done = in_a_process(["--results", str(tmp_path / "r"), *words], tmp_path, BENCH_DATA=str(tmp_path))
+    assert done.returncode == 4
+    assert "data set cifar10-hmc: " in done.stderr
+    assert "is missing; `bench data fetch cifar10-hmc` downloads it" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("task", ["ravine", pytest.param("airfoil", marks=pytest.mark.data)])

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 from support import bench as in_a_process
+from support import bench_words
 
 from harness.cli.app import run
 from harness.results.ledger import rescored
@@ -299,7 +300,7 @@ def test_a_strangers_code_runs_only_when_asked(home, verify, tmp_path):
     assert {row["method"]: row["verified"] for row in rows} == {"leimkuhler-matthews": "reported", "sgld": "replayed"}
     assert not (home / "ran").exists()
     answer = subprocess.run(
-        ["bench", "--json", "verify", tmp_path / "out", "--execute"],
+        bench_words("--json", "verify", tmp_path / "out", "--execute"),
         check=True, capture_output=True, text=True, cwd=tmp_path,
     )  # fmt: skip
     assert {row["verified"] for row in json.loads(answer.stdout)} == {"replayed"}

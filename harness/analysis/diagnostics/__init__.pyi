@@ -27,9 +27,6 @@ from harness.analysis.diagnostics.joint import gate as gate
 from harness.analysis.diagnostics.joint import norm_interval as norm_interval
 from harness.analysis.diagnostics.low_error import CURVES as CURVES
 from harness.analysis.diagnostics.low_error import LowError as LowError
-from harness.analysis.diagnostics.ood import ecdf as ecdf
 from harness.analysis.diagnostics.sums import DrawSums as DrawSums
 from harness.analysis.diagnostics.sums import directions as directions
 from harness.analysis.diagnostics.sums import pooled_errors as pooled_errors
-from harness.analysis.diagnostics.temperature import configurational_temperature as configurational_temperature
-from harness.analysis.diagnostics.temperature import directional_temperatures as directional_temperatures

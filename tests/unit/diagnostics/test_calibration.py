@@ -15,7 +15,9 @@ from harness.analysis.diagnostics.calibration import (
     selective_accuracy,
     top_accuracy,
 )
-from harness.analysis.diagnostics.ood import aupr, auroc, ecdf, entropy, fpr95
+from harness.analysis.diagnostics.ood import auroc, entropy
+from reports.figures.entropy import ecdf
+from tasks.vision.metrics import aupr, fpr95
 
 pytestmark = pytest.mark.numbers
 

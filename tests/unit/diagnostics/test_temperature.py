@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from harness.analysis.diagnostics import configurational_temperature, directional_temperatures
+from tasks.regression.temperature import configurational_temperature, directional_temperatures
 
 pytestmark = pytest.mark.numbers
 

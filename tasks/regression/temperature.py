@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from harness.analysis.diagnostics.arrays import Array
+Array = NDArray[np.float64]
 
 
 def configurational_temperature(draws: ArrayLike, gradients: ArrayLike, centre: ArrayLike) -> Array:
