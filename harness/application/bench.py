@@ -163,9 +163,10 @@ class Bench(Application):
         study: str = "",
     ) -> list[RunRequest]:
         """Return a request for each sampler and task; see `run`. Classes that no plugin offers are kept as files."""
-        from harness.runs.plan import RunRequest, parse_seeds, reported
+        from harness.runs.plan import RunRequest, parse_seeds
 
-        numbers = parse_seeds(seeds) if isinstance(seeds, str) else None if seeds is None else reported(seeds)
+        text = seeds if isinstance(seeds, str) or seeds is None else ",".join(map(str, seeds))
+        numbers = None if text is None else parse_seeds(text)
         scheduled = {} if schedule is None else self._named("schedules", schedule)[1]
         requests = []
         for sampler, of_sampler in map(functools.partial(self._named, "samplers"), _several(samplers)):

@@ -194,20 +194,15 @@ def parse_seeds(text: str) -> list[int]:
         if any(len(number) > DIGITS for number in match.groups() if number):
             raise UsageError(f"--seeds {text!r:.200}: {part!r:.60} is not below 10^{DIGITS}")
         low, high = int(match[1]), int(match[2] or match[1])
-        reported([high])
+        if high >= TUNING_SEED:
+            raise UsageError(
+                f"--seeds {text!r:.200}: seeds from {TUNING_SEED:,} are for `bench tune`; choose lower ones"
+            )
         if high < low or len(seeds) + high - low >= MAX_SEEDS:
             why = "is empty" if high < low else f"makes them more than {MAX_SEEDS:,}"
             raise UsageError(f"--seeds {text!r:.200}: the range {part!r} {why}")
         seeds += range(low, high + 1)
     return list(dict.fromkeys(seeds))
-
-
-def reported(seeds: Iterable[int]) -> list[int]:
-    """Return the seeds as a list. `UsageError` for one that is reserved for `bench tune`, which no report shows."""
-    numbers = list(seeds)
-    if any(seed >= TUNING_SEED for seed in numbers):
-        raise UsageError(f"--seeds: seeds from {TUNING_SEED:,} are for `bench tune`; choose lower ones")
-    return numbers
 
 
 def parse_settings(words: Sequence[str], option: str) -> dict[str, str]:

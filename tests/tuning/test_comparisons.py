@@ -192,8 +192,8 @@ def test_the_cost_is_shown_with_and_without_tuning(tmp_path):
     write(tmp_path, "psgld", passes=1000.0, chains=4)
     score, by_method = groups(tmp_path)
     cells = cost_columns(score, "nll")
-    assert [cells[name](by_method["sgld"]) for name in ("data passes", "with tuning")] == ["1000", "1150"]
-    assert [cells[name](by_method["psgld"]) for name in ("data passes", "with tuning")] == ["1000", "1000"]
+    assert [cells[name](by_method["sgld"]) for name in ("data passes", "with tuning")] == ["1,000", "1,150"]
+    assert [cells[name](by_method["psgld"]) for name in ("data passes", "with tuning")] == ["1,000", "1,000"]
 
 
 def test_a_ranking_over_tasks_marks_optimisers(tmp_path):
