@@ -129,8 +129,7 @@ def test_rows_that_were_not_timed_have_no_seconds(tmp_path):
         write(tmp_path, method, "mixture25", 0.1)
     assert Pareto().build(store(tmp_path), Request()).notes == ["no two rows have seconds; `bench time` measures them"]
     time_rows(tmp_path, 20.0)
-    made = Pareto().build(store(tmp_path), Request())
-    assert {record["cost_value"] for record in made.records} == {20.0}
+    assert {r["cost_value"] for r in Pareto().build(store(tmp_path), Request()).records} == {20.0}
 
 
 def test_friedman_and_nemenyi_by_the_example_of_the_paper():

@@ -187,11 +187,11 @@ def test_orderings_that_were_not_tested_count_in_the_family(folder):
 
 def row(task, friction=None, step_size=0.02, temperature=1.0, **settings):
     """A row as far as the noise of its gradients needs it."""
-    own = {"sampler.friction": friction} if friction else {}
+    sampler = {"sampler.friction": friction} if friction else {}
     of_schedule = {"schedule": "constant", "schedule.step_size": step_size, "schedule.temperature": temperature}
     about = {f"task.{name}": value for name, value in settings.items()}
     run = {"run.burn_in": 0, "run.thin": 1}
-    return SimpleNamespace(task=task, steps=10, settings={**own, **of_schedule, **about, **run})
+    return SimpleNamespace(task=task, steps=10, settings={**sampler, **of_schedule, **about, **run})
 
 
 def test_the_share_of_gradient_noise_is_that_of_its_worst_direction():

@@ -50,10 +50,10 @@ def in_order(order, chains=3, seed=3):
 def test_the_symmetric_order_goes_there_and_back_and_then_to_another_permutation(terms, batch):
     m = -(-terms // batch)
     there = epochs(in_order("shuffled"), terms, batch).take(7 * m)
-    found = taken(epochs(in_order("symmetric"), terms, batch))
+    batches = taken(epochs(in_order("symmetric"), terms, batch))
     whole = torch.cat([part for e in there.split(m) for part in (e, e.flip(0))])
-    assert torch.equal(found, whole[: len(found)])
-    assert len(found) > 2 * m
+    assert torch.equal(batches, whole[: len(batches)])
+    assert len(batches) > 2 * m
 
 
 def test_replaced_batches_are_independent_and_uniform():
