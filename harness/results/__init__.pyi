@@ -31,7 +31,6 @@ from harness.results.spec import KEY_VERSION as KEY_VERSION
 from harness.results.spec import MAX_CHAINS as MAX_CHAINS
 from harness.results.spec import ONE_SETTING as ONE_SETTING
 from harness.results.spec import PARTS as PARTS
-from harness.results.spec import SEARCH_VERSION as SEARCH_VERSION
 from harness.results.spec import Component as Component
 from harness.results.spec import RunSpec as RunSpec
 from harness.results.store import changes as changes

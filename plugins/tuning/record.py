@@ -10,7 +10,8 @@ from typing import Any
 
 from harness import DataError
 from harness.reports import Store
-from harness.results import ENGINE, PARTS, SEARCH_VERSION, RunSpec, Status
+from harness.results import ENGINE, PARTS, RunSpec, Status
+from harness.results import spec as run_specs
 from harness.system import alone, write_whole
 from harness.tasks import TUNING_SEED
 from plugins.tuning import studies
@@ -49,7 +50,7 @@ def record(
     this_search = {
         **asked,
         "budget": spec.budget,
-        "search_version": SEARCH_VERSION,
+        "search_version": run_specs.SEARCH_VERSION,
         "trials": len(trials),
         "coarse": sum(trial.asked is None for trial in others),
         "pruned": sum(trial.stopped for trial in trials),
@@ -85,7 +86,7 @@ def record(
         "seeds": asked["seeds"],
         "finalist_seeds": list(FINALIST_SEEDS),
         "schedules": list(search.spaces),
-        "search_version": SEARCH_VERSION,
+        "search_version": run_specs.SEARCH_VERSION,
         "searches": [this_search],
         "code": sources(spec),
         "engine": ENGINE,

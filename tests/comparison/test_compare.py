@@ -150,7 +150,7 @@ def test_the_table_has_the_outcome_its_end_and_what_more_seeds_would_show(bench,
         write_run(
             results, method="sghmc", seed=seed, metrics={"modes_covered": 4.0 + (seed * 7) % 4}, curves=moments(),
         )  # fmt: skip
-    code, out, err = bench("compare", "csgld", "sgld", "--metric", "modes_covered", "--json")
+    code, out, err = bench("compare", "csgld", "sgld", "--metric", "modes_covered", "--differs", "schedule", "--json")
     assert code == 0, err
     assert json.loads(out)[0]["seeds_to_decide"] <= 10
     code, out, err = bench("compare", "sghmc", "sgld", "--metric", "modes_covered", "--json")

@@ -14,7 +14,7 @@ from harness.runs.plan import RunRequest
 from plugins.papers import claims, files
 from plugins.papers.reported import as_published
 from reports.across import across, task_fields
-from reports.orderings import UNDECIDED, judge_orderings, load_orderings
+from reports.orderings import OrderingVerdict, judge_orderings, load_orderings
 from reports.tables.wide import cost_columns
 
 SEEDS = range(5)
@@ -232,7 +232,7 @@ def test_every_claim_names_the_terms_in_which_its_sides_differ():
     assert any(refusal(planned(claim.better), planned(claim.worse)) for claim in compared)
 
 
-def test_an_ordering_of_rows_under_two_schedules_is_undecided_unless_it_is_about_them(tmp_path):
+def test_an_ordering_of_rows_under_two_schedules_is_refused_unless_it_is_about_them(tmp_path):
     for method in ("psgld", "sgld"):
         write(tmp_path, method, 1.0 if method == "psgld" else 3.0, seeds=range(12),
               schedule="polynomial" if method == "sgld" else None)  # fmt: skip
@@ -240,9 +240,9 @@ def test_an_ordering_of_rows_under_two_schedules_is_undecided_unless_it_is_about
     (one, *_) = (o for o in load_orderings() if (o.better, o.worse) == ("psgld", "sgld"))
     fair = type(one)("s", "c", "psgld", "sgld", "mixture25", "nll", differs=(Term.SCHEDULE,))
     unfair = type(one)("s", "c", "psgld", "sgld", "mixture25", "nll")
-    decided, refused = judge_orderings([fair, unfair], fields)
-    assert decided.comparison.p is not None
-    assert refused.verdict == UNDECIDED
+    decided, refused = judge_orderings([fair, unfair], fields, Request(registry=registry()))
+    assert decided.comparison.tested is not None
+    assert refused.verdict == OrderingVerdict.REFUSED
     assert "they differ in schedule: constant and polynomial" in refused.reason
 
 

@@ -56,7 +56,8 @@ def test_a_study_is_used_by_name_and_its_trials_are_no_results(bench, tmp_path):
     for one in records:
         uppers = [finalist["upper"] for finalist in one["searches"][0]["finalists"]]
         assert one["value"] <= one["upper"] == min(upper for upper in uppers if upper is not None)
-    assert all(r["passes"] == runs_of(tmp_path / "r", r["method"]) * 300 * 2 for r in records)
+    for r in records:  # a noisy gradient of gaussian2d costs a hundredth of a pass
+        assert r["passes"] == pytest.approx(runs_of(tmp_path / "r", r["method"]) * 300 * 2 / 100)
     assert all(r["trials"] == 6 and r["seeds"] == [TUNING_SEED] for r in records)
     tuned = records[1]["settings"]
     assert {"schedule", "sampler.friction"} < set(tuned)
@@ -183,7 +184,8 @@ def test_where_seeds_do_not_advance_together_hopeless_trials_cost_one_run(bench_
     search = record["searches"][0]
     assert search["pruned"] > 0
     ended = search["pruned"] + search["failed"]
-    assert record["passes"] == 50 * (2 * 10 - ended + len(search["finalists"]) * len(FINALIST_SEEDS))
+    runs = 2 * 10 - ended + len(search["finalists"]) * len(FINALIST_SEEDS)
+    assert record["passes"] == pytest.approx(50 * runs / 100)
     assert len(record["run_keys"]) == len(FINALIST_SEEDS)
 
 
