@@ -72,7 +72,7 @@ def compare(
     if --differs says so.
 
     Examples:
-        bench compare psgld sgld
+        bench compare csgld sgld --differs schedule
         bench compare csgld sgld --task mixture25 --metric modes_covered --differs schedule
     """
     if a == b:
