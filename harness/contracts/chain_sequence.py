@@ -97,9 +97,8 @@ def filled(n: int, lanes: int) -> int:
 def epochs(streams: Sequence[Streams], terms: int, batch: int, lanes: int = 1) -> ChainSequence:
     """Return the minibatches of each chain, from its "order" stream, in the order that `streams` states.
 
-    shuffled   the parts of a permutation of the terms, then those of the next one
-    symmetric  the parts of a permutation, then the same parts backwards, then those of the next one
-    replaced   each batch is drawn on its own, with replacement
+    They are the parts of a permutation of the terms, there or ("symmetric") there and back, then those of the next one;
+    "replaced": each is drawn on its own, with replacement.
 
     An element holds (C, n rounded up to a multiple of `lanes`) indices. Empty places, which come from the rounding and
     from a short last batch of an epoch, hold the number of terms, one past the last index.

@@ -33,8 +33,7 @@ class DensityTask(Task):
     box             chains start uniformly on [-box, box]^D
     gradient_noise  sd of the noise that each step adds to grad U; the noise is normal unless `unit_noise` is overridden
     noise           a factor of `gradient_noise`. Declare it as a parameter (`harness.param`) to make it a setting
-    noisy_terms     N/n of the data that the noise stands for: a noisy gradient costs 1/noisy_terms of a data pass, one
-                    of the full U, without noise, a whole one
+    noisy_terms     a noisy gradient costs 1/noisy_terms of a data pass, one of the full U, without noise, a whole one
     """
 
     box: ClassVar[float] = 3.0

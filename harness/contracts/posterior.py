@@ -198,8 +198,7 @@ class DataProblem(Problem):
         self.epochs: ChainSequence | None = None
         if task.batch is not None:
             self.epochs = epochs(streams, self.terms, task.batch_terms(), task.lanes)
-        replaced = streams[0].order == "replaced"
-        self.multiple: float = self.terms / task.batch_terms() if replaced else self.batches
+        self.multiple: float = self.terms / task.batch_terms() if streams[0].order == "replaced" else self.batches
 
     def read(self) -> dict[str, Tensor]:
         """Return the arrays of the task, with rows of zeros added at the end, and "present"."""

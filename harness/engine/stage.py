@@ -224,8 +224,8 @@ class Stage:
         check_calls(self.sampler, counted)
         potential.end()
         noise.end()
-        full = not counted[0] or self._passes((1, 0)) == 1
-        return noise.slots, self._passes(counted, self.sampler.refresh_every), weight is not None, full
+        full, cost = not counted[0] or self._passes((1, 0)) == 1, self._passes(counted, self.sampler.refresh_every)
+        return noise.slots, cost, weight is not None, full
 
     def _passes(self, calls: tuple[int, int], refresh_every: int = 0) -> float:
         return data_passes(calls, self.task.batch_terms(), self.task.priced_terms(), refresh_every)

@@ -136,9 +136,7 @@ class AttemptResult:
         "gradient evaluations of a chain, in passes through the data; all included", None, least=0
     )
     passes_per_step: float | None = entry("the same for one step", None, least=0)
-    full_gradients: bool | None = entry(
-        "whether every gradient of a step is of the full U, without noise; NULL in records of earlier versions", None
-    )
+    full_gradients: bool | None = entry("whether all gradients of a step are of the full U; NULL: not recorded", None)
     draws_kept: int | None = entry(
         "draws of a chain after burn-in and thinning, from which the metrics are computed", None, least=0
     )

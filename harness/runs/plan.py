@@ -236,7 +236,7 @@ def _steps(budget: str, settings: Settings) -> int:
             f"unknown budget {budget!r:.80} of {pair.task.name}@{pair.protocol.name}{suggestions(budget, known)}"
         )
     amount = named[budget] if budget in named else _amount(kind, text)
-    steps = int(amount) if kind == "steps" else _affordable(amount, settings)
+    steps = int(amount) if equals and kind == "steps" else _affordable(amount, settings)
     if not 1 <= steps <= MAX_STEPS:
         size = "less than one step" if steps < 1 else f"more than {MAX_STEPS:,} steps"
         raise UsageError(f"--budget {budget!r} is {size}{_spent(settings)}")

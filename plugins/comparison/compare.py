@@ -83,7 +83,7 @@ def compare(
     one was tuned, are compared only if --differs says so.
 
     Examples:
-        bench compare psgld sgld
+        bench compare csgld sgld --differs schedule
         bench compare csgld sgld --task mixture25 --metric modes_covered --differs schedule
     """
     if a == b:
