@@ -164,6 +164,6 @@ def test_the_table_has_the_outcome_its_end_and_what_more_seeds_would_show(bench,
     assert "undecided" in out
     assert f"{tested.detectable(0.95):.2f}" in out
     assert f"  {tested.seeds_to_decide(0.95)}\n" in out
-    code, out, err = bench("compare", "csgld", "sgld")
+    code, out, err = bench("compare", "csgld", "sgld", "--differs", "schedule")
     assert "better, x 0." in out
     assert "better, 11.0 or further" in out

@@ -7,8 +7,7 @@ from scored import store, write_run
 
 from harness import UsageError, registry
 from harness.reports import Group, Request, Term, differing_terms, refusal, score_fields, terms
-from harness.results import SEARCH_VERSION
-from harness.results.spec import Origin, Tuning, read_origin
+from harness.results.spec import SEARCH_VERSION, Origin, Tuning, read_origin
 from harness.runs import plan, plugin_metadata
 from harness.runs.plan import RunRequest
 from plugins.papers import claims, files

@@ -304,13 +304,13 @@ def test_the_cost_is_of_all_searches_of_a_pair(tuned, tmp_path):
     asked = {"study": "tuned", "seeds": [0], "chains": 1}
     said = []
     bench = Bench(tmp_path, say=said.append)
-    for budget, note in (("steps=40", []), ("steps=50", ["run at passes=50: sgld on gaussian2d"])):
+    for budget, note in (("steps=40", []), ("steps=50", ["run at passes=0.5: sgld on gaussian2d"])):
         said.clear()
         bench.plan("sgld", "gaussian2d", budget=budget, **asked)
-        assert said == [f"note: settings tuned at passes=40, {text}" for text in note]
+        assert said == [f"note: settings tuned at passes=0.4, {text}" for text in note]
     tuning = studies.load(registry(), tmp_path, "tuned")
     origin = find_pair(registry(), "sgld", "gaussian2d", tuning, "steps=40").tuned["schedule"]
-    assert str(origin.tuning).startswith("study tuned: 2 searches, 8 trials at passes=40, ")
+    assert str(origin.tuning).startswith("study tuned: 2 searches, 8 trials at passes=0.4, ")
 
 
 def test_an_objective_is_shown_in_its_own_direction():
