@@ -13,7 +13,15 @@ SIDE = Setup("a", "t", "p", 1)
 
 def claim(kind="ordering", direction="min", **changes):
     fields = dict.fromkeys(Claim.__dataclass_fields__)
-    fields |= {"paper": "p", "table": "Table 1", "statement": "s", "metric": "m", "better": SIDE, "worse": SIDE}
+    fields |= {
+        "paper": "p",
+        "differs": (),
+        "table": "Table 1",
+        "statement": "s",
+        "metric": "m",
+        "better": SIDE,
+        "worse": SIDE,
+    }
     return Claim(**{**fields, "kind": kind, "direction": direction, **changes})
 
 
