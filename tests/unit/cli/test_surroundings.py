@@ -48,7 +48,8 @@ KINDS = {
 """The variables that each of these programs sets for its children, and values that no program should set."""
 VERBS = [
     ["ls", "runs"], ["status"], ["report", "leaderboard", "--json"], ["report", "schedules", "--out", "figures"],
-    ["compare", "sgld", "csgld"], ["sql", "from run"], ["show", "sgld"], ["ingest"], ["gc"], ["data", "ls"],
+    ["compare", "sgld", "csgld", "--differs", "schedule"],
+    ["sql", "from run"], ["show", "sgld"], ["ingest"], ["gc"], ["data", "ls"],
     ["export", "--out", "exported"], ["verify", "exported", "--replays", "0"], ["cancel"], ["new", "task", "own"],
     ["plan", "--sampler", "sgld", "--task", "mixture5"],
     ["merge", "results"], ["rescore"],
