@@ -114,7 +114,7 @@ def page(numbers: Mapping[str, Any], figures: Sequence[str] = ()) -> str:
     reference = {record["task"]: record["reference"] for record in findings if record["finding"] == "task"}
     records = _read(numbers["leaderboard"])
     boards = _boards(records)
-    parts = [HEAD, EARLIER if any("verdict" not in record for record in records) else ""]
+    parts = [HEAD, EARLIER if any(record["rank"] and not record.get("verdict") for record in records) else ""]
     parts += ["## What was run\n\n", _markdown([_runs(numbers), _machines(numbers), _absent(numbers)])]
     parts += ["## What we learned\n\n", _markdown(tables(findings))]
     for name in REFERENCES:
@@ -175,7 +175,7 @@ def _board(records: Sequence[Mapping[str, Any]]) -> Table:
     ranked = [record for record in records if record["ranked_by"]]
     first = ranked[0]
     columns = [
-        Column("rank", "rank", "right"), *([Column("verdict", "verdict")] if "verdict" in first else []),
+        Column("rank", "rank", "right"), *([Column("verdict", "verdict")] if first.get("verdict") else []),
         Column("label", "method"),
         Column("value", wide.header(first["metric"]), "right"),
         *([Column("cost", wide.header(COST), "right")] if cost else []),

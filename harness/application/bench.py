@@ -43,7 +43,7 @@ class Bench(Application):
     results  the results folder; default: that of BENCH_RESULTS, else ./bench-results
     plugins  plugin files, as for `bench --plugin FILE`
 
-    Every verb of `bench` that a plugin offers is a method too, with the same options: `bench.compare("sgld", "csgld")`.
+    Every verb of `bench` that a plugin offers is a method too, with the same options: `bench.compare("psgld", "sgld")`.
     """
 
     def __repr__(self) -> str:

@@ -291,8 +291,8 @@ def _detectable(row: Row) -> str:
 
 
 def _needed(row: Row) -> str:
-    """How many seeds would decide; "-" without a test."""
-    if row["test"] is None:
+    """How many seeds would decide; "-" without a test, or if something else withholds the verdict."""
+    if row["test"] is None or row["withheld"]:
         return "-"
     return f"{row['seeds_to_decide']:,}" if row["seeds_to_decide"] else "> 10,000"
 

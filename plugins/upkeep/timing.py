@@ -51,7 +51,9 @@ def time_rows(
         asked: dict[str, ReplayRequest] = {}
         for group in field.groups:
             try:
-                asked[group.key] = request(Attempt(bench.results / group.runs[0].path), bench.registry, anyway=False)
+                asked[group.key] = request(
+                    Attempt(bench.results / [*group.done, *group.runs][0].path), bench.registry, anyway=False
+                )
             except BenchError as error:
                 notes.append(f"not timed: {field.labels[group.key]} on {group.task}: {error}")
         if asked:

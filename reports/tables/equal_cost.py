@@ -21,6 +21,7 @@ from harness.reports import (
     judge,
     labels,
     number,
+    refusal,
     score_fields,
     typical,
     with_interval,
@@ -140,7 +141,10 @@ def _judged(rows: Sequence[CostRow]) -> list[CostRow]:
     for _, members in itertools.groupby(rows, key=lambda row: row.cost):
         first, *others = members
         words = f"{first.label}, {first.group.chains} x"
-        pairs = [(row, compare(row.group, first.group, row.metrics[0])) for row in others]
+        pairs = [
+            (row, None if refusal(row.group, first.group) else compare(row.group, first.group, row.metrics[0]))
+            for row in others
+        ]
         compared += [first, *(replace(row, against=words, comparison=comparison) for row, comparison in pairs)]
     verdicts = iter(judge([row.comparison for row in compared if row.comparison is not None]))
     return [row if row.comparison is None else replace(row, comparison=next(verdicts)) for row in compared]

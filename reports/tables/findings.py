@@ -182,6 +182,7 @@ def _ordering(one: JudgedOrdering, fields: Sequence[TaskField]) -> dict[str, Any
     ordering, compared = one.ordering, one.comparison
     protocol = next((f"@{f.score.groups[0].protocol}" for f in fields if f.task == ordering.task), "")
     words = f"bench compare {ordering.better} {ordering.worse} --task {ordering.task}{protocol} --metric {one.metric}"
+    words += f" --differs {','.join(ordering.differs)}" if ordering.differs else ""
     return {
         "finding": "ordering", "statement": ordering.statement, "citation": ordering.citation,
         "better": ordering.better, "worse": ordering.worse, "task": ordering.task, "metric": one.metric,

@@ -108,8 +108,8 @@ def _nearer(record: Record) -> str:
 
 
 def _seeds(record: Record) -> str:
-    """The seeds that would decide, of an undecided ordering."""
-    undecided = record["verdict"] == OrderingVerdict.UNDECIDED and record["effect"] is not None
+    """The seeds that would decide, of an undecided ordering that was tested and whose verdict nothing withholds."""
+    undecided = record["verdict"] == OrderingVerdict.UNDECIDED and record["test"] and not record["reason"]
     return str(record.get("seeds_to_decide") or "more than 10,000") if undecided and "seeds_to_decide" in record else ""
 
 

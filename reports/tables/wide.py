@@ -246,6 +246,8 @@ def cost_columns(score: FieldScore, known: str) -> dict[str, Cell]:
         return number(cost) if (cost := passes(group)) else "-"
 
     def with_tuning(group: Group) -> str:
+        if group.tuned and not group.tuning:  # a record of an earlier version does not say what the search cost
+            return "-"
         tuning = group.tuning.passes / group.chains if group.tuning else 0.0
         return number(cost + tuning) if (cost := passes(group)) else "-"
 

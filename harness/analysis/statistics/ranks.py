@@ -136,7 +136,7 @@ def _ranked(
 
     def verdict(i: int) -> tuple[Verdict, int | None]:
         if ranks[i] == 1:
-            return Verdict.BEST, None
+            return (Verdict.BEST if math.isfinite(points[i]) else Verdict.UNKNOWN), None
         tested = tests[order[0], i]
         if points[i] < limit and within(tested.ends(each), margin):
             return Verdict.TIED, None

@@ -35,15 +35,15 @@ def standings(
     """Return the rank status of each group of a field by one metric, by group key.
 
     Not ranked are baselines, groups with a diverged or failed seed, with fewer than five seeds, or without a value for
-    some seed, groups that the gate finds biased or cannot judge, and groups of another
-    machine that were not replayed. `gates` is empty for a metric that a wrong law cannot inflate. A group without a
-    gate is ranked only if the others have none either (no truth is known). All other groups are ranked, with a verdict
-    from the test of their pair with the best.
+    some seed, groups that the gate finds biased or cannot judge, groups that were tuned by earlier rules than others,
+    and groups of another machine that were not replayed. `gates` is empty for a metric that a wrong law cannot inflate.
+    A group without a gate is ranked only if the others have none either (no truth is known). All other groups are
+    ranked, with a verdict from the test of their pair with the best.
     """
     trusted = [group.key for group in field if group.verified]  # unverified groups must not affect the others
     truth_known = any(gates.get(key) is not None for key in trusted)
     newest = max((e.version for key in trusted if (e := estimates.get(key)) is not None), default=0)
-    newest_rules = max((group.tuning_version for group in field), default=0)
+    newest_rules = max((g.tuning_version for g in field if g.verified and not g.baseline), default=0)
     status_of: dict[str, RankStatus] = {}
     for group in field:
         gate = gates.get(group.key)
