@@ -77,7 +77,10 @@ class EqualCost(Report):
 
 @dataclass(frozen=True, eq=False)
 class CostRow:
-    """A group, its total cost, the total of its class, and its comparison with the first row of that class."""
+    """A group, its total cost, the total of its class, and its comparison with the first row of that class.
+
+    `refused` says why the two are not compared; "" if they are.
+    """
 
     label: str
     score: FieldScore
@@ -87,6 +90,7 @@ class CostRow:
     cost: float = 0.0
     against: str = ""
     comparison: Comparison | None = None
+    refused: str = ""
 
     def records(self) -> list[dict[str, Any]]:
         """Return flat records, one per metric; the first has the comparison."""
@@ -141,11 +145,11 @@ def _judged(rows: Sequence[CostRow]) -> list[CostRow]:
     for _, members in itertools.groupby(rows, key=lambda row: row.cost):
         first, *others = members
         words = f"{first.label}, {first.group.chains} x"
-        pairs = [
-            (row, None if refusal(row.group, first.group) else compare(row.group, first.group, row.metrics[0]))
-            for row in others
-        ]
-        compared += [first, *(replace(row, against=words, comparison=comparison) for row, comparison in pairs)]
+        compared.append(first)
+        for row in others:
+            refused = refusal(row.group, first.group)
+            comparison = None if refused else compare(row.group, first.group, row.metrics[0])
+            compared.append(replace(row, against=words, comparison=comparison, refused=refused))
     verdicts = iter(judge([row.comparison for row in compared if row.comparison is not None]))
     return [row if row.comparison is None else replace(row, comparison=next(verdicts)) for row in compared]
 
@@ -170,7 +174,7 @@ def _table(title: str, rows: Sequence[CostRow]) -> Table:
             "passes": number(row.total / row.group.chains), "seeds": len(row.group.runs),
             "status": row.score.standing(row.group, row.metrics[0]).short,
             **{name: with_interval(row.score.estimate(row.group, name)) for name in names},
-            "against": _words(row.comparison) if row.comparison else "",
+            "against": _words(row.comparison) if row.comparison else row.refused and f"not compared: {row.refused}",
         }
         for row in rows
     ]  # fmt: skip

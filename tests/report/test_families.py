@@ -98,11 +98,20 @@ def test_rows_of_one_total_are_compared_with_the_one_of_fewest_chains(tmp_path):
     assert [(row["total"], row["method"], row["chains"]) for row in table.rows] == [
         ("200", "csgld", 1), ("202", "sgld", 4), ("800", "csgld", 4),
     ]  # fmt: skip
-    assert [row["against"][:5] for row in table.rows] == ["", "1.00 ", ""]
+    assert [row["against"] for row in table.rows] == [
+        "", "not compared: they differ in schedule: constant and cyclical", "",
+    ]  # fmt: skip
+
+
+def test_rows_of_one_total_and_equal_terms_are_compared(tmp_path):
+    write(tmp_path, 4.0, seeds=6, method="sghmc", passes=200.0, budget="gradients=200", steps=200)
+    write(tmp_path, 5.0, seeds=6, method="sgld", chains=4, passes=50.5, budget="gradients=50", steps=50, number=1)
+    built = EqualCost().build(store(tmp_path), Request())
+    (table,) = built.tables
     assert "worse" in table.rows[1]["against"]
     record = next(r for r in built.records if r["method"] == "sgld" and r["metric"] == "test_error")
     assert record["difference"] == pytest.approx(1.0)
-    assert (record["cost_class"], record["total_passes"], record["against"]) == (200, 202, "csgld, 1 x")
+    assert (record["cost_class"], record["total_passes"], record["against"]) == (200, 202, "sghmc, 1 x")
 
 
 def test_without_several_numbers_of_chains_there_is_nothing_of_equal_cost(tmp_path):
