@@ -13,14 +13,16 @@ import torch
 from scored import final_errors, low_error, store, time_rows, write_run
 
 from harness import load, registry
+from harness.cli.app import run
 from harness.reporting.rendering import render
 from harness.reporting.report import Request
 from harness.tasks import Streams
+from plugins.comparison.compare import _needed
 from reports import field as page_of
 from reports.across import task_fields
 from reports.orderings import NOT_COMPARED, Ordering, OrderingVerdict, judge_orderings, load_orderings, noise_share
 from reports.tables.findings import Findings
-from reports.tables.findings_tables import tables
+from reports.tables.findings_tables import _seeds, tables
 from tasks.regression.blr import Heart
 from tasks.synthetic.noise import scales
 
@@ -159,6 +161,20 @@ def test_rows_without_a_rank_and_baselines_stand_apart(records):
     assert baseline["against_best"] == pytest.approx(12.0, rel=0.1)
 
 
+def test_every_comparison_that_is_printed_can_be_repeated(folder, records, capsys):
+    printed = {r["command"] for r in records if r["finding"] == "ordering" and r["command"]}
+    assert any("--differs" in command for command in printed)
+    for command in printed:
+        assert run(["--results", str(folder), *command.split()[1:]]) == 0, (command, capsys.readouterr().err)
+
+
+def test_a_verdict_that_is_withheld_has_no_number_of_seeds():
+    record = {"verdict": "undecided", "test": "t", "effect": 1.0, "seeds_to_decide": 9, "reason": None}
+    assert [_seeds(record | more) for more in ({}, {"reason": "biased"}, {"test": None})] == ["9", "", ""]
+    row = {"test": "t", "withheld": None, "seeds_to_decide": 9}
+    assert [_needed(row | more) for more in ({}, {"withheld": "biased"}, {"test": None})] == ["9", "-", "-"]
+
+
 def test_orderings_hold_fail_or_are_undecided(folder):
     request = Request(registry=registry())
     fields = task_fields(store(folder), request)
@@ -260,6 +276,10 @@ def test_the_page_shows_what_was_published(folder, tmp_path, monkeypatch):
     written = page_of.PAGE.read_text(encoding="utf-8")
     published = json.loads(page_of.FILE.read_text(encoding="utf-8"))
     assert page_of.page(published) == written
+    assert page_of.EARLIER not in written
+    for record in published["leaderboard"]:
+        record["verdict"] = None
+    assert page_of.EARLIER in page_of.page(published)
     page_of.PAGE.unlink()
     page_of.main()
     assert page_of.PAGE.read_text(encoding="utf-8") == written

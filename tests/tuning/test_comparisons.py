@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from scored import store, write_run
 
 from harness import UsageError, registry
+from harness.reporting.scoring.standing import standings
 from harness.reports import Group, Request, Term, differing_terms, refusal, score_fields, terms
+from harness.results.records import Level
 from harness.results.spec import SEARCH_VERSION, Origin, Tuning, read_origin
 from harness.runs import plan, plugin_metadata
 from harness.runs.plan import RunRequest
@@ -16,6 +22,7 @@ from reports.across import across, task_fields
 from reports.orderings import OrderingVerdict, judge_orderings, load_orderings
 from reports.tables.wide import cost_columns
 
+ROOT = Path(__file__).parents[2]
 SEEDS = range(5)
 
 
@@ -179,6 +186,31 @@ def test_rows_of_earlier_rules_have_no_rank_beside_new_ones(tmp_path):
     assert standing["sghmc"] == standing["sgnht"] == "ranked"
 
 
+def test_neither_a_baseline_nor_a_row_that_was_sent_takes_the_ranks_of_others(tmp_path):
+    for method in ("sgld", "psgld", "sghmc"):
+        write(tmp_path, method, origins=tuned_origins(version=1))
+    score, by_method = groups(tmp_path)
+    estimates = {group.key: score.estimate(group, "nll") for group in score.groups}
+    for change in ({"level": Level.REPORTED}, {"baseline": True}):
+        newer = replace(by_method["sghmc"], tuning=Tuning(**tuning(version=99)), **change)
+        statuses = standings([by_method["sgld"], by_method["psgld"], newer], estimates, {})
+        assert [statuses[by_method[name].key].status for name in ("sgld", "psgld")] == ["ranked", "ranked"]
+        assert statuses[newer.key].rank is None
+
+
+def test_whoever_compares_rows_asks_whether_it_is_fair():
+    same_row = {"plugins/nights/regression/changes.py"}  # a row and itself on another night
+    for folder in ("plugins", "reports"):
+        for path in (ROOT / folder).rglob("*.py"):
+            calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+            names = {getattr(call, "id", getattr(call, "attr", "")) for call in calls}
+            compares = any(getattr(call, "id", "") == "compare" for call in calls) or any(
+                getattr(call, "attr", "") == "compare" and "score" in ast.unparse(call) for call in calls
+            )
+            name = path.relative_to(ROOT).as_posix()
+            assert not compares or "refusal" in names or name in same_row, name
+
+
 def test_rows_of_earlier_rules_rank_among_themselves(tmp_path):
     for method in ("sgld", "psgld"):
         write(tmp_path, method, origins=tuned_origins(version=1))
@@ -193,6 +225,10 @@ def test_the_cost_is_shown_with_and_without_tuning(tmp_path):
     cells = cost_columns(score, "nll")
     assert [cells[name](by_method["sgld"]) for name in ("data passes", "with tuning")] == ["1,000", "1,150"]
     assert [cells[name](by_method["psgld"]) for name in ("data passes", "with tuning")] == ["1,000", "1,000"]
+    earlier = {"sampler.a": {"value": 1, "provenance": "tuned", "source": "study tuned: 20 trials"}}
+    write(tmp_path, "sghmc", origins=earlier, passes=1000.0, chains=4)
+    score, by_method = groups(tmp_path)
+    assert cost_columns(score, "nll")["with tuning"](by_method["sghmc"]) == "-"  # what it cost is not recorded
 
 
 def test_a_ranking_over_tasks_marks_optimisers(tmp_path):

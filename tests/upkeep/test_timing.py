@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from scored import request, store, time_rows, write_run
 
+from harness import BenchError
 from harness.cli.app import run as bench
 from harness.reporting.scores import load_groups
 from plugins.upkeep import timing
@@ -41,6 +42,21 @@ def test_the_clock_of_a_run_is_in_no_report(tmp_path):
     (tmp_path / "timings" / f"{second.key}.json").write_text('{"seconds_a_step": 1.0, "machine": "x", "sha256": "0"}')
     seconds = {group.key: group.seconds for group in load_groups(store(tmp_path), request())}
     assert seconds == {first.key: 3.0, second.key: None}
+
+
+def test_a_row_is_timed_by_a_run_that_ended(tmp_path, monkeypatch):
+    write_run(tmp_path, seed=0, status="error")
+    write_run(tmp_path, seed=1, metrics={"modes_covered": 3.0})
+    timed = []
+
+    def asked(attempt, *_, **__):
+        timed.append(attempt.path)
+        raise BenchError("enough")
+
+    monkeypatch.setattr(timing, "request", asked)
+    assert bench(["--results", str(tmp_path), "time"]) == 0
+    (path,) = timed
+    assert json.loads((path / "spec.json").read_text())["seed"] == 1
 
 
 class Row:

@@ -109,6 +109,13 @@ def test_infinite_values_tie_last():
     assert verdicts(ranks) == {"never": WORSE, "sometimes": UNKNOWN, "always": BEST}
 
 
+def test_nothing_is_best_where_no_method_gets_there():
+    ranks = rank_methods({name: by_seed([np.inf] * 6) for name in "ab"}, "min")
+    assert verdicts(ranks) == {"a": UNKNOWN, "b": UNKNOWN}
+    never = rank_replicates([np.inf, np.inf], np.full((2, 50), np.inf), "min", seeds=6)
+    assert [rank.verdict for rank in never] == [UNKNOWN, UNKNOWN]
+
+
 def test_equal_values_share_the_better_rank():
     ranks = rank_methods({"a": by_seed([25] * 6), "b": by_seed([25] * 6), "c": by_seed([1] * 6)}, "max")
     assert [ranks[n].rank for n in "abc"] == [1, 1, 3]
