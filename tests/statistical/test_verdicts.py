@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import binom, t
 
 from harness.analysis.diagnostics import bootstrap_low_error
-from harness.analysis.diagnostics.crossing import last_crossing
+from harness.analysis.diagnostics.crossing import last_crossing, seed_counts
 from harness.analysis.statistics import Verdict, holm, rank_methods, rank_replicates
 from harness.analysis.statistics.ranks import Rank
 from harness.reporting.scoring.compare import Comparison, PairOutcome, compare_values, judge
@@ -217,6 +217,46 @@ def test_equal_medians_and_costs_are_seldom_called_different(methods, size):
     assert max(rates.values()) <= most(200, 2 * 3 * 5), rates
 
 
+RARE = {"of seeds, 1 %": (0.01, 1), "5 %": (0.05, 1), "10 %": (0.1, 1), "30 %": (0.3, 1), "of chains, 5 %": (0.05, 8)}
+"""How often a seed or a chain of it fails, and how many chains may fail one by one."""
+
+
+def rarely_failing(draw: np.random.Generator, rare: str, methods: int, size: int, *, signed: bool = True) -> list[Rank]:
+    """Ranks of equal rows whose error is 50 times as large where a seed, or one of its eight chains, fails."""
+    share, chains = RARE[rare]
+    errors = np.where(
+        draw.random((methods, size, chains)) < share, 1.0, 0.02 * draw.gamma(8, 1 / 8, (methods, size, 1))
+    )
+    by_seed = errors.mean(axis=2)
+    of_seed = [dict(enumerate(row)) for row in by_seed] if signed else None
+    replicates = by_seed @ seed_counts(size).T / size
+    return rank_replicates(by_seed.mean(axis=1), replicates, "min", seeds=size, by_seed=of_seed)
+
+
+def split_share(rare: str, methods: int, size: int, boards: int, *, signed: bool = True) -> float:
+    draw = np.random.default_rng([8, methods, size])
+    return float(np.mean([told_apart(rarely_failing(draw, rare, methods, size, signed=signed)) for _ in range(boards)]))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("rare", ["5 %", "10 %", "of chains, 5 %"])
+def test_equal_rows_that_fail_rarely_are_seldom_called_different(rare):
+    assert split_share(rare, 10, 20, 60) <= most(60, 3)
+
+
+@pytest.mark.statistical
+def test_without_signed_ranks_rows_that_fail_rarely_are_called_different():
+    assert split_share("10 %", 10, 20, 60, signed=False) > most(60, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("size", [5, 10, 20, 40])
+def test_equal_rows_that_fail_rarely_are_seldom_called_different_at_any_size(size):
+    rates = {(rare, m): split_share(rare, m, size, 200) for rare in RARE for m in (2, 10, 20)}
+    assert max(rates.values()) <= most(200, 4 * len(rates)), rates
+
+
 def main() -> None:
     """The tables of docs/verdicts.md, in %: families with a wrong statement, boards that call equal rows different."""
     columns = [(size, seeds) for size in (3, 20) for seeds in SEEDS]
@@ -228,6 +268,10 @@ def main() -> None:
     _line("values over seeds", *(f"{n} seeds, {m} rows" for n in BOARD_SEEDS for m in METHODS))
     for law, board in BOARDS.items():
         _line(law, *(f"{100 * apart_share(board, m, n, 200, seed=4):.1f}" for n in BOARD_SEEDS for m in METHODS))
+    sizes = [(n, m, signed) for m in (2, 20) for n in (10, 20) for signed in (False, True)]
+    _line("failures", *(f"{m} rows, {n} seeds, {'now' if signed else 't alone'}" for n, m, signed in sizes))
+    for rare in RARE:
+        _line(rare, *(f"{100 * split_share(rare, m, n, 100, signed=signed):.0f}" for n, m, signed in sizes))
 
 
 def _line(*cells: str) -> None:

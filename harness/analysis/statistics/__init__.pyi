@@ -19,3 +19,4 @@ from harness.analysis.statistics.tests import log_ratios as log_ratios
 from harness.analysis.statistics.tests import most_failures as most_failures
 from harness.analysis.statistics.tests import paired_test as paired_test
 from harness.analysis.statistics.tests import power as power
+from harness.analysis.statistics.tests import with_signed_ranks as with_signed_ranks

@@ -17,7 +17,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.analysis.statistics.tests import PairedTest, log_ratio_test, paired_test, unpaired_test
+from harness.analysis.statistics.tests import (
+    PairedTest,
+    log_ratio_test,
+    paired_test,
+    unpaired_test,
+    with_signed_ranks,
+)
 
 Direction = Literal["min", "max"]
 MINIMUM_SEEDS = 5
@@ -57,13 +63,16 @@ def rank_methods(
     level: float = 0.95,
     minimum_seeds: int = MINIMUM_SEEDS,
     margin: float | None = None,
+    *,
+    rare: bool = False,
 ) -> dict[str, Rank | None]:
     """Rank methods by their mean over seeds: {method: {seed: value}} -> {method: Rank}.
 
     Two methods are compared on the seeds that both have, because the data, order and init of a seed do not depend on
     the sampler; if these are fewer than minimum_seeds, they are compared without pairing. Values may be infinite
     ("never"): the mean is then infinite too, and in a test they are as far beyond the finite ones as these are apart. A
-    method with fewer than minimum_seeds seeds is unranked: None. Raises ValueError for a NaN or an unknown direction.
+    method with fewer than minimum_seeds seeds is unranked: None. If seeds may fail rarely (`rare`), the tests are also
+    by signed ranks, and methods without pairs are not told apart. Raises ValueError for a NaN or an unknown direction.
     """
     ranked = {name: by_seed for name, by_seed in values.items() if len(by_seed) >= minimum_seeds}
     numbers = np.array([value for by_seed in ranked.values() for value in by_seed.values()])
@@ -78,8 +87,11 @@ def rank_methods(
         x, y = rows[a], rows[b]
         common = x.keys() & y.keys()
         if len(common) >= max(minimum_seeds, 2):
-            return paired_test([x[seed] - y[seed] for seed in sorted(common)])
-        return unpaired_test([*x.values()], [*y.values()])
+            differences = [x[seed] - y[seed] for seed in sorted(common)]
+            tested = paired_test(differences)
+            return with_signed_ranks(tested, differences) if rare else tested
+        tested = unpaired_test([*x.values()], [*y.values()])
+        return with_signed_ranks(tested, [0.0]) if rare else tested
 
     means = [float(np.mean([*by_seed.values()])) for by_seed in ranked.values()]
     ranks = dict(zip(ranked, _ranked(means, test, direction, level, margin, math.inf), strict=True))
@@ -94,11 +106,13 @@ def rank_replicates(
     seeds: int | Sequence[int] = MINIMUM_SEEDS,
     margin: float | None = None,
     limit: float = math.inf,
+    by_seed: Sequence[Mapping[int, float]] | None = None,
 ) -> list[Rank]:
     """Rank M methods by values point (M,), from paired bootstrap replicates (M, B) over `seeds` seeds (of each).
 
     This is for statistics that are not means over seeds (`bootstrap_low_error` returns replicates). They are compared
-    by the logarithm of their ratio, and so is the margin. A method whose value is not below `limit` is never tied.
+    by the logarithm of their ratio, and so is the margin. A method whose value is not below `limit` is never tied. If
+    seeds may fail rarely, `by_seed` has each method's statistic of each seed alone, for tests by signed ranks.
     """
     values, resampled = np.asarray(point, dtype=np.float64), np.asarray(replicates, dtype=np.float64)
     if values.ndim != 1 or resampled.ndim != 2 or len(resampled) != len(values) or not resampled.size:
@@ -111,7 +125,11 @@ def rank_replicates(
     rows = np.column_stack([resampled, values])
 
     def test(a: int, b: int) -> PairedTest:
-        return log_ratio_test(rows[a], rows[b], int(min(counts[a], counts[b])))
+        tested = log_ratio_test(rows[a], rows[b], int(min(counts[a], counts[b])))
+        if by_seed is None:
+            return tested
+        common = by_seed[a].keys() & by_seed[b].keys()
+        return with_signed_ranks(tested, [by_seed[a][seed] - by_seed[b][seed] for seed in common] or [0.0])
 
     return _ranked(values.tolist(), test, direction, level, margin, limit)
 

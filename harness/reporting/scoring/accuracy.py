@@ -28,6 +28,8 @@ UNGATED = (JOINT, LOW_ERROR, *OVER_SEEDS)
 ESS_MSE = "ess_mse"
 MARGINAL = "mean_error"
 """A group that measures this metric has a known truth."""
+MODES = "modes_covered"
+"""A task with this metric has several modes: a seed may miss some rarely, and then its error is far larger."""
 FUNCTIONS = ("agreement", "function_mean_error")
 """A group that measures one of these metrics has a reference in function space."""
 
@@ -126,8 +128,22 @@ def joint_error(group: Group, curves: Curves) -> Estimates | None:
         worst_f = int(squares.argmax())
         with np.errstate(over="ignore"):
             bias2, variance = float(errors[:, worst_f].mean() ** 2), float(errors[:, worst_f].var())
+    of_seed = {int(s): float(worst((errors[seeds == s] ** 2).mean(axis=0))) for s in np.unique(seeds)}
     return {
-        JOINT: Estimate(JOINT, 1, "1", "min", None, b2, low, high, kind, n, replicates=replicates),
+        JOINT: Estimate(
+            JOINT,
+            1,
+            "1",
+            "min",
+            None,
+            b2,
+            low,
+            high,
+            kind,
+            n,
+            replicates=replicates,
+            of_seed=of_seed if MODES in group.readings else {},
+        ),
         "joint_bias2": Estimate("joint_bias2", 1, "1", "min", None, bias2, measured=n),
         "joint_variance": Estimate("joint_variance", 1, "1", "min", None, variance, measured=n),
     }

@@ -28,7 +28,7 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.analysis.diagnostics.crossing import MINIMUM_CHAINS
-from harness.analysis.statistics import PairedTest, log_ratios, paired_test, within
+from harness.analysis.statistics import PairedTest, log_ratios, paired_test, with_signed_ranks, within
 from harness.reporting.scoring.accuracy import (
     ERRORS,
     ESS_CURVES,
@@ -38,6 +38,7 @@ from harness.reporting.scoring.accuracy import (
     LOW_ERROR_CURVES,
     LOW_ERROR_VERSION,
     MARGINS,
+    MODES,
 )
 from harness.reporting.scoring.estimates import Curves
 from harness.reporting.scoring.groups import Group, Run
@@ -227,9 +228,10 @@ def _too_few(comparison: Comparison) -> Comparison:
 def compare(a: Group, b: Group, metric: str, curves: Curves | None = None) -> Comparison | None:
     """Compare a metric of two groups, paired by seed. Returns None if neither group has the metric.
 
-    A seed that one side has not run is left out. A seed on which a side failed, diverged or has no value is left out
-    too, and the verdict is withheld. Data passes to low error are a median, so there the chains of a diverged run count
-    as chains that never reach low error. Only the statistics over chains x seeds need `curves` (`load_curves`).
+    On a task with several modes the test is also by signed ranks. A seed that one side has not run is left out. A seed
+    on which a side failed, diverged or has no value is left out too, and the verdict is withheld. Data passes to low
+    error are a median, so there the chains of a diverged run count as chains that never reach low error. Only the
+    statistics over chains x seeds need `curves` (`load_curves`).
     """
     if metric in CURVES_OF:
         return _by_statistic(a, b, metric, curves or {})
@@ -238,8 +240,13 @@ def compare(a: Group, b: Group, metric: str, curves: Curves | None = None) -> Co
         return None
     newest = max(known, key=lambda value: value.version)
     sides = _read(a, b, lambda run: _value(run, metric, newest.version))
-    comparison = compare_values(sides.a, sides.b, newest.direction, newest.target)
+    test = _test_of_modes if MODES in a.readings else paired_test
+    comparison = compare_values(sides.a, sides.b, newest.direction, newest.target, test=test)
     return _about(comparison, sides, metric, newest.version, newest.unit)
+
+
+def _test_of_modes(differences: Sequence[float]) -> PairedTest:
+    return with_signed_ranks(paired_test(differences), differences)
 
 
 @dataclass(frozen=True)
@@ -336,6 +343,9 @@ def _by_statistic(a: Group, b: Group, metric: str, curves: Curves) -> Comparison
             for side, group in ((sides.a, a), (sides.b, b))
         ]
         comparison = _of_rows(comparison, metric, axis, *rows)
+        if comparison.tested and MODES in a.readings and metric == JOINT:
+            differences = [statistic(x, axis, metric) - statistic(y, axis, metric) for x, y in zip(*rows, strict=True)]
+            comparison = replace(comparison, tested=with_signed_ranks(comparison.tested, differences))
     return _about(comparison, sides, metric, version, unit)
 
 

@@ -32,6 +32,7 @@ class Estimate:
     by_seed     the values by seed, if the mean is over seeds
     replicates  bootstrap replicates, if the statistic is not a mean over seeds
     remark      a note for the reader
+    of_seed     the statistic of each seed alone, on a task where a seed may fail rarely
     """
 
     metric: str
@@ -47,6 +48,7 @@ class Estimate:
     by_seed: Mapping[int, float] = field(default_factory=dict)
     replicates: Replicates | None = None
     remark: str = ""
+    of_seed: Mapping[int, float] = field(default_factory=dict)
 
 
 def metric_estimate(group: Group, name: str) -> Estimate | None:

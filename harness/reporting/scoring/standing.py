@@ -11,7 +11,7 @@ import numpy as np
 from harness.analysis.diagnostics import Gate
 from harness.analysis.statistics import Direction, Rank, most_failures, rank_methods, rank_replicates
 from harness.analysis.statistics.ranks import MINIMUM_SEEDS
-from harness.reporting.scoring.accuracy import JOINT, MARGINS, ONE_DRAW
+from harness.reporting.scoring.accuracy import JOINT, MARGINS, MODES, ONE_DRAW
 from harness.reporting.scoring.estimates import Estimate
 from harness.reporting.scoring.groups import Group
 
@@ -60,7 +60,7 @@ def standings(
         )
         status_of[group.key] = RankStatus(reason or "ranked")
     eligible = {g.key: e for g in field if status_of[g.key].status == "ranked" and (e := estimates[g.key]) is not None}
-    ranks = _ranks(eligible)
+    ranks = _ranks(eligible, rare=any(MODES in g.readings for g in field))
     return status_of | {
         key: RankStatus("ranked", ranks[key]) if key in ranks else RankStatus("unranked: no value for each seed")
         for key in eligible
@@ -101,7 +101,7 @@ def _without_value(group: Group, estimate: Estimate | None, newest: int) -> str:
     return ""
 
 
-def _ranks(eligible: Mapping[str, Estimate]) -> dict[str, Rank]:
+def _ranks(eligible: Mapping[str, Estimate], *, rare: bool) -> dict[str, Rank]:
     """Return the ranks by one metric, with errors from bootstrap replicates if there are any, else from the seeds."""
     if not eligible:
         return {}
@@ -110,14 +110,19 @@ def _ranks(eligible: Mapping[str, Estimate]) -> dict[str, Rank]:
     margin = MARGINS.get(first.metric)
     if first.replicates is None:
         by_seed = {key: _scores(e) for key, e in eligible.items()}
-        return {key: rank for key, rank in rank_methods(by_seed, direction, margin=margin).items() if rank is not None}
+        return {
+            key: rank
+            for key, rank in rank_methods(by_seed, direction, margin=margin, rare=rare).items()
+            if rank is not None
+        }
     # A group whose seeds do not vary has no replicates, so its value is used for all of them.
     size = len(first.replicates)
     point = np.array([e.mean for e in eligible.values()], dtype=np.float64)
     replicates = [e.replicates if e.replicates is not None else np.full(size, e.mean) for e in eligible.values()]
     seeds = [e.measured for e in eligible.values()]
     limit = ONE_DRAW if first.metric == JOINT else math.inf
-    ranks = rank_replicates(point, replicates, direction, seeds=seeds, margin=margin, limit=limit)
+    errors = [e.of_seed for e in eligible.values()] if rare and first.metric == JOINT else None
+    ranks = rank_replicates(point, replicates, direction, seeds=seeds, margin=margin, limit=limit, by_seed=errors)
     return dict(zip(eligible, ranks, strict=True))
 
 

@@ -6,12 +6,28 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.analysis.statistics import bootstrap_t, holm, most_failures, paired_test, power
+from harness.analysis.statistics import bootstrap_t, holm, most_failures, paired_test, power, with_signed_ranks
 from harness.analysis.statistics.tests import POWER, unpaired_test
 
 pytestmark = pytest.mark.numbers
 
 LEVELS = (0.8, 0.95, 0.999)
+
+
+def test_signed_ranks_bound_p_and_the_interval():
+    """Two of twenty seeds failed in one row: a t test of a ratio may be sure of it, signed ranks are not."""
+    d = np.random.default_rng(0).normal(size=20)
+    sure = bootstrap_t(3.0, 3.0 + 0.1 * d, 20)
+    assert with_signed_ranks(sure, d).p == stats.wilcoxon(d).pvalue > 0.05 > sure.p
+    low, high = with_signed_ranks(sure, d).ends(0.95)
+    assert (low, high) == (0.0, sure.ends(0.95)[1])
+    alike = with_signed_ranks(sure, 1 + abs(d))
+    assert (alike.p, alike.ends(0.95)) == (2 / 2**20, sure.ends(0.95))
+    assert with_signed_ranks(sure, d[:5]).ends(0.93) != (None, None)
+    assert with_signed_ranks(sure, 1 + abs(d[:5])).p == 2 / 2**5
+    assert with_signed_ranks(sure, d[:5]).ends(0.95) == (None, None), "five seeds decide nothing"
+    assert with_signed_ranks(sure, np.zeros(6)).p == 1
+    assert with_signed_ranks(paired_test(np.ones(8)), np.ones(8)).seeds_to_decide(1 - 0.05 / 10) == 9
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 10, 40])
