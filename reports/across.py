@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,11 @@ class TaskField:
     rows: dict[str, Group]
     missing: dict[str, str]
     several: list[str]
+
+    @property
+    def protocol(self) -> str:
+        """The protocol of its runs."""
+        return self.score.groups[0].protocol
 
     @property
     def passes(self) -> float:
@@ -125,7 +130,16 @@ def task_fields(store: Store, request: Request, metric: str = "") -> list[TaskFi
 
     If no metric is given, it is the one that ranks the field. Raise `UsageError` if the request's metric is unknown.
     """
-    by_task: dict[str, TaskField] = {}
+    return list(_largest(store, request, metric, lambda field: field.task).values())
+
+
+def protocol_fields(store: Store, request: Request) -> dict[str, TaskField]:
+    """Return, by "TASK@PROTOCOL", the field of each protocol on which at least two methods have a value."""
+    return _largest(store, request, "", lambda field: f"{field.task}@{field.protocol}")
+
+
+def _largest(store: Store, request: Request, metric: str, key: Callable[[TaskField], str]) -> dict[str, TaskField]:
+    fields: dict[str, TaskField] = {}
     known: set[str] = set()
     scores = score_fields(store, request)
     for score in scores:
@@ -134,12 +148,12 @@ def task_fields(store: Store, request: Request, metric: str = "") -> list[TaskFi
         if by not in score.metrics:
             continue
         field = _field(score, by)
-        best = by_task.get(field.task)
+        best = fields.get(key(field))
         if best is None or (len(field.rows), field.passes) > (len(best.rows), best.passes):
-            by_task[field.task] = field
+            fields[key(field)] = field
     if scores and request.metric and metric not in known:
         raise UsageError(f"no field has the metric {metric!r}; known: {', '.join(sorted(known))}")
-    return [field for field in by_task.values() if len(field.rows) >= 2]
+    return {name: field for name, field in fields.items() if len(field.rows) >= 2}
 
 
 def _field(score: FieldScore, metric: str) -> TaskField:

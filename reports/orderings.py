@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -43,8 +43,9 @@ LEAST_NOISE = 0.1
 
 @dataclass(frozen=True)
 class Ordering:
-    """A paper's statement that one method is better than another on a task. An empty `metric` means the ranking one.
+    """A paper's statement that one method is better than another. An empty `metric` means the one that ranks the task.
 
+    task         TASK, in the protocol with the most methods, or TASK@PROTOCOL
     differs      the terms in which the methods' rows may differ; rows that differ in another one are not compared
     about_noise  whether it is about gradient noise; it is refused where the worse row has hardly any
     """
@@ -92,11 +93,12 @@ def load_orderings(file: Path = FILE) -> list[Ordering]:
 
 
 def judge_orderings(
-    orderings: Sequence[Ordering], fields: Sequence[TaskField], request: Request
+    orderings: Sequence[Ordering], fields: Mapping[str, TaskField], request: Request
 ) -> list[JudgedOrdering]:
-    """Return the verdicts, paired by seed. The family is all orderings, those that were not run included."""
-    by_task = {field.task: field for field in fields}
-    compared = [_compared(one, by_task.get(one.task), request) for one in orderings]
+    """Return the verdicts, paired by seed, on the fields by an ordering's task. The family is all orderings, those that
+    were not run included.
+    """
+    compared = [_compared(one, fields.get(one.task), request) for one in orderings]
     judged = iter(judge([one.comparison for one in compared if one.comparison is not None], len(orderings)))
     return [one if one.comparison is None else _verdict(one, next(judged)) for one in compared]
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from harness import Result, statistics
-from harness.reports import ONE_DRAW, Comparison, Group, Report, Request, typical
+from harness.reports import ONE_DRAW, Comparison, Group, PairOutcome, Report, Request, Term, judge, refusal, typical
 from harness.tasks import REFERENCES
-from reports.across import JOINT, TaskField, loss, task_fields
+from reports.across import JOINT, TaskField, loss, protocol_fields, task_fields
 from reports.figures.parts import seconds_a_pass
 from reports.orderings import JudgedOrdering, judge_orderings, load_orderings
 from reports.tables.findings_tables import tables
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 PLAIN = "sgld"
 """The sampler that the best one is compared with."""
+REFERENCES_OF_LEADERS = ("sgld", "sghmc")
+"""The samplers of which a leader beats all that are neither best nor tied; there must be one."""
 COUNTED = {"tied": statistics.Verdict.TIED, "worse": statistics.Verdict.WORSE, "not_known": statistics.Verdict.UNKNOWN}
 """The verdicts whose rows are counted, by the field of a record."""
 UNTESTED = Comparison("", 1, "", "min", None)
@@ -36,9 +38,9 @@ class Findings(Report):
     in units of the best. Then rows that diverged or have no rank, baselines, and published orderings of two samplers
     with the verdict of the paired comparison over seeds; their intervals hold all at once.
 
-    A row leads if it is best or tied with the best, and significantly better than at least half of the others; a joint
-    error must also be below that of one exact draw. So a row does not lead only because its interval is wide, and a
-    task on which few differences are significant, or all rows are far from the truth, has no leader.
+    A row leads if it is best or tied with the best, and significantly better, at the level of the leaderboard, than
+    those of `REFERENCES_OF_LEADERS` that are not; a joint error must also be below that of one exact draw. So a row
+    does not lead because its interval is wide, or because bad rows were added.
 
     Of a task the field with the most methods counts, of a method its tuned row, as in `reports.across`.
     """
@@ -49,21 +51,22 @@ class Findings(Report):
         fields = sorted(task_fields(store, request), key=lambda f: ([*REFERENCES].index(f.score.reference), f.task))
         if not fields:
             return Result()
-        judged = judge_orderings(load_orderings(), fields, request)
+        by_name = protocol_fields(store, request) | {field.task: field for field in fields}
+        judged = judge_orderings(load_orderings(), by_name, request)
         records = [
             *(_task(field) for field in fields),
             *(_cheapest(field) for field in fields if field.score.reference == "truth"),
             *_samplers(fields),
             *(record for field in fields for record in _unranked(field)),
             *(record for field in fields for record in _baselines(field)),
-            *(_ordering(one, fields) for one in judged if not request.tasks or one.ordering.task in request.tasks),
+            *(_ordering(one, by_name.get(one.ordering.task)) for one in judged if _asked(one.ordering.task, request)),
         ]
         return Result(tables(records), records)
 
 
 def command(report: str, field: TaskField) -> str:
     """The command that shows a report of a field."""
-    return f"bench report {report} --task {field.task}@{field.score.groups[0].protocol}"
+    return f"bench report {report} --task {field.task}@{field.protocol}"
 
 
 def _task(field: TaskField) -> dict[str, Any]:
@@ -137,13 +140,17 @@ def _samplers(fields: Sequence[TaskField]) -> list[dict[str, Any]]:
 def _leaders(field: TaskField) -> list[Group]:
     """Return the rows that lead, best first; the docstring of `Findings` has the rule."""
     ranked = _ranked(field)
-    return [
-        group
-        for group, rank in ranked
-        if rank.verdict in (statistics.Verdict.BEST, statistics.Verdict.TIED)
-        and 2 * (len(ranked) - rank.high) >= len(ranked) - 1
-        and (field.metric != JOINT or loss(field, group) < ONE_DRAW)
-    ]
+    top = [group for group, rank in ranked if rank.verdict in (statistics.Verdict.BEST, statistics.Verdict.TIED)]
+    behind = [row for name, row in field.rows.items() if name in REFERENCES_OF_LEADERS and row not in top]
+
+    def beats_references(group: Group) -> bool:
+        rows = [row for row in behind if not row.diverged]
+        compared = [field.score.compare(group, row, field.metric) for row in rows if not refusal(group, row, [*Term])]
+        judged = judge([one for one in compared if one is not None], math.comb(len(ranked), 2))
+        return len(judged) == len(rows) and all(one.outcome == PairOutcome.BETTER for one in judged)
+
+    good = [group for group in top if field.metric != JOINT or loss(field, group) < ONE_DRAW]
+    return [group for group in good if behind and beats_references(group)]
 
 
 def _ranked(field: TaskField) -> list[tuple[Group, statistics.Rank]]:
@@ -178,10 +185,14 @@ def _baselines(field: TaskField) -> list[dict[str, Any]]:
     return sorted(records, key=lambda record: record["label"])
 
 
-def _ordering(one: JudgedOrdering, fields: Sequence[TaskField]) -> dict[str, Any]:
+def _asked(task: str, request: Request) -> bool:
+    return not request.tasks or task.partition("@")[0] in request.tasks
+
+
+def _ordering(one: JudgedOrdering, field: TaskField | None) -> dict[str, Any]:
     ordering, compared = one.ordering, one.comparison
-    protocol = next((f"@{f.score.groups[0].protocol}" for f in fields if f.task == ordering.task), "")
-    words = f"bench compare {ordering.better} {ordering.worse} --task {ordering.task}{protocol} --metric {one.metric}"
+    task = f"{field.task}@{field.protocol}" if field else ordering.task
+    words = f"bench compare {ordering.better} {ordering.worse} --task {task} --metric {one.metric}"
     words += f" --differs {','.join(ordering.differs)}" if ordering.differs else ""
     return {
         "finding": "ordering", "statement": ordering.statement, "citation": ordering.citation,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness import Result, statistics
 from harness.reports import Column, Group, PairOutcome, Report, Request, Table, number, typical
-from reports.across import TaskField, task_fields
+from reports.across import TaskField, protocol_fields, task_fields
 from reports.orderings import JudgedOrdering, judge_orderings, load_orderings
 
 if TYPE_CHECKING:
@@ -34,10 +34,11 @@ class NeededSeeds(Report):
     name: ClassVar[str] = "needed-seeds"
 
     def build(self, store: Store, request: Request) -> Result:
-        fields = {field.task: field for field in task_fields(store, request)}
-        judged = judge_orderings(load_orderings(), list(fields.values()), request)
+        of_tasks = {field.task: field for field in task_fields(store, request)}
+        fields = protocol_fields(store, request) | of_tasks
+        judged = judge_orderings(load_orderings(), fields, request)
         orderings = [_ordering(one, fields[one.ordering.task]) for one in judged if one.ordering.task in fields]
-        rows = [record for field in fields.values() for record in _rows(field)]
+        rows = [record for field in of_tasks.values() for record in _rows(field)]
         tables = [_counted(orderings), _table("Published orderings", orderings), _table("Rows against the best", rows)]
         return Result([table for table in tables if table.rows], [*orderings, *rows])
 

@@ -19,7 +19,7 @@ from harness.reporting.report import Request
 from harness.tasks import Streams
 from plugins.comparison.compare import _needed
 from reports import field as page_of
-from reports.across import task_fields
+from reports.across import protocol_fields, task_fields
 from reports.orderings import NOT_COMPARED, Ordering, OrderingVerdict, judge_orderings, load_orderings, noise_share
 from reports.tables.findings import Findings
 from reports.tables.findings_tables import _seeds, tables
@@ -37,7 +37,7 @@ COSTS = {"sgld": 2000.0, "sghmc": 300.0, "baoab": 500.0, "hmc": 2000.0, "csgld":
 """Data passes to low error; more than the 1,000 of a run is never."""
 
 
-def write(results, method, task, error, passes=2000.0, spread=0.0):
+def write(results, method, task, error, passes=2000.0, spread=0.0, **changes):
     """Runs whose joint error is near `error`, by a factor that differs between seeds and between methods; `spread`
     is the standard deviation of its logarithm that the chains of a seed share.
     """
@@ -47,7 +47,7 @@ def write(results, method, task, error, passes=2000.0, spread=0.0):
         curves = {**final_errors(np.sqrt(error) * noise), **low_error(passes, chains=8)}
         write_run(
             results, method=method, sampler=method, task=task, seed=seed, chains=8, curves=curves,
-            metrics={"mean_error": 0.1},
+            metrics={"mean_error": 0.1}, **changes,
         )  # fmt: skip
 
 
@@ -138,7 +138,7 @@ def test_who_leads_a_task(tmp_path, errors, wide, best, leaders, tied, not_known
 @pytest.mark.parametrize(
     ("errors", "tied"),
     [
-        ({"sghmc": 0.1, "baoab": 0.1, "hmc": 0.1, "sgld": 0.4}, 2),  # the best is better than a quarter of the rows
+        ({"sghmc": 0.1, "sgld": 0.1, "hmc": 0.1, "baoab": 0.4}, 2),  # neither reference is worse than the best
         ({"sghmc": 1.5, "baoab": 400.0, "hmc": 400.0, "sgld": 400.0}, 0),  # the best is worse than one exact draw
     ],
 )
@@ -152,6 +152,27 @@ def test_a_task_without_a_leader_decides_nothing(tmp_path, errors, tied):
     shown = {row["task"]: row["leaders"] for row in built.tables[0].rows}
     assert shown == {"gaussian2d": "none", "mixture25": "sghmc"}
     assert built.tables[2].rows[0]["leads on"] == "1 of 1 (100%)"
+
+
+def test_bad_rows_make_no_leader(tmp_path):
+    """Of rows like the references none leads, however many bad rows there are; one that beats them does with none."""
+    bad = {f"junk{k}": 0.5 for k in range(12)}
+    for task, better in (("gaussian2d", 0.1), ("gaussian", 0.02)):
+        errors = {"hmc": better, "sgld": 0.1, "sghmc": 0.1}
+        for added in ({}, bad):
+            built = findings_of(tmp_path / f"{task}{len(added)}", task, {**errors, **added})
+            leaders = of(built.records, "task", task=task)["leaders"]
+            assert leaders == (["hmc"] if better < 0.1 else []), (task, added)
+
+
+def test_an_ordering_may_name_a_protocol(tmp_path):
+    for protocol, errors in (("many", {"sgld": 0.4, "sghmc": 0.1, "hmc": 0.1}), ("few", {"sgld": 0.1, "sghmc": 0.4})):
+        for method, error in errors.items():
+            write(tmp_path, method, "gaussian2d", error, protocol=protocol)
+    request = Request(registry=registry())
+    fields = protocol_fields(store(tmp_path), request)
+    orderings = [Ordering("", "", "sghmc", "sgld", f"gaussian2d@{name}") for name in ("many", "few", "none")]
+    assert [one.verdict for one in judge_orderings(orderings, fields, request)] == [HOLDS, FAILS, NOT_RUN]
 
 
 def test_rows_without_a_rank_and_baselines_stand_apart(records):
@@ -177,7 +198,7 @@ def test_a_verdict_that_is_withheld_has_no_number_of_seeds():
 
 def test_orderings_hold_fail_or_are_undecided(folder):
     request = Request(registry=registry())
-    fields = task_fields(store(folder), request)
+    fields = {field.task: field for field in task_fields(store(folder), request)}
     asked = {
         ("sghmc", "sgld"): HOLDS, ("baoab", "sghmc"): FAILS, ("hmc", "sghmc"): EQUIVALENT, ("psgld", "sgld"): UNDECIDED,
         ("sgnht", "sgld"): NOT_RUN,
@@ -194,7 +215,7 @@ def test_orderings_hold_fail_or_are_undecided(folder):
 def test_orderings_that_were_not_tested_count_in_the_family(folder):
     """Who leaves out what he fears gets no smaller p."""
     request = Request(registry=registry())
-    fields = task_fields(store(folder), request)
+    fields = {field.task: field for field in task_fields(store(folder), request)}
     tested, other = Ordering("", "", "sghmc", "sgld", "gaussian2d"), Ordering("", "", "sgnht", "sgld", "gaussian2d")
     alone = judge_orderings([tested], fields, request)[0].comparison.adjusted
     family = judge_orderings([tested, *[other] * 9], fields, request)
@@ -236,7 +257,7 @@ def test_the_share_of_minibatch_noise_is_that_of_the_scores():
 
 def test_an_ordering_about_noise_is_refused_where_there_is_none(folder, monkeypatch):
     request = Request(registry=registry())
-    fields = task_fields(store(folder), request)
+    fields = {field.task: field for field in task_fields(store(folder), request)}
     asked = Ordering("", "", "sghmc", "sgld", "gaussian2d", about_noise=True)
     for share, verdict in ((0.09, REFUSED), (0.11, HOLDS)):
         asked_of = []
@@ -253,7 +274,7 @@ def test_the_declared_orderings_name_what_is_installed():
     names = {kind: {offer.name for offer in plugins.offers(kind)} for kind in ("samplers", "methods", "tasks")}
     methods = names["samplers"] | names["methods"]
     assert {one.better for one in orderings} | {one.worse for one in orderings} <= methods
-    assert {one.task for one in orderings} <= names["tasks"]
+    assert {one.task.partition("@")[0] for one in orderings} <= names["tasks"]
     assert len({(one.better, one.worse, one.task, one.metric) for one in orderings}) == len(orderings)
     assert all(one.statement and one.citation and one.better != one.worse for one in orderings)
 

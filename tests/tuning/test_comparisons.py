@@ -271,7 +271,7 @@ def test_an_ordering_of_rows_under_two_schedules_is_refused_unless_it_is_about_t
     for method in ("psgld", "sgld"):
         write(tmp_path, method, 1.0 if method == "psgld" else 3.0, seeds=range(12),
               schedule="polynomial" if method == "sgld" else None)  # fmt: skip
-    fields = task_fields(store(tmp_path), Request(registry=registry()), "nll")
+    fields = {one.task: one for one in task_fields(store(tmp_path), Request(registry=registry()), "nll")}
     (one, *_) = (o for o in load_orderings() if (o.better, o.worse) == ("psgld", "sgld"))
     fair = type(one)("s", "c", "psgld", "sgld", "mixture25", "nll", differs=(Term.SCHEDULE,))
     unfair = type(one)("s", "c", "psgld", "sgld", "mixture25", "nll")
