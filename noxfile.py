@@ -8,6 +8,7 @@ lint and types need none.
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import nox
 import nox.command
@@ -108,31 +109,37 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session
-def tuned(session: nox.Session) -> None:
-    """Tune what the suite field runs, into plugins/tuning/tuned.json. It takes days, and resumes."""
+@nox.parametrize("suite", ["orderings", "field"])
+def tuned(session: nox.Session, suite: str) -> None:
+    """Tune what a suite runs, into plugins/tuning/tuned.json: other pairs there stay. Hours or days, and it resumes."""
     session.install(".[tune]")
-    results = f"{session.create_tmp()}/results"
-    for run in nox.project.load_toml("plugins/nights/suites/field.toml")["run"]:
+    results, study = f"{session.create_tmp()}/results", Path("plugins/tuning/tuned.json")
+    kept = Path(results, "tuning", study.name)
+    if not kept.is_file():
+        kept.parent.mkdir(parents=True)
+        shutil.copy(study, kept)
+    for run in nox.project.load_toml(f"plugins/nights/suites/{suite}.toml")["run"]:
         for task in run["tasks"]:
-            able = session.run("python", "-m", "plugins.nights.suite_pairs", task, silent=True, env=ONE_THREAD)
-            words = ["--sampler", str(able).strip(), "--task", task]
-            session.run("bench", "--results", results, "tune", *words, env=ONE_THREAD)
-    shutil.copy(f"{results}/tuning/tuned.json", "plugins/tuning/tuned.json")
+            samplers = ",".join(run["samplers"])
+            if run["samplers"] == "all":
+                printed = session.run("python", "-m", "plugins.nights.suite_pairs", task, silent=True, env=ONE_THREAD)
+                samplers = str(printed).strip()
+            session.run("bench", "--results", results, "tune", "--sampler", samplers, "--task", task, env=ONE_THREAD)
+    shutil.copy(kept, study)
 
 
 @nox.session
-def field(session: nox.Session) -> None:
-    """Run the suite field, into docs/field and docs/field.md; hours, and it resumes. With a results folder after --,
-    use its runs, and run what is missing there.
+@nox.parametrize("suite", ["orderings", "field"])
+def field(session: nox.Session, suite: str) -> None:
+    """Run a suite, into docs/field and its page in docs; hours, and it resumes. With a results folder after --, use
+    its runs, and run what is missing there.
     """
     session.install(".")
     bench = ("bench", "--results", *(session.posargs or [f"{session.create_tmp()}/results"]))
-    session.run(
-        *bench, "nightly", "field", "--out", f"{session.create_tmp()}/site", success_codes=[0, 1], env=ONE_THREAD
-    )
-    for figure in ("profile", "pareto"):
+    session.run(*bench, "nightly", suite, "--out", f"{session.create_tmp()}/site", success_codes=[0, 1], env=ONE_THREAD)
+    for figure in ("profile", "pareto") if suite == "field" else ():
         session.run(*bench, "report", figure, "--out", f"docs/field/{figure}.svg", env=ONE_THREAD)
-    session.run("python", "-m", "reports.field", bench[2], env=ONE_THREAD)
+    session.run("python", "-m", "reports.field", suite, bench[2], env=ONE_THREAD)
 
 
 @nox.session

@@ -1,8 +1,9 @@
-"""The page docs/field.md of the suite `field`: `python -m reports.field [RESULTS]`.
+"""The pages docs/field.md and docs/orderings.md of two suites: `python -m reports.field [SUITE RESULTS]`.
 
-With a results folder it first writes the numbers of its runs to docs/field/field.json: records of the leaderboards and
-of the report `findings`, and a description of the runs. The page is made from that file alone. The curves of the runs,
-from which the joint error follows, are a hundred times as large and are not published; the suite makes them again.
+With a suite and its results folder it first writes the numbers of the runs to docs/field/SUITE.json: records of the
+leaderboards and of the report `findings`, and a description of the runs. The page is made from that file alone. The
+curves of the runs, from which the joint error follows, are a hundred times as large and are not published; the suite
+makes them again.
 """
 
 from __future__ import annotations
@@ -18,14 +19,13 @@ from harness import Result, load, registry
 from harness.reports import Column, Estimate, Table, load_plugin, number, render, with_interval, write_set
 from harness.tasks import REFERENCES
 from reports.tables import wide
-from reports.tables.findings_tables import tables
+from reports.tables.findings_tables import STATEMENTS, tables
 from reports.tables.leaderboard import COST
 
 if TYPE_CHECKING:
     from harness.reports import Results
 
-FILE = Path("docs/field/field.json")
-PAGE = Path("docs/field.md")
+FOLDER = Path("docs/field")
 STUDY = Path(__file__).parents[1] / "plugins/tuning/tuned.json"
 LEFT_OUT = ("group", "steps", "measured", "remark", "verified", "untuned", "given", "set_by_user", "run_keys")
 """Fields of a leaderboard's record that are not published."""
@@ -36,13 +36,13 @@ QUERIES = {
     "seeds": "select min(seed) as low, max(seed) as high, list(distinct chains order by chains) as chains from result",
     "machines": "select distinct bench, python, torch, cpu, cores, gpu, platform from environment order by all",
 }
-HEAD = """# Field
+FIELD = """# Field
 
 This page has the results of the suite [`field`](../plugins/nights/suites/field.toml): samplers, methods and baselines
 with tuned settings (`plugins/tuning/tuned.json`) on small tasks. All numbers are in [field.json](field/field.json).
 
     bench --results field nightly field --out site     # run the suite; after an interruption it continues
-    python -m reports.field field                      # write field.json and this page
+    python -m reports.field field field                # write field.json and this page
 
 [RULES.md](../RULES.md) and [verdicts.md](verdicts.md) have the rules for ranks and verdicts. A sampler *leads* on a
 task if it is best or tied with the best, and significantly better than those of sgld and sghmc that are not. If the
@@ -57,6 +57,22 @@ The commands in the tables need the results folder: `bench --results field repor
 machine was doing and give the order of magnitude; data passes are exact.
 
 """
+ORDERINGS = """# What papers say is better, tested
+
+Published statements that one sampler is better than another, where an earlier version of [field.md](field.md) compared
+a tuned schedule with a fixed one, and others about gradient noise on tasks that have some; and the samplers of the
+README's first command. All settings were tuned by one rule ([tuning.md](tuning.md)), at the budget that is shown; each
+row has 20 seeds of 8 chains. The verdict is that of the paired comparison, in the family of all declared statements
+([verdicts.md](verdicts.md)). All numbers are in [orderings.json](field/orderings.json).
+
+    bench --results orderings nightly orderings --out site    # run the suite; after an interruption it continues
+    python -m reports.field orderings orderings               # write orderings.json and this page
+
+The commands in the tables need the results folder: `bench --results orderings ...`.
+
+"""
+HEADS = {"field": FIELD, "orderings": ORDERINGS}
+"""The published suites, and how their pages begin."""
 EARLIER = (
     "These rows were tuned under the earlier protocol and judged by the earlier rules (a leader was a row that was not "
     "significantly worse than the best, Holm's method over the orderings); they are not compared with new ones.\n\n"
@@ -108,21 +124,26 @@ def _why_not(method: str, task: str) -> str:
     return "not run" if (method, task) in {(one["method"], one["task"]) for one in tuned} else "no tuned settings"
 
 
-def page(numbers: Mapping[str, Any], figures: Sequence[str] = ()) -> str:
-    """Return the page for collected numbers, as Markdown; `figures` are those of docs/field that exist."""
+def page(numbers: Mapping[str, Any], suite: str = "field", figures: Sequence[str] = ()) -> str:
+    """Return the page of a suite for collected numbers, as Markdown; `figures` are those of docs/field that exist."""
     findings = _read(numbers["findings"])
     reference = {record["task"]: record["reference"] for record in findings if record["finding"] == "task"}
     records = _read(numbers["leaderboard"])
     boards = _boards(records)
-    parts = [HEAD, EARLIER if any(record["rank"] and not record.get("verdict") for record in records) else ""]
-    parts += ["## What was run\n\n", _markdown([_runs(numbers), _machines(numbers), _absent(numbers)])]
-    parts += ["## What we learned\n\n", _markdown(tables(findings))]
+    parts = [HEADS[suite], EARLIER if any(one["rank"] and not one.get("verdict") for one in records) else ""]
+    run = ["## What was run\n\n", _markdown([_runs(numbers), _machines(numbers), _absent(numbers)])]
+    learned = tables(findings)
+    if suite == "field":
+        parts += [*run, "## What we learned\n\n", _markdown(learned)]
+    else:
+        parts += ["## The statements\n\n", _markdown(sorted(learned, key=lambda table: table.title != STATEMENTS))]
     for name in REFERENCES:
         if shown := [table for task, table in boards if reference.get(task, "none") == name]:
             parts += [f"## Leaderboards, reference: {name}\n\n{REFERENCES[name]}.\n\n", _markdown(shown)]
     for name in figures:
         command = f"bench --results field report {name} --out docs/field/{name}.svg"
         parts.append(f"## {FIGURES[name]}\n\n![{FIGURES[name]}](field/{name}.svg)\n\n    {command}\n\n")
+    parts += [] if suite == "field" else run
     return "".join(parts).rstrip() + "\n"
 
 
@@ -220,16 +241,19 @@ def _read(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{k: float(v) if v in ("inf", "-inf") else v for k, v in record.items()} for record in records]
 
 
-def main(results: str = "") -> None:
-    """Write the numbers of a results folder, if one is given, and the page."""
+def main(suite: str = "", results: str = "") -> None:
+    """Write the numbers of a suite from its results folder, if one is given, and the pages of all that are there."""
+    if suite and suite not in HEADS:
+        sys.exit(f"{suite!r:.80} is not a published suite: {', '.join(HEADS)}")
     if results:
-        FILE.parent.mkdir(parents=True, exist_ok=True)
-        write_set(FILE.parent, {FILE.name: _lines(collect(load(results))).encode()})
-    if FILE.is_file():
-        drawn = [name for name in FIGURES if (FILE.parent / f"{name}.svg").is_file()]
-        numbers = json.loads(FILE.read_text(encoding="utf-8"))
-        write_set(PAGE.parent, {PAGE.name: page(numbers, drawn).encode()})
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        write_set(FOLDER, {f"{suite}.json": _lines(collect(load(results))).encode()})
+    for name in HEADS:
+        if (file := FOLDER / f"{name}.json").is_file():
+            drawn = [figure for figure in FIGURES if name == "field" and (FOLDER / f"{figure}.svg").is_file()]
+            text = page(json.loads(file.read_text(encoding="utf-8")), name, drawn)
+            write_set(FOLDER.parent, {f"{name}.md": text.encode()})
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2])
+    main(*sys.argv[1:3])

@@ -12,6 +12,8 @@ from reports.tables import wide
 from reports.tables.leaderboard import JOINT
 
 Record = Mapping[str, Any]
+STATEMENTS = "Published orderings"
+"""The title of the table of orderings."""
 NAMED = 8
 """Of a list: the rest is counted."""
 
@@ -197,7 +199,7 @@ _TABLES: Mapping[str, tuple[str, Mapping[str, Callable[[Record], str]], Sequence
     "unranked": ("Rows without a rank", _UNRANKED, ["baselines have a table of their own"]),
     "baseline": ("Baselines, which are not samplers of the posterior", _BASELINES, [_APART]),
     "ordering": (
-        "Published orderings", _ORDERINGS,
+        STATEMENTS, _ORDERINGS,
         [_PAIRED, _OURS],
     ),
 }  # fmt: skip
