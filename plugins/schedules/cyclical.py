@@ -26,7 +26,9 @@ class Cyclical(Schedule):
 
     step_size: float = param(allowed="(0, inf)", meaning="h0, at the start of a cycle", tune="[1e-3, 30] x")
     cycles: int = param(4, "[1, inf)", "M, cycles in the run", source="Zhang et al. 2020, CIFAR", tune="[1, 30]")
-    beta: float = param(0.8, "[0, 1)", "share of a cycle that explores", source="Zhang et al. 2020, CIFAR-10")
+    beta: float = param(
+        0.8, "[0, 1)", "share of a cycle that explores", source="Zhang et al. 2020, CIFAR-10", tune="[0, 0.9]"
+    )
     explore_with_noise: bool = param(False, meaning="noise during exploration", source="Zhang et al. 2020, algorithm 1")
     rounding: str = param("up", choices=("up", "down", "none"), meaning="of C", source="Zhang et al. 2020, eq. 1")
     samples_per_cycle: int | None = param(
