@@ -40,7 +40,9 @@ class AdadeltaSGLD(Sampler):
         1.0, "[0, inf)", "bias factor, in units of grad U over theta", unit=1, source="ours: as msgld", tune="[0.1, 10]"
     )
     rho: float = param(0.95, "[0, 1)", "smoothing factor of both mean squares", source="Zeiler 2012")
-    lam: float = param(1e-6, "(0, inf)", "added to V, in units of grad U squared", unit=2, source="Zeiler 2012")
+    lam: float = param(
+        1e-6, "(0, inf)", "added to V, in units of grad U squared", unit=2, source="Zeiler 2012", tune="[1e-12, 1e-2]"
+    )
     eps: float = param(1e-6, "(0, inf)", "added to W, in units of theta squared", source="Zeiler 2012")
 
     @staticmethod

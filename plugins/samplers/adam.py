@@ -30,9 +30,11 @@ class Adam(Sampler):
     adaptive: ClassVar[tuple[str, ...]] = ("V",)
     zero_temperature: ClassVar[str] = "adam"
 
-    beta1: float = param(0.9, "[0, 1)", "smoothing factor of the mean", source="Kingma, Ba 2015")
+    beta1: float = param(0.9, "[0, 1)", "smoothing factor of the mean", source="Kingma, Ba 2015", tune="[0.5, 0.99]")
     beta2: float = param(0.999, "[0, 1)", "smoothing factor of the square", source="Kingma, Ba 2015")
-    lam: float = param(1e-8, "(0, inf)", "added to the size, in units of grad U", unit=1, source="Kingma, Ba 2015")
+    lam: float = param(
+        1e-8, "(0, inf)", "added to the size, in units of grad U", unit=1, source="Kingma, Ba 2015", tune="[1e-8, 1]"
+    )
 
     @classmethod
     def settings(cls, task: str) -> Mapping[str, object]:

@@ -35,9 +35,9 @@ class AdamaxSGLD(Sampler):
     a: float = param(
         1.0, "[0, inf)", "bias factor, in units of grad U", unit=1, source="ours: as asgld", tune="[0.1, 10]"
     )
-    beta1: float = param(0.9, "[0, 1)", "smoothing factor of the mean", source="Kingma, Ba 2015")
+    beta1: float = param(0.9, "[0, 1)", "smoothing factor of the mean", source="Kingma, Ba 2015", tune="[0.5, 0.99]")
     beta2: float = param(0.999, "[0, 1)", "decay of the largest size", source="Kingma, Ba 2015")
-    lam: float = param(1e-2, "(0, inf)", "added to u, in units of grad U", unit=1, source="ours")
+    lam: float = param(1e-2, "(0, inf)", "added to u, in units of grad U", unit=1, source="ours", tune="[1e-8, 1]")
 
     @staticmethod
     def zero_temperature(  # type: ignore[override]

@@ -40,10 +40,17 @@ class ASGLD(Sampler):
         source="Kim et al. 2022, A.3 (mixture)",
         tune="[0.1, 10]",
     )
-    beta1: float = param(0.9, "[0, 1)", "smoothing factor of the mean", source="Kim et al. 2022, A.3")
+    beta1: float = param(
+        0.9, "[0, 1)", "smoothing factor of the mean", source="Kim et al. 2022, A.3", tune="[0.5, 0.99]"
+    )
     beta2: float = param(0.999, "[0, 1)", "smoothing factor of the square", source="Kim et al. 2022, 3.2")
     lam: float = param(
-        1e-5, "(0, inf)", "added to V, in units of grad U squared", unit=2, source="Kim et al. 2022, table A1"
+        1e-5,
+        "(0, inf)",
+        "added to V, in units of grad U squared",
+        unit=2,
+        source="Kim et al. 2022, table A1",
+        tune="[1e-12, 1e-2]",
     )
 
     def __post_init__(self) -> None:

@@ -35,7 +35,9 @@ class MSGLD(Sampler):
     a: float = param(
         1.0, "[0, inf)", "bias factor: weight of the momentum in the drift", source="Kim et al., 3.1", tune="[0.1, 10]"
     )
-    beta1: float = param(0.9, "[0, 1)", "smoothing factor of the running mean", source="Kim et al., 3.1")
+    beta1: float = param(
+        0.9, "[0, 1)", "smoothing factor of the running mean", source="Kim et al., 3.1", tune="[0.5, 0.99]"
+    )
 
     def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
         return {"m": theta.new_zeros(theta.shape)}

@@ -39,9 +39,13 @@ class PMSGLD(Sampler):
     a: float = param(
         1.0, "[0, inf)", "bias factor: weight of the momentum in the drift", source="ours: as msgld", tune="[0.1, 10]"
     )
-    beta1: float = param(0.9, "[0, 1)", "smoothing factor of the mean", source="ours: as msgld")
-    decay: float = param(0.99, "[0, 1)", "smoothing factor of the squared gradient", source="ours: as psgld")
-    lam: float = param(1e-5, "(0, inf)", "added to the size, in units of grad U", unit=1, source="ours: as psgld")
+    beta1: float = param(0.9, "[0, 1)", "smoothing factor of the mean", source="ours: as msgld", tune="[0.5, 0.99]")
+    decay: float = param(
+        0.99, "[0, 1)", "smoothing factor of the squared gradient", source="ours: as psgld", tune="[0.8, 0.999]"
+    )
+    lam: float = param(
+        1e-5, "(0, inf)", "added to the size, in units of grad U", unit=1, source="ours: as psgld", tune="[1e-8, 1]"
+    )
 
     @staticmethod
     def zero_temperature(  # type: ignore[override]

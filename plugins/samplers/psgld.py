@@ -40,7 +40,9 @@ class PSGLD(Sampler):
     adaptive: ClassVar[tuple[str, ...]] = ("V",)
     zero_temperature: ClassVar[str] = "rmsprop"
 
-    decay: float = param(0.99, "[0, 1)", "smoothing factor of the squared gradient", source="Li et al. 2016")
+    decay: float = param(
+        0.99, "[0, 1)", "smoothing factor of the squared gradient", source="Li et al. 2016", tune="[0.8, 0.999]"
+    )
     lam: float = param(
         1e-5, "(0, inf)", "added to the size, in units of grad U", unit=1, source="Li et al. 2016", tune="[1e-8, 1]"
     )

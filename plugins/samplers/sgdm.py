@@ -28,7 +28,9 @@ class SGDM(Sampler):
 
     zero_temperature: ClassVar[str] = "heavy-ball"
 
-    friction: float = param(0.1, "(0, 1]", "alpha, one minus the momentum", source="momentum 0.9, as is usual")
+    friction: float = param(
+        0.1, "(0, 1]", "alpha, one minus the momentum", source="momentum 0.9, as is usual", tune="[0.01, 1]"
+    )
 
     def init(self, theta: Tensor, potential: Potential, h: Tensor, T: Tensor, noise: Noise) -> dict[str, Tensor]:
         return {"v": theta.new_zeros(theta.shape)}

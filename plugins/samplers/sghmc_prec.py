@@ -40,8 +40,12 @@ class PreconditionedSGHMC(Sampler):
     friction: float = param(
         0.05, "(0, 1]", "alpha, one minus the momentum mu", source="authors' code", tune="[0.01, 1]"
     )
-    decay: float = param(0.99, "[0, 1)", "smoothing factor of the squared gradient", source="authors' code")
-    lam: float = param(1e-7, "(0, inf)", "added to the size, in units of grad U", unit=1, source="authors' code")
+    decay: float = param(
+        0.99, "[0, 1)", "smoothing factor of the squared gradient", source="authors' code", tune="[0.8, 0.999]"
+    )
+    lam: float = param(
+        1e-7, "(0, inf)", "added to the size, in units of grad U", unit=1, source="authors' code", tune="[1e-8, 1]"
+    )
 
     @staticmethod
     def zero_temperature(  # type: ignore[override]
