@@ -11,6 +11,7 @@ import numpy as np
 
 from harness import param
 from harness.tasks import MomentObserver, Truth, quantile_levels
+from tasks.distances import DistanceObserver, exact_draws, gradient
 from tasks.synthetic.noise import NoisyDensityTask
 
 if TYPE_CHECKING:
@@ -72,7 +73,14 @@ class Funnel(NoisyDensityTask):
         return math.exp(6)
 
     def observer(self, chains: int, trajectory: Trajectory, cost: Cost) -> Observer:
-        return FunnelObserver(self.scored_truth(), trajectory, cost)
+        moments = FunnelObserver(self.scored_truth(), trajectory, cost)
+        return DistanceObserver(moments, chains, trajectory, self.scored_points, scored(exact_draws(self)))
+
+    def scored_points(self, theta: Array) -> tuple[Array, Array]:
+        """(t, log|x_1|, ...) of theta (n, d), and the gradient of -log pi there: along log|x_i|, x_i dU/dx_i - 1."""
+        slopes = gradient(self, theta)
+        slopes[:, 1:] = theta[:, 1:] * slopes[:, 1:] - 1
+        return scored(theta), slopes
 
     def sample(self, n: int, generator: np.random.Generator, T: float = 1.0) -> Array:
         """n exact draws (n, d) at the temperature T."""
