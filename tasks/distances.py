@@ -39,15 +39,15 @@ EXACT = 2_000
 STEIN_DISCREPANCY = Metric(
     "kernel_stein_discrepancy", "target", "1",
     "squared kernel Stein discrepancy, kernel (1 + |x - y|^2)^(-1/2) in coordinates whitened by the truth's covariance,"
-    " T = 1; U-statistic, 0 for exact draws on average; blind to the masses of modes that are far apart; mean over "
-    "chains, n <= 400 draws of each; n gradients and n^2 pairs a chain, which the run does not pay for",
+    " of draws at T = 1 only; U-statistic, 0 for exact draws on average; blind to the masses of modes that are far "
+    "apart; mean over chains, n <= 400 draws of each; n gradients and n^2 pairs a chain, which no run pays for",
     target=0.0,
 )  # fmt: skip
 ENERGY_DISTANCE = Metric(
     "energy_distance", "target", "1",
-    "squared energy distance to 2,000 exact draws, in coordinates whitened by the truth's covariance, T = 1; without "
-    "pairs of a draw with itself; exact draws score 0 on average, within 0.001, as all runs are compared with the same "
-    "2,000; mean over chains, n <= 400 draws of each; n (n + 2,000) distances a chain",
+    "squared energy distance to 2,000 exact draws, in coordinates whitened by the truth's covariance, of draws at "
+    "T = 1 only; without pairs of a draw with itself; exact draws score 0 on average, within 0.001, as all runs are "
+    "compared with the same 2,000; mean over chains, n <= 400 draws of each; n (n + 2,000) distances a chain",
     target=0.0,
 )  # fmt: skip
 DISTANCES = (ENERGY_DISTANCE, STEIN_DISCREPANCY)

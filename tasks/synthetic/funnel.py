@@ -41,9 +41,9 @@ class Funnel(NoisyDensityTask):
     At a temperature T, t ~ N(9 (d - 1)(T - 1) / 2, 9 T) and x_i given t ~ N(0, T exp(t)). theta = (t, x_1, ...).
 
     The tails of x_i are so heavy (E x_i^2 = 90, var x_i^2 = 2e8) that averages of x_i^2 do not settle. So all errors
-    are of t and log|x_i|, and the task states no truth of theta: `scored_truth` has the moments and quantiles of (t,
-    log|x_1|, ...) in closed form. Chains start uniformly on [-2, 2]^d. The curvature is exp(-t), without a bound: a
-    fixed step size leaves out the neck, t below log h.
+    and distances are of t and log|x_i|, and the task states no truth of theta: `scored_truth` has the moments and
+    quantiles of (t, log|x_1|, ...) in closed form. Chains start uniformly on [-2, 2]^d. The curvature is exp(-t),
+    without a bound: a fixed step size leaves out the neck, t below log h.
 
     Source: R. M. Neal, "Slice sampling", Annals of Statistics 31, 2003.
     """
