@@ -121,7 +121,8 @@ class DistanceObserver(Observer):
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         self.moments.load(state)
-        thinned = from_tensors(state, "distances")
+        unknown = {name: np.full_like(getattr(self, name), np.nan) for name in ("draws", "weights")}
+        thinned = from_tensors(state, "distances") or {**unknown, "seen": np.array(0)}  # of a version without distances
         self.seen, self.filled = int(thinned["seen"]), len(thinned["draws"])
         self.draws[: self.filled], self.weights[: self.filled] = thinned["draws"], thinned["weights"]
 

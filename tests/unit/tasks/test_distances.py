@@ -184,6 +184,29 @@ def test_a_run_pays_for_no_gradient_of_a_metric_and_other_metrics_stay():
     assert outcome.curves.keys() == alone.curves.keys()
 
 
+def test_a_run_that_a_version_without_distances_began_has_none_and_its_other_metrics():
+    task, path = Bimodal1D(), Constant(step_size=1.0).trajectory(STEPS, 1)
+    draws = torch.from_numpy(exact("bimodal1d"))
+    parts = [(draws[part], torch.ones(100, CHAINS), np.arange(1, 101)) for part in torch.arange(STEPS).split(100)]
+
+    def fresh():
+        return task.build([Streams(0, c) for c in range(CHAINS)], "cpu").observer(
+            slice(0, CHAINS), path, Cost(0.0, 1.0)
+        )
+
+    whole = observer = fresh()
+    for k, part in enumerate(parts):
+        whole.observe(*part)
+        if observer is not whole:
+            observer.observe(*part)
+        saved = {name: leaf for name, leaf in observer.state().items() if k != 1 or not name.startswith("distances/")}
+        observer = fresh()
+        observer.load(saved)
+    expected = whole.outcome().metrics
+    assert observer.outcome().metrics == {**expected, **dict.fromkeys(NAMES)}
+    assert None not in expected.values()
+
+
 @pytest.mark.data
 @pytest.mark.parametrize("name", [name for name in STEIN if name not in SAMPLED])
 def test_wide_and_shifted_draws_of_a_logistic_posterior_score_more(name):
