@@ -37,6 +37,7 @@ HEADERS = {
     "ece": "ECE",
     "passes_to_low_error": "data passes to low error",
     "joint_error": "joint error",
+    "kernel_stein_discrepancy": "kernel Stein discrepancy",
     "greatest_variance": "variance, widest direction",
     "last_mode_first_visit": "last mode first visited",
     "least_variance": "variance, narrowest direction",

@@ -20,6 +20,7 @@ from harness.tasks import (
     Truth,
 )
 from tasks.datasets import uci
+from tasks.distances import STEIN_DISCREPANCY, DistanceObserver
 from tasks.regression.series import SERIES_METRICS, TEMPERATURE_METRICS, SeriesObserver
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Logistic(DataTask):
     prior_precision: ClassVar[float] = 1.0
     provides: ClassVar = frozenset({"terms", "scores", "metric"})
     given: ClassVar = {"metric": "the inverse of the Hessian of U at the mode, found before the run"}
-    metrics: ClassVar = (*SERIES_METRICS, *TEMPERATURE_METRICS)
+    metrics: ClassVar = (*SERIES_METRICS, *TEMPERATURE_METRICS, STEIN_DISCREPANCY)
 
     def design(self) -> Array:
         """The rows a_i (N, D), times +1 for the positive class and -1 otherwise."""
@@ -103,11 +104,13 @@ class Logistic(DataTask):
         return Truth.of_record(stored(self.record))
 
     def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> Observer:
-        design = self.design()
-        return SeriesObserver(
-            self.truth(), chains.stop - chains.start, trajectory, cost,
-            gradient=lambda x: gradient(design, x), axes=self.laplace.eigenvectors,
-        )  # fmt: skip
+        design, count = self.design(), chains.stop - chains.start
+
+        def slopes(theta: Array) -> Array:
+            return gradient(design, theta)
+
+        series = SeriesObserver(self.truth(), count, trajectory, cost, gradient=slopes, axes=self.laplace.eigenvectors)
+        return DistanceObserver(series, count, trajectory, lambda theta: (theta, slopes(theta)))
 
 
 def margins(theta: Tensor, a: Tensor) -> Tensor:

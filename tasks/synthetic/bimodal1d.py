@@ -20,6 +20,7 @@ from harness.tasks import (
     Truth,
     quantile_levels,
 )
+from tasks.distances import DISTANCES, with_distances
 from tasks.synthetic.noise import NOISE
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Bimodal1D(DensityTask):
         Metric("density_tv", "min", "1", "total variation between the histogram of draws, 60 cells, and the density"),
         Metric("mass_right", "target", "1", "share of draws above 0", target=0.5),
         *MOMENT_METRICS,
+        *DISTANCES,
     )
 
     noise: float = param(1.0, "[0, inf)", NOISE, source="1: Chen et al. 2014, figure 1, V = 4")  # type: ignore[misc]
@@ -80,7 +82,8 @@ class Bimodal1D(DensityTask):
         return 4 * theta * (theta * theta - 1)
 
     def observer(self, chains: int, trajectory: Trajectory, cost: Cost) -> Observer:
-        return MomentObserver(self.truth(), trajectory, cost, _histogram, _metrics)
+        moments = MomentObserver(self.truth(), trajectory, cost, _histogram, _metrics)
+        return with_distances(self, moments, chains, trajectory)
 
     def curvature(self) -> float:
         return 8.0
@@ -89,6 +92,10 @@ class Bimodal1D(DensityTask):
         """log pi at points (n, 1): (n,)."""
         x = np.asarray(points, dtype=np.float64)[:, 0]
         return np.asarray(2 * x**2 - x**4 - np.log(_constant()))
+
+    def sample(self, n: int, generator: np.random.Generator) -> Array:
+        """n exact draws (n, 1), by inverting the distribution function on `GRID`."""
+        return np.interp(generator.uniform(size=(n, 1)), np.cumsum(_density(GRID)) * (GRID[1] - GRID[0]), GRID)
 
     def truth(self) -> Truth:
         mass = _density(GRID)

@@ -11,6 +11,7 @@ import numpy as np
 
 from harness import param
 from harness.tasks import MomentObserver, Truth, quantile_levels
+from tasks.distances import DistanceObserver, exact_draws, gradient
 from tasks.synthetic.noise import NoisyDensityTask
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ class Funnel(NoisyDensityTask):
     At a temperature T, t ~ N(9 (d - 1)(T - 1) / 2, 9 T) and x_i given t ~ N(0, T exp(t)). theta = (t, x_1, ...).
 
     The tails of x_i are so heavy (E x_i^2 = 90, var x_i^2 = 2e8) that averages of x_i^2 do not settle. So all errors
-    are of t and log|x_i|, and the task states no truth of theta: `scored_truth` has the moments and quantiles of (t,
-    log|x_1|, ...) in closed form. Chains start uniformly on [-2, 2]^d. The curvature is exp(-t), without a bound: a
-    fixed step size leaves out the neck, t below log h.
+    and distances are of t and log|x_i|, and the task states no truth of theta: `scored_truth` has the moments and
+    quantiles of (t, log|x_1|, ...) in closed form. Chains start uniformly on [-2, 2]^d. The curvature is exp(-t),
+    without a bound: a fixed step size leaves out the neck, t below log h.
 
     Source: R. M. Neal, "Slice sampling", Annals of Statistics 31, 2003.
     """
@@ -72,7 +73,14 @@ class Funnel(NoisyDensityTask):
         return math.exp(6)
 
     def observer(self, chains: int, trajectory: Trajectory, cost: Cost) -> Observer:
-        return FunnelObserver(self.scored_truth(), trajectory, cost)
+        moments = FunnelObserver(self.scored_truth(), trajectory, cost)
+        return DistanceObserver(moments, chains, trajectory, self.scored_points, scored(exact_draws(self)))
+
+    def scored_points(self, theta: Array) -> tuple[Array, Array]:
+        """(t, log|x_1|, ...) of theta (n, d), and the gradient of -log pi there: along log|x_i|, x_i dU/dx_i - 1."""
+        slopes = gradient(self, theta)
+        slopes[:, 1:] = theta[:, 1:] * slopes[:, 1:] - 1
+        return scored(theta), slopes
 
     def sample(self, n: int, generator: np.random.Generator, T: float = 1.0) -> Array:
         """n exact draws (n, d) at the temperature T."""

@@ -69,5 +69,9 @@ class IllConditionedGaussian(NoisyDensityTask):
         x = np.asarray(points, dtype=np.float64) @ rotation(self.dimension)
         return np.asarray(-(x**2 / self.variances + np.log(2 * np.pi * self.variances)).sum(axis=1) / 2)
 
+    def sample(self, n: int, generator: np.random.Generator) -> Array:
+        """n exact draws (n, D)."""
+        return generator.standard_normal((n, self.dimension)) * np.sqrt(self.variances) @ rotation(self.dimension).T
+
     def truth(self) -> Truth:
         return Truth.normal(np.zeros(self.dimension), self._along(1 / self.variances))

@@ -10,6 +10,7 @@ import numpy as np
 
 from harness import param
 from harness.tasks import MOMENT_METRICS, DensityTask, Metric, MomentObserver, Observer, Protocol, Truth
+from tasks.distances import DISTANCES, with_distances
 from tasks.synthetic.noise import NOISE
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Gaussian2D(DensityTask):
         ),
         Metric("correlation", "target", "1", "of the draws; the target is for the default rho", target=0.9),
         *MOMENT_METRICS,
+        *DISTANCES,
     )  # fmt: skip
 
     rho: float = param(0.9, "(-1, 1)", "correlation", source="Chen et al. 2014, figure 3")
@@ -80,7 +82,8 @@ class Gaussian2D(DensityTask):
         return rows
 
     def observer(self, chains: int, trajectory: Trajectory, cost: Cost) -> Observer:
-        return MomentObserver(self.truth(), trajectory, cost, _sums, self._metrics)
+        moments = MomentObserver(self.truth(), trajectory, cost, _sums, self._metrics)
+        return with_distances(self, moments, chains, trajectory)
 
     def _metrics(self, sums: Array) -> dict[str, float | None]:
         if not np.isfinite(sums).all():
@@ -101,6 +104,10 @@ class Gaussian2D(DensityTask):
         x = np.asarray(points, dtype=np.float64)
         squares = (x @ np.linalg.inv(self.covariance) * x).sum(axis=1)
         return np.asarray(-squares / 2 - np.log(2 * np.pi) - np.log(np.linalg.det(self.covariance)) / 2)
+
+    def sample(self, n: int, generator: np.random.Generator) -> Array:
+        """n exact draws (n, 2)."""
+        return generator.multivariate_normal(np.zeros(2), self.covariance, size=n, method="cholesky")
 
     def truth(self) -> Truth:
         return Truth.normal(np.zeros(2), self.covariance)

@@ -11,6 +11,7 @@ import numpy as np
 
 from harness import diagnostics, param
 from harness.tasks import MOMENT_METRICS, DensityProblem, DensityTask, Metric, Observer, Truth, quantile_levels
+from tasks.distances import DISTANCES, with_distances
 from tasks.synthetic.noise import NOISE
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ class MixtureTask(DensityTask):
     def observer(self, chains: int, trajectory: Trajectory, cost: Cost) -> Observer:
         from tasks.synthetic.observer import MixtureObserver
 
-        return MixtureObserver(self, chains, trajectory, cost)
+        return with_distances(self, MixtureObserver(self, chains, trajectory, cost), chains, trajectory)
 
     def build(self, streams: Sequence[Streams], device: str) -> MixtureProblem:
         return MixtureProblem(self, streams, device)
@@ -183,5 +184,6 @@ def mixture_metrics(primary: str, within: float, share: float) -> tuple[Metric, 
             "the same distance for independent exact draws, on average",
         ),
         *MOMENT_METRICS,
+        *DISTANCES,
     )  # fmt: skip
     return tuple(sorted(metrics, key=lambda metric: metric.name != primary))

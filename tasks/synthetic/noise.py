@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness import param
-from harness.tasks import MOMENT_METRICS, DensityTask, Protocol
+from harness.tasks import MOMENT_METRICS, DensityTask, MomentObserver, Observer, Protocol
+from tasks.distances import DISTANCES, with_distances
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from harness import Trajectory
+    from harness.tasks import Cost
 
     Array = NDArray[np.float64]
 
@@ -45,7 +49,7 @@ class NoisyDensityTask(DensityTask):
 
     version: ClassVar = 2  # before, a gradient without noise cost as much as a noisy one
     gradient_noise: ClassVar = 1.0
-    metrics: ClassVar = MOMENT_METRICS
+    metrics: ClassVar = (*MOMENT_METRICS, *DISTANCES)
     protocols: ClassVar = (
         Protocol("noisy-gradients", "ours, after the analytic targets of SMILE (arXiv 2602.06500)",
                  {"smoke": 1_500, "quick": 10_000, "paper": 50_000}),
@@ -63,6 +67,15 @@ class NoisyDensityTask(DensityTask):
 
     noise: float = param(1.0, "[0, inf)", NOISE, source="ours; 16 in SMILE")  # type: ignore[misc]
     noise_kind: str = param("isotropic", choices=KINDS, meaning="kind of gradient noise", source="SMILE's")
+
+    def observer(self, chains: int, trajectory: Trajectory, cost: Cost) -> Observer:
+        truth = self.truth()
+        assert truth is not None, "a density without a truth has an observer of its own"
+        return with_distances(self, MomentObserver(truth, trajectory, cost), chains, trajectory)
+
+    def sample(self, n: int, generator: np.random.Generator) -> Array:
+        """n exact draws (n, D)."""
+        raise NotImplementedError(f"{type(self).__name__} has no exact draws")
 
     def unit_noise(self, generator: np.random.Generator, steps: int) -> Array:
         shape = (steps, self.dim())

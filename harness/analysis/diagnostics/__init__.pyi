@@ -18,6 +18,8 @@ from harness.analysis.diagnostics.crossing import last_crossing as last_crossing
 from harness.analysis.diagnostics.crossing import passes_to_low_error as passes_to_low_error
 from harness.analysis.diagnostics.crossing import seed_counts as seed_counts
 from harness.analysis.diagnostics.distances import agreement as agreement
+from harness.analysis.diagnostics.distances import energy_distance as energy_distance
+from harness.analysis.diagnostics.distances import kernel_stein_discrepancy as kernel_stein_discrepancy
 from harness.analysis.diagnostics.distances import total_variation as total_variation
 from harness.analysis.diagnostics.distances import wasserstein2 as wasserstein2
 from harness.analysis.diagnostics.joint import Gate as Gate

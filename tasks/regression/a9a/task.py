@@ -14,7 +14,7 @@ from harness import param
 from harness.tasks import DataProblem, Metric, Observer, Outcome, Protocol, finite_or_none
 from tasks.datasets import libsvm
 from tasks.regression.blr import Logistic, gradient
-from tasks.regression.series import SeriesObserver
+from tasks.regression.series import SERIES_METRICS, TEMPERATURE_METRICS, SeriesObserver
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,7 +85,8 @@ class A9a(Logistic):
     metrics: ClassVar[Sequence[Metric]] = (  # type: ignore[assignment]
         Metric("test_nll", "min", "nat", "negative log likelihood of a test row under the posterior mean predictive"),
         Metric("test_accuracy", "max", "1", "share of test rows that the posterior mean predictive gets right"),
-        *Logistic.metrics,
+        *SERIES_METRICS,
+        *TEMPERATURE_METRICS,
     )
 
     batch: int | None = param(
