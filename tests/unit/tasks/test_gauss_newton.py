@@ -1,82 +1,22 @@
 """The Gauss-Newton matrix of networks, against its definition and against laplace-torch 0.3."""
 
 import itertools
-import warnings
 from dataclasses import dataclass
-from typing import ClassVar
 
-import numpy as np
 import pytest
 import torch
+from laplace_torch import CLASSES, PRIOR, Images, Small, built, module_of, of_laplace_torch, precisions
 from scipy import stats
 from support import make_loop
 
+from harness import Sampler
 from harness.system.errors import PluginError, UsageError
-from harness.tasks import Network, NetworkTask, Protocol, Streams
+from harness.tasks import Network
 from plugins.baselines.laplace import Laplace
 from plugins.baselines.last_layer_laplace import LastLayerLaplace
 from plugins.schedules.constant import Constant
-from tasks.gauss_newton import PROVIDED, GaussNewtonProblem, factors, softmax_roots
+from tasks.gauss_newton import factors, softmax_roots
 from tasks.mlp import MLP
-
-ROWS, CLASSES, PRIOR = 24, 3, 0.7
-
-
-@dataclass(frozen=True, kw_only=True)
-class Small(NetworkTask):
-    """Classes of random rows by a small network in float64, all rows at once."""
-
-    dtype: ClassVar[str] = "float64"
-    provides: ClassVar = PROVIDED
-    prior_precision: ClassVar = PRIOR
-    protocols: ClassVar = (Protocol("p", "p", {"quick": 10}),)
-    features: ClassVar = (4,)
-
-    def arrays(self, part):
-        rng = np.random.default_rng(0)
-        label = np.arange(ROWS) % CLASSES
-        return {"x": rng.standard_normal((ROWS, *self.features)), "label": label}
-
-    def network(self):
-        return MLP([4, 5, CLASSES])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Images(Small):
-    """The same by a network with convolutions, one of them with a stride and padding."""
-
-    features: ClassVar = (2, 5, 5)
-
-    def network(self):
-        from torch import nn
-
-        return Network(
-            lambda: nn.Sequential(
-                nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(inplace=True), nn.Conv2d(3, 4, 2, stride=2, bias=False),
-                nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(16, CLASSES),
-            )
-        )  # fmt: skip
-
-    def build(self, streams, device):
-        return GaussNewtonProblem(self, streams, device)
-
-
-def module_of(problem):
-    return getattr(problem.network, "module_network", problem.network)
-
-
-def built(task):
-    problem = task().build([Streams(0, 0)], "cpu")
-    return problem, problem.initial()
-
-
-def dense(blocks, dim):
-    """The matrix (D, D) that factors of one chain stand for."""
-    matrix = torch.zeros((dim, dim), dtype=torch.float64)
-    for start, parts in blocks.items():
-        block = parts[0][0] if len(parts) == 1 else torch.kron(parts[0][0], parts[1][0])
-        matrix[start : start + len(block), start : start + len(block)] = block
-    return matrix
 
 
 def by_definition(problem, theta):
@@ -152,46 +92,38 @@ def test_a_layer_that_is_used_twice_is_refused():
         )  # fmt: skip
 
 
-def of_laplace_torch(problem, theta, subset, structure):
-    """The approximation of laplace-torch at the weights theta, with the prior of the task."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        laplace = pytest.importorskip("laplace", reason="laplace-torch is not installed", exc_type=ImportError)
-        from torch.utils.data import DataLoader, TensorDataset
-
-        network = module_of(problem)
-        module = network.make().double().eval()
-        with torch.no_grad():
-            for name, value in network.weights(theta[0]).items():
-                module.get_parameter(name).copy_(value)
-        rows = TensorDataset(problem.arrays["x"], problem.labels["train"])
-        fit = laplace.Laplace(module, "classification", subset, structure, prior_precision=PRIOR)
-        fit.fit(DataLoader(rows, batch_size=ROWS))
-    return fit
-
-
-def in_our_order(problem, matrix):
-    """The rows and columns of a matrix over the module's own weights, in the order of theta: kernels differ."""
-    network = module_of(problem)
-    index = torch.arange(network.dim, dtype=torch.float64)
-    places = torch.cat([piece.reshape(-1) for piece in network.weights(index).values()]).long()
-    kept = places[-len(matrix) :]
-    order = kept.argsort()
-    return matrix[order][:, order]
-
-
 @pytest.mark.parametrize("task", [Small, Images])
 @pytest.mark.parametrize("sampler", [Laplace, LastLayerLaplace])
 @pytest.mark.parametrize("structure", ["kron", "full"])
 def test_the_precision_is_that_of_laplace_torch(task, sampler, structure):
-    problem, theta = built(task)
-    fit = of_laplace_torch(problem, theta, "last_layer" if sampler.last_layer else "all", structure)
-    theirs = fit.posterior_precision
-    theirs = in_our_order(problem, (theirs if structure == "full" else theirs.to_matrix()).double())
-    blocks, prior = problem.gauss_newton(theta, last_layer=sampler.last_layer, full=structure == "full")
-    ours = dense(blocks, problem.dim)[-len(theirs) :, -len(theirs) :] + prior * torch.eye(len(theirs))
+    theirs, ours = (precisions(task, sampler, structure, library=library) for library in (True, False))
     assert torch.allclose(ours, theirs, rtol=1e-4, atol=1e-4 * float(theirs.diag().mean()))
     assert torch.allclose(torch.linalg.inv(ours).diag(), torch.linalg.inv(theirs).diag(), rtol=1e-4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnTheBatch(Sampler):
+    """Planted: it asks for the matrix in a step, of the potential of a minibatch."""
+
+    needs = frozenset({"gauss_newton"})
+
+    def step(self, theta, state, potential, h, T, noise):
+        potential.gauss_newton(theta, last_layer=False, full=False)
+        return theta - h * potential.grad(theta), state
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undeclared(OnTheBatch):
+    needs = frozenset()
+
+
+def test_the_matrix_costs_a_data_pass_for_each_output():
+    loop = make_loop(Small(), Laplace(every=10), Constant(step_size=1e-3), 20, chains=1)
+    assert loop.stage.cost.at_start == CLASSES
+    assert loop.stage.cost.per_step == pytest.approx(1 + CLASSES / 10)
+    for planted, said in ((OnTheBatch, r"makes \(1, 1\) calls"), (Undeclared, "add 'gauss_newton' to `needs`")):
+        with pytest.raises(PluginError, match=said):
+            make_loop(Small(), planted(), Constant(step_size=1e-3), 20, chains=1)
 
 
 class Flat:
