@@ -105,8 +105,8 @@ def precisions(task, sampler, structure, *, library):
     problem, theta = built(task)
     if library:
         fit = of_laplace_torch(problem, theta, "last_layer" if sampler.last_layer else "all", structure)
-        found = fit.posterior_precision
-        return in_our_order(problem, (found if structure == "full" else found.to_matrix()).double())
+        matrix = fit.posterior_precision
+        return in_our_order(problem, (matrix if structure == "full" else matrix.to_matrix()).double())
     blocks, prior = problem.gauss_newton(theta, last_layer=sampler.last_layer, full=structure == "full")
     matrix = dense(blocks, problem.dim)[min(blocks) :, min(blocks) :]
     return matrix + prior * torch.eye(len(matrix))

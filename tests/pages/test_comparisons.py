@@ -162,26 +162,26 @@ CLOSE = 1e-4
 
 def test_every_comparison_has_its_numbers_here_and_a_test():
     assert set(ROWS) == set(OURS)
-    assert {place for place, row in ROWS.items() if row["theirs"] is not None} == set(THEIRS)
+    assert {number for number, row in ROWS.items() if row["theirs"] is not None} == set(THEIRS)
     for row in ROWS.values():
         path, _, name = row["test"].partition("::")
         assert f"def {name}(" in (ROOT / path).read_text()
 
 
-@pytest.mark.parametrize("place", [p for p in OURS if "acceptance" not in p[1]], ids=" ".join)
-def test_our_number_is_what_the_code_does_and_the_source_says(place):
-    assert OURS[place]() == pytest.approx(ROWS[place]["ours"], rel=CLOSE)
-    assert ROWS[place]["ours"] == pytest.approx(ROWS[place]["theirs"], rel=CLOSE)
+@pytest.mark.parametrize("number", [p for p in OURS if "acceptance" not in p[1]], ids=" ".join)
+def test_our_number_is_what_the_code_does_and_the_source_says(number):
+    assert OURS[number]() == pytest.approx(ROWS[number]["ours"], rel=CLOSE)
+    assert ROWS[number]["ours"] == pytest.approx(ROWS[number]["theirs"], rel=CLOSE)
 
 
-@pytest.mark.parametrize("place", THEIRS, ids=" ".join)
-def test_the_number_of_the_source_is_its_formula(place):
-    assert THEIRS[place]() == pytest.approx(ROWS[place]["theirs"], rel=CLOSE)
+@pytest.mark.parametrize("number", THEIRS, ids=" ".join)
+def test_the_number_of_the_source_is_its_formula(number):
+    assert THEIRS[number]() == pytest.approx(ROWS[number]["theirs"], rel=CLOSE)
 
 
 @pytest.mark.data
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("place", [p for p in OURS if "acceptance" in p[1]], ids=" ".join)
-def test_the_acceptance_is_as_stated(place):
-    assert OURS[place]() == pytest.approx(ROWS[place]["ours"], abs=MEASURED)
+@pytest.mark.parametrize("number", [p for p in OURS if "acceptance" in p[1]], ids=" ".join)
+def test_the_acceptance_is_as_stated(number):
+    assert OURS[number]() == pytest.approx(ROWS[number]["ours"], abs=MEASURED)
