@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from harness import PluginError
-from harness.tasks import Block, DataProblem, Layout, NetworkProblem, NetworkTask, Problem
+from harness.tasks import Block, DataProblem, Layout, Network, NetworkTask, Problem
+from tasks.gauss_newton import GaussNewtonProblem
 
 if TYPE_CHECKING:
-    from torch import Generator, Tensor
+    from torch import Generator, Tensor, nn
 
     from harness.tasks import Streams
 
@@ -66,6 +67,19 @@ class MLP:
 
         return torch.empty(0)
 
+    @functools.cached_property
+    def module_network(self) -> Network:
+        """The same network as a torch module, with the same order of weights in theta."""
+        return Network(self._module)
+
+    def _module(self) -> nn.Module:
+        from torch import nn
+
+        layers: list[nn.Module] = [nn.Linear(*self.shapes[0])]
+        for shape in self.shapes[1:]:
+            layers += [nn.ReLU(), nn.Linear(*shape)]
+        return nn.Sequential(*layers)
+
     def layers(self, theta: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Return the weights (C, out, in) and biases (C, 1, out) of each layer, as views."""
         pieces = theta.split(self.splits, dim=1)
@@ -107,7 +121,7 @@ class MLP:
         return h, layers, inputs
 
 
-class MLPProblem(NetworkProblem):
+class MLPProblem(GaussNewtonProblem):
     """The `NetworkProblem` of an `MLP` with cross-entropy, for all chains at once.
 
     The losses of a batch are summed and multiplied by m, the number of batches of an epoch; the prior is added on the

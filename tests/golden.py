@@ -41,10 +41,13 @@ TASKS = (
     "ravine",
 )
 """Those whose steps are quick."""
-ON_DATA = {"last-layer-laplace": "landsat", "mc-dropout": "landsat", "sgfs": "blr-heart", "sgrld": "blr-heart"}
+ON_DATA = {
+    "laplace": "blr-heart", "last-layer-laplace": "landsat", "last-layer-laplace-signs": "landsat",
+    "mc-dropout": "landsat", "sgfs": "blr-heart", "sgrld": "blr-heart",
+}  # fmt: skip
 """They need what a density does not have."""
-LAST = {"last-layer-laplace"}
-"""Its first weights are those of SGD, so the last ones are taken."""
+LAST = {"last-layer-laplace", "last-layer-laplace-signs"}
+"""Their first weights are those of SGD, so the last ones are taken."""
 STEPS = 40
 SHIFT = 1e-9
 STEP = {"landsat": 1e-6, "blr-a9a": 1e-6, "energy": 1e-7, "ravine": 1e-7}

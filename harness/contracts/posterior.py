@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness.contracts.module import Layout
     from harness.contracts.randomness import Streams
     from harness.contracts.schedule import Trajectory
 
@@ -140,10 +139,6 @@ class DataTask(Task):
     def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         """Return the inverse metric (C, D, D) and its divergence (C, D). For tasks that provide "metric"."""
         raise NotImplementedError(f"{type(self).__name__} has no metric")
-
-    def layout(self) -> Layout | None:
-        """Return the blocks of theta, for tasks that provide "layout"."""
-        return None
 
     def start(self, generator: torch.Generator) -> Tensor:
         """Return the starting point (D,) of a chain, from its own generator; a draw from N(0, I) unless overridden."""

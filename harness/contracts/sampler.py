@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from harness.contracts.module import Layout
 
     State = dict[str, Tensor]
+    GaussNewton = tuple[Mapping[int, Sequence[Tensor]], float]
 
 
 class Noise(Protocol):
@@ -66,6 +67,13 @@ class Potential(Protocol):
         For samplers that declare the need "metric".
         """
 
+    def gauss_newton(self, x: Tensor, *, last_layer: bool, full: bool) -> GaussNewton:
+        """Return the Gauss-Newton matrix of the likelihood on all the data, and the precision of the prior.
+
+        By the index of a block's first coordinate: its Kronecker factors (C, o, o) and (C, i, i), or one matrix.
+        Costs `gauss_newton_gradients` of the task. For samplers that declare the need "gauss_newton".
+        """
+
     @property
     def layout(self) -> Layout:
         """Names and shapes of a network's weights within theta. For samplers that declare the need "layout"."""
@@ -95,7 +103,8 @@ class Sampler(Configurable):
                              hyperparameters
     particles                P, the number of positions that an ensemble holds; `ensemble` returns them, and all of them
                              are draws
-    needs                    what it needs of a potential beyond gradients ("terms", "scores", "metric", "layout")
+    needs                    what it needs of a potential beyond gradients: "terms", "scores", "metric", "layout",
+                             "gauss_newton" (its full gradients are then calls of it alone)
     least_dimension          the fewest dimensions in which it can move; the plan refuses a task with fewer
     adaptive                 state entries that the linear law holds fixed (psgld's V)
     zero_temperature         the optimiser that a step equals at T = 0: the name of a known one ("sgd", "heavy-ball",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from harness.contracts.module import Layout
     from harness.contracts.randomness import Streams
+    from harness.contracts.sampler import GaussNewton
     from harness.contracts.schedule import Trajectory
 
     Batch = dict[str, Tensor]
@@ -129,13 +130,13 @@ class Cost:
         return self.at_start + self.per_step * steps
 
 
-def data_passes(calls: tuple[int, int], batch_terms: int, terms: int, refresh_every: int = 0) -> float:
-    """Return the cost of gradient calls, on the batch and on all the data, in data passes.
+def data_passes(calls: tuple[int, int], batch_terms: int, terms: int, refresh_every: int = 0, price: int = 1) -> float:
+    """Return the cost of gradient calls, on the batch and on all the data (`price` each), in data passes.
 
-    A step whose state is refreshed every n steps costs 1/n of a data pass more.
+    A step whose state is refreshed every n steps costs 1/n of a call on all the data more.
     """
     on_batch, on_all = calls
-    return on_batch * batch_terms / terms + on_all + (1 / refresh_every if refresh_every else 0)
+    return on_batch * batch_terms / terms + price * (on_all + (1 / refresh_every if refresh_every else 0))
 
 
 @dataclass(frozen=True)
@@ -242,6 +243,10 @@ class Problem(ABC):
         """Return the inverse metric (C, D, D) and its divergence (C, D), if the task provides "metric"."""
         raise NotImplementedError(f"{type(self).__name__} has no metric")
 
+    def gauss_newton(self, theta: Tensor, *, last_layer: bool, full: bool) -> GaussNewton:
+        """Return what `harness.Potential.gauss_newton` does, if the task provides "gauss_newton"."""
+        raise NotImplementedError(f"{type(self).__name__} has no gauss_newton")
+
     @abstractmethod
     def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
         """Return an observer for the run whose chains are `rows`."""
@@ -262,7 +267,7 @@ class Task(Configurable):
     protocols  the first is the default
     metrics    the first is the primary one
     datasets   files that it reads, with checksums
-    provides   what it offers samplers beyond gradients: "terms", "scores", "metric", "layout"
+    provides   what it offers samplers beyond gradients: "terms", "scores", "metric", "layout", "gauss_newton"
     opaque     True if the compiler does not compile energy and gradient, but the sampler's step alone; on a GPU, steps
                of these tasks are recorded as a CUDA graph unless a setting says otherwise
     given      for those of `provides` that cost a sampler no gradients ("metric"), a text that says what they are; rows
@@ -302,6 +307,14 @@ class Task(Configurable):
     def priced_terms(self) -> int:
         """Return N as a gradient is priced, n/N of a data pass: that of the data, unless its noise is artificial."""
         return self.terms()
+
+    def layout(self) -> Layout | None:
+        """Return the blocks of theta, for tasks that provide "layout"."""
+        return None
+
+    def gauss_newton_gradients(self) -> int:
+        """Return the price of `gauss_newton` in full gradients: one for each output of a network's last layer."""
+        return layout.blocks[-1].shape[0] if (layout := self.layout()) else 1
 
     def steps_per_epoch(self) -> int:
         """Return the number of batches in one pass through the data."""

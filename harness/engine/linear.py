@@ -114,7 +114,7 @@ class QuadraticPotential:
     (D, D), lambda belongs to the columns of Q: the Hessian is Q diag(lambda) Q'. Every operation is elementwise.
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({"terms", "scores", "metric", "layout"})
+    provides: ClassVar[frozenset[str]] = frozenset({"terms", "scores", "metric", "layout", "gauss_newton"})
     """What it offers beyond gradients, as in `Task.provides`."""
 
     def __init__(
@@ -165,10 +165,16 @@ class QuadraticPotential:
 
     def metric(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return D = 1 / lambda on the diagonal, the inverse of U's Hessian, and its divergence, 0."""
-        inverse = (1 / self.curvature).expand_as(x).diag_embed()
-        if self.axes is not None:
-            inverse = self.axes @ inverse @ self.axes.mT
-        return inverse, x.new_zeros(x.shape)
+        return self._dense(1 / self.curvature, x), x.new_zeros(x.shape)
+
+    def gauss_newton(self, x: Tensor, *, last_layer: bool, full: bool) -> tuple[dict[int, list[Tensor]], float]:
+        """Return the Hessian (C, D, D) as one block, without a prior."""
+        return {0: [self._dense(self.curvature, x)]}, 0.0
+
+    def _dense(self, eigenvalues: Tensor, x: Tensor) -> Tensor:
+        """Return the matrices (C, D, D) that have these eigenvalues along the axes."""
+        matrix = eigenvalues.expand_as(x).diag_embed()
+        return matrix if self.axes is None else self.axes @ matrix @ self.axes.mT
 
 
 class ScriptedNoise:

@@ -228,7 +228,8 @@ class Stage:
         return noise.slots, cost, weight is not None, full
 
     def _passes(self, calls: tuple[int, int], refresh_every: int = 0) -> float:
-        return data_passes(calls, self.task.batch_terms(), self.task.priced_terms(), refresh_every)
+        price = self.task.gauss_newton_gradients() if "gauss_newton" in self.sampler.needs else 1
+        return data_passes(calls, self.task.batch_terms(), self.task.priced_terms(), refresh_every, price)
 
     def _refresh(self) -> None:
         with torch.no_grad():

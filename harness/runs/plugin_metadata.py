@@ -74,6 +74,7 @@ class TaskFacts:
     terms: int
     batch_terms: int
     priced_terms: int
+    gauss_newton_gradients: int
     batch_orders: Sequence[str]
     steps_per_epoch: int
     curvature: float | None
@@ -250,6 +251,7 @@ def _task(target: str, params: Mapping[str, Any]) -> TaskFacts:
         terms=terms,
         batch_terms=_whole(task, "batch_terms", 1, terms),
         priced_terms=_whole(task, "priced_terms", 1),
+        gauss_newton_gradients=_whole(task, "gauss_newton_gradients", 1),
         batch_orders=[*task.batch_orders()],
         steps_per_epoch=_whole(task, "steps_per_epoch", 1),
         curvature=task.curvature(),

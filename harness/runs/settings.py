@@ -31,7 +31,7 @@ START, WARM = "run.warm_start", "run.warm_"
 UNTUNED = 0.2
 """Step size of a run for which no source states one, as a share of the stability limit."""
 
-WITH_GRADIENTS = ("terms", "scores")
+WITH_GRADIENTS = ("terms", "scores", "gauss_newton")
 """Needs that are part of the gradients that a sampler pays for. A task provides all others at no cost."""
 
 
@@ -171,7 +171,8 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
     if (order := run["batch_order"]) != ORDERS[0] and order not in task.batch_orders:
         raise UsageError(f"run.batch_order = {order}: {pair.task.name} has no minibatches with these settings")
     warm, warm_passes = _warm_start(registry, pair, task_params, task, run, origins)
-    passes = Passes(sampler.full_gradients_at_start, warm_passes, _passes_per_step(sampler, task))
+    at_start = sampler.full_gradients_at_start * _full_price(sampler, task)
+    passes = Passes(at_start, warm_passes, _passes_per_step(sampler, task))
     for name, value in {
         **_dotted("sampler", sampler_params),
         **_dotted("task", task_params),
@@ -188,8 +189,12 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
 
 
 def _passes_per_step(sampler: SamplerFacts, task: TaskFacts) -> float:
-    calls = sampler.gradients_per_step, sampler.full_gradients_per_step
-    return data_passes(calls, task.batch_terms, task.priced_terms, sampler.refresh_every)
+    calls, price = (sampler.gradients_per_step, sampler.full_gradients_per_step), _full_price(sampler, task)
+    return data_passes(calls, task.batch_terms, task.priced_terms, sampler.refresh_every, price)
+
+
+def _full_price(sampler: SamplerFacts, task: TaskFacts) -> int:
+    return task.gauss_newton_gradients if "gauss_newton" in sampler.needs else 1
 
 
 Layer = dict[str, Origin]

@@ -38,6 +38,45 @@ class SWAGLaw(SamplerLaw):
 
 
 class LaplaceLaw(SamplerLaw):
+    """No stationary law is claimed but on a Gaussian: there it is the target, once w is at the mode."""
+
+    shows: ClassVar[str] = (
+        "On a Gaussian whose axes are not those of the coordinates, with curvatures from 0.5 to 4, the variance along "
+        "every axis is T / lambda at two temperatures, with exact and with noisy gradients, about w, which does not "
+        "move after the burn-in."
+    )
+
+    def check(self, sampler: Any) -> None:
+        """The variance of the draws about w along each axis, and that w stays."""
+        import numpy as np
+
+        from plugins.checking.forms import Snapshot, mean_is_one
+        from plugins.checking.gaussian import GaussianTask, axes_of
+        from plugins.checking.law import loop, trajectory
+
+        curvature, steps = (0.5, 1.0, 2.0, 4.0), 60
+        settings = ((0.5, 0.0), (3.0, 4.0))
+        for T, variance in settings:
+            task = GaussianTask(curvatures=curvature, dense=True, variance=variance)
+            running = loop(sampler, task, trajectory(np.full(2 * steps, 0.1), T, burn_in=steps), 256)
+            running.stage.ends = {k: k + 1 for k in range(2 * steps)}
+            draws, first = [], None
+            while not running.finished:
+                running.advance_block()
+                if running.position > steps:
+                    w = running.theta - running.state["offset"]
+                    first = w if first is None else first
+                    assert (w - first).abs().max() < 1e-12, f"w moves at step {running.position}, after the burn-in"
+                    draws.append(Snapshot(running.position, running.state["offset"] @ axes_of(4), {}))
+            for axis, value in enumerate(curvature):
+                mean_is_one(
+                    f"lambda (theta - w)^2 / T along axis {axis} at T = {T:g}", draws,
+                    lambda one, axis=axis, ratio=value / T: one.theta[:, axis].square() * ratio, 0,
+                    among=len(settings) * len(curvature),
+                )  # fmt: skip
+
+
+class LaplaceSignsLaw(SamplerLaw):
     """No stationary law is claimed but on a Gaussian with a diagonal Hessian: there it is the target."""
 
     clocks: ClassVar[Mapping[str, str]] = {"steps": "its bias correction 1 - decay^steps tends to 1"}
@@ -59,26 +98,26 @@ class LaplaceLaw(SamplerLaw):
             mean_is_one(name, path, lambda one, variance=variance: one.theta.square() / variance, among=self.p_values)
 
 
-class LastLayerLaplaceLaw(LaplaceLaw):
-    """Without a weight matrix it is laplace, with its law. Of two layers, the first is SGD and the last is drawn."""
+class LastLayerLaplaceSignsLaw(LaplaceSignsLaw):
+    """Without a weight matrix it is laplace-signs. Of two layers, the first is SGD and the last is drawn."""
 
     shows: ClassVar[str] = (
-        f"Without a weight matrix it is laplace: {LaplaceLaw.shows[0].lower()}{LaplaceLaw.shows[1:]} With two layers, "
-        "on a quadratic potential whose Hessian is diagonal within the last layer and has entries between the layers, "
-        "the last layer's variance is T / H_ii about the minimum, at two temperatures, and the weights before it are "
-        "those of SGD."
+        "Without a weight matrix it is laplace-signs: "
+        f"{LaplaceSignsLaw.shows[0].lower()}{LaplaceSignsLaw.shows[1:]} With two layers, on a quadratic potential "
+        "whose Hessian is diagonal within the last layer and has entries between the layers, the last layer's variance "
+        "is T / H_ii about the minimum, at two temperatures, and the weights before it are those of SGD."
     )
-    p_values: ClassVar[int] = LaplaceLaw.p_values + 2
+    p_values: ClassVar[int] = LaplaceSignsLaw.p_values + 2
 
     def check(self, sampler: Any) -> None:
-        """Two layers, then the law of laplace."""
+        """Two layers, then the law of laplace-signs."""
         for T in (0.5, 3.0):
             two_layers(replace(sampler, decay=0.9), T, among=self.p_values)
         super().check(sampler)
 
 
 def two_layers(sampler: Any, T: float, *, among: int) -> None:
-    """The law of LastLayerLaplaceLaw with two layers. Probes before the last one would be seen as noise in 1 / H_ii."""
+    """The law of LastLayerLaplaceSignsLaw with two layers. Probes before the last one would be noise in 1 / H_ii."""
     import torch
 
     from harness.tasks import Block, Layout

@@ -96,6 +96,13 @@ class GaussianProblem(Problem):
         """Return the inverse of U's Hessian, and its divergence, 0."""
         return linear.QuadraticPotential(self.scale * self.curvature, axes=self.axes).metric(theta)
 
+    def gauss_newton(
+        self, theta: Tensor, *, last_layer: bool, full: bool
+    ) -> tuple[Mapping[int, Sequence[Tensor]], float]:
+        """Return U's Hessian as one block."""
+        quadratic = linear.QuadraticPotential(self.scale * self.curvature, axes=self.axes)
+        return quadratic.gauss_newton(theta, last_layer=last_layer, full=full)
+
     def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Recorder:
         """Return an observer that keeps every draw."""
         return Recorder()

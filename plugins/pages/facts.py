@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from harness import UsageError, linear
@@ -18,16 +19,22 @@ from plugins.checking.shown import shown
 from plugins.checking.suite import LAWS, check_sampler
 from plugins.pages import stationary
 from plugins.pages.conventions import CONVENTIONS, Step, formulas, settings_text
+from plugins.toml_files import read_toml
 
 TERMS = 50_000
 LEARNING_RATE = 0.1
 """The step whose conversions are shown: this learning rate on the mean loss of TERMS terms."""
+
+COMPARISONS = Path(__file__).with_name("comparisons.toml")
 
 QUICK = ("derived-law", "zero-temperature", "scale")
 """Laws without simulation that may not apply to a sampler, and whose outcome is on its page."""
 
 UNLIMITED = "unlimited"
 """The stability limit of a sampler that is stable everywhere."""
+
+OWN = "sgmcmc-bench"
+"""The distribution whose samplers `COMPARISONS` has."""
 
 OWN_RULE = "an optimiser of its own"
 DIMS = (3, 5)
@@ -45,6 +52,9 @@ HOW_TO_READ = {
     "scaling": "What keeps the path the same if U and T become c U and c T; c = 1/N gives the mean loss.",
     "shown": "What `bench check` shows of the sampler by each law.",
     "laws": "Laws from which the sampler is exempt, or which do not apply.",
+    "compared_with_its_source": (
+        "A number of the authors' code or formula, or of a library, and ours; the test computes both anew."
+    ),
     "conversions": (
         f"What to write in other conventions, what their settings are here, and as an example the step "
         f"{LEARNING_RATE / TERMS:g} with N = {TERMS:,} terms."
@@ -65,6 +75,9 @@ def facts(offer: Offer, cls: type) -> dict[str, Any]:
     `no_variance` and `no_conversions` say why there is no stationary variance and why there are no conversions.
     """
     record = {**declared(cls), **dict.fromkeys(DERIVED), "how_to_read": HOW_TO_READ}
+    if offer.distribution == OWN and (rows := comparisons(offer.name)):
+        shown_entries = ("quantity", "source", "theirs", "ours", "test")
+        record["compared_with_its_source"] = [{name: row[name] for name in shown_entries} for row in rows]
     if any(field.required for field in schema(cls)):
         why = "some hyperparameters have no default, so results that depend on them are not shown"
         return record | {"note": why, "no_variance": why, "no_conversions": why}
@@ -94,6 +107,11 @@ def facts(offer: Offer, cls: type) -> dict[str, Any]:
     record |= {"note": "; ".join(dict.fromkeys(notes))} if notes else {}
     record["no_variance"] = _no_variance(record)
     return record
+
+
+def comparisons(sampler: str) -> list[dict[str, Any]]:
+    """Return the rows in which a built-in sampler is compared with its source; `theirs` is None without a number."""
+    return [{"theirs": None, **row} for row in read_toml(COMPARISONS).get(sampler, [])]
 
 
 def declared(plugin: Any) -> dict[str, Any]:

@@ -56,10 +56,18 @@ SAMPLERS = {
 }  # fmt: skip
 """The class in this package, the summary, and the law in its `laws` (or "") of each sampler, by name."""
 BASELINES = {
-    "laplace": ("laplace:Laplace", "Laplace approximation with a diagonal Hessian, a baseline", "LaplaceLaw"),
+    "laplace": ("laplace:Laplace", "Laplace approximation with the Gauss-Newton matrix, a baseline", "LaplaceLaw"),
+    "laplace-signs": (
+        "laplace_signs:LaplaceSigns", "Laplace approximation with a diagonal Hessian by random signs, a baseline",
+        "LaplaceSignsLaw",
+    ),
     "last-layer-laplace": (
         "last_layer_laplace:LastLayerLaplace", "Laplace approximation of a network's last layer alone, a baseline",
-        "LastLayerLaplaceLaw",
+        "LaplaceLaw",
+    ),
+    "last-layer-laplace-signs": (
+        "last_layer_laplace_signs:LastLayerLaplaceSigns", "laplace-signs of a network's last layer alone, a baseline",
+        "LastLayerLaplaceSignsLaw",
     ),
     "mc-dropout": (
         "mc_dropout:MCDropout", "SGD with dropped units, in the draws too (Gal, Ghahramani 2016), a baseline",

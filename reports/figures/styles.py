@@ -21,9 +21,9 @@ ORDER = (
     "sgnht", "contour-sgld", "sghmc-svrg", "baoab", "sgld-cv", "sgld-svrg", "santa", "resgld",
     "sgrld", "sqnlmc", "adamax-sgld", "casgld", "cmsgld", "pmsgld", "adadelta-sgld", "sgfs",
     "snapshot-sgd", "snapshot-sgdm", "adam", "relativistic-sghmc", "ngvi", "sgd", "sgdm", "hmc-persistent",
-    "sghmc-frictionless", "msgld-corrected", "deep-ensemble", "laplace", "swag", "obabo", "ggmc", "amagold",
+    "sghmc-frictionless", "msgld-corrected", "deep-ensemble", "laplace-signs", "swag", "obabo", "ggmc", "amagold",
     "entropy-mcmc", "sglrw", "sa-sgld", "mclmc", "sghmc-prec", "csghmc-prec", "smile", "psmile", "mc-dropout",
-    "last-layer-laplace",
+    "last-layer-laplace-signs", "laplace", "last-layer-laplace",
 )  # fmt: skip
 """The built-in methods: place k has colour k mod 8 and marker k div 8. New ones are added at the end."""
 

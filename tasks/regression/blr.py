@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from harness import param
 from harness.tasks import (
+    DataProblem,
     DataTask,
     Observer,
     Protocol,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Trajectory
-    from harness.tasks import Cost, DataProblem, Rows
+    from harness.tasks import Cost, Rows, Streams
 
 Array = NDArray[np.float64]
 
@@ -43,7 +44,7 @@ class Logistic(DataTask):
     shape: ClassVar[tuple[int, int]]
     record: ClassVar[Path]
     prior_precision: ClassVar[float] = 1.0
-    provides: ClassVar = frozenset({"terms", "scores", "metric"})
+    provides: ClassVar = frozenset({"terms", "scores", "metric", "gauss_newton"})
     given: ClassVar = {"metric": "the inverse of the Hessian of U at the mode, found before the run"}
     metrics: ClassVar = (*SERIES_METRICS, *TEMPERATURE_METRICS, STEIN_DISCREPANCY)
 
@@ -97,6 +98,9 @@ class Logistic(DataTask):
         _, values, vectors = self.laplace
         return torch.from_numpy(vectors / values @ vectors.T)
 
+    def build(self, streams: Sequence[Streams], device: str) -> LogisticProblem:
+        return LogisticProblem(self, streams, device)
+
     def curvature(self) -> float:
         return float(stored(self.record)["hessian_eigenvalues"][1])
 
@@ -111,6 +115,17 @@ class Logistic(DataTask):
 
         series = SeriesObserver(self.truth(), count, trajectory, cost, gradient=slopes, axes=self.laplace.eigenvectors)
         return DistanceObserver(series, count, trajectory, lambda theta: (theta, slopes(theta)))
+
+
+class LogisticProblem(DataProblem):
+    """The potential of a `Logistic`."""
+
+    def gauss_newton(self, theta: Tensor, *, last_layer: bool, full: bool) -> tuple[dict[int, list[Tensor]], float]:
+        """The Hessian of the likelihood, sum p (1 - p) a a' (C, D, D): the model is linear, so they are the same."""
+        a = self.arrays["a"][: self.terms]
+        m = margins(theta, a)
+        weights = m.sigmoid() * (-m).sigmoid()
+        return {0: [(weights[:, :, None] * a).mT @ a]}, self.task.prior_precision
 
 
 def margins(theta: Tensor, a: Tensor) -> Tensor:

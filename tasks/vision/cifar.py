@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,6 +12,7 @@ from harness import param
 from harness.tasks import REFERENCE_METRICS, DataFile, Network, NetworkTask, Protocol
 from tasks.datasets import cifar as files
 from tasks.datasets.svhn import SVHN, svhn
+from tasks.gauss_newton import PROVIDED, GaussNewtonProblem
 from tasks.vision.augment import crop_and_flip, normalise
 from tasks.vision.metrics import classifier_metrics
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Trajectory
-    from harness.tasks import Cost, DataProblem
+    from harness.tasks import Cost, DataProblem, Streams
     from tasks.vision.observer import ClassifierObserver
 
 EPOCH_64 = 782
@@ -70,6 +71,7 @@ class Cifar(NetworkTask):
     "Stochastic gradient Langevin dynamics with adaptive drifts", 2022, section 5.3 and appendix A.7.
     """
 
+    provides: ClassVar = PROVIDED
     classes: ClassVar[int]
     dataset: ClassVar[str]
     other: ClassVar[str]
@@ -139,6 +141,9 @@ class Cifar(NetworkTask):
 
     def terms(self) -> int:
         return self.train_images
+
+    def build(self, streams: Sequence[Streams], device: str) -> GaussNewtonProblem:
+        return GaussNewtonProblem(self, streams, device)
 
     def network(self) -> Network:
         from tasks.networks.resnet import ResNet18

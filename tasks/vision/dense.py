@@ -11,6 +11,7 @@ import numpy as np
 
 from harness import param
 from harness.tasks import NetworkTask, constant
+from tasks.gauss_newton import PROVIDED
 from tasks.mlp import MLP
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class DenseTask(NetworkTask):
     observed  arguments of `ClassifierObserver`, besides those that settings ask for
     """
 
+    provides: ClassVar = PROVIDED
     features: ClassVar[int]
     classes: ClassVar[int]
     unseen: ClassVar[Sequence[str]] = ()

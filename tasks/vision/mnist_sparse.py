@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness import param
-from harness.tasks import Layout, Metric, Protocol
+from harness.tasks import Layout, Metric, NetworkTask, Protocol
 from tasks.datasets import idx
 from tasks.mlp import MLPProblem
 from tasks.vision.dense import DenseTask
@@ -55,6 +55,7 @@ class MnistSparse(DenseTask):
     observed: ClassVar[Mapping[str, Any]] = {"last": None, "train": True, "average": 5}
     in_laws: ClassVar = {**DenseTask.in_laws, "dense_steps": 0}
     datasets: ClassVar = (*idx.MNIST_TRAIN, *idx.MNIST_TEST)
+    provides: ClassVar = NetworkTask.provides  # its prior is not normal
     metrics: ClassVar = (
         *classifier_metrics(last=None, train=True),
         Metric("sparsity", "min", "%", "connection weights that are kept, mean over the draws"),

@@ -12,6 +12,7 @@ from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from harness import Sampler
+from harness.engine.linear import QuadraticPotential
 from harness.engine.stepping import execution_mode
 from harness.engine.stepping.making import UncompiledError
 from harness.system.errors import PluginError
@@ -146,8 +147,8 @@ def test_what_a_sampler_is_handed_offers_the_contract_and_nothing_else():
         def look(self, potential, *others):
             *numbers, noise = others or (None,)
             for handed, offered in (
-                (potential, {"terms", "grad", "value_and_grad", "scores", "metric", "layout", "full"}),
-                (potential.full, {"terms", "grad", "value_and_grad", "scores", "metric", "layout", "full"}),
+                (potential, {"grad", "value_and_grad", "full", *QuadraticPotential.provides}),
+                (potential.full, {"grad", "value_and_grad", "full", *QuadraticPotential.provides}),
                 (noise, {"normal", "uniform"}),
             ):
                 if handed is None:

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 class Potential:
     """The potential that a sampler gets: the interface of `harness.Potential` and nothing else.
 
-    `scores`, `metric` and `layout` raise `PluginError` if the sampler does not declare that it needs them.
+    `scores`, `metric`, `gauss_newton` and `layout` raise `PluginError` if the sampler does not declare the need.
     """
 
-    __slots__ = ("_layout", "full", "grad", "metric", "scores", "terms", "value_and_grad")
+    __slots__ = ("_layout", "full", "gauss_newton", "grad", "metric", "scores", "terms", "value_and_grad")
 
     def __init__(self, potential: contract.Potential, sampler: contract.Sampler, *, full: bool = False) -> None:
         needs, owner = sampler.needs, type(sampler).__name__
@@ -42,20 +42,22 @@ class Potential:
         def value_and_grad(x: Tensor) -> tuple[Tensor, Tensor]:
             return potential.value_and_grad(x)
 
+        def declared(need: str) -> contract.Potential:
+            if need not in needs:
+                raise _undeclared(owner, need)
+            return potential
+
         def scores(x: Tensor) -> Tensor:
-            if "scores" not in needs:
-                raise _undeclared(owner, "scores")
-            return potential.scores(x)
+            return declared("scores").scores(x)
 
         def metric(x: Tensor) -> tuple[Tensor, Tensor]:
-            if "metric" not in needs:
-                raise _undeclared(owner, "metric")
-            return potential.metric(x)
+            return declared("metric").metric(x)
+
+        def gauss_newton(x: Tensor, *, last_layer: bool, full: bool) -> contract.GaussNewton:
+            return declared("gauss_newton").gauss_newton(x, last_layer=last_layer, full=full)
 
         def layout() -> Layout:
-            if "layout" not in needs:
-                raise _undeclared(owner, "layout")
-            return potential.layout
+            return declared("layout").layout
 
         self.terms = potential.terms
         self._layout = layout
@@ -63,6 +65,7 @@ class Potential:
         self.value_and_grad = value_and_grad
         self.scores = scores
         self.metric = metric
+        self.gauss_newton = gauss_newton
         self.full: Potential = self if full else Potential(potential.full, sampler, full=True)
 
     @property
@@ -104,6 +107,10 @@ class BoundPotential:
     def metric(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the inverse metric (C, D, D) and its divergence (C, D) at x."""
         return self._problem.metric(x)
+
+    def gauss_newton(self, x: Tensor, *, last_layer: bool, full: bool) -> contract.GaussNewton:
+        """Return the factors of the Gauss-Newton matrix on all the data at x, and the precision of the prior."""
+        return self._problem.gauss_newton(x, last_layer=last_layer, full=full)
 
     @property
     def layout(self) -> Layout:
@@ -188,6 +195,12 @@ class CountingPotential(BoundPotential):
         """Return the inverse metric (C, D, D) and its divergence (C, D) at x; not counted."""
         self._admit(x)
         return self._problem.metric(x)
+
+    def gauss_newton(self, x: Tensor, *, last_layer: bool, full: bool) -> contract.GaussNewton:
+        """Return what `harness.Potential.gauss_newton` does, counted as a call on all the data."""
+        self._admit(x)
+        self.full.calls += 1
+        return super().gauss_newton(x, last_layer=last_layer, full=full)
 
     @property
     def full(self) -> CountingPotential:

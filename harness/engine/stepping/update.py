@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness.contracts.module import Layout
-    from harness.contracts.sampler import Sampler, State
+    from harness.contracts.sampler import GaussNewton, Sampler, State
     from harness.contracts.task import Batch
     from harness.engine.stepping.potential import BoundPotential, CountingPotential
 
@@ -141,6 +141,10 @@ class Opaque:
     def metric(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Raise `NotImplementedError`: the metric has the size of theta squared."""
         raise NotImplementedError("no metric where single steps are compiled; --set run.compile=plain")
+
+    def gauss_newton(self, x: Tensor, *, last_layer: bool, full: bool) -> GaussNewton:
+        """Raise `NotImplementedError`: it is part of no step."""
+        raise NotImplementedError("no gauss_newton where single steps are compiled; --set run.compile=plain")
 
     @property
     def layout(self) -> Layout:

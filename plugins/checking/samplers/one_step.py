@@ -270,11 +270,15 @@ def _of_any_task(sampler: Sampler, h: float) -> None:
 
 
 def _refresh(sampler: Sampler, h: float) -> None:
-    """Check that a refresh requests one full gradient, and that its result depends on the position."""
+    """Check that a refresh requests one full gradient, and that its result depends on the position.
+
+    The Hessian is the same everywhere, so it is another one at the second position for a sampler that asks for it.
+    """
     state = linear.Probe(sampler, h, 1.0, CURVATURES).start
     left = []
-    for point in _normals(2, len(CURVATURES)).split(1):
-        potential = CountingPotential(GaussianProblem(CURVATURE), 1)
+    scales = (1.0, 2.0 if "gauss_newton" in sampler.needs else 1.0)
+    for point, scale in zip(_normals(2, len(CURVATURES)).split(1), scales, strict=True):
+        potential = CountingPotential(GaussianProblem(CURVATURE, scale=scale), 1)
         with torch.no_grad():
             left.append(sampler.refresh(point, dict(state), potential))
         calls, full = potential.take_counts()

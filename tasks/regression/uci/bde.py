@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from tasks.gauss_newton import Factors
+
     Array = NDArray[np.float64]
 
 LEAST_SIGMA = 1e-6
@@ -89,6 +91,17 @@ class Bde:
     def predicted(self, network: MLP, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         outputs = network.logits(theta, x)
         return outputs[..., 0], softplus(outputs[..., 1]).log()
+
+    def roots(self, theta: Tensor, outputs: Tensor) -> Tensor:
+        """Return the root of the Fisher information of f and s, diagonal: 1 / sigma and sqrt(2) sigma' / sigma."""
+        import torch
+
+        s = outputs[:, 1]
+        return (torch.stack([torch.ones_like(s), math.sqrt(2) * s.sigmoid()], 1) / softplus(s)[:, None]).diag_embed()
+
+    def with_level(self, factors: Factors, theta: Tensor, terms: int, *, full: bool) -> Factors:
+        """Return the factors as they are, because the level is an output of the network."""
+        return factors
 
     def value_and_grad(self, network: MLP, theta: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         import torch

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from tasks.gauss_newton import Factors
+
     Array = NDArray[np.float64]
 
 BATCH = 256
@@ -87,6 +89,20 @@ class Smile:
 
     def predicted(self, network: MLP, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         return network.logits(theta[:, :-1], x)[..., 0], theta[:, -1:]
+
+    def roots(self, theta: Tensor, outputs: Tensor) -> Tensor:
+        """Return 1 / sigma, (n, 1, 1): the root of the Fisher information of f."""
+        return (-theta[-1]).exp().expand(len(outputs), 1, 1)
+
+    def with_level(self, factors: Factors, theta: Tensor, terms: int, *, full: bool) -> Factors:
+        """Return the factors with the Fisher information of log sigma, 2 N, which that of f has no part in."""
+        import torch
+
+        level = theta.new_full((len(theta), 1, 1), 2 * terms)
+        if not full:
+            return {**factors, theta.shape[1] - 1: [level]}
+        return {at: [torch.stack([torch.block_diag(*pair) for pair in zip(one, level, strict=True)])]
+                for at, (one,) in factors.items()}  # fmt: skip
 
     def value_and_grad(self, network: MLP, theta: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         import torch

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from harness import UsageError, param
 from harness.tasks import TUNING_SEED, Block, DataProblem, DataTask, Layout, Reference, Rows
 from tasks.datasets import uci
+from tasks.gauss_newton import PROVIDED, factors, stacked
 from tasks.mlp import MLP
 from tasks.regression.uci.bde import Bde
 from tasks.regression.uci.observer import FUNCTION_METRICS, REGRESSION_METRICS, RegressionObserver
@@ -26,10 +27,13 @@ if TYPE_CHECKING:
 
     from harness import Trajectory
     from harness.tasks import Cost, Streams
+    from tasks.gauss_newton import Factors
 
     Array = NDArray[np.float64]
 
 WIDTHS = r"[1-9]\d{0,3}(-[1-9]\d{0,3}){0,7}"
+STRETCH = 1000
+"""Rows whose Jacobians are in memory at once."""
 VARIANTS: Mapping[str, Smile | Bde] = {"smile": Smile(), "bde": Bde()}
 """What the settings of two sources do not share: the rows, the level of noise, and the start."""
 
@@ -57,7 +61,7 @@ class NetworkRegression(DataTask):
     widest: ClassVar[float]
     record: ClassVar[Path | None] = None
     prior_precision: ClassVar[float] = 1.0
-    provides: ClassVar = frozenset({"terms", "layout"})
+    provides: ClassVar = PROVIDED
     opaque: ClassVar[bool] = True
     metrics: ClassVar = (*REGRESSION_METRICS, *FUNCTION_METRICS)
 
@@ -155,6 +159,19 @@ class RegressionProblem(DataProblem):
     """The potential; `bench tune` is scored on the validation rows, without a reference."""
 
     task: NetworkRegression
+
+    def gauss_newton(self, theta: Tensor, *, last_layer: bool, full: bool) -> tuple[Factors, float]:
+        """That of the network at the level of noise that theta has, and the Fisher information of the level."""
+        network, model, x = self.task.network, self.task.model, self.arrays["x"][: self.terms]
+        statistics = network.first_statistics().to(theta)
+        by_chain = [
+            factors(
+                network.module_network, weights[: network.dim], statistics, x.split(STRETCH),
+                functools.partial(model.roots, weights), last_layer=last_layer, full=full,
+            )
+            for weights in theta
+        ]  # fmt: skip
+        return model.with_level(stacked(by_chain), theta, self.terms, full=full), self.task.prior_precision
 
     def part(self, name: str) -> Mapping[str, Array]:
         if "validation" not in self.task.model.parts:  # rows for training are held out

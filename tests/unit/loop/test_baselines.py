@@ -13,9 +13,9 @@ from harness.contracts.module import Block, Layout
 from harness.contracts.registry import registry
 from harness.engine.stepping.noise import DirectNoise
 from harness.runs.plan import RunRequest, plan
-from plugins.baselines.laplace import Laplace
-from plugins.baselines.last_layer_laplace import LastLayerLaplace
-from plugins.baselines.laws import LastLayerLaplaceLaw, MCDropoutLaw
+from plugins.baselines.laplace_signs import LaplaceSigns
+from plugins.baselines.last_layer_laplace_signs import LastLayerLaplaceSigns
+from plugins.baselines.laws import LastLayerLaplaceSignsLaw, MCDropoutLaw
 from plugins.baselines.mc_dropout import MCDropout
 from plugins.baselines.swag import SWAG
 from plugins.checking.gaussian import GaussianTask
@@ -41,22 +41,22 @@ def end(sampler, h, steps, *, T=1.0, variance=0.0, chains=400):
 
 
 @pytest.mark.parametrize("T", [0.5, 1.0])
-def test_laplace_is_exact_where_the_hessian_is_diagonal(T):
-    run = end(Laplace(), 0.1, 400, T=T)
+def test_laplace_signs_is_exact_where_the_hessian_is_diagonal(T):
+    run = end(LaplaceSigns(), 0.1, 400, T=T)
     exact = T / run.problem.curvature
     ratio = (run.theta.square() / exact).mean().item()
     assert ratio == pytest.approx(1, abs=5 * (2 / run.theta.numel()) ** 0.5)
-    precision = run.state["H"] / (1 - Laplace().decay ** 400)
+    precision = run.state["H"] / (1 - LaplaceSigns().decay ** 400)
     assert torch.allclose(precision, run.problem.curvature.expand_as(precision), rtol=1e-6)
 
 
-def test_the_hessian_of_laplace_is_not_below_its_least_entry():
+def test_the_hessian_of_laplace_signs_is_not_below_its_least_entry():
     """lambda = 1: with least = 4 the variance is T / 4 about w."""
-    run = end(Laplace(least=4.0), 0.1, 400)
+    run = end(LaplaceSigns(least=4.0), 0.1, 400)
     assert run.theta.var() == pytest.approx(0.25, rel=0.2)
 
 
-def test_laplace_is_too_narrow_where_it_is_not():
+def test_laplace_signs_is_too_narrow_where_it_is_not():
     """Variance T / H_ii, where the target has (H^-1)_ii."""
     rho = 0.9
     H = torch.tensor([[1, rho], [rho, 1]], dtype=torch.float64)
@@ -65,7 +65,7 @@ def test_laplace_is_too_narrow_where_it_is_not():
         def grad(self, x):
             return x @ H
 
-    sampler, noise, one = Laplace(decay=0.999), Coins(), torch.ones((), dtype=torch.float64)
+    sampler, noise, one = LaplaceSigns(decay=0.999), Coins(), torch.ones((), dtype=torch.float64)
     theta = torch.zeros((500, 2), dtype=torch.float64)
     state = sampler.init(theta, Correlated(), one, one, noise)
     for _ in range(2000):
@@ -91,36 +91,36 @@ KERNELS = [("k1", (4, 3, 2, 2)), ("scale", (4,)), ("k2", (2, 4, 1, 1))]
 
 
 @pytest.mark.parametrize(("blocks", "last"), [(BIASES, 9), (KERNELS, 8), ([("b", (5,)), ("c", (2,))], 7)])
-def test_last_layer_laplace_draws_the_last_matrix_and_all_after_it(blocks, last):
+def test_last_layer_laplace_signs_draws_the_last_matrix_and_all_after_it(blocks, last):
     """Before them theta is SGD and H is 0; there one step finds H, whatever it is between the layers."""
     potential, one = TwoLayers(blocks, last), torch.ones((), dtype=torch.float64)
     noise = DirectNoise([s.torch("noise") for s in streams(3)], torch.float64)
-    sampler, w = LastLayerLaplace(decay=0.9), torch.ones((3, potential.layout.dim), dtype=torch.float64)
+    sampler, w = LastLayerLaplaceSigns(decay=0.9), torch.ones((3, potential.layout.dim), dtype=torch.float64)
     theta, state = sampler.step(w, sampler.init(w, potential, one, one, noise), potential, 0.1 * one, one, noise)
     drawn = torch.arange(potential.layout.dim) >= potential.layout.dim - last
     assert torch.equal(theta != w - 0.1 * potential.grad(w), drawn.expand(3, -1))
     assert torch.allclose(state["H"] / (1 - sampler.decay), drawn * potential.H.diag(), atol=1e-9)
 
 
-class AllDrawn(LastLayerLaplace):
-    """Planted: every layer is drawn, as by laplace."""
+class AllDrawn(LastLayerLaplaceSigns):
+    """Planted: every layer is drawn, as by laplace-signs."""
 
     def random(self, theta, potential):
         return torch.ones_like(theta)
 
 
-class BiasLeft(LastLayerLaplace):
+class BiasLeft(LastLayerLaplaceSigns):
     """Planted: the last bias is not drawn."""
 
     def random(self, theta, potential):
         return super().random(theta, potential) * (torch.arange(theta.shape[1]) < theta.shape[1] - 2)
 
 
-class AllProbed(LastLayerLaplace):
+class AllProbed(LastLayerLaplaceSigns):
     """Planted: the gradients are compared along all layers."""
 
     def step(self, theta, state, potential, h, T, noise):
-        theta, moved = Laplace.step(Laplace(decay=self.decay), theta, state, potential, h, T, noise)
+        theta, moved = LaplaceSigns.step(LaplaceSigns(decay=self.decay), theta, state, potential, h, T, noise)
         offset = moved["offset"] * self.random(theta, potential)
         return theta - moved["offset"] + offset, {**moved, "offset": offset}
 
@@ -128,9 +128,9 @@ class AllProbed(LastLayerLaplace):
 @pytest.mark.parametrize(
     ("planted", "said"), [(AllDrawn, "is not SGD"), (BiasLeft, "T / H_ii"), (AllProbed, "T / H_ii")]
 )
-def test_the_law_of_last_layer_laplace_finds_planted_bugs(planted, said):
+def test_the_law_of_last_layer_laplace_signs_finds_planted_bugs(planted, said):
     with pytest.raises((AssertionError, Broken), match=said):
-        LastLayerLaplaceLaw().check(planted())
+        LastLayerLaplaceSignsLaw().check(planted())
 
 
 def test_swag_fits_the_snapshots():
@@ -227,7 +227,7 @@ def test_a_deep_ensemble_on_a_quadratic_is_a_point(tmp_path, capsys):
 
 def test_baselines_stand_on_leaderboards_without_a_rank(tmp_path, capsys):
     where = ["--results", str(tmp_path / "r"), "--json"]
-    names = ["deep-ensemble", "laplace", "swag", "sgld"]
+    names = ["deep-ensemble", "laplace-signs", "swag", "sgld"]
     words = ["--sampler", ",".join(names), "--task", "gaussian2d", "--budget", "passes=4", "--seeds", "0-4"]
     assert bench([*where, "run", *words, "--set", "schedule.step_size=0.05"]) == 0
     capsys.readouterr()
