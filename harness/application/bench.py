@@ -100,7 +100,8 @@ class Bench(Application):
     ) -> Results:
         """Run samplers on tasks and return the results of these rows, as `bench run` does; nothing is done twice.
 
-        samplers, tasks  names ("sgld,csgld", a list), classes, or instances with their settings, in any mixture
+        samplers, tasks  names ("sgld,csgld", a list), classes, or instances with their settings, in any mixture;
+                         samplers may be "all", or "density" for those that run on any density
         seeds            numbers, or a text such as "0-9"; default: the protocol's
         chains           chains of each run; default: the protocol's
         budget           smoke, quick, paper, "steps=N" or "passes=N"
@@ -208,6 +209,8 @@ class Bench(Application):
         from harness.runs.plan import plan, tuning_notes
 
         self.ledger.check_version()
+        for named in self.registry.facts("samplers"):
+            requests = named(self, requests)
         self.check_size(requests, most)
         runs = [item for asked in requests for item in plan(self.registry, asked, self.ledger)]
         for note in tuning_notes(item.spec for item in runs):
