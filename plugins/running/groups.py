@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -69,8 +70,12 @@ def named(bench: Bench, requests: Sequence[RunRequest], reason: Reason = refused
         complete += chosen
         left_out += without
     check_owners(bench.registry, requests, [*(name for one in complete for name in one.samplers), *left_out])
+    alike: dict[tuple[tuple[str, ...], str], list[str]] = {}
     for one in dict.fromkeys(left_out):
-        bench.say(f"left out: {one.method} on {', '.join(one.tasks)}: {one.reason}")
+        why = re.sub(rf"(?<![\w-]){one.method}(?![\w-])", "it", one.reason)
+        alike.setdefault((one.tasks, why), []).append(one.method)
+    for (tasks, why), methods in alike.items():
+        bench.say(f"left out on {', '.join(tasks)}: {', '.join(methods)}: {why}")
     return complete
 
 
