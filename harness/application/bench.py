@@ -100,8 +100,7 @@ class Bench(Application):
     ) -> Results:
         """Run samplers on tasks and return the results of these rows, as `bench run` does; nothing is done twice.
 
-        samplers, tasks  names ("sgld,csgld", a list), classes, or instances with their settings, in any mixture;
-                         samplers may be "all", or "density" for those that run on any density
+        samplers, tasks  names ("sgld,csgld", a list), classes, or instances with their settings, in any mixture
         seeds            numbers, or a text such as "0-9"; default: the protocol's
         chains           chains of each run; default: the protocol's
         budget           smoke, quick, paper, "steps=N" or "passes=N"

@@ -35,9 +35,7 @@ def completes(*kinds: str, words: Iterable[str] = ()) -> Callable[[typer.Context
 METHODS = completes("samplers", "methods")
 TASKS = completes("tasks")
 BUDGETS = completes(words=("smoke", "quick", "paper", "steps=", "passes="))
-Samplers = Annotated[
-    list[str], typer.Option("--sampler", help="Samplers or methods, a,b,c, or all.", autocompletion=METHODS)
-]
+Samplers = Annotated[list[str], typer.Option("--sampler", help="Samplers or methods, a,b; all", autocompletion=METHODS)]
 Tasks = Annotated[
     list[str], typer.Option("--task", help="Tasks, a,b,c; TASK@PROTOCOL picks a protocol.", autocompletion=TASKS)
 ]

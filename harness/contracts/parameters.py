@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from harness.contracts import user_files
-from harness.system.errors import BenchError, UsageError
+from harness.system.errors import UsageError
 
 _MISSING = dataclasses.MISSING
 LONGEST_NAME = 200
@@ -228,9 +228,6 @@ def of_part(settings: typing.Mapping[str, Any], part: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
 
 
-Unknown = typing.Callable[[str, str, typing.Iterable[str]], BenchError]
-
-
 def spelled(name: str, known: typing.Iterable[str]) -> str:
     """Return the known name that differs from this one only in case, hyphens and underscores; otherwise this one."""
     names = {*known}
@@ -248,7 +245,7 @@ def unknown(what: str, name: str, known: typing.Iterable[str]) -> UsageError:
 
 
 def check_known(
-    kind: str, names: typing.Iterable[str], known: typing.Collection[str], error: Unknown = unknown
+    kind: str, names: typing.Iterable[str], known: typing.Collection[str], error: typing.Any = unknown
 ) -> list[str]:
     """Return the names as they are spelled among the known ones; raise the error about an unknown one."""
     named = [spelled(name, known) for name in names]

@@ -1,7 +1,6 @@
 """A process that imports plugins, so that one that hangs, exits or crashes at import does not end the command.
 
-One-off plugin files can be imported as modules too, and can import their neighbours: `FILES` maps their names to their
-paths.
+One-off plugin files can be imported as modules too, and import their neighbours: `FILES` maps their names to paths.
 """
 
 from __future__ import annotations

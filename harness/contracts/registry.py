@@ -34,10 +34,7 @@ sets it. A module that imports torch takes 1 to 4 s, up to 20 s on a busy machin
 
 
 class Registry:
-    """All plugins, by entry point; `files` are the one-off plugin files given by --plugin.
-
-    `left_out` says what is left out of which plugin, and why: what a name that nothing has may stand for.
-    """
+    """All plugins, by entry point, and the files given by --plugin; `left_out`: what is left out of which, and why."""
 
     laws: ClassVar[dict[str, str]] = {}
     """The target of the law by the target of its sampler, for the samplers of all registries of this process."""
@@ -90,8 +87,7 @@ class Registry:
     def find(self, kind: str, name: str, prefer: str = "") -> Offer:
         """Return the offer of that name ("name" or "distribution:name"); raise what `unknown` returns.
 
-        If several plugins offer it, return the one of the distribution `prefer`. The name is that of the offer up to
-        case, hyphens and underscores.
+        If several plugins offer it, return the one of the distribution `prefer`. Case and hyphens do not matter.
         """
         distribution, _, bare = name.rpartition(":")
         known = self.names(kind)

@@ -16,10 +16,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 _FORMER = "BENCH_FORMER_"
-PACKAGES = ("plugins", "tasks", "reports")
-"""The built-in packages."""
-HOME = Path(__file__).resolve().parents[2]
-"""Their folder."""
+PACKAGES, HOME = ("plugins", "tasks", "reports"), Path(__file__).resolve().parents[2]
+"""The built-in packages, and their folder."""
 
 
 class _BuiltIn(MetaPathFinder):
