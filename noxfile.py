@@ -120,10 +120,7 @@ def tuned(session: nox.Session, suite: str) -> None:
         shutil.copy(study, kept)
     for run in nox.project.load_toml(f"plugins/nights/suites/{suite}.toml")["run"]:
         for task in run["tasks"]:
-            samplers = ",".join(run["samplers"])
-            if run["samplers"] == "all":
-                printed = session.run("python", "-m", "plugins.nights.suite_pairs", task, silent=True, env=ONE_THREAD)
-                samplers = str(printed).strip()
+            samplers = run["samplers"] if run["samplers"] == "all" else ",".join(run["samplers"])
             session.run("bench", "--results", results, "tune", "--sampler", samplers, "--task", task, env=ONE_THREAD)
     shutil.copy(kept, study)
 

@@ -10,8 +10,7 @@ from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import ValueRow
 from harness.runs.plan import plan
-from plugins.nights.suite import read
-from plugins.nights.suite_pairs import complete
+from plugins.nights.suite import complete, read
 
 TINY = """
 summary = "A tiny one."

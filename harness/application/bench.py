@@ -208,6 +208,8 @@ class Bench(Application):
         from harness.runs.plan import plan, tuning_notes
 
         self.ledger.check_version()
+        for named in self.registry.facts("samplers"):
+            requests = named(self, requests)
         self.check_size(requests, most)
         runs = [item for asked in requests for item in plan(self.registry, asked, self.ledger)]
         for note in tuning_notes(item.spec for item in runs):

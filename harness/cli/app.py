@@ -48,8 +48,13 @@ class Verbs(typer.core.TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a verb by name, with only its line of help, or None if there is no verb of that name."""
+        from harness.contracts.registry import registry
+
         line = _offered(ctx).get(cmd_name)
         if line is None:
+            known = registry(_files(ctx))
+            if known.left_out and not ctx.resilient_parsing:
+                raise known.unknown("no such command", cmd_name, _offered(ctx))
             self.commands = dict.fromkeys(self.list_commands(ctx), self)  # typer searches this for near matches
             return None
         return typer.core.TyperCommand(cmd_name, short_help=line)

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Iterable
+from typing import Annotated
 
 import typer
 
-from harness.reporting.report import Result
-from harness.results.spec import MAX_CHAINS
 from harness.system.errors import UsageError
 from harness.system.text import words
-
-if TYPE_CHECKING:
-    from harness.runs.plan import RunRequest
 
 MAX_INT = 10**9
 """Upper limit of a number that has no other limit."""
@@ -42,7 +35,7 @@ def completes(*kinds: str, words: Iterable[str] = ()) -> Callable[[typer.Context
 METHODS = completes("samplers", "methods")
 TASKS = completes("tasks")
 BUDGETS = completes(words=("smoke", "quick", "paper", "steps=", "passes="))
-Samplers = Annotated[list[str], typer.Option("--sampler", help="Samplers or methods, a,b,c.", autocompletion=METHODS)]
+Samplers = Annotated[list[str], typer.Option("--sampler", help="Samplers or methods, a,b; all", autocompletion=METHODS)]
 Tasks = Annotated[
     list[str], typer.Option("--task", help="Tasks, a,b,c; TASK@PROTOCOL picks a protocol.", autocompletion=TASKS)
 ]
@@ -63,9 +56,7 @@ Budget = Annotated[
 Seeds = Annotated[str | None, typer.Option("--seeds", help="Seeds, 0-9 or 0,3,7; default: the protocol's.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="Settings, as in sampler.a=5 task.batch=64; `bench show` lists them."
-    ),
+    typer.Option("--set", metavar="KEY=VALUE", help="Settings, as in sampler.a=5; NAME:sampler.a=5 for one sampler."),
 ]
 Workers = Annotated[
     int | None, typer.Option("--workers", min=1, max=256, help="Worker processes; default: one per core.")
@@ -89,76 +80,6 @@ MaxRuns = Annotated[
     int,
     typer.Option("--max-runs", min=1, max=MAX_INT, help="Maximum number of runs; a larger plan is refused."),
 ]
-
-
-def request(
-    sampler: Samplers,
-    task: Tasks,
-    seeds: Seeds = None,
-    chains: Annotated[
-        int | None, typer.Option("--chains", min=1, max=MAX_CHAINS, help="Chains per run; default: the protocol's.")
-    ] = None,
-    budget: Budget = "paper",
-    settings: Set = None,
-    study: Annotated[
-        str,
-        typer.Option(
-            "--settings",
-            help="Use the settings of this study of `bench tune` (`tuned` is shipped with bench); `one-setting`: "
-            "defaults and a rule from the task, without those of papers and authors.",
-        ),
-    ] = "",
-    sweep: Annotated[
-        list[str] | None, typer.Option("--sweep", metavar="KEY=A,B,C", help="Make a run for each value.")
-    ] = None,
-    schedule: Annotated[
-        str | None,
-        typer.Option(
-            "--schedule", help="Schedule to use instead of the default one.", autocompletion=completes("schedules")
-        ),
-    ] = None,
-) -> RunRequest:
-    """Return the request for the runs that these options select."""
-    from harness.runs.plan import RunRequest, parse_seeds, parse_settings
-
-    texts = [*(settings or []), *([] if schedule is None else [f"schedule={schedule}"])]
-    given = parse_settings(texts, "--set")
-    swept = {name: values.split(",") for name, values in parse_settings(sweep or [], "--sweep").items()}
-    both = sorted(set(given) & set(swept))
-    if both:
-        raise UsageError(f"{both[0]} is in both --set and --sweep; keep one")
-    return RunRequest(
-        samplers=some(sampler, "--sampler"),
-        tasks=some(task, "--task"),
-        seeds=parse_seeds(seeds) if seeds is not None else None,
-        chains=chains,
-        budget=budget,
-        given=given,
-        sweep=swept,
-        study=study,
-    )
-
-
-def with_request(verb: Callable[..., Result]) -> Callable[..., Result]:
-    """Add the options of `request` to a verb, after its `bench`. The verb gets the request in a list, as `asked`.
-
-    From Python, `asked` may be given instead of these options.
-    """
-    from harness.application.bench import Bench
-    from harness.runs.plan import RunRequest
-
-    names = {"RunRequest": RunRequest, "Bench": Bench}
-    shared, signature = (inspect.signature(f, locals=names, eval_str=True) for f in (request, verb))
-    first, _, *rest = signature.parameters.values()
-
-    @functools.wraps(verb)
-    def called(bench: Bench, asked: Sequence[RunRequest] = (), **given: Any) -> Result:
-        return verb(bench, asked or [request(**{name: given.pop(name) for name in shared.parameters})], **given)
-
-    parameters = [first, *shared.parameters.values(), *rest]
-    called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return called
 
 
 def duration(text: str | None, option: str) -> float | None:

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import re
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pluggy
 
-import harness
 from harness.contracts import hookspecs
 from harness.contracts.hookspecs import GROUP, Info, Method
+from harness.contracts.parameters import suggestions
 from harness.contracts.plugin_errors import format_error, plugin_code
 from harness.system.errors import BenchError, PluginError
+from harness.system.import_path import HOME, PACKAGES
 
 HARNESS = "sgmcmc-bench"
 """The distribution that offers the built-in plugins."""
 UNKNOWN = "unknown"
 KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "verbs", "launchers")
 """What a plugin can offer: its hooks are `bench_` and one of these."""
-PACKAGES = ("plugins", "tasks", "reports")
 NAME = re.compile(r"[a-z][a-z0-9-]*")
 LONGEST = 64
 _WORD = r"[^\W\d]\w*"
 TARGET = re.compile(rf"{_WORD}(\.{_WORD})*:{_WORD}")
+HOOKS = [name for name in vars(hookspecs) if name.startswith("bench_")]
 PLAIN = (str, int, float, bool, type(None))
 
 
@@ -81,7 +82,6 @@ def look(plugin: Plugin) -> None:
     """Import the module of a plugin and record what it offers."""
     try:
         with plugin_code("does not import"):
-            _check_shadowing(plugin.origin)
             value = plugin.origin if plugin.packaged else plugin.name
             module = importlib.metadata.EntryPoint(plugin.name, value, GROUP).load()
     except BenchError as error:  # the plugin's row states the reason
@@ -103,31 +103,45 @@ def look(plugin: Plugin) -> None:
     plugin.papers = _call(manager, plugin, "bench_papers", Path)
     plugin.studies = _call(manager, plugin, "bench_studies", Path)
     plugin.suites = _call(manager, plugin, "bench_suites", Path)
+    plugin.problems += _silent(manager, module, plugin)
+
+
+def _silent(manager: pluggy.PluginManager, module: Any, plugin: Plugin) -> list[str]:
+    """Return which functions of a module are no hooks although their names say so, or why it offers nothing at all."""
+    named = [name for name in dir(module) if name.startswith("bench_")]
+    unmarked = [name for name in named if manager.parse_hookimpl_opts(module, name) is None]
+    if hooks := [name for name in unmarked if name in HOOKS]:
+        return [f"{', '.join(hooks)} without @harness.hook, so it is not called"]
+    if plugin.problems or plugin.offers or plugin.papers or plugin.studies or plugin.suites:
+        return []
+    if unmarked:
+        return [f"offers nothing: {unmarked[0]} is no hook{suggestions(unmarked[0], HOOKS)}"]
+    return [f"offers nothing: {'its hooks return empty lists' if named else 'it has no hook, such as bench_samplers'}"]
 
 
 def _call(manager: pluggy.PluginManager, plugin: Plugin, hook: str, kind: type) -> list[Any]:
     try:
         with plugin_code(f"{hook} failed"):
-            members, problems = records(hook, getattr(manager.hook, hook)(), kind)
+            caller = getattr(manager.hook, hook)
+            answers = caller() or [None] * len(caller.get_hookimpls())  # pluggy leaves out what returned None
+            members, problems = records(hook, answers, kind)
     except BenchError as error:
         members, problems = [], [str(error)]
     plugin.problems += problems
     return members
 
 
-def _check_shadowing(value: str) -> None:
-    """Raise `ImportError` if a built-in package, whose name is a plain word, is shadowed by another module."""
-    package = value.partition(".")[0].partition(":")[0]
-    if package not in PACKAGES:
-        return
-    home = Path(harness.__file__).resolve().parent.parent / package
-    spec = importlib.util.find_spec(package)
-    folder = Path(spec.origin).resolve().parent if spec and spec.origin else None
-    if folder != home:
-        raise ImportError(
-            f"the package {package!r} of sgmcmc-bench is shadowed by {folder or 'another module'}; "
-            "run from another folder, or remove that one from PYTHONPATH"
-        )
+def check_shadowing() -> None:
+    """Raise `PluginError` if this process has imported another module by the name of a built-in package."""
+    for package in PACKAGES:
+        module = sys.modules.get(package)
+        places = [getattr(module, "__file__", None), *getattr(module, "__path__", ()), "a module without a file"]
+        path = Path(next(filter(None, places)))
+        if module is not None and HOME / package not in path.resolve().parents:
+            raise PluginError(
+                f"the package {package!r} of {HARNESS} is shadowed by {path}, which this process has imported before; "
+                "rename that one, or use harness in another process"
+            )
 
 
 def name_problem(name: str) -> str:

@@ -228,11 +228,31 @@ def of_part(settings: typing.Mapping[str, Any], part: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
 
 
-def check_known(kind: str, names: typing.Iterable[str], known: typing.Collection[str]) -> None:
-    """Raise `UsageError` with near matches for an unknown name."""
-    for name in names:
+def spelled(name: str, known: typing.Iterable[str]) -> str:
+    """Return the known name that differs from this one only in case, hyphens and underscores; otherwise this one."""
+    names = {*known}
+    alike = [other for other in names if _letters(other) == _letters(name)] if name not in names else []
+    return alike[0] if len(alike) == 1 else name
+
+
+def _letters(name: str) -> str:
+    return name.replace("-", "").replace("_", "").casefold()
+
+
+def unknown(what: str, name: str, known: typing.Iterable[str]) -> UsageError:
+    """Return the error about a name that nothing has, with near matches."""
+    return UsageError(f"{what} {name!r:.80}{suggestions(name.rpartition(':')[2], known)}")
+
+
+def check_known(
+    kind: str, names: typing.Iterable[str], known: typing.Collection[str], error: typing.Any = unknown
+) -> list[str]:
+    """Return the names as they are spelled among the known ones; raise the error about an unknown one."""
+    named = [spelled(name, known) for name in names]
+    for name in named:
         if name not in known:
-            raise UsageError(f"unknown {kind} {name!r:.80}{suggestions(name, known)}")
+            raise error(f"unknown {kind}", name, known)
+    return named
 
 
 def suggestions(name: str, known: typing.Iterable[str]) -> str:

@@ -1,6 +1,6 @@
 """A process that imports plugins, so that one that hangs, exits or crashes at import does not end the command.
 
-One-off plugin files can be imported as modules too: `FILES` maps their names to their paths.
+One-off plugin files can be imported as modules too, and import their neighbours: `FILES` maps their names to paths.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FILES: dict[str, str] = {}
 """The files given by --plugin, by the name of their module."""
+LIMIT = "BENCH_IMPORT_SECONDS"
+"""The environment variable with the time limit for importing a plugin's module."""
 
 
 def add_file(path: Path) -> str:
@@ -34,9 +36,16 @@ def add_file(path: Path) -> str:
 
 
 class _Files(importlib.abc.MetaPathFinder):
+    """Finds plugin files, and modules beside them that are nowhere else."""
+
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        file = FILES.get(fullname)
-        return importlib.util.spec_from_file_location(fullname, file) if file else None
+        if file := FILES.get(fullname):
+            return importlib.util.spec_from_file_location(fullname, file)
+        folders = sorted({str(Path(file).parent) for file in FILES.values()}) if path is None else []
+        specs = {folder: spec for folder in folders if (spec := PathFinder.find_spec(fullname, [folder]))}
+        if len(specs) > 1:
+            raise ImportError(f"{fullname!r} is beside several plugin files, in {' and '.join(specs)}; rename one")
+        return next(iter(specs.values()), None)
 
 
 sys.meta_path.append(_Files())
@@ -54,15 +63,15 @@ def answers(plugins: Sequence[Plugin], seconds: float) -> Iterator[Plugin | str]
             for _ in plugins:
                 yield pickle.load(process.stdout)  # noqa: S301 - our own code wrote it
         except (EOFError, BrokenPipeError, pickle.UnpicklingError):
-            yield ending(process.wait(), seconds)
+            yield ending(process.wait(), seconds, LIMIT)
         finally:
             process.kill()
 
 
-def ending(code: int | None, seconds: float) -> str:
-    """Return a description of how a process ended whose time was limited by `limit`."""
+def ending(code: int | None, seconds: float, variable: str = "") -> str:
+    """Return a description of how a process ended whose time was limited by `limit`, or by a variable."""
     if code == -signal.SIGALRM:
-        return f"it took more than {seconds:g} s"
+        return f"it took more than {seconds:g} s{f'; {variable}={2 * seconds:g} allows more' if variable else ''}"
     return f"it ended its process ({f'signal {-code}' if code and code < 0 else f'exit code {code}'})"
 
 

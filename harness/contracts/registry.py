@@ -19,27 +19,33 @@ from typing import Any, ClassVar
 
 from harness.contracts import plugin_process
 from harness.contracts.hookspecs import Info, Method
-from harness.contracts.offers import HARNESS, KINDS, UNKNOWN, Offer, Plugin, entries, look
-from harness.contracts.parameters import suggestions
+from harness.contracts.offers import HARNESS, KINDS, UNKNOWN, Offer, Plugin, check_shadowing, entries, look
+from harness.contracts.parameters import spelled, unknown
 from harness.contracts.plugin_errors import plugin_code
-from harness.system.errors import PluginError, UsageError
+from harness.system.errors import BenchError, PluginError, UsageError
+from harness.system.text import seconds_set
 
 __all__ = ["KINDS", "Offer", "Plugin", "Registry", "load", "registry"]
 
-IMPORT_SECONDS = 30.0
-"""Time limit for importing a plugin's module; one that imports torch takes 1 to 4 s, up to 20 s on a busy machine."""
+IMPORT_SECONDS, MOST_SECONDS = 30.0, 1e9
+"""Time limit for importing a plugin's module, and the longest that the system has timers for; `BENCH_IMPORT_SECONDS`
+sets it. A module that imports torch takes 1 to 4 s, up to 20 s on a busy machine.
+"""
 
 
 class Registry:
-    """All plugins, by entry point; `files` are the one-off plugin files given by --plugin."""
+    """All plugins, by entry point, and the files given by --plugin; `left_out`: what is left out of which, and why."""
 
     laws: ClassVar[dict[str, str]] = {}
     """The target of the law by the target of its sampler, for the samplers of all registries of this process."""
 
+    spelled = staticmethod(spelled)
+
     def __init__(self, files: Iterable[str] = ()) -> None:
+        check_shadowing()
         points, unreadable = entries()
         self.plugins = [Plugin(e.name, e.distribution, e.version, e.value) for e in points]
-        self.plugins += [_of_file(Path(name)) for name in files]
+        self.plugins += _of_files(files)
         for plugin in self.plugins:
             if plugin.distribution == HARNESS:
                 look(plugin)
@@ -50,6 +56,7 @@ class Registry:
         ]
         infos = [offer.info for plugin in self.plugins for offer in plugin.offers if offer.kind == "samplers"]
         self.laws.update({info.target: info.law for info in infos if isinstance(info, Info) and info.law})
+        self.left_out = [f"{p.name} ({p.distribution}): {p.problems[0]}" for p in self.plugins if p.problems]
         self._mark_clashes()
 
     @property
@@ -78,11 +85,13 @@ class Registry:
         return sorted(files, key=lambda pair: (pair[1].stem, pair[0].distribution))
 
     def find(self, kind: str, name: str, prefer: str = "") -> Offer:
-        """Return the offer of that name ("name" or "distribution:name"); raise `UsageError` with near matches.
+        """Return the offer of that name ("name" or "distribution:name"); raise what `unknown` returns.
 
-        If several plugins offer it, return the one of the distribution `prefer`.
+        If several plugins offer it, return the one of the distribution `prefer`. Case and hyphens do not matter.
         """
         distribution, _, bare = name.rpartition(":")
+        known = self.names(kind)
+        bare = spelled(bare, known)
         matches = [o for o in self.offers(kind) if o.name == bare and distribution in ("", o.distribution)]
         preferred = [offer for offer in matches if offer.distribution == prefer]
         matches = preferred or matches
@@ -93,7 +102,13 @@ class Registry:
         if matches:
             choices = ", ".join(f"{offer.distribution}:{offer.name}" for offer in matches)
             raise UsageError(f"{kind[:-1]} {name!r} is offered by several plugins; say which: {choices}")
-        raise UsageError(f"unknown {kind[:-1]} {name!r:.80}{suggestions(bare, (o.name for o in self.offers(kind)))}")
+        raise self.unknown(f"unknown {kind[:-1]}", name, known)
+
+    def unknown(self, what: str, name: str, known: Iterable[str]) -> BenchError:
+        """Return the error about a name that nothing has, with near matches. Each plugin with a problem is named."""
+        error = unknown(what, name, known)
+        left_out = "; ".join(self.left_out)
+        return PluginError(f"{error}; left out of plugins: {left_out}") if left_out else error
 
     def target(self, kind: str, name: str) -> str:
         """Return the target of the offer of that name; raise what `find` raises."""
@@ -101,15 +116,27 @@ class Registry:
 
     def method(self, name: str) -> Offer:
         """Return a method by name; a plain sampler's name stands for the sampler with whatever schedule is set."""
-        bare = name.rpartition(":")[2]
-        if any(offer.name == bare for offer in self.offers("methods")):
+        methods, samplers = self.names("methods"), self.names("samplers")
+        bare = spelled(name.rpartition(":")[2], {*methods, *samplers})
+        if bare in methods:
             return self.find("methods", name)
-        if not any(offer.name == bare for offer in self.offers("samplers")):
-            known = [o.name for kind in ("samplers", "methods") for o in self.offers(kind)]
-            raise UsageError(f"unknown sampler {name!r:.80}{suggestions(bare, known)}")
+        if bare not in samplers:
+            raise self.unknown("unknown sampler", name, {*methods, *samplers})
         sampler = self.find("samplers", name)
         plain = Method(name=sampler.name, sampler=sampler.name, schedule="", summary=sampler.info.summary)
         return replace(sampler, info=plain, kind="methods")
+
+    def sampler(self, method: Offer) -> Offer:
+        """Return the sampler of a method; raise `PluginError` if there is none, or no schedule, of the names it has."""
+        info = method.info
+        assert isinstance(info, Method)
+        try:
+            sampler = self.find("samplers", info.sampler, prefer=method.distribution)
+            if info.schedule:
+                self.find("schedules", info.schedule, prefer=sampler.distribution)
+        except UsageError as error:
+            raise PluginError(f"method {method.name} ({method.distribution}): {error}") from error
+        return sampler
 
     def _mark_clashes(self) -> None:
         for kind in KINDS:
@@ -127,6 +154,16 @@ class Registry:
                     owner.problems.append(
                         f"{kind[:-1]} {name!r} clashes with the one of {others}; ask for {owner.distribution}:{name}"
                     )
+
+
+def _of_files(names: Iterable[str]) -> list[Plugin]:
+    """Return the plugins of files, each once; raise `UsageError` if one is not usable."""
+    plugins: dict[str, Plugin] = {}
+    for path in map(Path, names):
+        plugin = _of_file(path)
+        if Path(plugins.setdefault(plugin.name, plugin).origin).resolve() != path.resolve():
+            raise UsageError(f"--plugin {path}: its module has the name of {plugins[plugin.name].origin}; rename one")
+    return [*plugins.values()]
 
 
 def _of_file(path: Path) -> Plugin:
@@ -147,10 +184,10 @@ def _of_file(path: Path) -> Plugin:
 
 def described(plugins: Sequence[Plugin]) -> None:
     """Record what external plugins offer. One process imports all of them; if it ends early, a new one continues."""
-    waiting = list(plugins)
+    seconds, waiting = min(seconds_set(plugin_process.LIMIT, IMPORT_SECONDS), MOST_SECONDS), list(plugins)
     while waiting:
         reason = "the process ended without an answer"
-        for plugin, answer in zip(list(waiting), plugin_process.answers(waiting, IMPORT_SECONDS), strict=False):
+        for plugin, answer in zip(list(waiting), plugin_process.answers(waiting, seconds), strict=False):
             if isinstance(answer, str):
                 reason = answer
                 break

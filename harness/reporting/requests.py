@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from harness.contracts.parameters import check_known
+from harness.contracts.parameters import check_known, unknown
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import load
 from harness.reporting.report import Report, Request, Result
@@ -72,9 +72,10 @@ def request_for(
     known = {name: {str(row[name]) for row in seen} for name in wanted}
     known["task"] |= {offer.name for offer in registry.offers("tasks")}
     known["method"] |= {offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)}
-    known["protocol"] |= _protocols(registry, wanted["task"]) if wanted["protocol"] else set()
-    for name, values in wanted.items():
-        check_known("number of chains" if name == "chains" else name, values, known[name])
+    for name, values in wanted.items():  # the tasks before their protocols
+        known[name] |= _protocols(registry, wanted["task"]) if name == "protocol" and values else set()
+        kind, plugins = "number of chains" if name == "chains" else name, name in {"task", "method", "protocol"}
+        wanted[name] = check_known(kind, values, known[name], registry.unknown if plugins else unknown)
     return Request(
         tasks=tuple(dict.fromkeys(wanted["task"])),
         methods=tuple(wanted["method"]),

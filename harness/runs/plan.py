@@ -70,14 +70,13 @@ class Planned:
 def size(registry: Registry, requests: Iterable[RunRequest], most: int = MAX_RUNS) -> int:
     """Count the runs that the requests name, from the lengths of their lists. `UsageError` if it exceeds `most`."""
     total = 0
-    for request in requests:
+    for request in (one for several in requests for one in single(registry, several)):
         points = math.prod(map(len, request.sweep.values()))
-        pairs = len(request.samplers) * len(request.tasks)
-        if request.seeds is not None or total + pairs * points > most:  # otherwise the protocols' seeds are looked up
-            total += pairs * points * len(request.seeds or [0])
+        if request.seeds is not None or total + points * len(request.tasks) > most:  # else protocols' are looked up
+            total += points * len(request.tasks) * len(request.seeds or [0])
         else:
-            for method, task in itertools.product(request.samplers, request.tasks):
-                total += points * len(find_pair(registry, method, task).protocol.seeds)
+            seeds = (find_pair(registry, request.samplers[0], task).protocol.seeds for task in request.tasks)
+            total += points * sum(map(len, seeds))
     if total > most:
         raise UsageError(
             f"this asks for {total:,} runs or more, and a command plans at most {most:,}; "
@@ -86,16 +85,33 @@ def size(registry: Registry, requests: Iterable[RunRequest], most: int = MAX_RUN
     return total
 
 
+def single(registry: Registry, request: RunRequest) -> list[RunRequest]:
+    """Return a request for each sampler, with its settings: SAMPLER:KEY precedes KEY, and is for no other sampler."""
+    names = [name for name in (*request.given, *request.sweep) if ":" in name]
+    owners = {name: registry.method(name.rpartition(":")[0]) for name in names}
+
+    def of(settings: Mapping[str, Any], owner: Offer | None) -> dict[str, Any]:
+        return {name.rpartition(":")[2]: value for name, value in settings.items() if owners.get(name) == owner}
+
+    requests = []
+    for method in request.samplers:
+        offer = registry.method(method) if owners else None
+        given, swept = (of(request.given, offer), of(request.sweep, offer)) if offer else ({}, {})
+        sweep = {name: values for name, values in of(request.sweep, None).items() if name not in given} | swept
+        requests.append(replace(request, samplers=(method,), given=of(request.given, None) | given, sweep=sweep))
+    return requests
+
+
 def expand(registry: Registry, request: RunRequest, study: Study | None = None) -> list[tuple[Settings, list[RunSpec]]]:
     """Return all runs that a request names, in its order: for each resolved settings the runs of its seeds.
 
     The settings include the tuned ones of `study` if one is given.
     """
     groups = []
-    for method, task in itertools.product(request.samplers, request.tasks):
-        pair = find_pair(registry, method, task, study, request.budget)
-        for point in _points(request.sweep):
-            settings = resolve(registry, pair, {**request.given, **point}, request.budget)
+    for one, task in itertools.product(single(registry, request), request.tasks):
+        pair = find_pair(registry, one.samplers[0], task, study, request.budget)
+        for point in _points(one.sweep):
+            settings = resolve(registry, pair, {**one.given, **point}, request.budget)
             seeds = request.seeds if request.seeds is not None else pair.protocol.seeds
             chains = request.chains if request.chains is not None else pair.protocol.chains
             steps = _steps(request.budget, settings)

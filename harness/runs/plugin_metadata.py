@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from harness.contracts import user_files
 from harness.contracts.data import DataFile
 from harness.contracts.offers import HARNESS
-from harness.contracts.parameters import Field, check, schema, suggestions
+from harness.contracts.parameters import Configurable, Field, check, schema, suggestions
 from harness.contracts.plugin_errors import plugin_code
-from harness.contracts.registry import Offer, Registry, load
+from harness.contracts.registry import Offer, load
 from harness.contracts.sampler import Sampler
 from harness.contracts.task import Metric, Protocol
 from harness.results.ledger.heartbeats import Send
@@ -47,6 +47,7 @@ class SamplerFacts:
     """The facts of a sampler with its parameters.
 
     stability_limit  a limit of h * curvature, or None if the sampler is not linear
+    step_unit        the power of U in the unit of h
     free_step        whether h has no unit; the limit is then a limit of h itself
     optimiser        whether the sampler draws no noise and can make a warm start
     never_compiled   the reason why the sampler is exempt from the law `compiled`, or None
@@ -61,6 +62,7 @@ class SamplerFacts:
     never_compiled: str | None
     optimiser: bool
     stability_limit: float | None
+    step_unit: int
     free_step: bool
 
 
@@ -88,9 +90,16 @@ class TaskFacts:
 
 def instance(target: str, params: Mapping[str, Any]) -> Any:
     """Make an object of a plugin's class. Any error of the plugin's code becomes a `PluginError` with its target."""
-    cls = load(target)
+    cls = _class(target)
     with plugin_code(f"{target} cannot be made from {dict(params)!r:.200}"):
         return cls(**params)
+
+
+def _class(target: str) -> Any:
+    cls = load(target)
+    if not (isinstance(cls, type) and issubclass(cls, Configurable)):
+        raise PluginError(f"{target} is no class that derives from harness.Sampler, Schedule or tasks.Task")
+    return cls
 
 
 def fields(offer: Offer) -> list[Field]:
@@ -163,6 +172,7 @@ def _sampler(target: str, params: Mapping[str, Any]) -> SamplerFacts:
         never_compiled=sampler.exempt.get("compiled"),
         optimiser=sampler.limit_bias() == 0 and sampler.particles == 1 and not sampler.refresh_every,
         stability_limit=_rounded(limit := working_limit(sampler)),
+        step_unit=sampler.step_unit,
         free_step=limit is not None and sampler.step_unit == 0,
     )
 
@@ -297,15 +307,15 @@ def _plain(protocol: Protocol) -> dict[str, Any]:
 
 
 FACTS: dict[str, Callable[..., Any]] = {
-    "fields": lambda target, _: list(schema(load(target))),
+    "fields": lambda target, _: list(schema(_class(target))),
     "sampler": _sampler,
-    "settings": lambda target, params: dict(load(target).settings(params["task"])),
+    "settings": lambda target, params: dict(_class(target).settings(params["task"])),
     "schedule": lambda target, params: {"made": bool(instance(target, params))},
     "steps": lambda spec, steps_per_epoch: len(parts(spec, steps_per_epoch).trajectory),
     "task": _task,
-    "protocols": lambda target, _: [*map(_plain, _declared(load(target), "protocols", Protocol, target))],
-    "datasets": lambda target, _: _declared(load(target), "datasets", DataFile, target),
-    "weighs": lambda target, _: load(target).log_weight is not Sampler.log_weight,
+    "protocols": lambda target, _: [*map(_plain, _declared(_class(target), "protocols", Protocol, target))],
+    "datasets": lambda target, _: _declared(_class(target), "datasets", DataFile, target),
+    "weighs": lambda target, _: _class(target).log_weight is not Sampler.log_weight,
 }
 """The functions that compute each kind of fact. They execute the plugin's code."""
 
@@ -376,21 +386,3 @@ def _number(constant: str) -> float:
 
 _known: dict[str, str] = {}
 """Facts that this process has read or computed, as JSON, so that each caller gets an object of its own."""
-
-
-def not_offered(registry: Registry, method: str, task: str, protocol: str, metric: str | None = None) -> str:
-    """Return which of a method, a task, a protocol and a metric no installed plugin has, as a message. "" if none."""
-    if task not in {offer.name for offer in registry.offers("tasks")}:
-        return f"no task {task}"
-    if method not in {offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)}:
-        return f"no method {method}"
-    try:
-        offer = registry.find("tasks", task)
-        stated = next((known for known in protocols(offer) if known.name == protocol), None)
-        if stated is None:
-            return f"{task} has no protocol {protocol}"
-        settings = resolve(offer, stated.task_settings())
-        metrics = {known.name for known in task_facts(offer, settings).metrics}
-    except BenchError as error:
-        return str(error)
-    return f"{task} has no metric {metric}" if metric and metric not in metrics else ""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.contracts.hookspecs import DEFAULT_SCHEDULE, Method, StatedSettings
-from harness.contracts.parameters import Field, check, of_part, suggestions
+from harness.contracts.parameters import Field, check, of_part, spelled, suggestions
 from harness.contracts.randomness import ORDERS
 from harness.contracts.registry import Offer, Registry
 from harness.contracts.task import Protocol, data_passes
@@ -30,6 +30,10 @@ START, WARM = "run.warm_start", "run.warm_"
 """The setting that names the optimiser of a warm start, and the beginning of it and of those that belong to it."""
 UNTUNED = 0.2
 """Step size of a run for which no source states one, as a share of the stability limit."""
+LEARNING_RATES = (0.1, 0.001)
+"""Usual learning rates on the mean loss: of SGD, and of optimisers that divide the gradient by its size."""
+STEP_SIZES = ("lr", "learning_rate", "step_size", "step", "eta", "epsilon", "eps", "h")
+"""What a step size is called elsewhere."""
 
 WITH_GRADIENTS = ("terms", "scores", "gauss_newton")
 """Needs that are part of the gradients that a sampler pays for. A task provides all others at no cost."""
@@ -114,7 +118,7 @@ def find_pair(
     named = registry.method(method_name)
     method = named.info
     assert isinstance(method, Method)
-    sampler = registry.find("samplers", method.sampler, prefer=named.distribution)
+    sampler = registry.sampler(named)
     task = registry.find("tasks", name)
     known = {protocol.name: protocol for protocol in plugin_metadata.protocols(task)}
     stated = [one for one in stated_settings(registry, (named, sampler, task)) if one.task == task.name]
@@ -123,6 +127,7 @@ def find_pair(
         protocol_name = next(iter(known))
         if any(one.protocol == protocol_name for one in stated):
             protocol_name = next((name for name in known if name in of_method), protocol_name)
+    protocol_name = spelled(protocol_name, known)
     if protocol_name not in known:
         raise UsageError(f"task {name} has no protocol {protocol_name!r:.80}{suggestions(protocol_name, known)}")
     tuned = study.layer(registry, (named, sampler, task), protocol_name, budget) if study else {}
@@ -133,6 +138,8 @@ def find_pair(
 
 def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: str = "") -> Settings:
     """Resolve all settings of a pair. `given` has the command's by dotted name; "schedule" is the schedule's name."""
+    names = {"schedule": registry.names("schedules"), START: registry.names("samplers")}
+    given = {**given, **{key: spelled(str(given[key]), names[key]) for key in names if given.get(key)}}
     layers = [_with_schedule(pair.method, layer) for layer in _layers(pair, given, budget)]
     chosen = next((str(layer["schedule"].value) for layer in layers if "schedule" in layer), DEFAULT_SCHEDULE)
     if pair.method.schedule and chosen != pair.method.schedule:
@@ -158,8 +165,7 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
     sampler = plugin_metadata.sampler_facts(pair.sampler, sampler_params)
     task = plugin_metadata.task_facts(pair.task, task_params)
     for spec in declared["schedule"]:
-        step = spec.relative or spec.name == "step_size"
-        if spec.required and step and f"schedule.{spec.name}" not in origins:
+        if spec.required and _is_step_size(spec) and f"schedule.{spec.name}" not in origins:
             origins[f"schedule.{spec.name}"] = _untuned_step(pair, sampler, task, spec.name)
     schedule_params = _component(schedule, declared["schedule"], "schedule", origins)
     plugin_metadata.schedule_facts(schedule, schedule_params)
@@ -195,6 +201,10 @@ def _passes_per_step(sampler: SamplerFacts, task: TaskFacts) -> float:
 
 def _full_price(sampler: SamplerFacts, task: TaskFacts) -> int:
     return task.gauss_newton_gradients if "gauss_newton" in sampler.needs else 1
+
+
+def _is_step_size(spec: Field) -> bool:
+    return spec.relative or spec.name == "step_size"
 
 
 Layer = dict[str, Origin]
@@ -277,17 +287,16 @@ def _component(offer: Offer, declared: Sequence[Field], part: str, origins: dict
 def _untuned_step(pair: Pair, sampler: SamplerFacts, task: TaskFacts, name: str) -> Origin:
     """Return the step size for a schedule's setting that no source states: a share of the stability limit.
 
-    `UsageError` if the curvature is unknown or the sampler has no finite stability limit.
+    `UsageError`, with a step size to try, if the curvature is unknown or the sampler has no finite stability limit.
     """
     curvature = 1.0 if sampler.free_step else task.curvature
-    if not curvature:
-        raise UsageError(
-            f"no step size is known for {pair.method.name} on {pair.task.name}; give one by --set schedule.{name}=H"
-        )
     limit = sampler.stability_limit or 2.0
-    if not math.isfinite(limit):
+    if not curvature or not math.isfinite(limit):
+        per = 1 if sampler.step_unit == 0 else task.terms
+        size = f"{LEARNING_RATES[sampler.step_unit == 0] / per:.0e}".replace("e-0", "e-")
         raise UsageError(
-            f"{pair.method.name} has no stability limit to take a step size from; give one by --set schedule.{name}=H"
+            f"no step size is known for {pair.method.name} on {pair.task.name}; a learning rate r on the mean loss is "
+            f"{f'r/{per}' if per > 1 else 'r'}: try --set schedule.{name}={size}, or bench tune"
         )
     text = f"{UNTUNED} of the stability limit {limit:.4g}"
     text += "" if sampler.free_step else f" / curvature {curvature:.4g}"
@@ -338,7 +347,11 @@ def _refuse_unknown(pair: Pair, declared: Mapping[str, Sequence[Field]], origins
         if name not in known:
             source = "" if origins[name].provenance == "user" else f" (from {origins[name].source})"
             asked_for = f"{pair.method.name} on {pair.task.name}"
-            raise UsageError(f"unknown setting {name!r:.80}{source} for {asked_for}{suggestions(name, known)}")
+            near = suggestions(name, known)
+            if spelled(name.rpartition(".")[2], STEP_SIZES) in STEP_SIZES:
+                steps = [f"schedule.{spec.name}" for spec in declared["schedule"] if _is_step_size(spec)]
+                near = f"; did you mean {', '.join(steps)}? A learning rate r on the mean loss of N points is r/N"
+            raise UsageError(f"unknown setting {name!r:.80}{source} for {asked_for}{near}")
 
 
 def unmet(sampler: SamplerFacts, task: TaskFacts, called: str = "the task") -> str:

@@ -6,7 +6,6 @@ stop, it writes checkpoints and ends.
 
 from __future__ import annotations
 
-import os
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -24,8 +23,9 @@ from harness.runs.child import Stop
 from harness.runs.job import LOCK_TIMEOUT_SECONDS, Job, device_held, prepare
 from harness.runs.limit import interrupted_after
 from harness.runs.uncompiled import asked_mode
-from harness.system.errors import DataError, UsageError
+from harness.system.errors import DataError
 from harness.system.locks import HeldError, Lock
+from harness.system.text import seconds_set
 
 CHECKPOINT_SECONDS = 300.0
 """Time between two checkpoints, unless BENCH_CHECKPOINT_SECONDS sets another."""
@@ -93,16 +93,7 @@ def _hold(job: Job, ledger: Ledger, stack: ExitStack, send: Send) -> tuple[list[
 
 def checkpoint_seconds() -> float:
     """Return the time between two checkpoints. `UsageError` if the environment variable is not a number above zero."""
-    text = os.environ.get("BENCH_CHECKPOINT_SECONDS") or str(CHECKPOINT_SECONDS)
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not seconds > 0:
-        raise UsageError(
-            f"BENCH_CHECKPOINT_SECONDS is {text!r}, not a number of seconds above zero; correct or unset it"
-        )
-    return seconds
+    return seconds_set("BENCH_CHECKPOINT_SECONDS", CHECKPOINT_SECONDS)
 
 
 def _blocks(session: Any, stop: Stop, send: Send, timeout: float | None) -> Iterator[bool]:

@@ -1,7 +1,8 @@
 """The import path of this process, for the Python processes that it starts.
 
 By default, a process first searches its current folder. A folder there that is named `harness`, `plugins` or `tasks`
-may be anything; in a clone of this project it is another version.
+may be anything; in a clone of this project it is another version. The built-in packages are those beside `harness`,
+whatever the import path finds first by their names.
 """
 
 from __future__ import annotations
@@ -10,8 +11,27 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 
 _FORMER = "BENCH_FORMER_"
+PACKAGES, HOME = ("plugins", "tasks", "reports"), Path(__file__).resolve().parents[2]
+"""The built-in packages, and their folder."""
+
+
+class _BuiltIn(MetaPathFinder):
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        return PathFinder.find_spec(fullname, [str(HOME)]) if fullname in PACKAGES else None
+
+
+sys.meta_path.insert(0, _BuiltIn())
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    """Return the command that executes a module of a built-in package in a process of its own."""
+    run = "del sys.argv[0]; runpy.run_module(sys.argv[0], run_name='__main__')"
+    return [sys.executable, "-P", "-c", f"import runpy, sys, {__name__}; {run}", module, *arguments]
 
 
 def import_path() -> dict[str, str]:

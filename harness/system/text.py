@@ -5,8 +5,11 @@ Text from plugins, files and errors must not control a terminal or a document.
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections.abc import Iterable
+
+from harness.system.errors import UsageError
 
 CONTROL = ("Cc", "Cf", "Cs")
 """Unicode's categories of control, format (bidirectional) and surrogate characters."""
@@ -22,6 +25,18 @@ def harmless(text: str, kept: str = "") -> str:
 def plain(text: str) -> str:
     """Return the text on one line, without control characters."""
     return harmless(" ".join(text.split()))
+
+
+def seconds_set(variable: str, default: float) -> float:
+    """Return the time that an environment variable sets. `UsageError` if it is not a number of seconds above zero."""
+    text = os.environ.get(variable) or str(default)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise UsageError(f"{variable} is {text!r:.80}, not a number of seconds above zero; correct or unset it")
+    return seconds
 
 
 def words(values: str | Iterable[str] | None) -> list[str]:

@@ -55,9 +55,13 @@ def check(
     words = split(name)
     given = parse_settings(settings or [], "--set")
     # Report wrong names and settings before anything is checked.
-    kinds = {word: {kind[:-1] for kind, _ in _instances(bench.registry, word, given)} for word in words}
+    registry = bench.registry
+    kinds = {word: {kind[:-1] for kind, _ in _instances(registry, word, given)} for word in words}
     known = set[str]().union(*kinds.values())
-    idle = sorted(key for key in given if key.partition(".")[0] not in known)
+    owners = {key: registry.spelled(key.rpartition(":")[0], words) for key in given}
+    if alien := [key for key, owner in owners.items() if owner not in {"", *words}]:
+        raise UsageError(f"--set {alien[0]}: {owners[alien[0]]} is not checked here")
+    idle = sorted(key for key in given if key.rpartition(":")[2].partition(".")[0] not in known)
     if idle:
         raise UsageError(
             f"--set {idle[0]}: nothing of that kind is checked; settings begin with {' or '.join(sorted(known))} here"
@@ -66,6 +70,13 @@ def check(
     by_name = _shared(bench, words, [word for word in words if "sampler" in kinds[word]], given)
     rows = [row for word in words for row in by_name[word]]
     return Result([table(rows, COLUMNS)], rows, exit_code=int(any(row["outcome"] == "failed" for row in rows)))
+
+
+def _settings_of(given: Mapping[str, str], word: str) -> dict[str, str]:
+    """Return the settings of a checked name: NAME:KEY precedes KEY, and is for no other name."""
+    parts = [(*key.rpartition(":")[::2], value) for key, value in given.items()]
+    common = {key: value for owner, key, value in parts if not owner}
+    return common | {key: value for owner, key, value in parts if owner and Registry.spelled(owner, [word]) == word}
 
 
 def _shared(bench: Bench, words: list[str], samplers: list[str], given: dict[str, str]) -> dict[str, list[Row]]:
@@ -80,7 +91,7 @@ def _shared(bench: Bench, words: list[str], samplers: list[str], given: dict[str
     with (
         passed_on(),
         without_main(),
-        ProcessPoolExecutor(min(environment.cores(), len(jobs)), context, _init_worker) as pool,
+        ProcessPoolExecutor(min(environment.cores(), len(jobs)), context, restore) as pool,
     ):
         try:
             for part in pool.map(partial(_rows, bench, given=given), jobs):
@@ -91,11 +102,6 @@ def _shared(bench: Bench, words: list[str], samplers: list[str], given: dict[str
                 f"while {', '.join(words)} were checked, a worker process died: it was killed, or compiled code crashed"
             ) from error
     return rows
-
-
-def _init_worker() -> None:
-    restore()
-    undeclared.watch()
 
 
 Row = dict[str, Any]
@@ -111,6 +117,7 @@ def _rows(bench: Bench, job: Job, given: dict[str, str]) -> dict[str, list[Row]]
 
     from plugins.checking.suite import LAWS, check_samplers, check_schedule, check_task
 
+    undeclared.watch()
     torch.set_num_threads(1)
     words, long = job
     laws = [law.name for law in LAWS if (law.name == long if long else law.name not in LONG)]
@@ -139,9 +146,12 @@ def _instances(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
     TASK@PROTOCOL is a task with the settings of a protocol.
     """
     name, at, protocol = name.partition("@")
-    bare = name.rpartition(":")[2]
+    given = _settings_of(given, name)
+    known = {kind: registry.names(kind) for kind in KINDS}
+    every = {one for names in known.values() for one in names}
+    bare = registry.spelled(name.rpartition(":")[2], every)
     for kind in KINDS:
-        if any(offer.name == bare for offer in registry.offers(kind)):
+        if bare in known[kind]:
             offer = registry.find(kind, name)
             if at and kind != "tasks":
                 raise UsageError(f"{name}@{protocol:.80}: only a task has protocols, and {name} is no task")
@@ -160,8 +170,7 @@ def _instances(registry: Registry, name: str, given: Mapping[str, Any]) -> Made:
                 for kind, part in parts
                 if part
             ]
-    known = [offer.name for kind in KINDS for offer in registry.offers(kind)]
-    raise UsageError(f"unknown sampler, schedule, method or task {name!r:.80}{suggestions(bare, known)}")
+    raise registry.unknown("unknown sampler, schedule, method or task", name, every)
 
 
 def _protocol(offer: Offer, name: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -26,10 +27,11 @@ from pathlib import Path
 from typing import Any
 
 from harness import Bench, BenchError, RunError
-from harness.contracts import HARNESS, format_error, user_files
+from harness.contracts import HARNESS, format_error, plugin_process, user_files
 from harness.results import environment, provenance
 from harness.results import spec as specs
 from harness.runs import Job, local
+from harness.runs.source import made_of, plugin_packages
 from harness.system import locks, write_whole
 from harness.system.arithmetic import variables
 from harness.tasks import DataFile
@@ -87,13 +89,21 @@ def make_parcel(jobs: list[Job], launcher: Launcher, bench: Bench) -> bytes:
         for one in job.specs[0].files():
             copy = Path(user_files.locate(one))
             files[f"{user_files.FOLDER}/{one.partition(':')[2]}"] = copy.read_bytes()
-    for path in jobs[0].plugins:
-        files[f"plugins/{Path(path).name}"] = Path(path).read_bytes()
+    for path in map(Path, jobs[0].plugins):
+        files |= {f"plugins/{name}": file.read_bytes() for name, file in _with_neighbours(path.resolve()).items()}
     record = {
         "versions": versions(), "jobs": records, "last": last, "devices": launcher.devices, "workers": launcher.workers,
+        "plugins": [Path(path).name for path in jobs[0].plugins],
         "variables": {name: value for name, value in variables().items() if name != "LD_PRELOAD"},  # a file there
     }  # fmt: skip
     return parcel.pack({"job.json": json.dumps(record).encode(), **files})
+
+
+def _with_neighbours(plugin: Path) -> dict[str, Path]:
+    """Return a plugin file and what its code needs of the files beside it, by their paths relative to its folder."""
+    modules, _ = made_of(plugin_process.add_file(plugin))
+    local = [file.resolve() for name, file in modules.items() if re.split("[./]", name)[0] not in plugin_packages()]
+    return {str(file.relative_to(plugin.parent)): file for file in local if file.is_relative_to(plugin.parent)}
 
 
 def run_agent(exchange: Exchange, name: str = "") -> bool:
@@ -175,7 +185,7 @@ def _open(exchange: Exchange, bench: Bench, scratch: Path, name: str) -> tuple[l
             base = bench.results if path.startswith(("truths/", f"{user_files.FOLDER}/")) else scratch
             (base / path).parent.mkdir(parents=True, exist_ok=True)
             write_whole(base / path, content)
-    plugins = tuple(str(scratch / path) for path in files if path.startswith("plugins/"))
+    plugins = tuple(str(scratch / "plugins" / name) for name in record["plugins"])
     jobs = [
         Job(
             specs=[specs.from_record(spec) for spec in one["specs"]],

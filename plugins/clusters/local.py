@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import param
+from harness.system.import_path import command
 from plugins.clusters.agent import run_agent
 from plugins.clusters.launcher import FolderExchange, JobState, Launcher
 
@@ -31,7 +32,7 @@ class Local(Launcher):
         for folder in folders:
             with (folder / "agent.log").open("wb") as log:
                 process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "plugins.clusters.local", str(folder)],
+                    command("plugins.clusters.local", str(folder)),
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
                 )  # fmt: skip
             names.append(f"{process.pid}-{_started(process.pid)}")

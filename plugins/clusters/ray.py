@@ -20,6 +20,7 @@ from typing import Any
 
 from harness import RunError, UsageError, param
 from harness.contracts import format_error
+from harness.system.import_path import command
 from plugins.clusters.agent import run_agent, scratch_folder
 from plugins.clusters.launcher import LOG, PARCEL, STOP, Exchange, FolderExchange, JobState, Launcher
 
@@ -258,7 +259,7 @@ class _Job:
                     here.put(name, content)
             seen.update(here.names())
             with subprocess.Popen(
-                [sys.executable, "-P", "-m", "plugins.clusters.ray", str(path), self.name],
+                command("plugins.clusters.ray", str(path), self.name),
                 stdin=subprocess.PIPE, start_new_session=True,
             ) as agent:  # fmt: skip
                 running = True

@@ -112,9 +112,11 @@ def _scores(
 
     registry = bench.registry
     offered = [offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)]
+    a, b = (registry.spelled(word, offered) for word in (a, b))
     sides = side(store, a, offered), side(store, b, offered)
-    asked = words(task)
     seen = {row["task"] for row in store.rows("select distinct task from result")}
+    parts = [word.partition("@") for word in words(task)]
+    asked = [registry.spelled(name, seen) + at + protocol for name, at, protocol in parts]
     for name in [word.partition("@")[0] for word in asked]:
         if name not in seen:
             raise UsageError(f"there is no finished run of task {name!r:.80} here{suggestions(name, seen)}")

@@ -148,8 +148,7 @@ def _chosen(bench: Bench, names: list[str] | None) -> dict[DataFile, list[str]]:
     declared = _declared(bench)
     sets = {file.dataset for file in declared}
     known = sets | {task for tasks in declared.values() for task in tasks}
-    check_known("data set", names or [], known)
-    wanted = set(names or [])
+    wanted = set(check_known("data set", names or [], known, bench.registry.unknown))
     return {
         file: tasks
         for file, tasks in declared.items()

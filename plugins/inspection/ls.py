@@ -58,7 +58,7 @@ def ls(
         bench ls tasks --json
         bench ls runs --task mixture25 --status diverged
     """
-    check_known("listing", [what], KINDS)
+    (what,) = check_known("listing", [what], KINDS)
     if what == "runs":
         rows = _runs(bench, task, method, status)
     elif task or method or status:
@@ -116,6 +116,7 @@ def _runs(bench: Bench, task: str | None, method: str | None, status: str | None
     methods = [row["method"] for row in seen] + [row["name"] for row in _offers(registry, "samplers")]
     chosen = []
     for kind, text, known in (("task", task, tasks), ("method", method, methods), ("status", status, STATUSES)):
-        check_known(kind, words(text), {*known})
-        chosen.append(None if text is None else words(text))
+        error = () if kind == "status" else (registry.unknown,)
+        named = check_known(kind, words(text), {*known}, *error)
+        chosen.append(None if text is None else named)
     return store.rows(RUNS, chosen)

@@ -46,16 +46,17 @@ def show(
 
 
 def _kind(name: str, registry: Registry) -> str:
-    bare = name.rpartition(":")[2]
-    kinds = [kind for kind in KINDS[:-1] if any(offer.name == bare for offer in registry.offers(f"{kind}s"))]
+    known = {kind: registry.names(f"{kind}s") for kind in KINDS[:-1]}
+    every = {one for names in known.values() for one in names}
+    bare = registry.spelled(name.rpartition(":")[2], every)
+    kinds = [kind for kind, names in known.items() if bare in names]
     if len(kinds) == 1:
         return kinds[0]
     if kinds:
         raise UsageError(f"{name!r} is a {' and a '.join(kinds)}; say which: bench show {kinds[0]} {name}")
     if KEY.fullmatch(name):
         return "run"
-    known = [offer.name for kind in KINDS[:-1] for offer in registry.offers(f"{kind}s")]
-    raise UsageError(f"there is no task, sampler, method, schedule or run {name!r}{suggestions(bare, known)}")
+    raise registry.unknown("there is no task, sampler, method, schedule or run", name, every)
 
 
 def _record(bench: Bench, kind: str, name: str) -> dict[str, Any]:

@@ -17,8 +17,7 @@ from harness.system import locks
 from plugins.nights.regression.conclusion import conclude
 from plugins.nights.regression.observe import SuiteCommand
 from plugins.nights.site.folder import check_folder
-from plugins.nights.suite import Suite, about, find
-from plugins.nights.suite_pairs import complete
+from plugins.nights.suite import Suite, about, complete, find
 
 LOCK_TIMEOUT_SECONDS = 5.0
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ from harness.runs import RunRequest, parse_seeds
 from harness.system import user_path
 from harness.tasks import TUNING_SEED
 from plugins import toml_files
+from plugins.running.groups import ALL, LeftOut, check_owners, members
 
 KEYS = ("summary", "reports", "run")
 RUN_KEYS = ("samplers", "tasks", "seeds", "chains", "budget", "schedule", "settings", "study", "sweep")
-ALL = "all"
 MAX_CHAINS = 100_000
 _PLAIN = (str, int, float, bool)
 
@@ -29,8 +29,8 @@ _PLAIN = (str, int, float, bool)
 class Suite:
     """A parsed suite: its run commands in order, and the names of its reports (None for all of them).
 
-    A command without samplers means `ALL`: `suite_pairs.complete` replaces it by their names. `numbers` are the numbers
-    of the commands in the file, from 1.
+    A command without samplers means `ALL`: `complete` replaces it by their names. `numbers` are the numbers of the
+    commands in the file, from 1.
     """
 
     name: str
@@ -52,15 +52,13 @@ def find(registry: Registry, name: str) -> Suite:
     if name.endswith(".toml") or "/" in name:
         return read(user_path(name))
     known = registry.suites()
-    paths = [path for _, path in known if path.stem == name]
+    names = {path.stem for _, path in known}
+    paths = [path for _, path in known if path.stem == registry.spelled(name, names)]
     if len(paths) == 1:
         return read(paths[0])
     if paths:
         raise UsageError(f"suite {name!r} is offered several times; give a path: {', '.join(map(str, paths))}")
-    names = {path.stem for _, path in known}
-    raise UsageError(
-        f"unknown suite {name!r:.80}{suggestions(name, names)} Give a file of your own by its path, my.toml."
-    )
+    raise registry.unknown("unknown suite", name, names)
 
 
 def read(path: Path) -> Suite:
@@ -89,6 +87,24 @@ def facts(path: Path) -> dict[str, Any]:
     """Return what `bench ls suites` prints about a file."""
     suite = read(path)
     return {"commands": len(suite.entries), "summary": suite.summary}
+
+
+def complete(suite: Suite, registry: Registry, results: Path) -> tuple[Suite, list[tuple[int, LeftOut]]]:
+    """Return the suite with names instead of groups of samplers, and what is left out, by the number of the command.
+
+    One command becomes several if tasks have different samplers. Raise `UsageError` if the study does not exist, or has
+    no settings for any task of the command.
+    """
+    numbers, entries, left_out = [], [], []
+    for number, request in zip(suite.numbers, suite.entries, strict=True):
+        with about(suite, number):
+            asked = replace(request, samplers=request.samplers or (ALL,))
+            requests, without = members(registry, asked, results)
+            check_owners(registry, [request], [*(name for one in requests for name in one.samplers), *without])
+        left_out += [(number, one) for one in without]
+        numbers += [number] * len(requests)
+        entries += requests
+    return replace(suite, entries=tuple(entries), numbers=tuple(numbers)), left_out
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from harness import Bench, Method, Registry, Result, UsageError, registry
-from harness.reports import suggestions
 from plugins.papers.references import parsed
 
 KINDS = ("samplers", "schedules", "methods", "tasks")
@@ -56,8 +55,7 @@ def cite(
             cited_for.setdefault(entry, []).append(one)
         without += [] if entries or f"schedule {one}" in subjects else [one]
     if not cited_for:
-        near = suggestions(names[0], sorted(_cited(bench.registry)))
-        raise UsageError(f"no reference is known for {', '.join(names)}{near}")
+        raise bench.registry.unknown("no reference is known for", names[0], _cited(bench.registry))
     rows = sorted(
         ({**asdict(parsed(entry)), "cited_for": cited_for[entry]} for entry in cited_for), key=itemgetter("key")
     )
@@ -75,6 +73,7 @@ def _subjects(known: Registry, name: str) -> Iterator[str]:
     """Yield what a name stands for: "sampler sgld"; of a method also its sampler and schedule."""
     bare, _, protocol = name.rpartition(":")[2].partition("@")
     for kind in KINDS:
+        bare = known.spelled(bare, known.names(kind))
         for offer in known.offers(kind):
             if offer.name == bare:
                 yield f"{kind[:-1]} {bare}"

@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from harness import Registry, UsageError, registry
-from harness.reports import Group, Request, Store, load_groups, metric_estimate, not_offered, suggestions
+from harness import BenchError, Registry, UsageError, registry
+from harness.reports import Group, Request, Store, load_groups, metric_estimate, suggestions
+from harness.runs import plugin_metadata, task_facts
 from plugins.papers.claims import (
     Claim,
     Comparisons,
@@ -262,6 +263,24 @@ def _own_names(claim: Claim, ours: Sequence[Ours | None]) -> list[str]:
     groups = [side.group for side in ours if side is not None]
     recorded = [text for group in groups for text in own_settings(group, claim.ours, claim.execution)]
     return sorted({setting_name(text) for text in [*recorded, *claim.ours]})
+
+
+def not_offered(registry: Registry, method: str, task: str, protocol: str, metric: str | None = None) -> str:
+    """Return which of a method, a task, a protocol and a metric no installed plugin has, as a message. "" if none."""
+    if task not in {offer.name for offer in registry.offers("tasks")}:
+        return f"no task {task}"
+    if method not in {offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)}:
+        return f"no method {method}"
+    try:
+        offer = registry.find("tasks", task)
+        stated = next((known for known in plugin_metadata.protocols(offer) if known.name == protocol), None)
+        if stated is None:
+            return f"{task} has no protocol {protocol}"
+        settings = plugin_metadata.resolve(offer, stated.task_settings())
+        metrics = {known.name for known in task_facts(offer, settings).metrics}
+    except BenchError as error:
+        return str(error)
+    return f"{task} has no metric {metric}" if metric and metric not in metrics else ""
 
 
 def _why_not(

@@ -12,3 +12,9 @@ def bench_verbs() -> list[Info]:
         Info("run", "plugins.running.run:run", "Run samplers on tasks."),
         Info("plan", "plugins.running.plan:plan", "Show what `run` would do and what it would cost."),
     ]
+
+
+@hook
+def bench_facts() -> list[Info]:
+    """Return the function that replaces groups of samplers by names."""
+    return [Info("samplers", "plugins.running.groups:named")]

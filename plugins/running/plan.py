@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from harness import Bench, Result, options
 from harness.runs import MAX_RUNS, RunRequest
 from plugins.running.forecast import forecast
+from plugins.running.request import with_request
 
 
-@options.with_request
+@with_request
 def plan(
     bench: Bench,
     asked: Sequence[RunRequest],

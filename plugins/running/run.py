@@ -12,9 +12,10 @@ from harness import Bench, Result, options
 from harness.reports import Records
 from harness.results import Ledger, Status
 from harness.runs import MAX_RUNS, Planned, RunRequest, local
+from plugins.running.request import with_request
 
 
-@options.with_request
+@with_request
 def run(
     bench: Bench,
     asked: Sequence[RunRequest],

@@ -16,6 +16,7 @@ from harness.results import MAX_CHAINS, ONE_SETTING, RunSpec, Status
 from harness.runs import Planned, RunRequest, find_pair, parse_settings, plan, task_facts
 from harness.system import count
 from harness.tasks import TUNING_SEED
+from plugins.running.groups import named, unable
 from plugins.tuning import studies
 from plugins.tuning.record import FINALIST_SEEDS, add, record, sources, spent
 from plugins.tuning.search import (
@@ -250,14 +251,12 @@ def tune(
     file = studies.path(bench.results, study)
     given = parse_settings(settings or [], "--set")
     numbers = [TUNING_SEED + k for k in range(seeds)]
-    asked = RunRequest(
-        options.some(sampler, "--sampler"), options.some(task, "--task"), numbers, chains, budget, given, device=kind
-    )
+    samplers, tasks = options.some(sampler, "--sampler"), options.some(task, "--task")
+    requests = [RunRequest(samplers, [name], numbers, chains, budget, given, device=kind) for name in tasks]
     groups = [
-        [_PairTuning(bench, replace(asked, samplers=[one], tasks=[name]), objective_, space_ or [], trials)
-         for one in asked.samplers]
-        for name in asked.tasks
-    ]  # fmt: skip
+        [_PairTuning(bench, one, objective_, space_ or [], trials) for one in plan.single(bench.registry, request)]
+        for request in named(bench, requests, unable)
+    ]
     jobs = [job for group in groups for job in group]
     _print_changed_code(bench, file, jobs)
     bench.ledger.prepare()

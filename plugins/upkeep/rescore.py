@@ -191,6 +191,7 @@ def _words(store: Store, column: str, values: Sequence[str] | None) -> list[str]
     """Return the names given for a column of the runs; raise `UsageError` with suggestions for a name without a run."""
     words = split(values) or None
     seen = {row[column] for row in store.rows(f"select distinct {column} from result")}  # noqa: S608 - a fixed name
+    words = words and [Registry.spelled(word, seen) for word in words]
     for word in words or ():
         if word not in seen:
             raise UsageError(f"there is no finished run of {column} {word!r:.80} here{suggestions(word, seen)}")

@@ -16,9 +16,9 @@ from harness.results.ledger.attempt import Attempt
 from harness.runs import plan
 from harness.runs.source import source_hash
 from harness.system import locks
-from plugins.nights import suite_pairs
 from plugins.nights.regression import conclusion as night
 from plugins.nights.site import build
+from plugins.running import groups
 
 LEAN = TINY.replace('"coverage", ', "")
 """With one report: what these tests look at does not depend on the others."""
@@ -306,7 +306,7 @@ def test_a_report_that_fails_takes_no_other_with_it(here, capsys, monkeypatch):
 
 def test_a_suite_of_all_says_what_it_leaves_out(here, capsys, monkeypatch):
     """`samplers = "all"`: rows of what the study has settings for, and the reason for each of the others."""
-    monkeypatch.setattr(suite_pairs, "_methods", lambda _: ["sgld", "hmc", "sgfs"])
+    monkeypatch.setattr(groups, "_methods", lambda _: ["sgld", "hmc", "sgfs"])
     suite = here / "mine.toml"
     text = 'samplers = "all"\ntasks = ["mixture5", "mixture25"]\nseeds = [0, 1]\nstudy = "mini"\n'
     suite.write_text(f'reports = ["leaderboard"]\n[[run]]\n{text}')

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from torch import Tensor
 
 from harness import Sampler
 from harness.system.arithmetic import decides
-from harness.system.import_path import import_path
+from harness.system.import_path import command, import_path
 from plugins.checking import resume
 from plugins.checking.law import Broken, Law, same
 
@@ -45,7 +44,7 @@ class Resumption:
         jobs = [self._prepare(i, sampler) for i, sampler in enumerate(samplers)]
         (self._path / "jobs.json").write_text(json.dumps(jobs))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "plugins.checking.resume", str(self._path)],
+            command("plugins.checking.resume", str(self._path)),
             env=_minimal_environment() | import_path(),
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip

@@ -21,7 +21,7 @@ from plugins.nights.site.build import about, made_from, names, publish
 from plugins.nights.site.model import Section, Site
 from plugins.nights.site.nights import timeline
 from plugins.nights.suite import Suite
-from plugins.nights.suite_pairs import LeftOut
+from plugins.running.groups import LeftOut
 
 REGRESSION = 5
 """The exit code if a row became worse."""
@@ -33,7 +33,7 @@ def conclude(
     bench: Bench,
     suite: Suite,
     entries: Sequence[SuiteCommand],
-    left_out: Sequence[LeftOut],
+    left_out: Sequence[tuple[int, LeftOut]],
     out: Path,
     *,
     open_runs: int,
@@ -92,11 +92,11 @@ def _failures(entries: Sequence[SuiteCommand], store: Store) -> list[dict[str, A
     return [{"row": rows[run["run_key"]], **run} for run in store.rows(f"{query} order by run_key, seed")]
 
 
-def _left_out(entries: Sequence[SuiteCommand], pairs: Sequence[LeftOut]) -> list[dict[str, Any]]:
+def _left_out(entries: Sequence[SuiteCommand], pairs: Sequence[tuple[int, LeftOut]]) -> list[dict[str, Any]]:
     """Return what the commands do not run, how many runs, and why: samplers that cannot run, rows without data."""
     left_out: list[dict[str, Any]] = [
-        {"row": f"{one.method} on {', '.join(one.tasks)}", "run": f"run {one.number}", "reason": one.reason}
-        for one in pairs
+        {"row": f"{one.method} on {', '.join(one.tasks)}", "run": f"run {number}", "reason": one.reason}
+        for number, one in pairs
     ]
     for entry in entries:
         rows = {p.spec.key: entry.row(p.spec) for p in entry.planned if p.spec.key in entry.skipped}

@@ -1,5 +1,4 @@
 import os
-import subprocess
 import sys
 import time
 
@@ -40,21 +39,6 @@ def test_a_plugin_file_may_not_stand_in_front_of_a_module(tmp_path):
         Registry([str(file)])
 
 
-def test_a_shadowed_room_says_which_file_stands_in_front(tmp_path):
-    (tmp_path / "tasks").mkdir()
-    (tmp_path / "tasks" / "__init__.py").write_text("")
-    script = (
-        "from harness.contracts.registry import registry\n"
-        "print([p.problems for p in registry().plugins if p.name == 'tasks'][0][0])\n"
-    )
-    environment = {"PYTHONPATH": str(tmp_path), "PATH": ""}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert "is shadowed by" in done.stdout
-    assert str(tmp_path / "tasks") in done.stdout
-
-
 def test_what_a_plugin_prints_stays_off_stdout(tmp_path, capfd):
     file = tmp_path / "talkative_example.py"
     file.write_text("print('hello')\n" + PLUGIN.format(name="talkative"))
@@ -64,11 +48,11 @@ def test_what_a_plugin_prints_stays_off_stdout(tmp_path, capfd):
 
 
 ENDS = {
-    "sleeps": ("import time; time.sleep(1000)", "it took more than 1 s"),
-    "spins": ("while True: pass", "it took more than 1 s"),
+    "sleeps": ("import time; time.sleep(1000)", "it took more than 1 s; BENCH_IMPORT_SECONDS=2 allows more"),
+    "spins": ("while True: pass", "it took more than 1 s; BENCH_IMPORT_SECONDS=2 allows more"),
     "catches": (
         "import time\nfor _ in range(3):\n    try: time.sleep(1000)\n    except Exception: pass",
-        "it took more than 1 s",
+        "it took more than 1 s; BENCH_IMPORT_SECONDS=2 allows more",
     ),
     "exits": ("import os; os._exit(3)", "it ended its process (exit code 3)"),
     "forks": ("import os, time\nif os.fork() == 0: time.sleep(40)\nos._exit(3)", "it ended its process (exit code 3)"),
