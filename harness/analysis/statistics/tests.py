@@ -173,7 +173,7 @@ def with_signed_ranks(tested: PairedTest, differences: ArrayLike) -> PairedTest:
             return low, high
         return min(low, 0.0), max(high, 0.0)
 
-    method = f"{tested.method}; not below Wilcoxon's signed ranks"
+    method = f"{tested.method}; not below Wilcoxon's signed-rank test"
     return replace(tested, p=max(tested.p, ranks, least_p), method=method, chance=FLIP, ends=ends)
 
 
