@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -60,6 +61,11 @@ class NetworkTask(DataTask):
     size: ClassVar[int | None] = None
     few: ClassVar[int | None] = None
     in_laws: ClassVar[Mapping[str, Any]] = {}
+
+    @property
+    def classifies(self) -> bool:
+        """Whether the loss is cross-entropy, so that "label" is the class of a row."""
+        return type(self).mean_loss is NetworkTask.mean_loss
 
     @property
     def tested(self) -> bool:
@@ -182,6 +188,13 @@ class NetworkProblem(DataProblem):
             arrays = {key: array[: self.task.few] for key, array in self.part(name).items()}
             self.sets[name] = {key: torch.as_tensor(array).to(self.device) for key, array in arrays.items()}
         return self.sets[name]
+
+    def first_rows(self, count: int) -> Self:
+        """Return a copy whose observers get only the first rows of each set."""
+        few = copy.copy(self)
+        vars(few).pop("labels", None)
+        few.set = lambda name: {key: array[:count] for key, array in self.set(name).items()}  # type: ignore[method-assign]
+        return few
 
     @functools.cached_property
     def labels(self) -> Mapping[str, Tensor]:
