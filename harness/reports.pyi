@@ -40,6 +40,5 @@ from harness.reporting.tables import Figure as Figure
 from harness.reporting.tables import Table as Table
 from harness.results.records import Level as Level
 from harness.results.store import Store as Store
-from harness.runs.plugin_metadata import not_offered as not_offered
 from harness.runs.plugin_metadata import step_limit as step_limit
 from harness.system.files import write_set as write_set

@@ -37,17 +37,15 @@ def row_count(here: str, arrays: Any) -> int:
 def validated(task: Any, part: str, train: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Return the arrays of a part in types and orders of memory that torch reads; the classes of rows become int64.
 
-    `train` has a row of each array of "train", and all its classes, that other parts must be like; {} for itself.
-
-    Raises:
-        DataError: numbers of rows differ, or are 0; an array is masked, not of numbers, not finite in the task's dtype,
-            or its rows are not like those of `train`; a label is no class from 0, or one that is not in `train`
+    `train` has a row of each array of "train", and all its classes, that other parts must be like; {} for itself. Raise
+    `DataError` for other rows, masked or missing values, values that are not finite, and labels that are no classes.
     """
     here, arrays, largest = f"{type(task).__name__}.arrays({part!r})", task.arrays(part), np.finfo(task.dtype).max
     row_count(here, arrays)
     converted = {name: _numbers(f"{here}: {name}", array) for name, array in arrays.items()}
     classes = ["label"] if task.classifies and part in {"train", "test"} else []
-    require_data({*classes} <= converted.keys(), here, "there is no array label, the classes of the rows")
+    for name in ({*classes} | ({"x"} if hasattr(task, "mean_loss") else set())) - converted.keys():
+        raise DataError(f"{here}: there is no array {name!r}")
     for name in classes:
         converted[name] = _classes(f"{here}: {name}", converted[name], train.get(name))
     for name, array in converted.items():
@@ -72,8 +70,7 @@ def _numbers(here: str, value: Any) -> NDArray[Any]:
     masked = np.argwhere(np.ma.getmaskarray(value)) if isinstance(value, np.ma.MaskedArray) else np.empty(0)
     require_data(not masked.size, here, f"it is masked, without a value, at {masked[:1].tolist()}")
     if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        value = value.float() if str(value.dtype) == "torch.bfloat16" else value
+        value = (value.float() if "bfloat16" in str(value.dtype) else value).detach().cpu()
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:
@@ -100,10 +97,7 @@ def _classes(here: str, label: NDArray[Any], known: NDArray[Any] | None) -> NDAr
 
 @contextmanager
 def explained(what: str, arrays: Mapping[str, Tensor]) -> Iterator[None]:
-    """Turn what a task's function raises into a `PluginError` with the shapes of its arrays, its line and its layer.
-
-    The text of an error that torch raised is left out: it speaks of tensors whose names it does not know.
-    """
+    """Turn what a task's function raises into a `PluginError` with shapes, line and layer, and without torch's text."""
     from torch.nn import Module
 
     try:

@@ -333,16 +333,6 @@ class NetworkProblem(DataProblem):
             outputs = self.network.forward(weights, statistics, x, training=training, low=dtype)
         return outputs.to(self.dtype)
 
-    def statistics_of(self, theta: Tensor, batch: Batch) -> Tensor:
-        """Return the statistics (B,) of normalisation on one batch of chain 0 alone, for the weights theta (D,)."""
-        import torch
-
-        fresh = torch.zeros_like(self.buffers[0])
-        ((_, (x, _)),) = self.parts(0, batch)
-        with torch.no_grad(), self.network.forgetful():
-            self._forward(theta, fresh, x, training=True)
-        return fresh
-
     def predict(self, theta: Tensor, chains: slice, name: str) -> Iterator[Tensor]:
         """Yield log p (C, m, K) float32 of successive stretches of a set, in order, in evaluation mode."""
         import torch

@@ -259,11 +259,8 @@ class DataProblem(Problem):
             each = self.task.log_likelihood(theta, blank)
             if each.shape != blank["present"].shape:
                 raise ValueError(f"it returns {tuple(each.shape)}, not (1, n)")
-        if not torch.isfinite(each).all():
-            raise PluginError(
-                f"{here} is not finite on a row of zeros at theta = 0; short batches are filled up with rows of zeros, "
-                "which weigh nothing: make it finite there"
-            )
+            if not torch.isfinite(each).all():
+                raise ValueError("it is not finite on rows of zeros, which fill up short batches and weigh nothing")
 
     def initial(self) -> Tensor:
         """Return `start` of each chain, (C, D)."""

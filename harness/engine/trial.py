@@ -14,19 +14,13 @@ from harness.contracts.posterior import DataProblem
 from harness.contracts.schedule import Trajectory
 from harness.contracts.task import Cost, Problem
 
-ROWS = 8
-"""Most rows of each set of a network that the trial of an observer uses."""
-
 
 def try_model(problem: Problem, theta: torch.Tensor) -> None:
-    """Compute the outputs and the energy of a model of data, for chain 0 at theta (C, D), on the shortest batch.
-
-    Raise `DataError` if a label is not below the number of outputs, and `PluginError` if a function of the task fails.
-    """
+    """Compute outputs and energy of chain 0 at theta (C, D); raise `DataError` or `PluginError` if that fails."""
     if not isinstance(problem, DataProblem):
         return
-    task, carried = problem.task, {name: leaf.clone() for name, leaf in problem.state().items()}
-    owner, one, outputs = type(task).__name__, theta[:1], theta[:1, None]
+    carried = {name: leaf.clone() for name, leaf in problem.state().items()}
+    task, owner, one, outputs = problem.task, type(problem.task).__name__, theta[:1], theta[:1, None]
     short = (problem.streams[0].order != "replaced" and problem.terms % task.batch_terms()) or 2
     batch = {name: leaf[0, :1, :short] for name, leaf in problem.draw_batches(1).items()}
     problem.load(carried)
@@ -38,31 +32,22 @@ def try_model(problem: Problem, theta: torch.Tensor) -> None:
         elif task.classifies:
             outputs = task.logits(one, problem.rows(slice(0, 1), batch))
         if task.classifies:
-            shape = tuple(outputs.shape[1:])
-            require_data(len(shape) == 2, owner, f"the outputs of a chain are of shape {shape}, not (rows, classes)")
+            classes = outputs.shape[-1]
             for part, label in {"train": problem.arrays["label"], **problem.labels}.items():
                 row = int(label.argmax())
-                what = f"row {row} is {label[row]}, but the model has {shape[1]} outputs, for 0 ... {shape[1] - 1}"
-                require_data(label[row] < shape[1], f"{owner}.arrays({part!r}): label", what)
+                what = f"row {row} is {label[row]}, but the model has {classes} outputs, for 0 ... {classes - 1}"
+                require_data(label[row] < classes, f"{owner}.arrays({part!r}): label", what)
         with explained(f"{owner}: the energy of {short} rows, the fewest of a batch,", {"theta": one}):
             problem.energy(one, batch)
 
 
 def try_observer(problem: Problem, theta: torch.Tensor, trajectory: Trajectory, cost: Cost) -> None:
-    """Observe draws at and near theta (C, D) of one run, on few rows, and compute every metric.
-
-    Raise `DataError` if the arrays of a set are wrong, and `PluginError` if the observer fails.
-    """
-    few = problem.first_rows(ROWS) if isinstance(problem, NetworkProblem) else problem
+    """Observe draws near theta (C, D) of one run on few rows; raise `DataError` or `PluginError` if that fails."""
+    few = problem.first_rows(8) if isinstance(problem, NetworkProblem) else problem
     steps = np.flatnonzero(trajectory.keep)[:2] + 1
-    draws = torch.stack([theta + 1e-3 * k for k in range(len(steps))])
-    owner = type(getattr(problem, "task", problem)).__name__
-    with (
-        explained(f"the observer of {owner}", {"draws": draws}),
-        warnings.catch_warnings(action="ignore"),
-        np.errstate(all="ignore"),
-    ):
+    draws = theta + 1e-3 * torch.arange(len(steps)).to(theta)[:, None, None]
+    what = f"the observer of {type(getattr(problem, 'task', problem)).__name__}"
+    with explained(what, {"draws": draws}), warnings.catch_warnings(action="ignore"):
         observer = few.observer(slice(0, len(theta)), trajectory, cost)
         observer.observe(draws, torch.ones_like(draws[:, :, 0]), steps)
-        for value in observer.outcome().metrics.values():
-            finite_or_none(value)
+        [*map(finite_or_none, observer.outcome().metrics.values())]

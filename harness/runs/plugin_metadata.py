@@ -24,7 +24,7 @@ from harness.contracts.data import DataFile
 from harness.contracts.offers import HARNESS
 from harness.contracts.parameters import Field, check, schema, suggestions
 from harness.contracts.plugin_errors import plugin_code
-from harness.contracts.registry import Offer, Registry, load
+from harness.contracts.registry import Offer, load
 from harness.contracts.sampler import Sampler
 from harness.contracts.task import Metric, Protocol
 from harness.results.ledger.heartbeats import Send
@@ -374,21 +374,3 @@ def _number(constant: str) -> float:
 
 _known: dict[str, str] = {}
 """Facts that this process has read or computed, as JSON, so that each caller gets an object of its own."""
-
-
-def not_offered(registry: Registry, method: str, task: str, protocol: str, metric: str | None = None) -> str:
-    """Return which of a method, a task, a protocol and a metric no installed plugin has, as a message. "" if none."""
-    if task not in {offer.name for offer in registry.offers("tasks")}:
-        return f"no task {task}"
-    if method not in {offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)}:
-        return f"no method {method}"
-    try:
-        offer = registry.find("tasks", task)
-        stated = next((known for known in protocols(offer) if known.name == protocol), None)
-        if stated is None:
-            return f"{task} has no protocol {protocol}"
-        settings = resolve(offer, stated.task_settings())
-        metrics = {known.name for known in task_facts(offer, settings).metrics}
-    except BenchError as error:
-        return str(error)
-    return f"{task} has no metric {metric}" if metric and metric not in metrics else ""

@@ -55,8 +55,8 @@ def build(specs: Sequence[RunSpec], job: Job) -> Loop:
             warm_start=warm_start.stage(spec, task, job.plugins),
         )
         particles = run.sampler.particles
-        start = loop.theta[: spec.chains, : loop.problem.dim]
-        try_observer(loop.problem, start, run.trajectory.shared(particles), loop.cost.shared(particles))
+        start, cost = loop.theta[: spec.chains, : loop.problem.dim], loop.cost.shared(particles)
+        try_observer(loop.problem, start, run.trajectory.shared(particles), cost)
         return loop
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from harness import Registry, UsageError, registry
-from harness.reports import Group, Request, Store, load_groups, metric_estimate, not_offered, suggestions
+from harness.reports import Group, Request, Store, load_groups, metric_estimate, suggestions
 from plugins.papers.claims import (
     Claim,
     Comparisons,
@@ -20,6 +20,7 @@ from plugins.papers.claims import (
     load_claims,
 )
 from plugins.papers.files import PaperFile, paths, read
+from plugins.papers.offered import not_offered
 from plugins.papers.reported import (
     UNREPRODUCIBLE,
     Reported,

@@ -10,13 +10,14 @@ from typing import Annotated
 import typer
 
 from harness import Bench, DataError, PluginError, Result, UsageError, options
-from harness.reports import Request, Store, not_offered
+from harness.reports import Request, Store
 from harness.results import FINAL
 from harness.runs import Planned, RunRequest, find_pair, local, parse_seeds, plan
 from harness.system import alone, count
 from plugins.papers.claims import Setup
 from plugins.papers.files import paths, read, sweeps
 from plugins.papers.ledger import chosen, reproduction, sides
+from plugins.papers.offered import not_offered
 from plugins.papers.report import ReproductionLedger
 from plugins.sharing.published import Published
 

@@ -76,14 +76,14 @@ def test_any_arrays_are_used_or_refused_by_name(arrays, base, batch):
     assert all(value is None or np.isfinite(value) for value in values)
 
 
-def place(rng, shape):
+def position(rng, shape):
     return tuple(int(rng.integers(n)) for n in shape)
 
 
 def put(value):
     def change(rng, arrays, name):
         array = arrays[name].astype(float if isinstance(value, float) else arrays[name].dtype)
-        array[place(rng, array.shape)] = value
+        array[position(rng, array.shape)] = value
         arrays[name] = array
 
     return change
@@ -95,7 +95,7 @@ def cut(rng, arrays, name):
 
 def mask(rng, arrays, name):
     hidden = np.zeros(arrays[name].shape, dtype=bool)
-    hidden[place(rng, hidden.shape)] = True
+    hidden[position(rng, hidden.shape)] = True
     arrays[name] = np.ma.masked_array(arrays[name], hidden)
 
 

@@ -32,10 +32,7 @@ def wasserstein2(x: ArrayLike, y: ArrayLike) -> float:
 
 
 def agreement(probabilities: ArrayLike, reference: ArrayLike) -> float:
-    """Return the share of inputs for which both have the same most probable class, the lowest among equals.
-
-    It is NaN if a probability is not finite.
-    """
+    """Return the share of inputs for which both have the same most probable class; NaN if a number is not finite."""
     p, q = _checked(probabilities, reference)
     return float((p.argmax(axis=1) == q.argmax(axis=1)).mean()) if np.isfinite(p + q).all() else np.nan
 

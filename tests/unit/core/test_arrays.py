@@ -95,11 +95,12 @@ def test_parts_that_do_not_fit_each_other_are_named(base, kind):
 
 @pytest.mark.parametrize("base", CLASSIFIERS)
 @pytest.mark.parametrize("part", ["train", "test"])
-def test_labels_are_there(base, part):
-    arrays = right()
-    del arrays[part]["label"]
-    with pytest.raises(DataError, match="there is no array label"):
-        begin(base, arrays)
+def test_an_array_that_is_missing_is_named(base, part):
+    for name in ("label", "x") if base is not Logits else ("label",):
+        arrays = right()
+        del arrays[part][name]
+        with pytest.raises(DataError, match=rf"arrays\('{part}'\): there is no array '{name}'"):
+            begin(base, arrays)
 
 
 @pytest.mark.parametrize("base", CLASSIFIERS)
