@@ -46,8 +46,7 @@ def validated(task: Any, part: str, train: Mapping[str, NDArray[Any]]) -> dict[s
     classes = ["label"] if task.classifies and part in {"train", "test"} else []
     for name in ({*classes} | ({"x"} if hasattr(task, "mean_loss") else set())) - converted.keys():
         raise DataError(f"{here}: there is no array {name!r}")
-    for name in classes:
-        converted[name] = _classes(f"{here}: {name}", converted[name], train.get(name))
+    converted |= {name: _classes(f"{here}: {name}", converted[name], train.get(name)) for name in classes}
     for name, array in converted.items():
         if array.dtype.kind == "f" and not -largest <= array.min(initial=0) <= array.max(initial=0) <= largest:
             row, *rest = np.argwhere(~(np.abs(array) <= largest))[0].tolist()
@@ -88,8 +87,7 @@ def _classes(here: str, label: NDArray[Any], known: NDArray[Any] | None) -> NDAr
     label = label.astype(np.int64, copy=False)
     least, other = int(label.argmin()), np.isin(label, label if known is None else known, invert=True)
     require_data(label[least] >= 0, here, f"row {least} is {label[least]}; classes are 0 ... K - 1")
-    begin = f"no row is of class 0; classes begin at 0, these at {label[least]}: take that off"
-    require_data(known is not None or label[least] == 0, here, begin)
+    require_data(known is not None or label[least] == 0, here, f"classes begin at 0, not {label[least]}: take that off")
     row = int(other.argmax())
     require_data(not other[row], here, f"row {row} is {label[row]}, a class that no row of train has")
     return label
@@ -98,8 +96,6 @@ def _classes(here: str, label: NDArray[Any], known: NDArray[Any] | None) -> NDAr
 @contextmanager
 def explained(what: str, arrays: Mapping[str, Tensor]) -> Iterator[None]:
     """Turn what a task's function raises into a `PluginError` with shapes, line and layer, and without torch's text."""
-    from torch.nn import Module
-
     try:
         yield
     except Exception as error:
@@ -109,7 +105,7 @@ def explained(what: str, arrays: Mapping[str, Tensor]) -> Iterator[None]:
         parts = [f"{name} {tuple(array.shape)} {array.dtype}".replace("torch.", "") for name, array in arrays.items()]
         parts += [f"{f.filename}, line {f.lineno}: {f.line}" for f in frames if not _LIBRARY.search(f.filename)][-1:]
         seen = [frame.f_locals for frame, _ in walk_tb(error.__traceback__)]
-        for layer in [names["self"] for names in seen if isinstance(names.get("self"), Module)][-1:]:
+        for layer in [names["self"] for names in seen if hasattr(names.get("self"), "named_buffers")][-1:]:
             given = next((x for names in seen[::-1] if (x := names.get("input")) is not None), None)
             parts += [f"the layer {' '.join(repr(layer).split()):.80} gets {tuple(getattr(given, 'shape', ()))}"]
         of_torch = isinstance(error, RuntimeError | IndexError) and not (last.line or "").startswith("raise")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness.contracts.arrays import explained, row_count, validated
+from harness.contracts.arrays import explained, require_data, row_count, validated
 from harness.contracts.chain_sequence import ChainSequence, epochs, filled
 from harness.contracts.density import moment_observer, starts
 from harness.contracts.predictions import PredictiveObserver
@@ -231,6 +231,9 @@ class DataProblem(Problem):
         """Return the task's arrays of a set; raise `DataError` if they are wrong, or do not fit those of "train"."""
         arrays = validated(self.task, name, self.like)
         if name == "train":
+            rows = len(next(iter(arrays.values())))
+            fits = rows == self.terms or rows > self.terms == getattr(self.task, "few", None)
+            require_data(fits, type(self.task).__name__, f"N is {self.terms}, but the arrays of train have {rows} rows")
             every = {"label": np.unique(arrays["label"])} if self.task.classifies else {}
             self.like = {key: rows[:1] for key, rows in arrays.items()} | every
         return arrays

@@ -108,7 +108,7 @@ def test_labels_from_one_are_named(base):
     arrays = right()
     for part in arrays:
         arrays[part]["label"] += 1
-    with pytest.raises(DataError, match=r"no row is of class 0; classes begin at 0, these at 1: take that off"):
+    with pytest.raises(DataError, match="label: classes begin at 0, not 1: take that off"):
         begin(base, arrays)
 
 
@@ -117,6 +117,13 @@ def test_labels_from_one_are_named(base):
 def test_no_rows_and_no_arrays_are_named(base, given):
     with pytest.raises(DataError, match=r"arrays\('train'\): (there are no rows|.* is no dictionary of arrays)"):
         begin(base, {"train": given, "test": given})
+
+
+@pytest.mark.parametrize("rows", [22, 24])
+@pytest.mark.parametrize("base", BASES)
+def test_a_number_of_rows_that_is_declared_is_that_of_the_arrays(base, rows):
+    with pytest.raises(DataError, match=f"{base.__name__}: N is {rows}, but the arrays of train have 23 rows"):
+        begin(base, right(), terms=lambda _: rows)
 
 
 @pytest.mark.parametrize("base", CLASSIFIERS)
