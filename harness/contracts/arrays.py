@@ -46,13 +46,14 @@ def validated(task: Any, part: str, train: Mapping[str, NDArray[Any]]) -> dict[s
     classes = ["label"] if task.classifies and part in {"train", "test"} else []
     for name in ({*classes} | ({"x"} if hasattr(task, "mean_loss") else set())) - converted.keys():
         raise DataError(f"{here}: there is no array {name!r}")
-    converted |= {name: _classes(f"{here}: {name}", converted[name], train.get(name)) for name in classes}
     for name, array in converted.items():
         if array.dtype.kind == "f" and not -largest <= array.min(initial=0) <= array.max(initial=0) <= largest:
             row, *rest = np.argwhere(~(np.abs(array) <= largest))[0].tolist()
             column = f", column {rest[0] if len(rest) == 1 else rest}" if rest else ""
             raise DataError(f"{here}: {name} is {array[row, *rest]} at row {row}{column}, not finite in {task.dtype}")
-        like = train.get(name, array) if name != "label" or classes else array
+    converted |= {name: _classes(f"{here}: {name}", converted[name], train.get(name)) for name in classes}
+    for name in train.keys() & converted.keys() - {"label"}.difference(classes):
+        array, like = converted[name], train[name]
         what = f"it is {array.shape} of {array.dtype}, but rows of train are {like.shape[1:]} of {like.dtype}"
         alike = array.shape[1:] == like.shape[1:] and (array.dtype.kind == "f") == (like.dtype.kind == "f")
         require_data(alike, f"{here}: {name}", what)
@@ -83,7 +84,7 @@ def _numbers(here: str, value: Any) -> NDArray[Any]:
 def _classes(here: str, label: NDArray[Any], known: NDArray[Any] | None) -> NDArray[np.int64]:
     kind = "a column; pass label[:, 0]" if label.shape[1:] == (1,) else "not one number a row; one-hot: label.argmax(1)"
     require_data(label.ndim == 1, here, f"it has shape {label.shape}, {kind}")
-    require_data(label.dtype.kind != "f", here, f"it is of type {label.dtype}, not of integers; pass label.astype(int)")
+    require_data(label.dtype.kind != "f", here, f"it is of type {label.dtype}, not of integers: {label[:3]} ...")
     label = label.astype(np.int64, copy=False)
     least, other = int(label.argmin()), np.isin(label, label if known is None else known, invert=True)
     require_data(label[least] >= 0, here, f"row {least} is {label[least]}; classes are 0 ... K - 1")

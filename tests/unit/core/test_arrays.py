@@ -48,7 +48,8 @@ FEATURES = {
 LABELS = {
     "one row more": (lambda y: np.append(y, 0), "must have the same number of rows"),
     "whole floats": (lambda y: y.astype(float), "label: it is of type float64, not of integers"),
-    "nan": (lambda y: np.where(y == 1, np.nan, y), "label: it is of type float64, not of integers"),
+    "nan": (lambda y: np.where(y == 1, np.nan, y), "label is nan at row 1, not finite"),
+    "fractions": (lambda y: y / 2, "label: it is of type float64, not of integers: [0.  0.5 1. ] ..."),
     "negative": (with_value(-1, 2), "label: row 2 is -1; classes are 0 ... K - 1"),
     "too large": (with_value(7, 2), "label: row 2 is 7, "),
     "one-hot": (lambda y: np.eye(3, dtype=int)[y], "3), not one number a row; one-hot: label.argmax(1)"),
