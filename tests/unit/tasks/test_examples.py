@@ -112,6 +112,20 @@ def test_a_csv_file_that_is_wrong_is_refused_by_row_and_column(tmp_path, change,
         example("mlp_csv").MlpCsv(file=path)
 
 
+def test_wrong_data_ends_a_command_before_anything_is_written(tmp_path):
+    rings(tmp_path, 100)
+    table = np.loadtxt(tmp_path / "rings.csv", delimiter=",")
+    table[:, -1] += 1
+    np.savetxt(tmp_path / "rings.csv", table, delimiter=",")
+    words = ["run", "--sampler", "sgld", "--task", "mlp-csv", "--budget", "smoke", "--seeds", "0", "--set"]
+    given = ["task.file=rings.csv", "schedule.step_size=1e-4"]
+    done = bench(["--plugin", str(EXAMPLES / "mlp_csv.py"), "--results", "r", *words, *given], tmp_path)
+    assert done.returncode == 4, done.stderr
+    assert "MlpCsv.arrays('train'): label: classes begin at 0, not 1: take that off" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.glob("r/runs/**/spec.json"))
+
+
 @dataclass(frozen=True, kw_only=True)
 class ByFanIn(Sampler):
     """SGD whose step is divided by the inputs of each weight: what a layout is for."""
