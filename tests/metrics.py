@@ -66,6 +66,9 @@ class MadeRegression(Yacht):
 
     datasets: ClassVar = ()
 
+    def terms(self):
+        return 30
+
     def arrays(self, part):
         rng = np.random.default_rng(len(part))
         return {name: rng.normal(size=(30, *shape)) for name, shape in {"x": (6,), "y": ()}.items()}

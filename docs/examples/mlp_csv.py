@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness import Info, UsageError, hook, param
+from harness import DataError, Info, UsageError, hook, param
 from harness.tasks import NetworkTask, Protocol
 from tasks.mlp import MLP
 
@@ -16,7 +16,16 @@ def read(file):
         table = np.loadtxt(file, delimiter=",", ndmin=2)
     except (OSError, ValueError) as error:
         raise UsageError(f"task.file = {file!r}: {error}") from error
-    return (table[:, :-1] - table[:, :-1].mean(0)) / table[:, :-1].std(0), table[:, -1].astype(int)
+    for row, column in np.argwhere(~np.isfinite(table)):
+        raise DataError(f"{file}: row {row}, column {column} (from 0) is {table[row, column]}")
+    if table.shape[0] < 2 or table.shape[1] < 2:
+        raise DataError(f"{file}: it has {table.shape[0]} rows of {table.shape[1]} numbers")
+    x, label = table[:, :-1], table[:, -1].astype(int)
+    for column in np.flatnonzero(np.ptp(x, axis=0) == 0):
+        raise DataError(f"{file}: column {column} (from 0) is {x[0, column]:g} in each row; leave it out")
+    for row in np.flatnonzero((label != table[:, -1]) | (label < 0) | (label >= len(label))):
+        raise DataError(f"{file}: row {row} (from 0) ends with {table[row, -1]:g}, which is no class 0, 1, ... K - 1")
+    return (x - x.mean(0)) / x.std(0), label
 
 
 @dataclass(frozen=True, kw_only=True)

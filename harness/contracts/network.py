@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -60,6 +61,11 @@ class NetworkTask(DataTask):
     size: ClassVar[int | None] = None
     few: ClassVar[int | None] = None
     in_laws: ClassVar[Mapping[str, Any]] = {}
+
+    @property
+    def classifies(self) -> bool:
+        """Whether the loss is cross-entropy, so that "label" is the class of a row."""
+        return type(self).mean_loss is NetworkTask.mean_loss
 
     @property
     def tested(self) -> bool:
@@ -182,6 +188,13 @@ class NetworkProblem(DataProblem):
             arrays = {key: array[: self.task.few] for key, array in self.part(name).items()}
             self.sets[name] = {key: torch.as_tensor(array).to(self.device) for key, array in arrays.items()}
         return self.sets[name]
+
+    def first_rows(self, count: int) -> Self:
+        """Return a copy whose observers get only the first rows of each set."""
+        few = copy.copy(self)
+        vars(few).pop("labels", None)
+        few.set = lambda name: {key: array[:count] for key, array in self.set(name).items()}  # type: ignore[method-assign]
+        return few
 
     @functools.cached_property
     def labels(self) -> Mapping[str, Tensor]:
@@ -319,16 +332,6 @@ class NetworkProblem(DataProblem):
             dtype = torch.bfloat16 if low and self._compiled is None else None  # compiled code casts where it computes
             outputs = self.network.forward(weights, statistics, x, training=training, low=dtype)
         return outputs.to(self.dtype)
-
-    def statistics_of(self, theta: Tensor, batch: Batch) -> Tensor:
-        """Return the statistics (B,) of normalisation on one batch of chain 0 alone, for the weights theta (D,)."""
-        import torch
-
-        fresh = torch.zeros_like(self.buffers[0])
-        ((_, (x, _)),) = self.parts(0, batch)
-        with torch.no_grad(), self.network.forgetful():
-            self._forward(theta, fresh, x, training=True)
-        return fresh
 
     def predict(self, theta: Tensor, chains: slice, name: str) -> Iterator[Tensor]:
         """Yield log p (C, m, K) float32 of successive stretches of a set, in order, in evaluation mode."""

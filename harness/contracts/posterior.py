@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from harness.contracts.arrays import explained, require_data, row_count, validated
 from harness.contracts.chain_sequence import ChainSequence, epochs, filled
 from harness.contracts.density import moment_observer, starts
 from harness.contracts.predictions import PredictiveObserver
@@ -147,13 +148,18 @@ class DataTask(Task):
         return torch.randn(self.dim(), generator=generator, dtype=torch.float64, device=generator.device)
 
     @property
+    def classifies(self) -> bool:
+        """Whether "label" is the class of a row, 0 ... K - 1."""
+        return type(self).logits is not DataTask.logits
+
+    @property
     def tested(self) -> bool:
         """Whether metrics use the rows of "test"."""
-        return type(self).logits is not DataTask.logits
+        return self.classifies
 
     def terms(self) -> int:
         """Return the number of rows, N. Override it with a number if reading the data takes long."""
-        return len(next(iter(self.arrays("train").values())))
+        return row_count(f"{type(self).__name__}.arrays('train')", self.arrays("train"))
 
     def batch_orders(self) -> Sequence[str]:
         """Return the orders of minibatches, if there are any."""
@@ -187,6 +193,7 @@ class DataProblem(Problem):
         self.streams = list(streams)
         self.device = device
         self.layout = task.layout()
+        self.like: dict[str, NDArray[Any]] = {}
         self.dim, self.terms, self.batches = task.dim(), task.terms(), task.steps_per_epoch()
         self.arrays = self.read()
         self.row_numbers = max(leaf[0].numel() for leaf in self.arrays.values())
@@ -208,12 +215,23 @@ class DataProblem(Problem):
         place, and training uses the row before it twice, so that N, and with it U's scale and the cost, stay the same.
         """
         if self.streams[0].seed < TUNING_SEED or not self.task.tested or name not in {"train", "test"}:
-            return self.task.arrays(name)
-        train = {key: np.asarray(rows) for key, rows in self.task.arrays("train").items()}
+            return self.valid(name)
+        train = self.valid("train")
         rows = np.arange(len(next(iter(train.values()))))
         held_out = rows % HELD_OUT == HELD_OUT - 1
         chosen = rows[held_out] if name == "test" else rows - held_out
         return {key: values[chosen] for key, values in train.items()}
+
+    def valid(self, name: str) -> dict[str, NDArray[Any]]:
+        """Return the task's arrays of a set; raise `DataError` if they are wrong, or do not fit those of "train"."""
+        arrays = validated(self.task, name, self.like)
+        if name == "train":
+            rows = len(next(iter(arrays.values())))
+            fits = rows == self.terms or rows > self.terms == getattr(self.task, "few", None)
+            require_data(fits, type(self.task).__name__, f"N is {self.terms}, but the arrays of train have {rows} rows")
+            every = {"label": np.unique(arrays["label"])} if self.task.classifies else {}
+            self.like = {key: rows[:1] for key, rows in arrays.items()} | every
+        return arrays
 
     def tensors(self, arrays: Mapping[str, NDArray[Any]], length: int) -> dict[str, Tensor]:
         """Return arrays on the device, filled up with zeros to `length` rows, and "present"."""
@@ -234,11 +252,13 @@ class DataProblem(Problem):
 
         theta = arrays["present"].new_zeros((1, self.dim))
         blank = Rows(arrays, torch.full((1, self.task.lanes), self.terms, device=self.device))
-        if not torch.isfinite(self.task.log_likelihood(theta, blank)).all():
-            raise PluginError(
-                f"{type(self.task).__name__}.log_likelihood is not finite on a row of zeros at theta = 0; short "
-                "batches are filled up with rows of zeros, which weigh nothing: make it finite there"
-            )
+        here = f"{type(self.task).__name__}.log_likelihood"
+        with explained(here, {"theta": theta, **{name: blank[name] for name in arrays if name != "present"}}):
+            each = self.task.log_likelihood(theta, blank)
+            if each.shape != blank["present"].shape:
+                raise ValueError(f"it returns {tuple(each.shape)}, not (1, n)")
+            if not torch.isfinite(each).all():
+                raise ValueError("it is not finite on rows of zeros, which fill up short batches and weigh nothing")
 
     def initial(self) -> Tensor:
         """Return `start` of each chain, (C, D)."""

@@ -147,7 +147,7 @@ class PredictiveObserver(Observer):
         seen = int(tensors["seen"])
         tensors["seen"] += 1
         logs = torch.cat(list(self.problem.predict(theta, self.rows, "test")), dim=1).to(torch.float64)
-        error = (logs.argmax(2) != self.labels).double().mean(1)
+        error = (logs.argmax(2) != self.labels).double().where(~logs.isnan().any(2), torch.nan).mean(1)
         loss = -logs.gather(2, self.labels.expand(self.chains, -1)[..., None]).mean((1, 2))
         if seen >= self.first_averaged:
             tensors["weight"] += weight.sum()
@@ -172,7 +172,7 @@ class PredictiveObserver(Observer):
         import torch
 
         mean = self.sums["test"] / self.tensors["weight"]
-        wrong = (mean.argmax(1) != self.labels).double().mean()
+        wrong = (mean.argmax(1) != self.labels).double().where(~mean.isnan().any(1), torch.nan).mean()
         loss = -mean.gather(1, self.labels[:, None]).log().mean()
         return torch.stack([torch.where(self.tensors["weight"][0] > 0, 100 * wrong, torch.nan), loss])
 

@@ -32,6 +32,7 @@ from harness.engine.stepping.block import (
 )
 from harness.engine.stepping.noise import DirectNoise, Noise
 from harness.engine.stepping.potential import CountingPotential, Potential
+from harness.engine.trial import try_model
 from harness.system.errors import PluginError
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Stage:
         self.h = torch.from_numpy(trajectory.step_size).to(device, self.dtype)
         self.T = torch.from_numpy(trajectory.temperature).to(device, self.dtype)
         self.theta = problem.initial().to(self.dtype)
+        try_model(problem, self.theta)
         self.potential = CountingPotential(
             problem, task.terms(), shape=self.theta.shape, owner=type(sampler).__name__,
             batches=sampler.batches_per_step,

@@ -10,6 +10,7 @@ import numpy as np
 from harness.contracts.randomness import Streams
 from harness.engine.loop import Loop
 from harness.engine.stepping.execution_mode import LARGE
+from harness.engine.trial import try_observer
 from harness.results.environment import is_whole
 from harness.results.ledger.attempt import DRAWN, Attempt
 from harness.results.ledger.ledger import Ledger
@@ -41,7 +42,7 @@ def build(specs: Sequence[RunSpec], job: Job) -> Loop:
     with setting_up(spec):
         task = truths.task_with_truth(job.results, spec)
         run = parts(spec, task.steps_per_epoch())
-        return Loop(
+        loop = Loop(
             task,
             run.sampler,
             run.trajectory,
@@ -53,6 +54,10 @@ def build(specs: Sequence[RunSpec], job: Job) -> Loop:
             draw_stride=_stride(job.draws, task.dim(), _size(run, spec, task)),
             warm_start=warm_start.stage(spec, task, job.plugins),
         )
+        particles = run.sampler.particles
+        start, cost = loop.theta[: spec.chains, : loop.problem.dim], loop.cost.shared(particles)
+        try_observer(loop.problem, start, run.trajectory.shared(particles), cost)
+        return loop
 
 
 def kept_bytes(spec: RunSpec) -> int:

@@ -44,7 +44,8 @@ def score(
 ) -> Result:
     """Score draws or predictions that other software made, as a row in tables of their own.
 
-    The file holds the array draws (chain, draw, coordinate) and, if they are weighted, log_weights (chain, draw); or
+    The file holds the array draws (chain, draw, coordinate), with more draws than chains, and, if they are weighted,
+    log_weights (chain, draw), which are normalised in each chain; or
     probabilities (test row, class), the posterior mean, optionally with rows (the number of each prediction's test row,
     from 0) and classes (the true classes, which are compared with the task's); cifar10@hmc needs one of these two. A
     Parquet file has the columns chain, draw, log_weight and one for each coordinate; or one for each class, optionally
@@ -89,7 +90,7 @@ def score(
     job = bench.job([spec], resolved.task.datasets)
     declared = Declared(file.absolute(), passes, warmup)
     attempt = call("plugins.sharing.elsewhere:measure", job, declared, listen=lambda *_: None)
-    return Result(*_answer(bench.store(), attempt), changed=True)
+    return Result(*_answer(bench.store(), attempt), notes=[f"{file}: {submission.shape}"], changed=True)
 
 
 def _answer(store: Store, attempt: str) -> tuple[list[Table], list[dict[str, Any]]]:

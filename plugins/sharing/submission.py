@@ -7,13 +7,16 @@ import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness import DataError, UsageError
 from harness.results import MAX_CHAINS
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Array = NDArray[np.float64]
 
@@ -38,6 +41,16 @@ class Submission:
     probabilities: Array | None = None
     classes: Array | None = None
     ordered: bool = False
+
+    @property
+    def shape(self) -> str:
+        """What the file was taken for: "4 chains of 2,000 draws of 14 coordinates"."""
+        if self.draws is not None:
+            draws, chains, dim = self.draws.shape
+            return f"{chains:,} chains of {draws:,} draws of {dim:,} coordinates"
+        assert self.probabilities is not None
+        rows, classes = self.probabilities.shape
+        return f"predictions of {classes:,} classes for {rows:,} test rows"
 
 
 @dataclass(frozen=True)
@@ -71,9 +84,14 @@ def read(path: Path) -> Submission:
     if not storable.all():
         chain = np.argwhere(~storable)[0][0]
         raise DataError(f"{path}: chain {chain} has draws that are not finite in float32, in which draws are stored")
-    if logs is not None:
-        _check_weights(path, logs, draws)
-    return Submission(draws.swapaxes(0, 1), None if logs is None else logs.T)
+    submission = Submission(draws.swapaxes(0, 1), None if logs is None else _normalised(path, logs, draws).T)
+    if 1 < len(draws) >= draws.shape[1] and path.suffix != ".parquet":
+        raise DataError(
+            f"{path}: draws of shape {draws.shape} would be {submission.shape}; where there are no more draws than "
+            "chains, the order of the axes cannot be told: make it (chain, draw, coordinate), or send a Parquet file, "
+            "whose columns chain and draw say which is which"
+        )
+    return submission
 
 
 def _arrays(path: Path) -> dict[str, Array]:
@@ -90,16 +108,23 @@ def _arrays(path: Path) -> dict[str, Array]:
         raise
     except Exception as error:  # for a damaged archive, its library may raise anything
         raise DataError(f"{path} cannot be read: {str(error).partition(chr(10))[0]}") from error
-    if wrong := [name for name, array in arrays.items() if array.dtype.kind not in "fiub"]:
-        raise DataError(f"{path}: {wrong[0]} is of type {arrays[wrong[0]].dtype}, not of numbers")
+    for name, array in arrays.items():
+        kind, numbers = ("iu", "integers") if name in NUMBERED else ("f", "floating-point numbers")
+        if array.dtype.kind not in kind:
+            wanted = numbers if array.dtype.kind in "fiub" else "numbers"
+            raise DataError(f"{path}: {name} is of type {array.dtype}, not of {wanted}")
     return {name: array.astype(np.float64) for name, array in arrays.items()}
 
 
-def _check_weights(path: Path, logs: Array, draws: Array) -> None:
+def _normalised(path: Path, logs: Array, draws: Array) -> Array:
+    """Return log weights (chain, draw) with the mean weight 1 in each chain: chains need not have a common constant."""
+    from scipy.special import logsumexp
+
     if logs.shape != draws.shape[:2]:
         raise DataError(f"{path}: log_weights has shape {logs.shape}, the draws are of (chain, draw) {draws.shape[:2]}")
     if np.isnan(logs).any() or not np.isfinite(logs.max(axis=1)).all():
         raise DataError(f"{path}: log_weights must be numbers or -inf, and not -inf for all draws of a chain")
+    return np.asarray(logs - logsumexp(logs, axis=1, keepdims=True) + np.log(logs.shape[1]))
 
 
 SHAPES = {
@@ -109,6 +134,15 @@ SHAPES = {
     "rows": "row",
     "classes": "row",
 }
+NUMBERED = ("rows", "classes")
+"""Arrays of integers; the others are of floating-point numbers."""
+INTEGERS = ("chain", "draw", "row", "class")
+"""Columns of integers; the others are of floating-point numbers."""
+RESEMBLING = {
+    **dict.fromkeys(("chain", "chains", "chain_id", "chain_nr"), "chain"),
+    **dict.fromkeys(("draw", "draws", "draw_id", "iteration", "iter"), "draw"),
+}
+"""What other software calls the columns chain and draw, in lower case and without dots."""
 
 
 def _predictions(path: Path, known: dict[str, Array]) -> Submission:
@@ -126,7 +160,8 @@ def _predictions(path: Path, known: dict[str, Array]) -> Submission:
         raise DataError(
             f"{path}: the probabilities of row {row} are not positive numbers that add up to 1: "
             f"the least is {probabilities[row].min():.6g}, the sum {sums[row]:.6g}, which may differ from 1 by "
-            f"{ROUNDING:g} (float16 is too coarse for that)"
+            f"{ROUNDING:g} (float16 is too coarse for that). The file was taken for "
+            f"{Submission(probabilities=probabilities).shape}; draws of a Parquet file need the columns chain and draw"
         )
     rows, classes = known.get("rows", np.arange(len(probabilities))), known.get("classes")
     if not np.array_equal(np.sort(rows), np.arange(len(rows))):
@@ -192,7 +227,8 @@ def _parquet(path: Path) -> dict[str, Any]:
                 raise ValueError(f"column {name!r:.80} is of type {kind}, not of numbers")
         _check_decoded(path, [(lazy.select(pl.len()).collect().item(), len(schema))])
         frame = lazy.collect()
-        if "chain" not in frame.columns or "draw" not in frame.columns:
+        _check_columns(frame)
+        if "chain" not in frame.columns:
             named = {"row": "rows", "class": "classes"}
             extra = {array: frame[column].to_numpy() for column, array in named.items() if column in frame.columns}
             return {"probabilities": frame.drop("row", "class", strict=False).to_numpy(), **extra}
@@ -208,6 +244,21 @@ def _parquet(path: Path) -> dict[str, Any]:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise ValueError(str(error)) from error
     return arrays
+
+
+def _check_columns(frame: pl.DataFrame) -> None:
+    """Raise `ValueError` if a column has empty places or a type of another meaning, or chain or draw is missing."""
+    alike = {RESEMBLING[word]: name for name in frame.columns if (word := name.lower().strip("._ ")) in RESEMBLING}
+    missing = [name for name in ("chain", "draw") if name not in frame.columns]
+    if missing and alike:
+        rename = f"rename column {alike[missing[0]]!r:.80}" if missing[0] in alike else "add it, 0 for the first one"
+        raise ValueError(f"draws need the columns chain and draw, and there is no column {missing[0]}: {rename}")
+    for name, column in frame.to_dict().items():
+        if column.null_count():
+            raise ValueError(f"column {name!r:.80} has no value in {column.null_count():,} rows")
+        if not (column.dtype.is_integer() if name in INTEGERS else column.dtype.is_float()):
+            wanted = "integers" if name in INTEGERS else "floating-point numbers"
+            raise ValueError(f"column {name!r:.80} is of type {column.dtype}, not of {wanted}")
 
 
 _READERS = {".npz": _npz, ".safetensors": _safetensors, ".parquet": _parquet}

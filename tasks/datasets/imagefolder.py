@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,12 @@ SIDE = 224
 SHORT = 256
 """Length to which the shorter side of an evaluation image is brought before its centre is cut out."""
 
+LARGEST = 2**26
+"""Most pixels of an image, and of one whose shorter side is brought to `SHORT`."""
+
+TRIED = 500
+"""Images of a folder that are read before the first step: all, or as many at equal distances."""
+
 TRIES = 10
 HOW = (
     "ImageNet (ILSVRC 2012) is not free to copy: get it from https://www.image-net.org/download.php, unpack it as "
@@ -32,8 +39,12 @@ HOW = (
 class ImageFolder:
     """The images of one part, in the order of classes and file names.
 
-    paths   of the images
-    labels  their classes (n,), numbers of the class folders in the order of their names
+    paths    of the images
+    labels   their classes (n,), numbers of the class folders in the order of their names
+    classes  the names of these folders
+
+    Images of any mode are converted to RGB of 8 bits: 0 ... 65535 becomes 0 ... 255. `DataError` names an image that is
+    damaged, animated or too large, or whose range of values is not known (32 bits, floats).
     """
 
     def __init__(self, folder: str | None, part: str, classes: int) -> None:
@@ -51,6 +62,10 @@ class ImageFolder:
         self.root = root
         self.paths = [path for path, _ in images.samples]
         self.labels = np.array(images.targets, dtype=np.int64)
+        self.classes: list[str] = images.classes
+        tried = np.linspace(0, len(self.paths), min(len(self.paths), TRIED), endpoint=False).astype(int)
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(self._open, tried.tolist()))
 
     def training(self, index: int, seed: int) -> NDArray[np.uint8]:
         """A random part of the image of 8 to 100 % of its area and a ratio of 3/4 to 4/3, at full size, flipped or not.
@@ -78,9 +93,26 @@ class ImageFolder:
         path = self.paths[index]
         try:
             with Image.open(path) as image:
-                return image.convert("RGB")
-        except OSError as error:
+                return _colours(image)
+        except Exception as error:  # the decoders raise errors of many types for damaged files
             raise DataError(f"{path} is no image that can be read: {error}") from error
+
+
+def _colours(image: Image) -> Image:
+    """Return an image in RGB, with its range of values; raise `ValueError` if it has not one picture of known range."""
+    from PIL import Image
+
+    width, height = image.size
+    if max(width * height, SHORT**2 * max(width, height) // min(width, height)) > LARGEST:
+        raise ValueError(f"{width:,} x {height:,} is too large")
+    if getattr(image, "is_animated", False) and image.format != "MPO":  # a phone's photograph with a preview
+        raise ValueError(f"it has {image.n_frames} frames")  # type: ignore[attr-defined]
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG"):
+        pixels = np.asarray(image).astype(np.float64)
+        return Image.fromarray((pixels / 257).round().astype(np.uint8)).convert("RGB")
+    if image.mode[0] in "IF":
+        raise ValueError(f"the range of its values is not known (mode {image.mode}); save it with 8 or 16 bits")
+    return (image.convert("RGBA") if "transparency" in image.info else image).convert("RGB")
 
 
 def crop(generator: np.random.Generator, height: int, width: int) -> tuple[int, int, int, int]:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LOW_ENTROPY = 0.5
 """Nats below which a prediction counts as certain; ten classes at equal odds have 2.3."""
 
+UNDEFINED = -1
+"""The predicted class of an image whose predicted probabilities are not finite."""
+
 SCORES = {"": "the predictive entropy", "_maxprob": "minus the largest probability"}
 """Suffix of a detection metric -> the score that it judges."""
 
@@ -64,9 +67,12 @@ def _unseen_metrics(name: str) -> list[Metric]:
 
 
 def unseen_values(mean: Mapping[str, Array], entropies: Mapping[str, Array]) -> dict[str, float | None]:
-    """How well the posterior mean (n, K) tells each unseen set from the test images, by entropy and largest p."""
+    """How well the posterior mean (n, K) tells each unseen set from the test images, by entropy and largest p.
+
+    Nothing is said about a set whose predictions are not finite.
+    """
     values: dict[str, float | None] = {}
-    for name in mean.keys() - {"test"}:
+    for name in (name for name in mean if name != "test" and np.isfinite([mean[name].sum(), mean["test"].sum()]).all()):
         values[f"entropy_{name}"] = float(entropies[name].mean())
         values[f"low_entropy_mass_{name}"] = float((entropies[name] < LOW_ENTROPY).mean())
         scores = {"": (entropies["test"], entropies[name]), "_maxprob": (-mean["test"].max(1), -mean[name].max(1))}
@@ -78,10 +84,11 @@ def unseen_values(mean: Mapping[str, Array], entropies: Mapping[str, Array]) -> 
 
 
 def disagreements(predicted: NDArray[Any]) -> NDArray[np.float32]:
-    """The share of images (S, n) that each two draws put in different classes, (S, S)."""
+    """The share of images (S, n) that each two draws put in different classes, (S, S); NaN if one is `UNDEFINED`."""
     shares = np.zeros((len(predicted), len(predicted)), dtype=np.float32)
     for k, row in enumerate(predicted):
         shares[k, :k] = (predicted[:k] != row).mean(axis=1)
+    shares[(predicted == UNDEFINED).any(axis=1)] = np.nan
     return shares + shares.T
 
 

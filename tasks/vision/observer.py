@@ -10,7 +10,7 @@ import torch
 
 from harness import diagnostics
 from harness.tasks import Outcome, PredictiveObserver, finite_or_none
-from tasks.vision.metrics import disagreements, mean_disagreements, unseen_values
+from tasks.vision.metrics import UNDEFINED, disagreements, mean_disagreements, unseen_values
 from tasks.vision.sketch import WIDTH, sketch
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class ClassifierObserver(PredictiveObserver):
         if recorded:
             if train is not None:
                 sums["train_curves"][0, point], sums["train_curves"][1, point] = 100 * train[0], train[1]
-            sums["predicted"][point] = logs.argmax(2).to(torch.int16)
+            sums["predicted"][point] = logs.argmax(2).where(~logs.isnan().any(2), UNDEFINED).to(torch.int16)
             sums["sketch"][point] = sketch(theta)
             sums["buffers"][point] = self.problem.buffers[self.rows]
         return seen, logs, error
@@ -102,7 +102,7 @@ class ClassifierObserver(PredictiveObserver):
         labels = self.problem.labels["train"]
         for logs in self.problem.predict(theta, self.rows, "train"):
             true = labels[start : start + logs.shape[1]]
-            totals[0] += (logs.argmax(2) != true).double().sum(1)
+            totals[0] += (logs.argmax(2) != true).double().where(~logs.isnan().any(2), torch.nan).sum(1)
             totals[1] -= logs.gather(2, true.expand(self.chains, -1)[..., None]).double().sum((1, 2))
             start += logs.shape[1]
         return totals / len(labels)

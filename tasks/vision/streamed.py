@@ -6,11 +6,11 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import torch
 
-from harness import UsageError
+from harness import DataError, UsageError
 from harness.tasks import TUNING_SEED, NetworkProblem
 from tasks.datasets.imagefolder import SIDE
 
@@ -63,6 +63,12 @@ class StreamedProblem(NetworkProblem):
         if streams[0].seed >= TUNING_SEED:
             raise UsageError("imagenet cannot be tuned: it has no training images held out for that")
         self.folders = {name: task.files(name) for name in ("train", "test")}
+        train, test = (self.folders[name].classes for name in ("train", "test"))
+        if other := sorted(set(train) ^ set(test)):
+            raise DataError(
+                f"{self.folders['train'].root} and {self.folders['test'].root} have different folders of classes: "
+                f"{other[0]!r:.80} is in one of them only, so that the classes would have different numbers"
+            )
         self.used = {name: task.rows(name, folder) for name, folder in self.folders.items()}
         super().__init__(task, streams, device)
         self.pool = ThreadPoolExecutor(task.threads, "decode")
@@ -71,6 +77,11 @@ class StreamedProblem(NetworkProblem):
     def set(self, name: str) -> dict[str, Tensor]:
         """The labels; pixels are read when they are needed."""
         return {"label": torch.from_numpy(self.folders[name].labels[self.used[name]]).to(self.device)}
+
+    def first_rows(self, count: int) -> Self:
+        few = super().first_rows(count)
+        few.used = {name: rows[:count] for name, rows in self.used.items()}
+        return few
 
     def draw_batches(self, steps: int) -> Batch:
         assert self.epochs is not None

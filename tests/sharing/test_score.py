@@ -173,9 +173,17 @@ def frame(**columns):
         ("a.npz", {"probabilities": np.eye(3), "rows": np.arange(2)}, "rows has 2 entries, probabilities has 3"),
         ("a.npz", {"probabilities": np.eye(3), "rows": np.array([1, 2, 3])}, "rows must be the numbers 0 to 2"),
         ("a.npz", {"probabilities": np.eye(3), "rows": np.array([0, 2, 2])}, "rows must be the numbers 0 to 2"),
-        ("a.npz", {"probabilities": np.eye(3), "rows": np.array([0, 1, np.nan])}, "rows must be the numbers 0 to 2"),
+        (
+            "a.npz",
+            {"probabilities": np.eye(3), "rows": np.array([0, 1, np.nan])},
+            "rows is of type float64, not of integers",
+        ),
         ("a.npz", {"probabilities": np.eye(3), "rows": np.array(["a", "b", "c"])}, "is of type <U1, not of numbers"),
-        ("a.npz", {"probabilities": np.eye(3), "classes": np.zeros((3, 1))}, "classes has shape (3, 1), not (row)"),
+        (
+            "a.npz",
+            {"probabilities": np.eye(3), "classes": np.zeros((3, 1), int)},
+            "classes has shape (3, 1), not (row)",
+        ),
         ("a.parquet", frame(row=[0, 0], a=[1.0, 1.0]), "rows must be the numbers 0 to 1"),
     ],
 )
@@ -257,7 +265,7 @@ def test_predictions_in_another_order_are_put_in_the_tasks_by_the_numbers_of_the
     [
         ({"probabilities": np.eye(3)}, "a.npz does not say which test row each prediction is of"),
         ({"probabilities": np.eye(3), "classes": [2, 1, 0]}, "test row 1 has the class 1 there and 0 in three"),
-        ({"probabilities": np.eye(3), "classes": [2, 0, np.nan]}, "test row 2 has the class nan there and 1 in three"),
+        ({"probabilities": np.eye(3), "classes": [2, 0, np.nan]}, "classes is of type float64, not of integers"),
         ({"probabilities": np.eye(3), "classes": THREE, "rows": [1, 2, 0]}, "test row 0 has the class 1 there"),
         ({"probabilities": np.eye(2), "classes": [1, 0]}, "2 rows of 2 classes are predicted; three has 3 test rows"),
         ({"probabilities": np.eye(4)[:3], "classes": THREE}, "3 rows of 4 classes are predicted; three has 3 test"),
@@ -320,6 +328,79 @@ def test_predictions_are_scored_as_the_tasks_own_are(bench, tmp_path):
     for row in rows:
         if row["metric"] in {metric.name for metric in AVERAGED}:
             assert row["value"] == pytest.approx(wanted[row["metric"]], rel=1e-5)
+
+
+COLUMNS = {"chain": [0, 0, 1, 1], "draw": [0, 1, 0, 1], "x": [0.25] * 4, "y": [0.5] * 4}
+
+
+@pytest.mark.parametrize(
+    ("content", "messages"),
+    [
+        (
+            {"draws": np.zeros((2000, 4, 14))},
+            ["2,000 chains of 4 draws of 14 coordinates", "the order of the axes cannot"],
+        ),
+        ({"draws": np.zeros((4, 4, 2))}, ["4 chains of 4 draws of 2 coordinates", "(chain, draw, coordinate)"]),
+        ({"draws": np.zeros((1, 9, 2), bool)}, ["draws is of type bool, not of floating-point numbers"]),
+        ({"draws": np.zeros((1, 9, 2), int)}, ["draws is of type int64, not of floating-point numbers"]),
+        ({"probabilities": np.eye(3, dtype=int)}, ["probabilities is of type int64, not of floating-point numbers"]),
+        ({"draws": np.zeros((1, 9, 2)), "log_weights": np.zeros((1, 9), int)}, ["log_weights is of type int64"]),
+        (COLUMNS | {"chain": None}, ["no column chain", "add it, 0 for the first one"]),
+        (COLUMNS | {"draw": None}, ["no column draw", "add it"]),
+        (COLUMNS | {"chain": None, ".chain": [0, 0, 1, 1]}, ["no column chain", "rename column '.chain'"]),
+        (COLUMNS | {"draw": None, "Iteration": [0, 1, 0, 1]}, ["no column draw", "rename column 'Iteration'"]),
+        (
+            COLUMNS | {"chain": None, "draw": None},
+            ["predictions of 2 classes for 4 test rows", "columns chain and draw"],
+        ),
+        (COLUMNS | {"chain": [0.0, 0.0, 1.0, 1.0]}, ["column 'chain' is of type Float64, not of integers"]),
+        (COLUMNS | {"draw": [False, True, False, True]}, ["column 'draw' is of type Boolean, not of integers"]),
+        (COLUMNS | {"y": [True] * 4}, ["column 'y' is of type Boolean, not of floating-point numbers"]),
+        (COLUMNS | {"y": [1, 2, 3, 4]}, ["column 'y' is of type Int64, not of floating-point numbers"]),
+        (COLUMNS | {"y": [0.5, None, 0.5, 0.5]}, ["column 'y' has no value in 1 rows"]),
+        (COLUMNS | {"chain": [0, None, 1, 1]}, ["column 'chain' has no value in 1 rows"]),
+        (
+            {"a": [0.5, 0.5], "b": [0.5, 0.5], "class": [0.0, 1.0]},
+            ["column 'class' is of type Float64, not of integers"],
+        ),
+    ],
+)
+def test_what_a_file_could_mean_otherwise_is_asked_back(tmp_path, content, messages):
+    path = tmp_path / ("a.npz" if {"draws", "probabilities"} & content.keys() else "a.parquet")
+    if path.suffix == ".npz":
+        np.savez(path, **content)
+    else:
+        path.write_bytes(frame(**{name: values for name, values in content.items() if values is not None}))
+    with pytest.raises(DataError) as raised:
+        read(path)
+    assert all(message in str(raised.value) for message in messages), raised.value
+
+
+def test_a_table_says_what_its_chains_are_even_if_there_are_many(tmp_path):
+    parquet(tmp_path / "a.parquet", exact(5, 3))
+    submission = read(tmp_path / "a.parquet")
+    assert submission.shape == "5 chains of 3 draws of 2 coordinates"
+    np.testing.assert_array_equal(submission.draws, exact(5, 3).swapaxes(0, 1))
+
+
+def test_weights_need_no_constant_that_all_chains_have(tmp_path):
+    rng = np.random.default_rng(0)
+    logs = rng.normal(size=(3, 50))
+    logs[1, 7] = -np.inf
+    weights = []
+    for shift in (0, [[0], [800], [-800]]):
+        np.savez(tmp_path / "a.npz", draws=rng.normal(size=(3, 50, 2)), log_weights=logs + shift)
+        weights.append(np.exp(read(tmp_path / "a.npz").log_weights))
+    np.testing.assert_allclose(weights[0], weights[1], rtol=1e-9)
+    np.testing.assert_allclose(weights[0].mean(axis=0), 1)
+    np.testing.assert_allclose(weights[0][3] / weights[0][4], np.exp(logs[:, 3] - logs[:, 4]))
+
+
+def test_it_says_what_the_file_was_taken_for(bench, tmp_path):
+    np.savez(tmp_path / "a.npz", draws=exact(2, 40))
+    code, _, said = bench("score", "mixture25", tmp_path / "a.npz", *WORDS, 0)
+    assert code == 0
+    assert "a.npz: 2 chains of 40 draws of 2 coordinates" in said
 
 
 def small_file(path, kind):

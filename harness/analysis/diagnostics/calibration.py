@@ -1,6 +1,7 @@
 """The quality of predicted probabilities: proper scores, and the gap between confidence and accuracy.
 
-Everywhere p (n, K) are the probabilities of K classes for n inputs, rows summing to 1, and y (n,) the true classes.
+Everywhere p (n, K) are the probabilities of K classes for n inputs, rows summing to 1, and y (n,) the true classes. A
+score of probabilities that are not finite is NaN.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ COVERAGE = 80
 def error_rate(probabilities: ArrayLike, classes: ArrayLike) -> float:
     """Return the share of inputs whose most probable class, the lowest among equals, is not the true one."""
     p, y = _checked(probabilities, classes)
-    return float((p.argmax(axis=1) != y).mean())
+    return _score(p, (p.argmax(axis=1) != y).mean())
 
 
 def nll(probabilities: ArrayLike, classes: ArrayLike) -> float:
@@ -62,13 +63,13 @@ def ece(probabilities: ArrayLike, classes: ArrayLike, bins: int = BINS) -> float
     edges = np.where(k < (bins + 1) // 2, width * k, 1 - width * (bins - k))  # to the bit those of torch.linspace
     bin_of = np.searchsorted(edges, confidence.astype(np.float32), side="right")
     gap = np.bincount(bin_of, weights=right - confidence)
-    return float(np.abs(gap).sum() / len(y))
+    return _score(p, np.abs(gap).sum() / len(y))
 
 
 def top_accuracy(probabilities: ArrayLike, classes: ArrayLike, k: int) -> float:
     """Return the share of inputs whose true class is among the k most probable; among equals, the true one is last."""
     p, y = _checked(probabilities, classes)
-    return float(((p >= _of_truth(p, y)[:, None]).sum(axis=1) <= k).mean())
+    return _score(p, ((p >= _of_truth(p, y)[:, None]).sum(axis=1) <= k).mean())
 
 
 def aurc(probabilities: ArrayLike, classes: ArrayLike) -> float:
@@ -80,8 +81,9 @@ def aurc(probabilities: ArrayLike, classes: ArrayLike) -> float:
 
     Source: Y. Geifman, R. El-Yaniv, "Selective Classification for Deep Neural Networks", NeurIPS 2017.
     """
-    risks = 1 - _selective_accuracies(*_checked(probabilities, classes))
-    return float(np.convolve(risks, [0.5, 0.5], "valid").mean() if len(risks) > 1 else risks[0])
+    p, y = _checked(probabilities, classes)
+    risks = 1 - _selective_accuracies(p, y)
+    return _score(p, np.convolve(risks, [0.5, 0.5], "valid").mean() if len(risks) > 1 else risks[0])
 
 
 def selective_accuracy(probabilities: ArrayLike, classes: ArrayLike, percent: int = COVERAGE) -> float:
@@ -90,7 +92,7 @@ def selective_accuracy(probabilities: ArrayLike, classes: ArrayLike, percent: in
     Inputs of equal confidence count as in `aurc`.
     """
     p, y = _checked(probabilities, classes)
-    return float(_selective_accuracies(p, y)[-(-percent * len(y) // 100) - 1])
+    return _score(p, _selective_accuracies(p, y)[-(-percent * len(y) // 100) - 1])
 
 
 def _selective_accuracies(p: Array, y: Classes) -> Array:
@@ -105,6 +107,10 @@ def _checked(probabilities: ArrayLike, classes: ArrayLike) -> tuple[Array, Class
     if p.ndim != 2 or y.shape != p.shape[:1] or not len(y):
         raise ValueError(f"probabilities (n, K) and classes (n,) are needed, got {p.shape} and {y.shape}")
     return p, y
+
+
+def _score(p: Array, value: float) -> float:
+    return float(value) if np.isfinite(p).all() else np.nan
 
 
 def _of_truth(p: Array, y: Classes) -> Array:

@@ -92,9 +92,9 @@ def _mean_of_pairs(values: Array, weights: Array) -> float:
 
 
 def agreement(probabilities: ArrayLike, reference: ArrayLike) -> float:
-    """Return the share of inputs for which both have the same most probable class, the lowest among equals."""
+    """Return the share of inputs for which both have the same most probable class; NaN if a number is not finite."""
     p, q = _checked(probabilities, reference)
-    return float((p.argmax(axis=1) == q.argmax(axis=1)).mean())
+    return float((p.argmax(axis=1) == q.argmax(axis=1)).mean()) if np.isfinite(p + q).all() else np.nan
 
 
 def total_variation(probabilities: ArrayLike, reference: ArrayLike) -> float:

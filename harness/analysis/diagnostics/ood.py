@@ -16,7 +16,7 @@ def entropy(probabilities: ArrayLike) -> Array:
     """Return -sum_k p_k log p_k in nats, over the classes on the last axis; 0 log 0 = 0. It is at most log K."""
     p = np.asarray(probabilities, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(-np.where(p > 0, p * np.log(p), 0.0).sum(axis=-1))
+        return np.asarray(-np.where(p > 0, p * np.log(p), 0 * p).sum(axis=-1))
 
 
 def auroc(seen: ArrayLike, unseen: ArrayLike) -> float:

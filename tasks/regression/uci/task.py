@@ -176,7 +176,7 @@ class RegressionProblem(DataProblem):
     def part(self, name: str) -> Mapping[str, Array]:
         if "validation" not in self.task.model.parts:  # rows for training are held out
             return super().part(name)
-        return self.task.arrays("validation" if name == "test" and self.tuned else name)
+        return self.valid("validation" if name == "test" and self.tuned else name)
 
     @property
     def tuned(self) -> bool:

@@ -137,6 +137,19 @@ def test_scores_that_are_no_numbers_are_refused():
         auroc([0.0, np.nan], [1.0])
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("row", [0, 3])
+def test_scores_of_undefined_predictions_are_undefined(row, value):
+    p = P.copy()
+    p[row] = value
+    scores = (error_rate, nll, lppd, brier, ece, aurc, selective_accuracy, lambda p, y: top_accuracy(p, y, 1))
+    with np.errstate(all="ignore"):
+        assert not any(np.isfinite(score(p, Y)) for score in scores)
+        assert all(np.isfinite(score(P, Y)) for score in scores)
+        assert not any(np.isfinite(score(*pair)) for score in (agreement, total_variation) for pair in ((p, P), (P, p)))
+        assert not np.isfinite(entropy(p)[row])
+
+
 FIRST = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.5, 0.5, 0.0], [0.3, 0.3, 0.4]]
 SECOND = [[0.5, 0.4, 0.1], [0.8, 0.1, 0.1], [0.5, 0.0, 0.5], [0.3, 0.3, 0.4]]
 

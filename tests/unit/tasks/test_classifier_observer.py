@@ -100,6 +100,20 @@ def test_scores_are_of_the_weighted_mean_over_draws_and_chains():
         assert metrics[f"auroc{suffix}_strange"] == pytest.approx(area)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("name", SIZES)
+def test_metrics_of_undefined_predictions_are_undefined(name, value):
+    """One draw of one chain says nothing about one image of a set; only what uses this set is undefined."""
+    theta, weights = drawn()
+    usual = observed(theta, weights, train=True).metrics
+    theta[-1, 0, Made().columns[name][0]] = value
+    metrics = observed(theta, weights, train=True).metrics
+    undefined = {key for key, number in usual.items() if number is not None and metrics.get(key) is None}
+    of_strange, of_train = ({key for key in usual if part in key} for part in ("strange", "train"))
+    assert undefined == {"strange": of_strange, "train": of_train, "test": usual.keys() - of_train}[name]
+    assert all(metrics[key] == usual[key] for key in metrics.keys() - undefined)
+
+
 def test_predictions_of_very_many_images_are_not_kept(monkeypatch):
     monkeypatch.setattr(predictions, "LARGEST", TEST * K - 1)
     outcome = observed(*drawn())

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,13 +12,13 @@ import torch
 from support import bench, make_loop
 
 from harness import Sampler
-from harness.system.errors import PluginError, UsageError
+from harness.system.errors import DataError, PluginError, UsageError
 from harness.tasks import Streams, data_root
 from plugins.checking.suite import check_task
 from plugins.schedules.constant import Constant
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
-LINES = {"uci_classifier": 41, "mlp_csv": 45}
+LINES = {"uci_classifier": 41, "mlp_csv": 55}
 WINE = data_root() / "uci-regression" / "wine-quality-red" / "data.txt"
 
 
@@ -88,6 +89,41 @@ def test_a_network_on_a_csv_file_keeps_the_laws(tmp_path, rows):
     assert all(result.outcome != "failed" for result in results), results
     with pytest.raises(UsageError, match=r"file = 'nowhere\.csv' is not a file"):
         type(csv)(file="nowhere.csv")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t[:, 1].fill(0.1), "column 1 (from 0) is 0.1 in each row; leave it out"),
+        (lambda t: t[7].__setitem__(0, np.nan), "row 7, column 0 (from 0) is nan"),
+        (lambda t: t[7].__setitem__(1, np.inf), "row 7, column 1 (from 0) is inf"),
+        (lambda t: t[7].__setitem__(2, 0.5), "row 7 (from 0) ends with 0.5, which is no class"),
+        (lambda t: t[7].__setitem__(2, -1), "row 7 (from 0) ends with -1, which is no class"),
+        (lambda t: t[7].__setitem__(2, 1e9), "row 7 (from 0) ends with 1e+09, which is no class"),
+        (lambda t: t.resize((1, 3), refcheck=False), "it has 1 rows of 3 numbers"),
+    ],
+)
+def test_a_csv_file_that_is_wrong_is_refused_by_row_and_column(tmp_path, change, message):
+    path = rings(tmp_path, 50).file
+    table = np.loadtxt(path, delimiter=",")
+    change(table)
+    np.savetxt(path, table, delimiter=",")
+    with pytest.raises(DataError, match=re.escape(message)):
+        example("mlp_csv").MlpCsv(file=path)
+
+
+def test_wrong_data_ends_a_command_before_anything_is_written(tmp_path):
+    rings(tmp_path, 100)
+    table = np.loadtxt(tmp_path / "rings.csv", delimiter=",")
+    table[:, -1] += 1
+    np.savetxt(tmp_path / "rings.csv", table, delimiter=",")
+    words = ["run", "--sampler", "sgld", "--task", "mlp-csv", "--budget", "smoke", "--seeds", "0", "--set"]
+    given = ["task.file=rings.csv", "schedule.step_size=1e-4"]
+    done = bench(["--plugin", str(EXAMPLES / "mlp_csv.py"), "--results", "r", *words, *given], tmp_path)
+    assert done.returncode == 4, done.stderr
+    assert "MlpCsv.arrays('train'): label: classes begin at 0, not 1: take that off" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.glob("r/runs/**/spec.json"))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,3 +1,4 @@
+import io
 import shutil
 
 import numpy as np
@@ -12,7 +13,7 @@ from harness.tasks import Network
 from plugins.checking.task_laws import law_chains_have_their_own_streams
 from plugins.samplers.sgdm import SGDM
 from plugins.schedules.constant import Constant
-from tasks.datasets.imagefolder import crop
+from tasks.datasets.imagefolder import ImageFolder, crop
 from tasks.vision.imagenet import ImageNet
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -123,12 +124,84 @@ def test_what_is_missing_is_said_with_how_to_get_it(folder, tmp_path, monkeypatc
         ImageNet().build(streams, "cpu")
 
 
-def test_an_image_that_cannot_be_read_is_named(folder, tmp_path):
+def saved(image, kind, **options):
+    from PIL import Image
+
+    stream = io.BytesIO()
+    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def gradient(dtype, most):
+    """Values from 0 to most, larger from left to right."""
+    return np.broadcast_to(np.linspace(0, most, 300), (240, 300)).astype(dtype)
+
+
+def animation(kind, mode="RGB"):
+    from PIL import Image
+
+    frames = [Image.new(mode, (30, 30), colour) for colour in ("red", "green", "blue")]
+    return saved(frames[0], kind, save_all=True, append_images=frames[1:])
+
+
+NOISE = np.random.default_rng(0).integers(0, 256, (240, 300, 3), dtype=np.uint8)
+UNREADABLE = {
+    "no image": (lambda: b"no image", "cannot identify"),
+    "empty": (lambda: b"", "cannot identify"),
+    "truncated JPEG": (lambda: saved(NOISE, "JPEG")[:9000], "truncated"),
+    "truncated PNG": (lambda: saved(NOISE, "PNG")[:9000], "truncated"),
+    "damaged PNG": (lambda: saved(NOISE, "PNG")[:50] + bytes(100) + saved(NOISE, "PNG")[150:], "broken data"),
+    "GIF of frames": (lambda: animation("GIF"), "3 frames"),
+    "PNG of frames": (lambda: animation("PNG"), "3 frames"),
+    "TIFF of pages": (lambda: animation("TIFF"), "3 frames"),
+    "float": (lambda: saved(gradient(np.float32, 1), "TIFF"), "range of its values is not known"),
+    "32 bits": (lambda: saved(gradient(np.int32, 2**31 - 1), "TIFF"), "range of its values is not known"),
+    "huge": (lambda: saved(np.zeros((9000, 9000), bool), "PNG"), "9,000 x 9,000 is too large"),
+    "a line": (lambda: saved(np.zeros((2, 5000), np.uint8), "PNG"), "5,000 x 2 is too large"),
+}
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+def test_an_image_that_cannot_be_read_is_named_before_the_first_step(folder, tmp_path, kind):
     shutil.copytree(folder, tmp_path / "set")
-    (tmp_path / "set" / "val" / "n02" / "0.JPEG").write_bytes(b"no image")
-    problem = task(tmp_path / "set").build([Streams(0, 0)], "cpu")
-    with pytest.raises(DataError, match=r"n02/0\.JPEG is no image"):
-        list(problem.predict(problem.initial(), slice(0, 1), "test"))
+    content, reason = UNREADABLE[kind]
+    (tmp_path / "set" / "val" / "n02" / "0.JPEG").write_bytes(content())
+    with pytest.raises(DataError, match=rf"n02/0\.JPEG is no image that can be read: .*{reason}"):
+        task(tmp_path / "set").build([Streams(0, 0)], "cpu")
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "16 bits", "MPO"])
+def test_an_image_of_any_mode_keeps_its_range_of_values(tmp_path, mode):
+    from PIL import Image
+
+    (tmp_path / "train" / "dog").mkdir(parents=True)
+    gray = Image.fromarray(gradient(np.uint8, 255))
+    if mode == "16 bits":
+        content = saved(gradient(np.uint16, 65535), "PNG")
+    elif mode == "MPO":
+        content = saved(gray, "MPO", save_all=True, append_images=[gray.resize((30, 24))], quality=95)
+    else:
+        content = saved(gray.convert("RGB").convert(mode), "TIFF" if mode in {"CMYK", "YCbCr", "PA"} else "PNG")
+    (tmp_path / "train" / "dog" / "a.png").write_bytes(content)
+    columns = ImageFolder(str(tmp_path), "train", 1).evaluation(0).astype(float).mean(axis=(0, 2))
+    np.testing.assert_allclose(columns, np.linspace(0, 255, 300)[38:262], atol=25)
+
+
+def test_palettes_with_transparency_keep_their_colours(tmp_path):
+    from PIL import Image
+
+    (tmp_path / "train" / "dog").mkdir(parents=True)
+    image = Image.fromarray(NOISE).quantize(16)
+    image.save(tmp_path / "train" / "dog" / "a.png", transparency=bytes(range(16)))
+    pixels = ImageFolder(str(tmp_path), "train", 1).evaluation(0)
+    assert pixels.std() > 20
+
+
+def test_classes_are_compared_by_name(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "set")
+    (tmp_path / "set" / "val" / "n03").rename(tmp_path / "set" / "val" / "n00")
+    with pytest.raises(DataError, match=r"set/train and .*set/val have different folders of classes: 'n00' is in one"):
+        task(tmp_path / "set").build([Streams(0, 0)], "cpu")
 
 
 def test_the_network_is_that_of_the_paper():
