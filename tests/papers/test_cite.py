@@ -67,7 +67,7 @@ def test_names_are_cited_without_results(tmp_path):
     assert keys(cited).keys() == {"kingma2015", "lakshminarayanan2017", "sommer2026"}
     assert cited.notes == ["no reference is known for mixture2d"]
     assert keys(bench.cite(["csgmcmc"])).keys() == {"zhang2020cyclical"}
-    with pytest.raises(UsageError, match="no reference is known for sgdl; did you mean sg"):
+    with pytest.raises(UsageError, match="no reference is known for 'sgdl'; did you mean sg"):
         bench.cite("sgdl")
     with pytest.raises(UsageError, match="there are no results in"):
         bench.cite()
