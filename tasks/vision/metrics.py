@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness import diagnostics
-from harness.tasks import PREDICTIVE_METRICS, Metric
+from harness.tasks import PREDICTIVE_METRICS, Classification, Metric, unseen_metrics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-
-LOW_ENTROPY = 0.5
-"""Nats below which a prediction counts as certain; ten classes at equal odds have 2.3."""
-
-SCORES = {"": "the predictive entropy", "_maxprob": "minus the largest probability"}
-"""Suffix of a detection metric -> the score that it judges."""
 
 
 def classifier_metrics(
@@ -43,38 +34,7 @@ def classifier_metrics(
     metrics = [*accuracies, *metrics] if last is None else [*metrics, *accuracies]
     if top:
         metrics += [Metric(f"top{k}", "max", "%", f"top-{k} test accuracy of the posterior mean") for k in (1, 5)]
-    for name in unseen:
-        metrics += _unseen_metrics(name)
-    return tuple(metrics)
-
-
-def _unseen_metrics(name: str) -> list[Metric]:
-    """How the posterior mean tells the unseen set `name` from the test images."""
-    metrics = [
-        Metric(f"entropy_{name}", "max", "nats", f"predictive entropy on {name}, mean"),
-        Metric(f"low_entropy_mass_{name}", "min", "1", f"share of {name} with an entropy below {LOW_ENTROPY} nats"),
-    ]
-    for suffix, score in SCORES.items():
-        metrics += [
-            Metric(f"auroc{suffix}_{name}", "max", "1", f"{name} against the test images by {score}: area under ROC"),
-            Metric(f"aupr{suffix}_{name}", "max", "1", f"the same: average precision in finding {name}"),
-            Metric(f"fpr95{suffix}_{name}", "min", "1", f"share of {name} accepted with 95 % of the test images"),
-        ]
-    return metrics
-
-
-def unseen_values(mean: Mapping[str, Array], entropies: Mapping[str, Array]) -> dict[str, float | None]:
-    """How well the posterior mean (n, K) tells each unseen set from the test images, by entropy and largest p."""
-    values: dict[str, float | None] = {}
-    for name in mean.keys() - {"test"}:
-        values[f"entropy_{name}"] = float(entropies[name].mean())
-        values[f"low_entropy_mass_{name}"] = float((entropies[name] < LOW_ENTROPY).mean())
-        scores = {"": (entropies["test"], entropies[name]), "_maxprob": (-mean["test"].max(1), -mean[name].max(1))}
-        for suffix, (seen, unseen) in scores.items():
-            values[f"auroc{suffix}_{name}"] = diagnostics.ood.auroc(seen, unseen)
-            values[f"aupr{suffix}_{name}"] = aupr(seen, unseen)
-            values[f"fpr95{suffix}_{name}"] = fpr95(seen, unseen)
-    return values
+    return (*metrics, *unseen_metrics(Classification(), unseen))
 
 
 def disagreements(predicted: NDArray[Any]) -> NDArray[np.float32]:
@@ -91,26 +51,3 @@ def mean_disagreements(pairs: NDArray[np.float32], cycle: NDArray[np.int64]) -> 
     between = upper & (cycle[:, None] != cycle)
     means = {"disagreement": upper, "disagreement_between_cycles": between}
     return {name: float(pairs[chosen].mean()) if chosen.any() else None for name, chosen in means.items()}
-
-
-def aupr(seen: Array, unseen: Array) -> float:
-    """Return the area under the precision-recall curve for finding the unseen inputs, by steps (average precision).
-
-    By chance it is their share m / (n + m). Source: D. Hendrycks, K. Gimpel, "A Baseline for Detecting Misclassified
-    and Out-of-Distribution Examples in Neural Networks", ICLR 2017.
-    """
-    from sklearn.metrics import average_precision_score
-
-    labels = np.repeat([False, True], [len(seen), len(unseen)])
-    return float(average_precision_score(labels, np.concatenate([seen, unseen])))
-
-
-def fpr95(seen: Array, unseen: Array) -> float:
-    """Return the share of unseen inputs that are accepted if at least 95 % of the seen ones are.
-
-    An input is accepted if it scores no more than the lowest threshold that accepts that many of the seen ones. Source:
-    S. Liang, Y. Li, R. Srikant, "Enhancing the Reliability of Out-of-distribution Image Detection in Neural Networks",
-    ICLR 2018.
-    """
-    threshold = np.sort(seen)[int(np.ceil(0.95 * len(seen))) - 1]
-    return float((np.asarray(unseen) <= threshold).mean())

@@ -37,7 +37,7 @@ class NotMNIST(DenseTask):
     features: ClassVar = 784
     classes: ClassVar = 10
     size: ClassVar = 60_000
-    unseen: ClassVar = tuple(UNSEEN)
+    unseen: ClassVar = {name: name for name in UNSEEN}
     datasets: ClassVar = (*idx.MNIST_TRAIN, *idx.MNIST_TEST, *UNSEEN.values())
     metrics: ClassVar = classifier_metrics(tuple(UNSEEN))
     protocols: ClassVar = (
