@@ -92,9 +92,9 @@ class Numbers(Likelihood):
         mean, variance = self.mean_and_variance(predicted)
         return torch.stack([mean, mean.square() + variance], -1)
 
-    def mean(self, moments: Any, y: Any) -> Any:
-        """Return the mean of y, in the shape of y."""
-        return moments[..., 0].reshape(y.shape)
+    def scored(self, moments: Any, y: Any) -> tuple[Any, Any]:
+        """Return the mean of y, in the shape of y, and y."""
+        return moments[..., 0].reshape(y.shape), y
 
     def error_of(self, mean: Tensor, y: Tensor) -> Tensor:
         """Return the root mean square error."""
@@ -232,12 +232,14 @@ class Token(Classification):
 
     def log_likelihood(self, outputs: Tensor, y: Tensor) -> Tensor:
         """Return the sum of the log-probabilities of each row's classes, (n,)."""
+        from torch.nn.functional import cross_entropy
+
         if outputs.shape[:-1] != y.shape:
             raise PluginError(
                 f"Token: outputs are (n, positions, K) for labels (n, positions), not {tuple(outputs.shape)} for "
                 f"{tuple(y.shape)}"
             )
-        each = Classification.log_likelihood(self, outputs.flatten(0, -2), y.flatten())
+        each = -cross_entropy(outputs.flatten(0, -2), y.flatten(), ignore_index=NOT_SCORED, reduction="none")
         return each.view(len(y), -1).sum(1)
 
     def mean_loss(self, outputs: Tensor, y: Tensor) -> Tensor:
@@ -246,15 +248,11 @@ class Token(Classification):
 
     def log_density(self, predicted: Tensor, y: Tensor) -> Tensor:
         """Return the log-probability of each token that counts, (m,)."""
-        return Classification.log_density(self, predicted[y != NOT_SCORED], self.scored(y))
+        return Classification.log_density(self, *self.scored(predicted, y))
 
-    def mean(self, moments: Any, y: Any) -> Any:
-        """Return the probabilities of the tokens that count, (m, K)."""
-        return moments[y != NOT_SCORED]
-
-    def scored(self, y: Any) -> Any:
-        """Return the classes of the tokens that count, (m,)."""
-        return y[y != NOT_SCORED]
+    def scored(self, moments: Any, y: Any) -> tuple[Any, Any]:
+        """Return the probabilities (m, K) of the tokens that count, and their classes (m,)."""
+        return moments[y != NOT_SCORED], y[y != NOT_SCORED]
 
 
 class Custom(Likelihood):
@@ -274,9 +272,9 @@ class Custom(Likelihood):
         """Return the mean of y, or the outputs if it is not known."""
         return predicted if self.mean_of is None else self.mean_of(predicted)
 
-    def mean(self, moments: Any, y: Any) -> Any:
-        """Return the mean of y, in the shape of y, or the outputs."""
-        return moments if self.mean_of is None else moments.reshape(y.shape)
+    def scored(self, moments: Any, y: Any) -> tuple[Any, Any]:
+        """Return the mean of y, in the shape of y, or the outputs, and y."""
+        return (moments if self.mean_of is None else moments.reshape(y.shape)), y
 
     def error_of(self, mean: Tensor, y: Tensor) -> Tensor:
         """Return the root mean square error, or NaN."""

@@ -142,13 +142,9 @@ class Likelihood:
         """Return the functions of the prediction (n, ...) whose means over the draws are kept."""
         return predicted
 
-    def mean(self, moments: Any, y: Any) -> Any:
-        """Return the mean prediction for `scores` and `error_of` from `moments` of rows with labels y."""
-        return moments
-
-    def scored(self, y: Any) -> Any:
-        """Return the labels that belong to the mean prediction."""
-        return y
+    def scored(self, moments: Any, y: Any) -> tuple[Any, Any]:
+        """Return the mean prediction, and the labels it is compared with, from `moments` of rows with labels y."""
+        return moments, y
 
     def error_of(self, mean: Tensor, y: Tensor) -> Tensor:
         """Return the error of a mean prediction, NaN if it is not finite; float64, of no dimension."""
@@ -184,9 +180,7 @@ class Classification(Likelihood):
 
     def log_likelihood(self, outputs: Tensor, y: Tensor) -> Tensor:
         """Return the log-probability of each row's class, (n,)."""
-        from torch.nn.functional import cross_entropy
-
-        return -cross_entropy(outputs, y, reduction="none")
+        return self.log_density(self.predicted(outputs), y)
 
     def mean_loss(self, outputs: Tensor, y: Tensor) -> Tensor:
         """Return the mean cross-entropy."""
@@ -332,7 +326,7 @@ class PredictiveObserver(Observer):
         predicted = self.predict(theta, "test")
         density = torch.stack([kind.log_density(each, self.labels) for each in predicted])
         moments = [kind.moments(each) for each in predicted]
-        error = torch.stack([self._error(each) for each in moments])
+        error = torch.stack([kind.error_of(*kind.scored(each, self.labels)) for each in moments])
         loss = -density.mean(1)
         if seen >= self.first_averaged:
             tensors["weight"] += weight.sum()
@@ -362,11 +356,6 @@ class PredictiveObserver(Observer):
             total = self.tensors.setdefault(f"sum/{name}", self.zeros(*one.shape))
             total += w * one
 
-    def _error(self, moments: Tensor) -> Tensor:
-        """Return the error of the prediction with these moments."""
-        kind = self.likelihood
-        return kind.error_of(kind.mean(moments, self.labels), kind.scored(self.labels))
-
     def _mean_loss(self) -> Tensor:
         """Return the NLL of the mixture of the draws so far."""
         return self.tensors["weight"].log()[0] - self.tensors["density"].mean()
@@ -375,7 +364,8 @@ class PredictiveObserver(Observer):
         """Return error and NLL of the draws so far; NaN if all weights are 0."""
         import torch
 
-        error = self._error(self.tensors["sum/test"] / self.tensors["weight"])
+        moments, kind = self.tensors["sum/test"] / self.tensors["weight"], self.likelihood
+        error = kind.error_of(*kind.scored(moments, self.labels))
         return torch.stack([torch.where(self.tensors["weight"][0] > 0, error, torch.nan), self._mean_loss()])
 
     def means(self) -> dict[str, Array]:
@@ -398,10 +388,10 @@ class PredictiveObserver(Observer):
             for k, name in enumerate(self.names)
             if name
         }
-        moments, y = self.means(), self.labels.cpu().numpy()
+        moments = self.means()
         if not all(np.isfinite(each).all() for each in moments.values()):
             return Outcome({}, curves)
-        mean, y = kind.mean(moments["test"], y), kind.scored(y)
+        mean, y = kind.scored(moments["test"], self.labels.cpu().numpy())
         single, loss = (self.tensors["single"] / self.tensors["weight"]).tolist(), float(self._mean_loss())
         entropies = {name: kind.uncertainty(each) for name, each in moments.items()} if self.unseen else {}
         values = {
