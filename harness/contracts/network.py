@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+
+import numpy as np
 
 from harness.contracts.chain_sequence import ChainSequence
 from harness.contracts.module import Layout, Network
@@ -16,7 +19,6 @@ from harness.contracts.task import Cost, Metric, Observer
 from harness.system.errors import PluginError
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
     from numpy.typing import NDArray
     from torch import Tensor
@@ -230,12 +232,16 @@ class NetworkProblem(DataProblem):
         return {}
 
     def set(self, name: str) -> dict[str, Tensor]:
-        """Return the rows of a set on the device; they are read once."""
+        """Return the rows of a set on the device; they are read once. Memory maps are not copied on a CPU."""
         import torch
 
         if name not in self.sets:
             arrays = {key: array[: self.task.few] for key, array in self.part(name).items()}
-            self.sets[name] = {key: torch.as_tensor(array).to(self.device) for key, array in arrays.items()}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # that a memory map cannot be written
+                self.sets[name] = {key: torch.as_tensor(array).to(self.device) for key, array in arrays.items()}
+            mapped = np.memmap if self.device == "cpu" else ()
+            self.held_bytes += sum(array.nbytes for array in arrays.values() if not isinstance(array, mapped))
         return self.sets[name]
 
     @functools.cached_property
