@@ -58,8 +58,8 @@ class StreamedTask(NetworkTask):
         return {"x": x, "label": label}
 
     def _dataset(self, part: str) -> torch.utils.data.Dataset[Any]:
-        made: dict[str, Any] = self.__dict__.setdefault("_made", {})
-        return made[part] if part in made else made.setdefault(part, self.dataset(part))
+        datasets: dict[str, Any] = self.__dict__.setdefault("_datasets", {})
+        return datasets[part] if part in datasets else datasets.setdefault(part, self.dataset(part))
 
     def terms(self) -> int:
         """Return the number of training rows, N."""

@@ -305,8 +305,8 @@ class Session:
         gib, task = self.loop.problem.held_bytes / 2**30, self.specs[0].task.name
         if gib >= MUCH:
             self._warn(
-                f"{task} holds {gib:.3g} GiB of rows in memory, and the test rows when it keeps draws; "
-                "a memory map is not copied on a CPU, and a `tasks.streamed.StreamedTask` reads rows when they are used"
+                f"{task} holds {gib:.3g} GiB of training rows in memory, beside its test rows; a memory map is not "
+                "copied on a CPU, and a task of tasks.streamed.StreamedTask reads its rows while they are used"
             )
 
     def _warn_of_undeclared_files(self) -> None:

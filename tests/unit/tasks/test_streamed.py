@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from support import make_loop, run_loop
 
 from harness import PluginError
 from harness.contracts.randomness import TUNING_SEED
+from harness.runs.session import Session
 from harness.tasks import Network, NetworkTask, Streams
 from plugins.checking.task_laws import TASK_LAWS
 from plugins.samplers.sgld import SGLD
@@ -121,6 +123,37 @@ def test_a_run_has_the_bits_and_metrics_of_rows_in_memory(kind):
     a, b = (loop.runs[0].observer.outcome().metrics for loop in loops)
     assert a.keys() == b.keys()
     assert a == pytest.approx(b)
+
+
+def test_memory_maps_are_not_copied_and_what_is_held_is_counted(tmp_path):
+    x, y = table("train")
+    np.save(tmp_path / "x.npy", x)
+
+    class Mapped(InMemory):
+        def arrays(self, part):
+            return {"x": np.load(tmp_path / "x.npy", mmap_mode="r"), "label": y}
+
+    problem, whole = built(Mapped()), built(InMemory())
+    assert problem.held_bytes == y.nbytes
+    assert whole.held_bytes == x.nbytes + y.nbytes
+    batch = {name: leaf[0] for name, leaf in whole.draw_batches(1).items()}
+    assert torch.equal(problem.gradient(problem.initial(), batch), whole.gradient(whole.initial(), batch))
+    assert not built(Streamed()).held_bytes
+
+
+@pytest.mark.parametrize("held", [0, 2**29, 3 * 2**30])
+def test_a_warning_says_how_many_gib_are_held(held):
+    warnings, session = [], object.__new__(Session)
+    session.loop = SimpleNamespace(problem=SimpleNamespace(held_bytes=held))
+    session.specs, session.attempts = [SimpleNamespace(task=SimpleNamespace(name="mine"))], []
+    session.send = lambda kind, payload: warnings.append((kind, payload["text"]))
+    session._warn_of_memory()
+    if held < 2**30:
+        assert not warnings
+    else:
+        ((kind, text),) = warnings
+        assert kind == "warning"
+        assert text.startswith("mine holds 3 GiB of training rows in memory")
 
 
 def test_only_batches_are_held_and_threads_read_them_ahead():
