@@ -129,21 +129,6 @@ class Network:
             name: piece.view(shape) for (name, shape), piece in zip(self.buffer_shapes.items(), pieces, strict=True)
         }
 
-    @contextmanager
-    def forgetful(self) -> Iterator[None]:
-        """Within it, a forward pass in training mode replaces the running statistics by those of the batch."""
-        import torch
-
-        layers = [part for part in self.module.modules() if isinstance(part, torch.nn.BatchNorm2d)]
-        momenta = [layer.momentum for layer in layers]
-        for layer in layers:
-            layer.momentum = 1.0
-        try:
-            yield
-        finally:
-            for layer, momentum in zip(layers, momenta, strict=True):
-                layer.momentum = momentum
-
     def forward(
         self, weights: Tensor, statistics: Tensor, x: Tensor, *, training: bool, low: torch.dtype | None = None
     ) -> Tensor:

@@ -369,10 +369,10 @@ class NetworkProblem(DataProblem):
         return loss(weights, statistics, *part)
 
     def _loss(self, weights: Tensor, statistics: Tensor, x: Tensor, label: Tensor) -> Tensor:
-        return self.task.mean_loss(self._forward(weights, statistics, x, training=True), label)
+        return self.task.mean_loss(self.forward(weights, statistics, x, training=True), label)
 
-    def _forward(self, weights: Tensor, statistics: Tensor, x: Tensor, *, training: bool) -> Tensor:
-        """Return the outputs in theta's precision."""
+    def forward(self, weights: Tensor, statistics: Tensor, x: Tensor, *, training: bool) -> Tensor:
+        """Return the outputs for one chain's weights and statistics, in theta's precision."""
         import torch
 
         low = self.task.precision == "bfloat16"
@@ -380,16 +380,6 @@ class NetworkProblem(DataProblem):
             dtype = torch.bfloat16 if low and self._compiled is None else None  # compiled code casts where it computes
             outputs = self.network.forward(weights, statistics, x, training=training, low=dtype)
         return outputs.to(self.dtype)
-
-    def statistics_of(self, theta: Tensor, batch: Batch) -> Tensor:
-        """Return the statistics (B,) of normalisation on one batch of chain 0 alone, for the weights theta (D,)."""
-        import torch
-
-        fresh = torch.zeros_like(self.buffers[0])
-        ((_, (x, _)),) = self.parts(0, batch)
-        with torch.no_grad(), self.network.forgetful():
-            self._forward(theta, fresh, x, training=True)
-        return fresh
 
     def predict(self, theta: Tensor, chains: slice, name: str) -> Iterator[Tensor]:
         """Yield the likelihood's `predicted` (C, m, ...) float32 of a set, in order, in stretches."""
@@ -404,7 +394,7 @@ class NetworkProblem(DataProblem):
         import torch
 
         each = zip(theta, self.buffers[chains], strict=True)
-        return torch.stack([self._forward(weights, statistics, x, training=False) for weights, statistics in each])
+        return torch.stack([self.forward(weights, statistics, x, training=False) for weights, statistics in each])
 
     def state(self) -> dict[str, Tensor]:
         """Return the place of each chain in its epoch, and the running statistics."""

@@ -94,12 +94,14 @@ class Likelihood:
     error    the name of the metric that `error_of` computes, which is reported for single draws too; "" without one
     uncertainties  suffix of a metric -> what `uncertainty` returns by this name; without any, no `unseen` sets
     certain  the entropy in nats below which a prediction counts as certain, if there is one
+    stored   names under which the mean prediction and the labels are stored, unless they are very large
     """
 
     metrics: Sequence[Metric] = (*DENSITY_METRICS, SINGLE_NLL)
     error: str = ""
     uncertainties: ClassVar[Mapping[str, str]] = {}
     certain: float | None = None
+    stored: tuple[str, str] = ("prediction", "target")
     f: Callable[[Tensor, Tensor], Tensor] | None = None
 
     def __init__(self, f: Callable[[Tensor, Tensor], Tensor] | None = None) -> None:
@@ -154,10 +156,6 @@ class Likelihood:
         """Return metrics of the mean prediction by name; those of densities and of single draws are added."""
         return {}
 
-    def arrays(self, mean: Array, y: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Return what is stored of a mean prediction that is not very large."""
-        return {"prediction": mean.astype(np.float32), "target": y}
-
     def uncertainty(self, moments: Array) -> dict[str, Array]:
         """Return the scores (n,) that `uncertainties` names, larger for predictions that are less certain.
 
@@ -177,6 +175,7 @@ class Classification(Likelihood):
     error = "test_error"
     uncertainties: ClassVar = {"": "the predictive entropy", "_maxprob": "minus the largest probability"}
     certain = 0.5
+    stored = ("probabilities", "classes")
 
     def log_likelihood(self, outputs: Tensor, y: Tensor) -> Tensor:
         """Return the log-probability of each row's class, (n,)."""
@@ -208,10 +207,6 @@ class Classification(Likelihood):
     def scores(self, mean: Array, y: NDArray[Any]) -> dict[str, float]:
         """Return the metrics `AVERAGED`."""
         return averaged_scores(mean, y)
-
-    def arrays(self, mean: Array, y: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Return the `probabilities` (M, K) and the true `classes` (M,)."""
-        return {"probabilities": mean.astype(np.float32), "classes": y.astype(np.int32)}
 
     def uncertainty(self, moments: Array) -> dict[str, Array]:
         """Return the entropy, and minus the largest probability; means over the positions of a row."""
@@ -403,7 +398,8 @@ class PredictiveObserver(Observer):
             **unseen_scores(entropies, kind.certain),
             **(self.scores(mean, y) if self.scores else {}),
         }
-        arrays = kind.arrays(mean, y) if mean.size <= LARGEST else {}
+        stored = mean.astype(np.float32), y.astype(np.float32 if y.dtype.kind == "f" else np.int32)
+        arrays = dict(zip(kind.stored, stored, strict=True)) if mean.size <= LARGEST else {}
         arrays |= {f"entropy_{name}": each[""].astype(np.float32) for name, each in entropies.items()}
         return Outcome({name: finite_or_none(value) for name, value in values.items()}, curves, arrays)
 

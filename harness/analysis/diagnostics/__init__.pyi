@@ -9,8 +9,8 @@ from harness.analysis.diagnostics.calibration import nll as nll
 from harness.analysis.diagnostics.chains import autocorrelation as autocorrelation
 from harness.analysis.diagnostics.chains import bulk_ess as bulk_ess
 from harness.analysis.diagnostics.chains import ess_of_autocorrelation as ess_of_autocorrelation
+from harness.analysis.diagnostics.chains import lagged_products as lagged_products
 from harness.analysis.diagnostics.chains import rank_normalised_split_rhat as rank_normalised_split_rhat
-from harness.analysis.diagnostics.chains import reference_ess as reference_ess
 from harness.analysis.diagnostics.chains import tail_ess as tail_ess
 from harness.analysis.diagnostics.crossing import THRESHOLD as THRESHOLD
 from harness.analysis.diagnostics.crossing import LowErrorCost as LowErrorCost
