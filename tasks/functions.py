@@ -58,6 +58,17 @@ class FunctionTask(DensityTask):
 
         return torch.cat([each.flatten(1) for each in self.functions(theta).values()], 1)
 
+    def function_names(self) -> dict[str, list[str]]:
+        """Return the names of the numbers of each function: "tau", or "eta[1]", "eta[2]" and so on."""
+        import torch
+
+        widths = {name: each.flatten(1).shape[1] for name, each in self.functions(torch.zeros(1, self.dim())).items()}
+        return {n: [n] if k == 1 else [f"{n}[{i}]" for i in range(1, k + 1)] for n, k in widths.items()}
+
+    def judged_names(self) -> list[str]:
+        """Return the names of the numbers of `judged`."""
+        return [label for labels in self.function_names().values() for label in labels]
+
     def function_truth(self) -> Truth | None:
         """Return the moments of `judged` at T = 1 if they are known, else those that `bench truth` stored, or None."""
         return self.stored_truth
@@ -84,7 +95,8 @@ class FunctionTask(DensityTask):
 class FunctionObserver(Observer):
     """Errors of the moments of `FunctionTask.judged` against the task's truth, and the functions of draws.
 
-    Arrays: function_<name> (C, n, k) float32, their steps kept_steps (n,) and weights kept_weights (C, n).
+    Arrays: function_<name> (C, n, k) float32, their steps kept_steps (n,) and weights kept_weights (C, n), and
+    true_moments (2, K), the true means and sds of all functions, NaN if they are not known.
     """
 
     def __init__(self, task: FunctionTask, chains: int, trajectory: Trajectory, cost: Cost) -> None:
@@ -95,12 +107,16 @@ class FunctionObserver(Observer):
         kept = np.flatnonzero(trajectory.keep) + 1
         self.gap = -(-len(kept) // KEPT) or 1
         self.steps = kept[:: self.gap]
-        at_zero = task.functions(torch.zeros(1, task.dim(), dtype=torch.float64))
-        widths = {name: each.flatten(1).shape[1] for name, each in at_zero.items()}
+        names = task.function_names()
+        labels = [label for of_one in names.values() for label in of_one]
+        self.truth = np.full((2, len(labels)), np.nan)
+        if truth is not None:
+            self.truth[:, [labels.index(name) for name in task.judged_names()]] = truth.mean, truth.sd
+        shape = len(self.steps), chains
         self.tensors = {
             "seen": torch.zeros(1, dtype=torch.int64),
-            "kept_weights": torch.zeros((len(self.steps), chains), dtype=torch.float64),
-            **{f"function/{name}": torch.zeros((len(self.steps), chains, k)) for name, k in widths.items()},
+            "kept_weights": torch.zeros(shape, dtype=torch.float64),
+            **{f"function/{name}": torch.zeros((*shape, len(of_one))) for name, of_one in names.items()},
         }
 
     def observe(self, draws: Tensor, weights: Tensor, steps: NDArray[np.int64]) -> None:
@@ -129,7 +145,8 @@ class FunctionObserver(Observer):
             for name, leaf in self.tensors.items()
             if name != "seen"
         }
-        return Outcome(errors.metrics, errors.curves, arrays | {"kept_steps": self.steps[:points]})
+        arrays |= {"kept_steps": self.steps[:points], "true_moments": self.truth}
+        return Outcome(errors.metrics, errors.curves, arrays)
 
     def state(self) -> dict[str, Tensor]:
         """Return everything that `load` needs."""
@@ -198,10 +215,11 @@ class Bounded(Real):
                 return super().constrained(u, values)
             x = upper - u.exp() if lower is None else lower + u.exp()  # type: ignore[operator]
             return x.reshape(len(u), *self.shape), u.sum(1)
-        small = (-u.abs()).exp()
+        outward = torch.where(u >= 0, -u, u)
+        small = outward.exp()
         width, share = upper - lower, torch.where(u >= 0, torch.ones_like(u), small) / (1 + small)
         x = lower + width * share
-        return x.reshape(len(u), *self.shape), (width.log() - u.abs() - 2 * (1 + small).log()).sum(1)
+        return x.reshape(len(u), *self.shape), (width.log() + outward - 2 * (1 + small).log()).sum(1)
 
     def _bound(self, bound: Bound, u: Tensor, values: Values) -> Tensor | None:
         """Return a bound (n, size), or None."""
@@ -221,7 +239,9 @@ class Ordered(Real):
         """Return x (n, K), and the sum of u_k over k > 1."""
         import torch
 
-        return torch.cat([u[:, :1], u[:, 1:].exp()], 1).cumsum(1), u[:, 1:].sum(1)
+        first, *others = u.unbind(1)
+        steps = torch.stack(others, 1)
+        return torch.stack(list(itertools.accumulate(steps.exp().unbind(1), initial=first)), 1), steps.sum(1)
 
 
 @dataclass(frozen=True)
@@ -244,12 +264,11 @@ class Simplex(Real):
 
         offset = torch.arange(self.size, 0, -1, dtype=u.dtype, device=u.device).log()
         v = u - offset
-        small = (-v.abs()).exp()
-        log_sum = (1 + small).log()
+        log_sum = (1 + torch.where(v >= 0, -v, v).exp()).log()
         log_z, log_rest = torch.where(v >= 0, -log_sum, v - log_sum), torch.where(v >= 0, -v - log_sum, -log_sum)
-        left = log_rest.cumsum(1)
-        before = torch.cat([torch.zeros_like(u[:, :1]), left[:, :-1]], 1)
-        x = torch.cat([before + log_z, left[:, -1:]], 1).exp()
+        *left, last = itertools.accumulate(log_rest.unbind(1))
+        before = torch.stack([torch.zeros_like(last), *left], 1)
+        x = torch.cat([before + log_z, last[:, None]], 1).exp()
         return x, (log_z + log_rest + before).sum(1)
 
     def judged(self, value: Tensor) -> Tensor:
@@ -296,11 +315,11 @@ class ConstrainedTask(FunctionTask):
         """Return the parameters at theta (n, D) by name, (n, *shape), and the log Jacobian (n,)."""
         import torch
 
-        ends = list(itertools.accumulate(parameter.size for parameter in self.parameters))
         values: dict[str, Tensor] = {}
         total = torch.zeros_like(theta[:, 0])
-        for parameter, end in zip(self.parameters, ends, strict=True):
-            u = theta[:, end - parameter.size : end]
+        columns = iter(theta.unbind(1))  # whose gradient is compiled, as that of a slice is not
+        for parameter in self.parameters:
+            u = torch.stack(list(itertools.islice(columns, parameter.size)), 1)
             values[parameter.name], log_jacobian = parameter.constrained(u, values)
             total = total + log_jacobian
         return values, total
@@ -313,6 +332,11 @@ class ConstrainedTask(FunctionTask):
     def functions(self, theta: Tensor) -> Mapping[str, Tensor]:  # type: ignore[override]
         """Return the parameters on the constrained scale, by name."""
         return {name: value.reshape(len(value), -1) for name, value in self.constrained(theta)[0].items()}
+
+    def judged_names(self) -> list[str]:
+        """Return the names of the numbers of `judged`."""
+        left_out = {f"{one.name}[{one.shape[0]}]" for one in self.parameters if isinstance(one, Simplex)}
+        return [name for name in super().judged_names() if name not in left_out]
 
     def judged(self, theta: Tensor) -> Tensor:
         """Return the parameters (n, D) without the last of each simplex, and other functions."""

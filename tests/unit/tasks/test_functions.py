@@ -144,6 +144,11 @@ def test_draws_are_judged_and_stored_on_the_constrained_scale():
     assert right.arrays["function_pi"].sum(2) == pytest.approx(1.0, abs=1e-5)
     assert right.arrays["function_tau"][1, :, 0] == pytest.approx(tau.reshape(2000, 2)[::4, 1], rel=1e-5)
     assert right.arrays["kept_steps"].tolist() == list(range(1, 2001, 4))
+    assert Gamma().judged_names() == ["tau", "pi[1]", "pi[2]"]
+    known = right.arrays["true_moments"]
+    assert known[:, 0] == pytest.approx([4.0, 2.0], rel=0.03)
+    assert known[0, 1:3] == pytest.approx([1 / 3, 1 / 3], rel=0.03)
+    assert np.isnan(known[:, 3]).all()
     wrong = observed(Gamma(), theta_of(1.5 * tau, pi).reshape(2000, 2, 3))
     assert wrong.metrics["joint_error"] > 0.1
 
@@ -202,7 +207,7 @@ def test_a_density_is_judged_by_its_functions():
     assert observed(LogScale(), draws + 1).metrics["mean_error"] > 0.5
 
 
-LAWS = ("gradient is that of the energy", "chains do not interact", "blocks do not matter")
+LAWS = ("gradient is that of the energy", "chains do not interact", "blocks do not matter", "compiled is plain")
 
 
 @pytest.mark.parametrize("law", LAWS)
