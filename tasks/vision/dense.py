@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from harness import Trajectory
     from harness.tasks import Cost, DataProblem
-    from tasks.vision.observer import ClassifierObserver
+    from tasks.networks.observer import ClassifierObserver
 
     Data = tuple[NDArray[Any], NDArray[np.int64]]
     Numbers = float | tuple[float, ...]
@@ -86,7 +86,7 @@ class DenseTask(NetworkTask):
     def observer(
         self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost, **further: Any
     ) -> ClassifierObserver:
-        from tasks.vision.observer import ClassifierObserver
+        from tasks.networks.observer import ClassifierObserver
 
         told = {"unseen": tuple(self.unseen), **self.observed, **further}
         told |= {"train": True, "by_cycle": True} if self.by_cycle else {}

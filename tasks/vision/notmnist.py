@@ -10,8 +10,8 @@ import numpy as np
 from harness import param
 from harness.tasks import Protocol
 from tasks.datasets import idx
+from tasks.networks.metrics import classifier_metrics
 from tasks.vision.dense import DenseTask
-from tasks.vision.metrics import classifier_metrics
 
 if TYPE_CHECKING:
     from tasks.vision.dense import Data

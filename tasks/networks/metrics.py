@@ -1,4 +1,4 @@
-"""The metrics of a classifier of images: their names, and scores of predictive distributions and of pairs of draws."""
+"""The metrics of `ClassifierObserver`: their names, and scores of pairs of draws."""
 
 from __future__ import annotations
 

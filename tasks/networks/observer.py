@@ -1,4 +1,4 @@
-"""The observer of image classifiers: what the papers' tables and figures need beyond the harness's own."""
+"""The observer of classifiers: what the papers' tables and figures need beyond the scores of predictions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 
 from harness import diagnostics
 from harness.tasks import Outcome, PredictiveObserver, finite_or_none
-from tasks.vision.metrics import disagreements, mean_disagreements
-from tasks.vision.sketch import WIDTH, sketch
+from tasks.networks.metrics import disagreements, mean_disagreements
+from tasks.networks.sketch import WIDTH, sketch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
