@@ -27,9 +27,14 @@ from harness.contracts.observers import to_tensors as to_tensors
 from harness.contracts.posterior import DataProblem as DataProblem
 from harness.contracts.posterior import DataTask as DataTask
 from harness.contracts.posterior import Rows as Rows
+from harness.contracts.predictions import DENSITY_METRICS as DENSITY_METRICS
 from harness.contracts.predictions import PREDICTIVE_METRICS as PREDICTIVE_METRICS
 from harness.contracts.predictions import REFERENCE_METRICS as REFERENCE_METRICS
+from harness.contracts.predictions import SINGLE_NLL as SINGLE_NLL
+from harness.contracts.predictions import Classification as Classification
+from harness.contracts.predictions import Likelihood as Likelihood
 from harness.contracts.predictions import PredictiveObserver as PredictiveObserver
+from harness.contracts.predictions import unseen_metrics as unseen_metrics
 from harness.contracts.randomness import TUNING_SEED as TUNING_SEED
 from harness.contracts.randomness import Streams as Streams
 from harness.contracts.task import Cost as Cost

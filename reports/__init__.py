@@ -43,6 +43,7 @@ REPORTS = {
     "ess": ("tables.ess:EffectiveSize", "effective sample sizes, with bias and temperature"),
     "ess-draws": ("figures.ess_draws:EssDraws", "effective sample size against the number of draws"),
     "findings": ("tables.findings:Findings", "leaders, costs, failures, and published orderings"),
+    "functions": ("tables.functions:Functions", "functions of theta beside their truths"),
     "interpolation": ("figures.interpolation:Interpolation", "test error between draws of two cycles"),
     "leaderboard": ("tables.leaderboard:Leaderboard", "the ranking of samplers on each task"),
     "marginals": ("figures.marginals:Marginals", "histograms of draws beside the target's density"),

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from harness import PluginError
-from harness.tasks import Block, DataProblem, Layout, Network, NetworkTask, Problem
+from harness.tasks import Block, Classification, DataProblem, Layout, Network, NetworkTask, Problem
 from tasks.gauss_newton import GaussNewtonProblem
 
 if TYPE_CHECKING:
+    import torch
     from torch import Generator, Tensor, nn
 
     from harness.tasks import Streams
@@ -44,11 +45,18 @@ class MLP:
         changed += ["precision"] if task.precision != "float32" else []
         if changed:
             raise PluginError(
-                f"{type(task).__name__}.{changed[0]} would have no effect: an MLP has cross-entropy, of rows as they "
-                "are, in theta's precision; return Network(make) from network(), of a function that makes a "
-                "torch module"
+                f"{type(task).__name__}.{changed[0]} would have no effect: an MLP has the likelihood of rows as they "
+                "are, in theta's precision; return Network(make) from network(), of a function that makes a torch "
+                "module"
             )
         return MLPProblem(task, streams, device)
+
+    def make(self) -> torch.nn.Module:
+        """Return the network as a torch module, with torch's own layers."""
+        import torch
+
+        layers = [part for shape in self.shapes for part in (torch.nn.Linear(*shape), torch.nn.ReLU())]
+        return torch.nn.Sequential(torch.nn.Flatten(), *layers[:-1])
 
     def start(self, generator: Generator) -> Tensor:
         """Return starting weights (D,) float32, uniform on +-1/sqrt(inputs of the layer), as in torch's own layers."""
@@ -122,11 +130,12 @@ class MLP:
 
 
 class MLPProblem(GaussNewtonProblem):
-    """The `NetworkProblem` of an `MLP` with cross-entropy, for all chains at once.
+    """The `NetworkProblem` of an `MLP`, for all chains at once.
 
-    The losses of a batch are summed and multiplied by m, the number of batches of an epoch; the prior is added on the
-    flat vector. Rows beyond the end of a short batch are computed with weight zero. The compiler does not compile the
-    network, because a few large products gain nothing from it.
+    The gradient of cross-entropy is written by hand; that of another likelihood with respect to the outputs is
+    automatic, chain after chain. The losses of a batch are summed and multiplied by m, the number of batches of an
+    epoch; the prior is added on the flat vector. Rows beyond the end of a short batch are computed with weight zero.
+    The compiler does not compile the network, because a few large products gain nothing from it.
     """
 
     network: MLP
@@ -143,14 +152,14 @@ class MLPProblem(GaussNewtonProblem):
         """Return U (C,)."""
         total = self.prior(theta, batch)
         for x, label, weights in self._terms_of(batch):
-            total = total + _loss(self.network.logits(theta, x).log_softmax(2), label, weights)
+            total = total + self._weighted_loss(self._predicted(self.network.logits(theta, x)), label, weights)
         return total
 
     def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
         """Return U (C,) and grad U (C, D)."""
         total, gradient = self.prior(theta, batch), self.prior_gradient(theta, batch)
-        for logs, label, weights, pulled in self._with_gradients(theta, batch):
-            total = total + _loss(logs, label, weights)
+        for predicted, label, weights, pulled in self._with_gradients(theta, batch):
+            total = total + self._weighted_loss(predicted, label, weights)
             gradient = pulled.add_(gradient)
         return total, gradient
 
@@ -170,13 +179,41 @@ class MLPProblem(GaussNewtonProblem):
         return self.task.prior_gradient(theta)
 
     def _with_gradients(self, theta: Tensor, batch: Batch | None) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """Yield log p (C, n, K), the labels and weights of the terms, and the gradient (C, D) of their part of U."""
+        """Yield `_predicted`, the labels and weights of the terms, and the gradient (C, D) of their part of U."""
+        import torch
+
         for x, label, weights in self._terms_of(batch):
-            logits, pullback = self.network.logits_and_pullback(theta, x)
-            logs = logits.log_softmax(2)
-            truth = label.expand(len(theta), -1)[..., None]
-            slopes = logs.exp().scatter_add_(2, truth, logs.new_full((), -1.0).expand(truth.shape))
-            yield logs, label, weights, pullback(slopes.mul_(weights[..., None]))
+            outputs, pullback = self.network.logits_and_pullback(theta, x)
+            predicted = self._predicted(outputs)
+            if self._by_hand:
+                truth = label.expand(len(theta), -1)[..., None]
+                slopes = predicted.exp().scatter_add_(2, truth, predicted.new_full((), -1.0).expand(truth.shape))
+                slopes.mul_(weights[..., None])
+            else:
+                with torch.enable_grad():
+                    leaf = outputs.detach().requires_grad_()
+                    (slopes,) = torch.autograd.grad(self._weighted_loss(leaf, label, weights).sum(), leaf)
+            yield predicted, label, weights, pullback(slopes)
+
+    @property
+    def _by_hand(self) -> bool:
+        """Whether the gradient with respect to the outputs is that of cross-entropy."""
+        return type(self.task.likelihood) is Classification
+
+    def _predicted(self, outputs: Tensor) -> Tensor:
+        """Return log p (C, n, K) of the classes, or the outputs for another likelihood."""
+        return outputs.log_softmax(2) if self._by_hand else outputs
+
+    def _weighted_loss(self, predicted: Tensor, label: Tensor, weights: Tensor) -> Tensor:
+        """Return the weighted sum of -log p(label | outputs), (C,)."""
+        import torch
+
+        labels = label.expand(len(predicted), *label.shape[1:])
+        if self._by_hand:
+            each = predicted.gather(2, labels[..., None])[..., 0]
+        else:
+            each = torch.stack([self.task.log_likelihood(*pair) for pair in zip(predicted, labels, strict=True)])
+        return -(each * weights).sum(1)
 
     @functools.cached_property
     def seen(self) -> Tensor:
@@ -197,9 +234,3 @@ class MLPProblem(GaussNewtonProblem):
     def outputs(self, theta: Tensor, chains: slice, x: Tensor) -> Tensor:
         """Return the logits (C, n, K)."""
         return self.network.logits(theta, x)
-
-
-def _loss(logs: Tensor, label: Tensor, weights: Tensor) -> Tensor:
-    """Return the weighted sum of -log p of the true classes, (C,)."""
-    truth = logs.gather(2, label.expand(len(logs), -1)[..., None])[..., 0]
-    return -(truth * weights).sum(1)

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import copy
 import functools
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
+import numpy as np
+
 from harness.contracts.chain_sequence import ChainSequence
 from harness.contracts.module import Layout, Network
 from harness.contracts.posterior import DataProblem, DataTask
-from harness.contracts.predictions import PREDICTIVE_METRICS
-from harness.contracts.task import Metric
+from harness.contracts.predictions import Classification, Likelihood, unseen_metrics
+from harness.contracts.task import Cost, Metric, Observer
 from harness.system.errors import PluginError
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from harness.contracts.randomness import Streams
+    from harness.contracts.schedule import Trajectory
 
     Batch = dict[str, Tensor]
 
@@ -40,12 +44,19 @@ class WithProblem(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkTask(DataTask):
-    """Classification by a network: a subclass defines `network`, `arrays`, `protocols` and `prior_precision`.
+    """The posterior of a network's weights: a subclass defines `network`, `arrays`, `protocols` and `prior_precision`.
 
-    `arrays(part)` has "x" and "label"; they stay on the device unchanged, and `inputs` turns "x" into the network's
-    input. The minibatches are those of `DataTask`, but short ones are cut and not filled up. `changes` and `change`
-    augment them. Batch normalisation makes U a function of the batch; its running statistics are part of the draw.
+        U(theta) = -sum_i log p(y_i | f(x_i; theta)) - log p(theta)
 
+    `arrays(part)` has "x" and the labels y, "label", of any shapes (N, ...); they stay on the device unchanged, and
+    `inputs` turns "x" into the network's input. The minibatches are those of `DataTask`, but short ones are cut and not
+    filled up. `changes` and `change` augment them. Batch normalisation makes U a function of the batch; its running
+    statistics are part of the draw.
+
+    likelihood  of y given the network's outputs: `Classification()`, or one of `tasks.likelihoods`. A task may define
+                `log_likelihood` in its place; its metrics are then those of the predictive density
+    unseen     name -> part: `arrays(part)` has "x" of another kind, and metrics say how it is told from the test rows
+    metrics    those of likelihood and unseen sets, unless they are stated; metrics of `scores` are stated with them
     precision  "float32", which stands for theta's own dtype, or "bfloat16": autocast in the forward pass of a module
     size       N, for tasks whose data takes long to read
     few        the number of rows of each set that are used; None for all
@@ -56,16 +67,37 @@ class NetworkTask(DataTask):
     opaque: ClassVar[bool] = True
     lanes: ClassVar[int] = 1
     provides: ClassVar[frozenset[str]] = frozenset({"terms", "layout"})
-    metrics: ClassVar[Sequence[Metric]] = PREDICTIVE_METRICS
+    likelihood: ClassVar[Likelihood] = Classification()
+    unseen: ClassVar[Mapping[str, str]] = {}
+    metrics: ClassVar[Sequence[Metric]] = likelihood.metrics
     precision: ClassVar[str] = "float32"
     size: ClassVar[int | None] = None
     few: ClassVar[int | None] = None
     in_laws: ClassVar[Mapping[str, Any]] = {}
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        stated = vars(cls)
+        if {"log_likelihood", "likelihood"} <= stated.keys():
+            raise PluginError(f"{cls.__name__} states both log_likelihood and likelihood; one of them is enough")
+        if "log_likelihood" in stated:
+            cls.likelihood = Likelihood()
+        elif "likelihood" in stated:
+            if not isinstance(cls.likelihood, Likelihood):
+                raise PluginError(f"{cls.__name__}.likelihood is {cls.likelihood!r:.80}; write an object, Regression()")
+            cls.log_likelihood = NetworkTask.log_likelihood  # type: ignore[method-assign]
+        if "metrics" not in stated and stated.keys() & {"likelihood", "unseen"} and isinstance(cls.unseen, Mapping):
+            cls.metrics = (*cls.likelihood.metrics, *unseen_metrics(cls.likelihood, cls.unseen))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if type(self).log_likelihood is not NetworkTask.log_likelihood:
+            object.__setattr__(self, "likelihood", Likelihood(self.log_likelihood))
+
     @property
     def classifies(self) -> bool:
-        """Whether the loss is cross-entropy, so that "label" is the class of a row."""
-        return type(self).mean_loss is NetworkTask.mean_loss
+        """Whether "label" is the class of a row, from 0 on."""
+        return type(self.likelihood) is Classification and type(self).mean_loss is NetworkTask.mean_loss
 
     @property
     def tested(self) -> bool:
@@ -90,19 +122,29 @@ class NetworkTask(DataTask):
         """Return the rows "x" (n, ...) of one chain's batch after their `changes` (n, ...) are applied."""
         return x
 
-    def mean_loss(self, outputs: Tensor, label: Tensor) -> Tensor:
-        """Return the mean of -log p(label | outputs) over rows, outputs (n, K); cross-entropy unless overridden."""
-        from torch.nn.functional import cross_entropy
+    def log_likelihood(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Return log p(y | outputs) of each row, (n,), for outputs (n, ...) and labels y (n, ...); `likelihood`'s."""
+        return self.likelihood.log_likelihood(outputs, y)
 
-        return cross_entropy(outputs, label)
+    def mean_loss(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Return the mean over rows of -log p(y | outputs), which is differentiated."""
+        return self.likelihood.mean_loss(outputs, y)
+
+    def scores(self, mean: NDArray[Any], y: NDArray[Any]) -> Mapping[str, float]:  # type: ignore[override]
+        """Return metrics of one's own by name, of the mean prediction (M, ...) and the labels of the test rows."""
+        return {}
+
+    def extended(self) -> Network | WithProblem:
+        """Return `network` with the likelihood's own parameters, if it has any."""
+        return self.likelihood.extended(self.network())
 
     def dim(self) -> int:
         """Return the number of parameters, D."""
-        return self.network().layout.dim
+        return self.layout().dim
 
     def layout(self) -> Layout:
         """Return the parameters of the network, by name."""
-        return self.network().layout
+        return self.extended().layout
 
     def terms(self) -> int:
         """Return the number of training rows, N."""
@@ -111,7 +153,7 @@ class NetworkTask(DataTask):
 
     def start(self, generator: torch.Generator) -> Tensor:
         """Return the weights (D,) as the network's own initialisation draws them."""
-        return self.network().start(generator)
+        return self.extended().start(generator)
 
     def max_block(self, device: str) -> int:
         """Return 1 for a large network on a CPU, whose cache holds the weights of one run; otherwise 64."""
@@ -124,9 +166,24 @@ class NetworkTask(DataTask):
         task: Self = small(**{**settings, **self.in_laws})
         return task
 
+    def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> Observer:
+        """Return the likelihood's observer, with `unseen` sets and `scores`."""
+        return self.likelihood.observer(
+            problem, chains, trajectory, cost, unseen=self.unseen, scores=self._declared_scores
+        )
+
+    def _declared_scores(self, mean: NDArray[Any], y: NDArray[Any]) -> Mapping[str, float]:
+        values = self.scores(mean, y)
+        if unknown := values.keys() - {metric.name for metric in self.metrics}:
+            raise PluginError(
+                f"{type(self).__name__}.scores returns {min(unknown)!r}, which is not among its metrics; add "
+                f"Metric({min(unknown)!r}, 'max', '1', 'what it measures') to those of its likelihood: Kind().metrics"
+            )
+        return values
+
     def build(self, streams: Sequence[Streams], device: str) -> NetworkProblem:
         """Return the problem of `len(streams)` chains."""
-        network = self.network()
+        network = self.extended()
         return (
             NetworkProblem(self, streams, device)
             if isinstance(network, Network)
@@ -146,7 +203,7 @@ class NetworkProblem(DataProblem):
         index   (steps, C, n) int64   rows of the training set, with N in the empty places of a short batch
         change  (steps, C, n, ...)    if the task has `changes`
 
-    labels   name of a set ("test", "train") -> classes (n,)
+    labels   name of a set ("test", "train") -> y (n, ...)
     buffers  running statistics of normalisation, (C, B); B = 0 if there are none. Gradients on a batch update them. A
              draw consists of theta and buffers, so `block_limit` is 1 if there are any
     """
@@ -159,7 +216,7 @@ class NetworkProblem(DataProblem):
     def __init__(self, task: NetworkTask, streams: Sequence[Streams], device: str) -> None:
         import torch
 
-        self.network = task.network()
+        self.network = task.extended()
         super().__init__(task, streams, device)
         self.dtype: torch.dtype = getattr(torch, task.dtype)
         self._changes: ChainSequence | None = None
@@ -181,12 +238,16 @@ class NetworkProblem(DataProblem):
         return {}
 
     def set(self, name: str) -> dict[str, Tensor]:
-        """Return the rows of a set on the device; they are read once."""
+        """Return the rows of a set on the device; they are read once. Memory maps are not copied on a CPU."""
         import torch
 
         if name not in self.sets:
             arrays = {key: array[: self.task.few] for key, array in self.part(name).items()}
-            self.sets[name] = {key: torch.as_tensor(array).to(self.device) for key, array in arrays.items()}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # that a memory map cannot be written
+                self.sets[name] = {key: torch.as_tensor(array).to(self.device) for key, array in arrays.items()}
+            mapped = np.memmap if self.device == "cpu" else ()
+            self.held_bytes += sum(array.nbytes for array in arrays.values() if not isinstance(array, mapped))
         return self.sets[name]
 
     def first_rows(self, count: int) -> Self:
@@ -198,7 +259,7 @@ class NetworkProblem(DataProblem):
 
     @functools.cached_property
     def labels(self) -> Mapping[str, Tensor]:
-        """The classes (n,) of "train" and "test"."""
+        """The labels (n, ...) of "train" and "test"."""
         return {name: self.set(name)["label"] for name in ("train", "test")}
 
     @property
@@ -321,10 +382,10 @@ class NetworkProblem(DataProblem):
         return loss(weights, statistics, *part)
 
     def _loss(self, weights: Tensor, statistics: Tensor, x: Tensor, label: Tensor) -> Tensor:
-        return self.task.mean_loss(self._forward(weights, statistics, x, training=True), label)
+        return self.task.mean_loss(self.forward(weights, statistics, x, training=True), label)
 
-    def _forward(self, weights: Tensor, statistics: Tensor, x: Tensor, *, training: bool) -> Tensor:
-        """Return the outputs in theta's precision."""
+    def forward(self, weights: Tensor, statistics: Tensor, x: Tensor, *, training: bool) -> Tensor:
+        """Return the outputs for one chain's weights and statistics, in theta's precision."""
         import torch
 
         low = self.task.precision == "bfloat16"
@@ -334,19 +395,19 @@ class NetworkProblem(DataProblem):
         return outputs.to(self.dtype)
 
     def predict(self, theta: Tensor, chains: slice, name: str) -> Iterator[Tensor]:
-        """Yield log p (C, m, K) float32 of successive stretches of a set, in order, in evaluation mode."""
+        """Yield the likelihood's `predicted` (C, m, ...) float32 of a set, in order, in stretches."""
         import torch
 
         with torch.no_grad():
             for x in self.stretches(name, self.stretch):
-                yield self.outputs(theta, chains, self.task.inputs(x)).log_softmax(2).float()
+                yield self.task.likelihood.predicted(self.outputs(theta, chains, self.task.inputs(x))).float()
 
     def outputs(self, theta: Tensor, chains: slice, x: Tensor) -> Tensor:
-        """Return the network's outputs (C, n, K) for inputs (n, ...) and draws theta (C, D) of `chains`."""
+        """Return the network's outputs (C, n, ...) for inputs (n, ...) and draws theta (C, D) of `chains`."""
         import torch
 
         each = zip(theta, self.buffers[chains], strict=True)
-        return torch.stack([self._forward(weights, statistics, x, training=False) for weights, statistics in each])
+        return torch.stack([self.forward(weights, statistics, x, training=False) for weights, statistics in each])
 
     def state(self) -> dict[str, Tensor]:
         """Return the place of each chain in its epoch, and the running statistics."""

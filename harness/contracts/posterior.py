@@ -196,7 +196,7 @@ class DataProblem(Problem):
         self.like: dict[str, NDArray[Any]] = {}
         self.dim, self.terms, self.batches = task.dim(), task.terms(), task.steps_per_epoch()
         self.arrays = self.read()
-        self.row_numbers = max(leaf[0].numel() for leaf in self.arrays.values())
+        self.row_numbers = max((leaf[0].numel() for leaf in self.arrays.values()), default=1)
         self.epochs: ChainSequence | None = None
         if task.batch is not None:
             self.epochs = epochs(streams, self.terms, task.batch_terms(), task.lanes)

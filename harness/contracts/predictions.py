@@ -1,15 +1,16 @@
-"""Observers of classifiers: scores of the averaged predictions, and how they change with the number of draws."""
+"""Likelihoods of predictions, and the observer that scores the predictions averaged over draws."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness.analysis.diagnostics import agreement, calibration, total_variation
+from harness.analysis.diagnostics import agreement, calibration, ood, total_variation
 from harness.contracts.observers import finite_or_none
 from harness.contracts.task import Metric, Observer, Outcome
+from harness.system.errors import PluginError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,13 +44,19 @@ AVERAGED: Mapping[Metric, Callable[[Array, NDArray[np.int64]], float]] = {
 }
 """Metrics, each with the function of the posterior mean of the probabilities (M, K) and the true classes (M,)."""
 
+SINGLE_NLL = Metric("single_nll", "min", "nats", "negative log-likelihood of a test row, mean over the draws")
 PREDICTIVE_METRICS = (
     *AVERAGED,
     Metric("single_test_error", "min", "%", "test error of a single draw, mean over the draws"),
-    Metric("single_nll", "min", "nats", "negative log-likelihood of a test row, mean over the draws"),
+    SINGLE_NLL,
 )
-"""The metrics that `PredictiveObserver` reports; a task that uses it lists them among its metrics."""
+"""The metrics of `Classification`; a `DataTask` with `logits` lists them among its metrics."""
 
+DENSITY_METRICS = (
+    Metric("nll", "min", "nats", "minus the log density of a test row under the mixture of all draws, mean"),
+    Metric("lppd", "max", "nats", "log pointwise predictive density of a test row (LPPD): minus nll"),
+)
+"""The metrics that every other likelihood has."""
 
 AGAINST_REFERENCE: Mapping[Metric, Callable[[Array, Array], float]] = {
     Metric("agreement", "max", "1", "share of test rows that posterior mean and reference put in the same class"): (
@@ -68,9 +75,162 @@ REFERENCE_METRICS = tuple(AGAINST_REFERENCE)
 def averaged_scores(mean: Array, labels: NDArray[np.int64], reference: Array | None = None) -> dict[str, float]:
     """Return the metrics `AVERAGED` by name and, if there is a reference, `AGAINST_REFERENCE`."""
     scores = {metric.name: float(score(mean, labels)) for metric, score in AVERAGED.items()}
-    if reference is not None:
-        scores |= {metric.name: score(mean, reference) for metric, score in AGAINST_REFERENCE.items()}
-    return scores
+    return scores if reference is None else scores | reference_scores(mean, reference)
+
+
+def reference_scores(mean: Array, reference: Array) -> dict[str, float]:
+    """Return the metrics `AGAINST_REFERENCE` by name."""
+    return {metric.name: score(mean, reference) for metric, score in AGAINST_REFERENCE.items()}
+
+
+class Likelihood:
+    """The distribution of y given a network's outputs: how predictions are trained, averaged over draws, and scored.
+
+    Rows come first in every tensor, without a chain axis; labels y (n, ...) and outputs (n, ...) have any shape. The
+    predictive density of a row is the weighted mean over the draws of its density; nll and lppd are its logarithm.
+
+    f        outputs, y -> log p(y | outputs) of each row (n,), unless a subclass defines `log_likelihood`
+    metrics  what is reported, the primary one first
+    error    the name of the metric that `error_of` computes, which is reported for single draws too; "" without one
+    uncertainties  suffix of a metric -> what `uncertainty` returns by this name; without any, no `unseen` sets
+    certain  the entropy in nats below which a prediction counts as certain, if there is one
+    stored   names under which the mean prediction and the labels are stored, unless they are very large
+    """
+
+    metrics: Sequence[Metric] = (*DENSITY_METRICS, SINGLE_NLL)
+    error: str = ""
+    uncertainties: ClassVar[Mapping[str, str]] = {}
+    certain: float | None = None
+    stored: tuple[str, str] = ("prediction", "target")
+    f: Callable[[Tensor, Tensor], Tensor] | None = None
+
+    def __init__(self, f: Callable[[Tensor, Tensor], Tensor] | None = None) -> None:
+        self.f = f
+
+    def log_likelihood(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Return log p(y | outputs) of each row, (n,), with all constants."""
+        if self.f is None:
+            raise PluginError(f"{type(self).__name__} has no log_likelihood")
+        try:
+            each = self.f(outputs, y)
+        except ValueError:  # torch.distributions refuses what is not finite; a chain that is lost is no error
+            if outputs.isfinite().all():
+                raise
+            return outputs.flatten(1).sum(1) * float("nan")
+        if each.shape != y.shape[:1]:
+            raise PluginError(
+                f"a log-likelihood has one number for each row, ({len(y)},), not {tuple(each.shape)}; outputs are "
+                f"{tuple(outputs.shape)} and labels {tuple(y.shape)}"
+            )
+        return each
+
+    def mean_loss(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Return the mean over the rows of -log_likelihood, which is differentiated."""
+        return -self.log_likelihood(outputs, y).mean()
+
+    def extended(self, network: Any) -> Any:
+        """Return a task's network with the likelihood's own parameters, if it has any."""
+        return network
+
+    def predicted(self, outputs: Tensor) -> Tensor:
+        """Return outputs (..., n, ...) in the form that the methods below get."""
+        return outputs
+
+    def log_density(self, predicted: Tensor, y: Tensor) -> Tensor:
+        """Return the log densities (m,) that are averaged over the draws as densities: of rows, or of their parts."""
+        return self.log_likelihood(predicted, y)
+
+    def moments(self, predicted: Tensor) -> Tensor:
+        """Return the functions of the prediction (n, ...) whose means over the draws are kept."""
+        return predicted
+
+    def scored(self, moments: Any, y: Any) -> tuple[Any, Any]:
+        """Return the mean prediction, and the labels it is compared with, from `moments` of rows with labels y."""
+        return moments, y
+
+    def error_of(self, mean: Tensor, y: Tensor) -> Tensor:
+        """Return the error of a mean prediction, NaN if it is not finite; float64, of no dimension."""
+        return mean.new_full((), float("nan"))
+
+    def scores(self, mean: Array, y: NDArray[Any]) -> dict[str, float]:
+        """Return metrics of the mean prediction by name; those of densities and of single draws are added."""
+        return {}
+
+    def uncertainty(self, moments: Array) -> dict[str, Array]:
+        """Return the scores (n,) that `uncertainties` names, larger for predictions that are less certain.
+
+        The one named "" is the entropy of the predictive distribution in nats.
+        """
+        return {}
+
+    def observer(self, *problem_and_run: Any, **options: Any) -> PredictiveObserver:
+        """Return `PredictiveObserver` with these arguments, or one that scores more."""
+        return PredictiveObserver(*problem_and_run, likelihood=self, **options)
+
+
+class Classification(Likelihood):
+    """Classes y (n,), 0 ... K - 1, whose log-odds up to a constant per row are the outputs (n, K)."""
+
+    metrics = PREDICTIVE_METRICS
+    error = "test_error"
+    uncertainties: ClassVar = {"": "the predictive entropy", "_maxprob": "minus the largest probability"}
+    certain = 0.5
+    stored = ("probabilities", "classes")
+
+    def log_likelihood(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Return the log-probability of each row's class, (n,)."""
+        return self.log_density(self.predicted(outputs), y)
+
+    def mean_loss(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Return the mean cross-entropy."""
+        from torch.nn.functional import cross_entropy
+
+        return cross_entropy(outputs, y)
+
+    def predicted(self, outputs: Tensor) -> Tensor:
+        """Return the log-probabilities (..., K)."""
+        return outputs.log_softmax(-1)
+
+    def log_density(self, predicted: Tensor, y: Tensor) -> Tensor:
+        """Return the log-probability of each row's class, (n,)."""
+        return predicted.gather(-1, y[..., None])[..., 0]
+
+    def moments(self, predicted: Tensor) -> Tensor:
+        """Return the probabilities (n, K)."""
+        return predicted.exp()
+
+    def error_of(self, mean: Tensor, y: Tensor) -> Tensor:
+        """Return the percentage of rows whose most probable class is not the true one."""
+        wrong = (mean.argmax(-1) != y).double()
+        return 100 * wrong.masked_fill(mean.isnan().any(-1), float("nan")).mean()
+
+    def scores(self, mean: Array, y: NDArray[Any]) -> dict[str, float]:
+        """Return the metrics `AVERAGED`."""
+        return averaged_scores(mean, y)
+
+    def uncertainty(self, moments: Array) -> dict[str, Array]:
+        """Return the entropy, and minus the largest probability; means over the positions of a row."""
+        scores = {"": ood.entropy(moments), "_maxprob": -moments.max(-1)}
+        return {name: each.reshape(len(each), -1).mean(1) for name, each in scores.items()}
+
+
+def unseen_metrics(likelihood: Likelihood, names: Iterable[str]) -> tuple[Metric, ...]:
+    """Return how the mean prediction tells each `unseen` set from the test rows; `PluginError` if it cannot."""
+    metrics = []
+    for name in names:
+        if not likelihood.uncertainties:
+            raise PluginError(f"unseen: {type(likelihood).__name__} has no uncertainty, so {name!r} is not told apart")
+        metrics += [Metric(f"entropy_{name}", "max", "nats", f"predictive entropy on {name}, mean")]
+        if likelihood.certain is not None:
+            below = f"share of {name} with an entropy below {likelihood.certain} nats"
+            metrics += [Metric(f"low_entropy_mass_{name}", "min", "1", below)]
+        for suffix, score in likelihood.uncertainties.items():
+            metrics += [
+                Metric(f"auroc{suffix}_{name}", "max", "1", f"{name} against the test rows by {score}: area under ROC"),
+                Metric(f"aupr{suffix}_{name}", "max", "1", f"the same: average precision in finding {name}"),
+                Metric(f"fpr95{suffix}_{name}", "min", "1", f"share of {name} accepted with 95 % of the test rows"),
+            ]
+    return tuple(metrics)
 
 
 RECORDED = 600
@@ -84,28 +244,39 @@ def reference_of(problem: Any) -> Array | None:
 
 
 LARGEST = 2**22
-"""Largest number of probabilities that are kept, 16 MiB as float32; ImageNet has 50 million."""
+"""Largest number of predicted numbers that are kept, 16 MiB as float32; ImageNet has 50 million."""
 
 
 class PredictiveObserver(Observer):
-    """Scores of the posterior mean of predicted probabilities on test rows, computed on the device; no draw is kept.
+    """Scores of the predictions for test rows, averaged over draws and chains on the device; no draw is kept.
 
-    `problem` has `labels`, `predict` and optionally `reference`, like a `DataProblem`. The posterior mean is the
-    weighted mean over draws and chains, in float64. Curves over data passes: test_error and nll of the mean so far (1,
-    n); single_test_error and single_nll of each chain's draw (C, n). Arrays: the posterior mean `probabilities` (M, K)
-    as float32, unless it has more than `LARGEST` numbers, and the true `classes` (M,).
+    `problem` has `labels`, `predict` and optionally `reference`, like a `DataProblem`. The averages are weighted means
+    in float64: of the densities of rows, by logarithms, and of the likelihood's `moments`. Curves over data passes:
+    nll and the likelihood's error of the mean so far (1, n), single_nll and single_<error> of each chain's draw (C, n).
+    Arrays: those of the likelihood, unless the predictions have more than `LARGEST` numbers, and with unseen sets
+    entropy_test and entropy_<set>.
 
+    unseen   name -> part of the task's arrays that has "x" of another kind than the rows for training
+    scores   mean prediction, y -> metrics of the task's own by name, which it lists among its metrics
     average  the number of last draws that enter the means; None for all
     """
 
-    CURVES = ("test_error", "nll", "single_test_error", "single_nll")
-
     def __init__(
-        self, problem: Any, chains: slice, trajectory: Trajectory, cost: Cost, *, average: int | None = None
+        self,
+        problem: Any,
+        chains: slice,
+        trajectory: Trajectory,
+        cost: Cost,
+        *,
+        likelihood: Likelihood | None = None,
+        unseen: Mapping[str, str] | None = None,
+        scores: Callable[[Array, NDArray[Any]], Mapping[str, float]] | None = None,
+        average: int | None = None,
     ) -> None:
         import torch
 
         self.problem, self.rows = problem, chains
+        self.likelihood, self.unseen, self.scores = likelihood or Classification(), unseen or {}, scores
         self.chains = chains.stop - chains.start
         self.labels: Tensor = problem.labels["test"]
         kept = np.flatnonzero(trajectory.keep) + 1
@@ -113,8 +284,9 @@ class PredictiveObserver(Observer):
         self.stride = -(-len(kept) // RECORDED) or 1
         self.recorded = kept[:: self.stride]
         self.passes = cost.after(self.recorded.astype(np.float64))
-        curves = torch.full((len(self.CURVES), len(self.recorded), self.chains), torch.nan, dtype=torch.float64)
-        self.sums: dict[str, Tensor] = {}
+        error = self.likelihood.error
+        self.names = (error, "nll", f"single_{error}" if error else "", "single_nll")
+        curves = torch.full((len(self.names), len(self.recorded), self.chains), torch.nan, dtype=torch.float64)
         self.tensors = {
             "weight": self.zeros(1),
             "seen": torch.zeros(1, dtype=torch.int64, device=self.labels.device),
@@ -139,79 +311,115 @@ class PredictiveObserver(Observer):
     def observe_draw(self, theta: Tensor, weight: Tensor) -> tuple[int, Tensor, Tensor]:
         """Add a draw of every chain (C, D) with weights (C,).
 
-        Return how many draws came before it, log p (C, M, K), and error rates (C,).
+        Return how many draws came before it, the predictions (C, M, ...), and errors (C,).
         """
         import torch
 
-        tensors = self.tensors
+        tensors, kind = self.tensors, self.likelihood
         seen = int(tensors["seen"])
         tensors["seen"] += 1
-        logs = torch.cat(list(self.problem.predict(theta, self.rows, "test")), dim=1).to(torch.float64)
-        error = (logs.argmax(2) != self.labels).double().where(~logs.isnan().any(2), torch.nan).mean(1)
-        loss = -logs.gather(2, self.labels.expand(self.chains, -1)[..., None]).mean((1, 2))
+        predicted = self.predict(theta, "test")
+        density = torch.stack([kind.log_density(each, self.labels) for each in predicted])
+        moments = [kind.moments(each) for each in predicted]
+        error = torch.stack([kind.error_of(*kind.scored(each, self.labels)) for each in moments])
+        loss = -density.mean(1)
         if seen >= self.first_averaged:
             tensors["weight"] += weight.sum()
             tensors["single"] += torch.stack([(weight * error).sum(), (weight * loss).sum()])
-            self.add("test", weight, logs)
+            mixture = (density + weight.log()[:, None]).logsumexp(0)
+            before = tensors.get("density")
+            tensors["density"] = mixture if before is None else torch.logaddexp(before, mixture)
+            self.add("test", weight, moments)
+            for name, part in self.unseen.items():
+                self.add(name, weight, [kind.moments(each) for each in self.predict(theta, part)])
         if seen % self.stride == 0:
             point = seen // self.stride
             if seen >= self.first_averaged:
                 tensors["curves"][:2, point, 0] = self._running_scores()
-            tensors["curves"][2, point], tensors["curves"][3, point] = 100 * error, loss
-        return seen, logs, error
+            tensors["curves"][2, point], tensors["curves"][3, point] = error, loss
+        return seen, predicted, error
 
-    def add(self, name: str, weight: Tensor, logs: Tensor) -> None:
-        """Add the predictions for a set chain by chain, so that the sum is the same for any number of chains."""
-        if name not in self.sums:
-            self.sums[name] = self.zeros(*logs.shape[1:])
-        for w, one in zip(weight, logs, strict=True):
-            self.sums[name] += w * one.double().exp()
-
-    def _running_scores(self) -> Tensor:
-        """Return the error in percent and the NLL of the posterior mean so far; NaN if all weights are 0."""
+    def predict(self, theta: Tensor, part: str) -> Tensor:
+        """Return the predictions (C, M, ...) for a part of the arrays, in float64."""
         import torch
 
-        mean = self.sums["test"] / self.tensors["weight"]
-        wrong = (mean.argmax(1) != self.labels).double().where(~mean.isnan().any(1), torch.nan).mean()
-        loss = -mean.gather(1, self.labels[:, None]).log().mean()
-        return torch.stack([torch.where(self.tensors["weight"][0] > 0, 100 * wrong, torch.nan), loss])
+        return torch.cat(list(self.problem.predict(theta, self.rows, part)), dim=1).to(torch.float64)
+
+    def add(self, name: str, weight: Tensor, moments: Iterable[Tensor]) -> None:
+        """Add the moments for a set chain by chain, so that the sum is the same for any number of chains."""
+        for w, one in zip(weight, moments, strict=True):
+            total = self.tensors.setdefault(f"sum/{name}", self.zeros(*one.shape))
+            total += w * one
+
+    def _mean_loss(self) -> Tensor:
+        """Return the NLL of the mixture of the draws so far."""
+        return self.tensors["weight"].log()[0] - self.tensors["density"].mean()
+
+    def _running_scores(self) -> Tensor:
+        """Return error and NLL of the draws so far; NaN if all weights are 0."""
+        import torch
+
+        moments, kind = self.tensors["sum/test"] / self.tensors["weight"], self.likelihood
+        error = kind.error_of(*kind.scored(moments, self.labels))
+        return torch.stack([torch.where(self.tensors["weight"][0] > 0, error, torch.nan), self._mean_loss()])
 
     def means(self) -> dict[str, Array]:
-        """Return the posterior mean of the probabilities (M, K) for each set."""
-        return {name: (total / self.tensors["weight"]).cpu().numpy() for name, total in self.sums.items()}
+        """Return the means of the likelihood's moments (M, ...) for the test rows, "test", and each unseen set."""
+        sums = {name.removeprefix("sum/"): total for name, total in self.tensors.items() if name.startswith("sum/")}
+        return {name: (total / self.tensors["weight"]).cpu().numpy() for name, total in sums.items()}
 
     def outcome(self) -> Outcome:
-        """Return `PREDICTIVE_METRICS`, with a reference also `REFERENCE_METRICS`, the curves and the arrays.
+        """Return the metrics of likelihood, unseen sets, reference and task, the curves and the arrays.
 
-        All are empty before the first draw that has a weight.
+        All are empty before the first draw that has a weight. Metrics of predictions that are not finite do not exist.
         """
+        kind = self.likelihood
         if not float(self.tensors["weight"]) > 0:
             return Outcome({})
-        mean, labels = self.means()["test"], self.labels.cpu().numpy()
-        singles = (self.tensors["single"] / self.tensors["weight"]).tolist()
-        values = {
-            **averaged_scores(mean, labels, reference_of(self.problem)),
-            "single_test_error": 100 * singles[0],
-            "single_nll": singles[1],
-        }
         points = -(-int(self.tensors["seen"]) // self.stride)
         drawn = self.tensors["curves"][:, :points].cpu().numpy()
         curves = {
             name: (self.passes[:points], drawn[k, :, : 1 if k < 2 else None].T.copy())
-            for k, name in enumerate(self.CURVES)
+            for k, name in enumerate(self.names)
+            if name
         }
-        arrays: dict[str, NDArray[Any]] = {}
-        if mean.size <= LARGEST:
-            arrays = {"probabilities": mean.astype(np.float32), "classes": labels.astype(np.int32)}
+        moments = self.means()
+        if not all(np.isfinite(each).all() for each in moments.values()):
+            return Outcome({}, curves)
+        mean, y = kind.scored(moments["test"], self.labels.cpu().numpy())
+        single, loss = (self.tensors["single"] / self.tensors["weight"]).tolist(), float(self._mean_loss())
+        entropies = {name: kind.uncertainty(each) for name, each in moments.items()} if self.unseen else {}
+        values = {
+            **kind.scores(mean, y),
+            "nll": loss,
+            "lppd": -loss,
+            **{name: value for name, value in zip(self.names[2:], single, strict=True) if name},
+            **({} if (reference := reference_of(self.problem)) is None else reference_scores(mean, reference)),
+            **unseen_scores(entropies, kind.certain),
+            **(self.scores(mean, y) if self.scores else {}),
+        }
+        stored = mean.astype(np.float32), y.astype(np.float32 if y.dtype.kind == "f" else np.int32)
+        arrays = dict(zip(kind.stored, stored, strict=True)) if mean.size <= LARGEST else {}
+        arrays |= {f"entropy_{name}": each[""].astype(np.float32) for name, each in entropies.items()}
         return Outcome({name: finite_or_none(value) for name, value in values.items()}, curves, arrays)
 
     def state(self) -> dict[str, Tensor]:
         """Return everything that `load` needs."""
-        return self.tensors | {f"sum/{name}": total for name, total in self.sums.items()}
+        return dict(self.tensors)
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continue from `state`."""
-        device = self.labels.device
-        self.tensors = {name: state[name].to(device, copy=True) for name in self.tensors}
-        sums = {name.removeprefix("sum/"): leaf for name, leaf in state.items() if name.startswith("sum/")}
-        self.sums = {name: total.to(device, copy=True) for name, total in sums.items()}
+        self.tensors = {name: leaf.to(self.labels.device, copy=True) for name, leaf in state.items()}
+
+
+def unseen_scores(scores: Mapping[str, Mapping[str, Array]], certain: float | None) -> dict[str, float]:
+    """Return the values of `unseen_metrics` from the `uncertainty` of the rows of "test" and of each unseen set."""
+    values: dict[str, float] = {}
+    for name in scores.keys() - {"test"}:
+        entropy = scores[name][""]
+        values |= {f"entropy_{name}": entropy.mean()}
+        values |= {} if certain is None else {f"low_entropy_mass_{name}": (entropy < certain).mean()}
+        for suffix, unseen in scores[name].items():
+            for score in (ood.auroc, ood.aupr, ood.fpr95):
+                values[f"{score.__name__}{suffix}_{name}"] = score(scores["test"][suffix], unseen)
+    return values

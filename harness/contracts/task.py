@@ -202,6 +202,9 @@ class Problem(ABC):
     layout: Layout | None = None
     """The weights of a network within theta, if the task provides "layout"."""
 
+    held_bytes: int = 0
+    """The size of the rows that it holds in memory."""
+
     under_normal_prior: Tensor | None = None
     """A mask (D,) of the coordinates whose prior is the task's N(0, I / prior_precision); None means all of them."""
 

@@ -38,6 +38,8 @@ UNDECLARED = (
     "which is not declared: a change of it would change no run key; make it a setting, param(kind='file'), or list it "
     "in `datasets` or `__files__`"
 )
+MUCH = 1.0
+"""GiB of rows from which a warning says how many there are."""
 WRITERS = 4
 """Number of runs whose files are written in parallel: a disk confirms several writes in the time of one."""
 
@@ -67,6 +69,7 @@ class Session:
                 attempt.event("resumed" if checkpoints else "started", position=self.loop.position, **where)
         self._data, self._undeclared = tuple(job.data), set[str]()
         self._warn_of_instability()
+        self._warn_of_memory()
         self._warn_of_undeclared_files()
 
     @classmethod
@@ -297,6 +300,14 @@ class Session:
             "expect over-dispersion or divergence"
         )
         self._warn(text)
+
+    def _warn_of_memory(self) -> None:
+        gib, task = self.loop.problem.held_bytes / 2**30, self.specs[0].task.name
+        if gib >= MUCH:
+            self._warn(
+                f"{task} holds {gib:.3g} GiB of training rows in memory, beside its test rows; a memory map is not "
+                "copied on a CPU, and a task of tasks.streamed.StreamedTask reads its rows while they are used"
+            )
 
     def _warn_of_undeclared_files(self) -> None:
         spec = self.specs[0]

@@ -13,7 +13,7 @@ from harness import DataError, RunError, Sampler, Trajectory, UsageError, param
 from harness.contracts.predictions import averaged_scores, reference_of
 from harness.results import Attempt, AttemptResult, Ledger, RunSpec, Send, Status, checksum, commit, environment, now
 from harness.runs import Job, curve_arrays, metric_values, prepare, truths, writing
-from harness.tasks import Cost, DataTask, Outcome, Streams, Task
+from harness.tasks import Classification, Cost, DataTask, NetworkTask, Outcome, Streams, Task
 from plugins.sharing.submission import Declared, Submission, read
 from plugins.upkeep.rescoring import observe
 
@@ -103,6 +103,8 @@ def _outcome(task: Task, spec: RunSpec, submission: Submission, declared: Declar
 
 
 def _has_classes(task: Task, problem: Any) -> bool:
+    if isinstance(task, NetworkTask) and type(task.likelihood) is not Classification:
+        return False
     if isinstance(task, DataTask):
         return task.tested and "label" in problem.part("test")
     return hasattr(problem, "labels")

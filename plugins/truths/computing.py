@@ -78,7 +78,9 @@ def whitened(task: Task, mean: Array, root: Array) -> Task:
 
 
 def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
-    """Return the record that `Truth.of_record` reads, or for a task with `functions` that of `Reference.of_record`.
+    """Return the record that `Truth.of_record` reads, or for a network's `functions` that of `Reference.of_record`.
+
+    The truth of a task that has `judged` functions is that of these functions.
 
     Raise `UsageError` if the task states a truth or has no gradient, and `RunError` if the chains do not agree.
     """
@@ -98,7 +100,8 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
     mean, root = np.zeros(task.dim()), np.eye(task.dim())
     with plugin_code(f"{name}: its energy on all the data cannot be evaluated"):
         check_gradient(name, whitened(task, mean, root))
-    if type(task).functions is not Task.functions:
+    judged = getattr(task, "judged", None)
+    if type(task).functions is not Task.functions and judged is None:
         record = compute_functions(spec, task, draws, send)
         if task.dim() > tempering.LARGEST or Reference.of_record({"task": name, **record}).refused:
             return record
@@ -112,6 +115,9 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
     send("say", {"text": f"{CHAINS} chains of {BURN_IN} + {draws} draws"})
     z = hmc_draws(whitened(task, mean, root), hmc, step_size, chains=CHAINS, burn_in=BURN_IN, draws=draws)
     theta = mean + z @ root.T
+    if judged is not None:
+        flat = torch.from_numpy(theta.reshape(-1, theta.shape[2]))
+        theta = judged(flat).reshape(*theta.shape[:2], -1).numpy()
     stated = {**SAMPLER, "coordinates": "whitened by the covariance of pilot runs"}
     try:
         record = {"command": f"bench truth {name}", **truth_record(theta, name, stated, BURN_IN)}

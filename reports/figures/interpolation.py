@@ -244,24 +244,24 @@ def errors_on_line(
         errors["as they are"].append(_error(problem, theta))
         if normalised:
             each = [{name: leaf[k] for name, leaf in batches.items()} for k in range(BATCHES)]
-            problem.buffers[0] = torch.stack([batch_statistics(problem, theta, batch) for batch in each]).mean(0)
+            problem.buffers[0] = torch.stack([_statistics(problem, theta, batch) for batch in each]).mean(0)
             errors["recomputed"].append(_error(problem, theta))
     return {name: np.array(along) for name, along in errors.items()}
 
 
-def batch_statistics(problem: NetworkProblem, theta: Tensor, batch: dict[str, Tensor]) -> Tensor:
+def _statistics(problem: NetworkProblem, theta: Tensor, batch: dict[str, Tensor]) -> Tensor:
     """Return the statistics (B,) of normalisation on one batch of chain 0 alone, for the weights theta (D,)."""
     import torch
 
     fresh = torch.zeros_like(problem.buffers[0])
-    ((_, (x, _)),) = problem.parts(0, batch)
     layers = [part for part in problem.network.module.modules() if isinstance(part, torch.nn.BatchNorm2d)]
     momenta = [layer.momentum for layer in layers]
-    for layer in layers:
-        layer.momentum = 1.0  # the statistics of the batch then replace the running ones
+    ((_, (x, _)),) = problem.parts(0, batch)
     try:
+        for layer in layers:
+            layer.momentum = 1.0  # the running statistics are those of the last batch
         with torch.no_grad():
-            problem.network.forward(theta, fresh, x, training=True)
+            problem.forward(theta, fresh, x, training=True)
     finally:
         for layer, momentum in zip(layers, momenta, strict=True):
             layer.momentum = momentum

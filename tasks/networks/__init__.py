@@ -1,1 +1,1 @@
-"""Networks as functions of one flat vector of weights."""
+"""Networks as functions of one flat vector of weights, and what is observed of classifiers."""

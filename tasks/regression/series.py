@@ -21,7 +21,7 @@ from harness.tasks import (
 from tasks.regression.temperature import configurational_temperature, directional_temperatures
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
     from torch import Tensor
 
     from harness import Trajectory
@@ -104,7 +104,7 @@ class SeriesObserver(MomentObserver):
                 values["temperature"] = float(configurational_temperature(chosen, slopes, centre))
             values |= {"temperature_min": along.min(), "temperature_max": along.max()}
         if self.seen >= 4 and self.series:
-            chain_ess = diagnostics.reference_ess(x, centre, self.errors.truth.sd)
+            chain_ess = reference_ess(x, centre, self.errors.truth.sd)
             curves["chain_ess"] = (np.arange(len(centre), dtype=np.float64), chain_ess)
             values |= {
                 "paper_ess_median": np.median(chain_ess, axis=1).mean(),
@@ -125,3 +125,31 @@ class SeriesObserver(MomentObserver):
         super().load(state)
         series = from_tensors(state, "own")
         self.draws[: self.seen], self.weights[: self.seen] = series["draws"], series["weights"]
+
+
+def reference_ess(draws: ArrayLike, mean: ArrayLike, sd: ArrayLike, cut: float = 0.05) -> Array:
+    """Return the ESS of one chain with the *truth's* mean and sd, as the papers report it.
+
+        ESS = n / (1 + 2 sum_s (1 - s/n) rho_s),
+        rho_s = sum_{t > s} (x_t - mean)(x_{t-s} - mean) / (sd^2 (n - s)),
+
+    where the sum over s = 1, 2, ... stops before the first rho_s < cut. draws: (n, ...), one or more chains and
+    coordinates; mean and sd broadcast against the trailing axes. Result: draws.shape[1:], in draws. It is at most n: a
+    value of n is saturation and must be compared as censored. A chain frozen at the mean scores n, so rank this number
+    only behind the gate of the leaderboards. NaN if a draw is not finite. Raises ValueError for fewer than 2 draws or
+    an sd that is not positive.
+
+    Source: Hoffman and Gelman (2014), whom the papers cite.
+    """
+    x = np.asarray(draws, dtype=np.float64)
+    if x.ndim < 1 or len(x) < 2:
+        raise ValueError(f"draws must have shape (n, ...) with n >= 2, got {x.shape}")
+    if (np.asarray(sd) <= 0).any():
+        raise ValueError("sd must be positive")
+    with np.errstate(over="ignore", invalid="ignore"):
+        z = (x - np.asarray(mean)) / np.asarray(sd)
+        finite = np.isfinite(z * z).all(axis=0)
+        products = diagnostics.lagged_products(np.where(finite, z, 0.0))
+    lags = np.arange(len(x)).reshape(-1, *[1] * (x.ndim - 1))
+    rho = products / (len(x) - lags)
+    return np.where(finite, diagnostics.ess_of_autocorrelation(rho, cut), np.nan)

@@ -20,6 +20,7 @@ from harness.tasks import (
     steps_of_draws,
     to_tensors,
 )
+from tasks.synthetic.modes import ModeCounts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,7 +51,7 @@ class MixtureObserver(Observer):
     def __init__(self, task: MixtureTask, chains: int, trajectory: Trajectory, cost: Cost) -> None:
         self.task = task
         self.errors = MomentErrors(truth(task), trajectory, cost)
-        self.modes = diagnostics.ModeCounts(task.means, task.radius, task.variance)
+        self.modes = ModeCounts(task.means, task.radius, task.variance)
         self.grid = draw_grid(trajectory)
         self.steps = steps_of_draws(trajectory, self.grid).astype(np.float64)
         self.covered = np.full(len(self.grid), np.nan)

@@ -13,8 +13,8 @@ from harness.tasks import REFERENCE_METRICS, DataFile, Network, NetworkTask, Pro
 from tasks.datasets import cifar as files
 from tasks.datasets.svhn import SVHN, svhn
 from tasks.gauss_newton import PROVIDED, GaussNewtonProblem
+from tasks.networks.metrics import classifier_metrics
 from tasks.vision.augment import crop_and_flip, normalise
-from tasks.vision.metrics import classifier_metrics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from harness import Trajectory
     from harness.tasks import Cost, DataProblem, Streams
-    from tasks.vision.observer import ClassifierObserver
+    from tasks.networks.observer import ClassifierObserver
 
 EPOCH_64 = 782
 """Batches of 64 that 50,000 images make."""
@@ -190,7 +190,7 @@ class Cifar(NetworkTask):
         return crop_and_flip(x, changes[:, :2], changes[:, 2] > 0, REACH)
 
     def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> ClassifierObserver:
-        from tasks.vision.observer import ClassifierObserver
+        from tasks.networks.observer import ClassifierObserver
 
         train = self.train_accuracy or self.by_cycle
         return ClassifierObserver(

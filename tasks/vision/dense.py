@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from harness import Trajectory
     from harness.tasks import Cost, DataProblem
-    from tasks.vision.observer import ClassifierObserver
+    from tasks.networks.observer import ClassifierObserver
 
     Data = tuple[NDArray[Any], NDArray[np.int64]]
     Numbers = float | tuple[float, ...]
@@ -39,14 +39,12 @@ class DenseTask(NetworkTask):
 
     features  numbers of an input
     classes   K
-    unseen    names of sets whose classes the network does not know
     observed  arguments of `ClassifierObserver`, besides those that settings ask for
     """
 
     provides: ClassVar = PROVIDED
     features: ClassVar[int]
     classes: ClassVar[int]
-    unseen: ClassVar[Sequence[str]] = ()
     observed: ClassVar[Mapping[str, Any]] = {}
     in_laws: ClassVar = {"width": 4, "batch": 13}
 
@@ -90,8 +88,8 @@ class DenseTask(NetworkTask):
     def observer(
         self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost, **further: Any
     ) -> ClassifierObserver:
-        from tasks.vision.observer import ClassifierObserver
+        from tasks.networks.observer import ClassifierObserver
 
-        told = {"unseen": self.unseen, **self.observed, **further}
+        told = {"unseen": tuple(self.unseen), **self.observed, **further}
         told |= {"train": True, "by_cycle": True} if self.by_cycle else {}
         return ClassifierObserver(problem, chains, trajectory, cost, **told)  # type: ignore[arg-type]

@@ -10,8 +10,8 @@ import numpy as np
 
 from harness import DataError, param
 from harness.tasks import Network, NetworkTask, Protocol
+from tasks.networks.metrics import classifier_metrics
 from tasks.vision.augment import normalise
-from tasks.vision.metrics import classifier_metrics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from harness import Trajectory
     from harness.tasks import Cost, DataProblem, Streams
     from tasks.datasets.imagefolder import ImageFolder
-    from tasks.vision.observer import ClassifierObserver
+    from tasks.networks.observer import ClassifierObserver
     from tasks.vision.streamed import StreamedProblem
 
 EPOCH = 5005
@@ -100,7 +100,7 @@ class ImageNet(NetworkTask):
         return torch.from_numpy(generator.integers(0, 2**63, shape, dtype=np.int64))
 
     def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> ClassifierObserver:
-        from tasks.vision.observer import ClassifierObserver
+        from tasks.networks.observer import ClassifierObserver
 
         return ClassifierObserver(problem, chains, trajectory, cost)
 

@@ -12,8 +12,8 @@ import numpy as np
 from harness import param
 from harness.tasks import Protocol
 from tasks.datasets import uci
+from tasks.networks.metrics import classifier_metrics
 from tasks.vision.dense import PREPROCESSING, DenseTask
-from tasks.vision.metrics import classifier_metrics
 
 if TYPE_CHECKING:
     from tasks.vision.dense import Data

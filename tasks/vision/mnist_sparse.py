@@ -12,8 +12,8 @@ from harness import param
 from harness.tasks import Layout, Metric, NetworkTask, Protocol
 from tasks.datasets import idx
 from tasks.mlp import MLPProblem
+from tasks.networks.metrics import classifier_metrics
 from tasks.vision.dense import DenseTask
-from tasks.vision.metrics import classifier_metrics
 from tasks.vision.notmnist import EPOCH, digits, moments
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from harness import Trajectory
     from harness.tasks import Cost, DataProblem, Streams
+    from tasks.networks.observer import ClassifierObserver
     from tasks.vision.dense import Data
-    from tasks.vision.observer import ClassifierObserver
 
     Batch = dict[str, Tensor]
 

@@ -10,8 +10,8 @@ import numpy as np
 from harness import param
 from harness.tasks import Protocol
 from tasks.datasets import idx
+from tasks.networks.metrics import classifier_metrics
 from tasks.vision.dense import DenseTask
-from tasks.vision.metrics import classifier_metrics
 
 if TYPE_CHECKING:
     from tasks.vision.dense import Data
@@ -37,7 +37,7 @@ class NotMNIST(DenseTask):
     features: ClassVar = 784
     classes: ClassVar = 10
     size: ClassVar = 60_000
-    unseen: ClassVar = tuple(UNSEEN)
+    unseen: ClassVar = {name: name for name in UNSEEN}
     datasets: ClassVar = (*idx.MNIST_TRAIN, *idx.MNIST_TEST, *UNSEEN.values())
     metrics: ClassVar = classifier_metrics(tuple(UNSEEN))
     protocols: ClassVar = (

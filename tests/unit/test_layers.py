@@ -162,7 +162,18 @@ def documented(path, name):
     return set()
 
 
-WORDS = {"autocorrelation", "curves", "energy", "ood", "schedules", "trace", "trajectory"}
+WORDS = {
+    "autocorrelation",
+    "curves",
+    "density",
+    "energy",
+    "entropy",
+    "functions",
+    "ood",
+    "schedules",
+    "trace",
+    "trajectory",
+}
 """Names of reports and tasks that are also words of the core."""
 MEANT = {
     "contracts/truth.py names tempering": "the method of sampling, not the report",

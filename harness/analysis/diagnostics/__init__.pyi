@@ -1,16 +1,17 @@
 # The names of `harness.diagnostics`. They are declared only here; `__init__.py` reads this file.
 
 from harness.analysis.diagnostics import calibration as calibration
+from harness.analysis.diagnostics import counting as counting
 from harness.analysis.diagnostics import ood as ood
+from harness.analysis.diagnostics.arrays import as_block as as_block
 from harness.analysis.diagnostics.calibration import error_rate as error_rate
 from harness.analysis.diagnostics.calibration import nll as nll
 from harness.analysis.diagnostics.chains import autocorrelation as autocorrelation
 from harness.analysis.diagnostics.chains import bulk_ess as bulk_ess
 from harness.analysis.diagnostics.chains import ess_of_autocorrelation as ess_of_autocorrelation
+from harness.analysis.diagnostics.chains import lagged_products as lagged_products
 from harness.analysis.diagnostics.chains import rank_normalised_split_rhat as rank_normalised_split_rhat
-from harness.analysis.diagnostics.chains import reference_ess as reference_ess
 from harness.analysis.diagnostics.chains import tail_ess as tail_ess
-from harness.analysis.diagnostics.coverage import ModeCounts as ModeCounts
 from harness.analysis.diagnostics.crossing import THRESHOLD as THRESHOLD
 from harness.analysis.diagnostics.crossing import LowErrorCost as LowErrorCost
 from harness.analysis.diagnostics.crossing import bootstrap_low_error as bootstrap_low_error

@@ -29,6 +29,28 @@ def auroc(seen: ArrayLike, unseen: ArrayLike) -> float:
     return float(roc_auc_score(*_labelled(seen, unseen)))
 
 
+def aupr(seen: ArrayLike, unseen: ArrayLike) -> float:
+    """Return the area under the precision-recall curve for finding the unseen inputs, by steps (average precision).
+
+    By chance it is their share m / (n + m). Source: D. Hendrycks, K. Gimpel, "A Baseline for Detecting Misclassified
+    and Out-of-Distribution Examples in Neural Networks", ICLR 2017.
+    """
+    from sklearn.metrics import average_precision_score
+
+    return float(average_precision_score(*_labelled(seen, unseen)))
+
+
+def fpr95(seen: ArrayLike, unseen: ArrayLike) -> float:
+    """Return the share of unseen inputs that are accepted if at least 95 % of the seen ones are.
+
+    An input is accepted if it scores no more than the lowest threshold that accepts that many of the seen ones. Source:
+    S. Liang, Y. Li, R. Srikant, "Enhancing the Reliability of Out-of-distribution Image Detection in Neural Networks",
+    ICLR 2018.
+    """
+    known, unknown = _finite(seen), _finite(unseen)
+    return float((unknown <= np.sort(known)[int(np.ceil(0.95 * len(known))) - 1]).mean())
+
+
 def _labelled(seen: ArrayLike, unseen: ArrayLike) -> tuple[NDArray[np.bool_], Array]:
     """Return the labels, True for unseen, and the scores."""
     known, unknown = _finite(seen), _finite(unseen)

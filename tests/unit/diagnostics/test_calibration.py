@@ -15,9 +15,8 @@ from harness.analysis.diagnostics.calibration import (
     selective_accuracy,
     top_accuracy,
 )
-from harness.analysis.diagnostics.ood import auroc, entropy
+from harness.analysis.diagnostics.ood import aupr, auroc, entropy, fpr95
 from reports.figures.entropy import ecdf
-from tasks.vision.metrics import aupr, fpr95
 
 pytestmark = pytest.mark.numbers
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from harness.analysis.diagnostics import ModeCounts
+from tasks.synthetic.modes import ModeCounts
 
 pytestmark = pytest.mark.numbers
 

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from harness.analysis.diagnostics import bulk_ess, ess_of_autocorrelation, reference_ess, tail_ess
+from harness.analysis.diagnostics import bulk_ess, ess_of_autocorrelation, tail_ess
+from tasks.regression.series import reference_ess
 
 pytestmark = pytest.mark.numbers
 

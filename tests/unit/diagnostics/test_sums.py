@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from harness.analysis.diagnostics import DrawSums, ModeCounts, counting, directions, pooled_errors
+from harness.analysis.diagnostics import DrawSums, counting, directions, pooled_errors
+from tasks.synthetic.modes import ModeCounts
 
 pytestmark = pytest.mark.numbers
 

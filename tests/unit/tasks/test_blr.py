@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 import torch
 
-from harness.analysis.diagnostics import reference_ess
 from harness.contracts.randomness import Streams
 from harness.contracts.task import Cost
 from harness.system.errors import DataError
 from plugins.schedules.constant import Constant
 from tasks.datasets import uci
 from tasks.regression.blr import Australian, German, Heart, gradient, hessian, laplace
+from tasks.regression.series import reference_ess
 
 pytestmark = [pytest.mark.numbers, pytest.mark.data]
 PATH = Constant(step_size=0.1)

@@ -9,9 +9,9 @@ from harness.analysis.diagnostics.calibration import aurc, brier, ece, nll, sele
 from harness.contracts import predictions
 from harness.contracts.schedule import Trajectory
 from harness.contracts.task import Cost
-from tasks.vision.metrics import classifier_metrics
-from tasks.vision.observer import ClassifierObserver
-from tasks.vision.sketch import WIDTH, sketch
+from tasks.networks.metrics import classifier_metrics
+from tasks.networks.observer import ClassifierObserver
+from tasks.networks.sketch import WIDTH, sketch
 
 pytestmark = pytest.mark.numbers
 

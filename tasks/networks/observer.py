@@ -1,4 +1,4 @@
-"""The observer of image classifiers: what the papers' tables and figures need beyond the harness's own."""
+"""The observer of classifiers: what the papers' tables and figures need beyond the scores of predictions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 
 from harness import diagnostics
 from harness.tasks import Outcome, PredictiveObserver, finite_or_none
-from tasks.vision.metrics import UNDEFINED, disagreements, mean_disagreements, unseen_values
-from tasks.vision.sketch import WIDTH, sketch
+from tasks.networks.metrics import UNDEFINED, disagreements, mean_disagreements
+from tasks.networks.sketch import WIDTH, sketch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +26,6 @@ class ClassifierObserver(PredictiveObserver):
 
     last     draws whose accuracies are averaged (`lastN_test_accuracy`, N = 5); none: all that are (`test_accuracy`)
     train    whether these are taken through the training images too
-    unseen   names of the sets whose classes the network does not know
     share_kept  the share of the weights of theta (C, D) that are kept, (C,): its mean over averaged draws is `sparsity`
     by_cycle whether the mean prediction of each cycle of each chain is kept too, for cycle weights
 
@@ -52,8 +51,10 @@ class ClassifierObserver(PredictiveObserver):
         by_cycle: bool = False,
         share_kept: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
-        super().__init__(problem, chains, trajectory, cost, average=average)
-        self.train, self.unseen, self.by_cycle, self.share_kept = train, unseen, by_cycle, share_kept
+        super().__init__(
+            problem, chains, trajectory, cost, average=average, unseen=dict(zip(unseen, unseen, strict=True))
+        )
+        self.train, self.by_cycle, self.share_kept = train, by_cycle, share_kept
         self.prefix = f"last{last}_" if last is not None else ""
         kept = np.flatnonzero(trajectory.keep) + 1
         self.first_last = self.first_averaged if last is None else max(0, len(kept) - last)
@@ -76,7 +77,7 @@ class ClassifierObserver(PredictiveObserver):
         recorded, in_last = seen % self.stride == 0, seen >= self.first_last
         train = self._train_scores(theta) if self.train and (in_last or recorded) else None
         if in_last:
-            sums["last"][0] += error.mean()
+            sums["last"][0] += error.mean() / 100
             sums["last"][1] += 0 if train is None else train[0].mean()
         if seen >= self.first_averaged:
             if self.share_kept:
@@ -86,8 +87,6 @@ class ClassifierObserver(PredictiveObserver):
                     sums["cycle_sums"] = self.zeros(len(self.cycle_numbers), *logs.shape)
                 sums["cycle_weights"][self.cycle_index[seen]] += weight[:, None, None]
                 sums["cycle_sums"][self.cycle_index[seen]] += weight[:, None, None] * logs.exp()
-            for name in self.unseen:
-                self.add(name, weight, torch.cat(list(self.problem.predict(theta, self.rows, name)), dim=1))
         if recorded:
             if train is not None:
                 sums["train_curves"][0, point], sums["train_curves"][1, point] = 100 * train[0], train[1]
@@ -115,7 +114,6 @@ class ClassifierObserver(PredictiveObserver):
         points = -(-int(sums["seen"][0]) // self.stride)
         mean, labels = self.means(), self.labels.cpu().numpy()
         counted = max(1, int(sums["seen"][0]) - self.first_last)
-        entropies = {name: diagnostics.ood.entropy(p) for name, p in mean.items()}
         averaged = np.arange(points) * self.stride >= self.first_averaged
         pairs = disagreements(sums["predicted"][:points][averaged].reshape(-1, len(labels)))
         cycle = np.repeat(self.cycle[:points], self.chains)
@@ -124,7 +122,6 @@ class ClassifierObserver(PredictiveObserver):
             f"{self.prefix}train_accuracy": 100 * (1 - sums["last"][1] / counted) if self.train else None,
             **mean_disagreements(pairs, np.repeat(self.cycle[:points][averaged], self.chains)),
             **{f"top{k}": 100 * diagnostics.calibration.top_accuracy(mean["test"], labels, k) for k in (1, 5)},
-            **unseen_values(mean, entropies),
             **({"sparsity": 100 * (sums["kept"] / sums["weight"])[0]} if self.share_kept else {}),
         }
         train = {
@@ -140,7 +137,7 @@ class ClassifierObserver(PredictiveObserver):
             "steps": np.repeat(self.recorded[:points], self.chains),
             "chain": np.tile(np.arange(self.chains), points),
             "disagreements": pairs,
-            **{f"entropy_{name}": entropy.astype(np.float32) for name, entropy in entropies.items()},
+            "entropy_test": diagnostics.ood.entropy(mean["test"]).astype(np.float32),
             **({"buffers": flat["buffers"]} if flat["buffers"].size else {}),
             **(self._cycles(sums, labels) if self.by_cycle else {}),
         }
@@ -156,8 +153,3 @@ class ClassifierObserver(PredictiveObserver):
             "test_labels": labels,
             "train_terms": np.array([len(self.problem.labels["train"])]),
         }
-
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        super().load(state)
-        if "cycle_sums" in state:
-            self.tensors["cycle_sums"] = state["cycle_sums"].to(self.labels.device, copy=True)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from harness.analysis.diagnostics import counting
-from harness.analysis.diagnostics.arrays import Array, IntArray, State, as_block
+from harness import diagnostics
+
+Array = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+State = dict[str, NDArray[Any]]
 
 UNVISITED = -1
 
@@ -50,10 +54,11 @@ class ModeCounts:
 
     def update(self, draws: ArrayLike, weights: ArrayLike, steps: ArrayLike) -> None:
         """Add draws (B, C, D) with weights (B, C), made at steps (B,), which never decrease."""
-        x, w = as_block(draws, weights, self.means.shape[1])
+        x, w = diagnostics.as_block(draws, weights, self.means.shape[1])
         when = np.asarray(steps, dtype=np.int64)
         if when.shape != x.shape[:1]:
             raise ValueError(f"steps must have shape {x.shape[:1]}, got {when.shape}")
+        counting = diagnostics.counting
         if self._apart and (code := counting.code()) is not None:
             added, start = np.zeros(2), -np.square(self.means).sum(axis=1) / 2
             counting.call(
