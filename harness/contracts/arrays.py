@@ -37,8 +37,8 @@ def row_count(here: str, arrays: Any) -> int:
 def validated(task: Any, part: str, train: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Return the arrays of a part in types and orders of memory that torch reads; the classes of rows become int64.
 
-    `train` has a row of each array of "train", and all its classes, that other parts must be like; {} for itself. Raise
-    `DataError` for other rows, masked or missing values, values that are not finite, and labels that are no classes.
+    `train` has a row of each array of "train", which other parts must be like; {} for itself. Raise `DataError` for
+    other rows, masked or missing values, values that are not finite, and labels that are no classes.
     """
     here, arrays, largest = f"{type(task).__name__}.arrays({part!r})", task.arrays(part), np.finfo(task.dtype).max
     row_count(here, arrays)
@@ -51,7 +51,7 @@ def validated(task: Any, part: str, train: Mapping[str, NDArray[Any]]) -> dict[s
             row, *rest = np.argwhere(~(np.abs(array) <= largest))[0].tolist()
             column = f", column {rest[0] if len(rest) == 1 else rest}" if rest else ""
             raise DataError(f"{here}: {name} is {array[row, *rest]} at row {row}{column}, not finite in {task.dtype}")
-    converted |= {name: _classes(f"{here}: {name}", converted[name], train.get(name)) for name in classes}
+    converted |= {name: _classes(f"{here}: {name}", converted[name], first=not train) for name in classes}
     for name in train.keys() & converted.keys() - {"label"}.difference(classes):
         array, like = converted[name], train[name]
         what = f"it is {array.shape} of {array.dtype}, but rows of train are {like.shape[1:]} of {like.dtype}"
@@ -81,16 +81,14 @@ def _numbers(here: str, value: Any) -> NDArray[Any]:
     return np.ascontiguousarray(array) if min(array.strides, default=0) < 0 else array
 
 
-def _classes(here: str, label: NDArray[Any], known: NDArray[Any] | None) -> NDArray[np.int64]:
+def _classes(here: str, label: NDArray[Any], *, first: bool) -> NDArray[np.int64]:
     kind = "a column; pass label[:, 0]" if label.shape[1:] == (1,) else "not one number a row; one-hot: label.argmax(1)"
     require_data(label.ndim == 1, here, f"it has shape {label.shape}, {kind}")
     require_data(label.dtype.kind != "f", here, f"it is of type {label.dtype}, not of integers: {label[:3]} ...")
     label = label.astype(np.int64, copy=False)
-    least, other = int(label.argmin()), np.isin(label, label if known is None else known, invert=True)
+    least = int(label.argmin())
     require_data(label[least] >= 0, here, f"row {least} is {label[least]}; classes are 0 ... K - 1")
-    require_data(known is not None or label[least] == 0, here, f"classes begin at 0, not {label[least]}: take that off")
-    row = int(other.argmax())
-    require_data(not other[row], here, f"row {row} is {label[row]}, a class that no row of train has")
+    require_data(not first or label[least] == 0, here, f"classes begin at 0, not {label[least]}: take that off")
     return label
 
 

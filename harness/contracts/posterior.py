@@ -229,8 +229,7 @@ class DataProblem(Problem):
             rows = len(next(iter(arrays.values())))
             fits = rows == self.terms or rows > self.terms == getattr(self.task, "few", None)
             require_data(fits, type(self.task).__name__, f"N is {self.terms}, but the arrays of train have {rows} rows")
-            every = {"label": np.unique(arrays["label"])} if self.task.classifies else {}
-            self.like = {key: rows[:1] for key, rows in arrays.items()} | every
+            self.like = {key: rows[:1] for key, rows in arrays.items()}
         return arrays
 
     def tensors(self, arrays: Mapping[str, NDArray[Any]], length: int) -> dict[str, Tensor]:

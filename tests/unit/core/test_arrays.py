@@ -62,7 +62,7 @@ TEST_ONLY = {
     "x, wider": ("x", lambda x: np.hstack([x, x]), "but rows of train are (4,) of float64"),
     "x, flat": ("x", lambda x: x[:, 0], "x: it is (11,) of float64, but rows of train are (4,)"),
     "x, of integers": ("x", lambda x: (255 * x).astype(np.uint8), "uint8, but rows of train are (4,) of float64"),
-    "label, from one": ("label", lambda y: y + 1, "label: row 2 is 3, a class that no row of train has"),
+    "label, from one": ("label", lambda y: y + 1, "label: row 2 is 3, but the model has 3 outputs"),
 }
 
 
