@@ -371,7 +371,8 @@ class PredictiveObserver(Observer):
     def outcome(self) -> Outcome:
         """Return the metrics of likelihood, unseen sets, reference and task, the curves and the arrays.
 
-        All are empty before the first draw that has a weight. Metrics of predictions that are not finite do not exist.
+        All are empty before the first draw that has a weight. Metrics of predictions that are not finite do not exist:
+        all without those of the test rows, those of an unseen set without its own.
         """
         kind = self.likelihood
         if not float(self.tensors["weight"]) > 0:
@@ -383,8 +384,8 @@ class PredictiveObserver(Observer):
             for k, name in enumerate(self.names)
             if name
         }
-        moments = self.means()
-        if not all(np.isfinite(each).all() for each in moments.values()):
+        moments = {name: each for name, each in self.means().items() if np.isfinite(each).all()}
+        if "test" not in moments:
             return Outcome({}, curves)
         mean, y = kind.scored(moments["test"], self.labels.cpu().numpy())
         single, loss = (self.tensors["single"] / self.tensors["weight"]).tolist(), float(self._mean_loss())
