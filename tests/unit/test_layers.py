@@ -162,7 +162,7 @@ def documented(path, name):
     return set()
 
 
-WORDS = {"autocorrelation", "curves", "density", "energy", "entropy", "ood", "schedules", "trace", "trajectory"}
+WORDS = {"autocorrelation", "best", "curves", "density", "energy", "entropy", "ood", "schedules", "trace", "trajectory"}
 """Names of reports and tasks that are also words of the core."""
 MEANT = {
     "contracts/truth.py names tempering": "the method of sampling, not the report",
