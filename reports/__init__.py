@@ -11,7 +11,7 @@ COMMANDS = {
         "schedules", "trace", "trajectory",
     ),
     "bench run --sampler sgld,psgld,hmc --task mixture5,blr-heart --chains 8 --budget quick": (
-        "convergence", "ess", "findings", "leaderboard", "needed-seeds", "pareto", "profile", "ranks",
+        "best", "convergence", "ess", "findings", "leaderboard", "needed-seeds", "pareto", "profile", "ranks",
     ),
     f"bench run --sampler sgld,csgld {SMALL}": (
         "curves", "cycles", "entropy", "mds", "ood", "rejection", "reliability",
@@ -31,6 +31,7 @@ FILL = {name: command for command, names in COMMANDS.items() for name in names}
 REPORTS = {
     "autocorrelation": ("figures.autocorrelation:Autocorrelation", "autocorrelation against the lag"),
     "contours": ("figures.contours:Contours", "energy contours, true and estimated from draws"),
+    "best": ("tables.best:Best", "which method is best, by how much, and what is undecided"),
     "convergence": ("figures.convergence:Convergence", "error by data passes and by seconds"),
     "coverage": ("tables.coverage:Coverage", "modes found, with their masses and spreads"),
     "cycle-beta": ("tables.cycle_beta:CycleBeta", "the number of cycles and the share of exploration"),

@@ -129,6 +129,17 @@ class Bench(Application):
             chains={spec.chains for spec in specs},
         )
 
+    def compare_on(self, model: Any, train: Any, test: Any, **asked: Any) -> Results:
+        """Compare samplers on a torch model and data of your own, within a given time; docs/my-model.md.
+
+        model        a torch module, or a function that makes one
+        train, test  a pair (x, y) of arrays, a torch Dataset or DataLoader, or a path to a .csv or .npz file
+
+        likelihood, prior_precision or weight_decay, batch, unseen, metrics, samplers, budget, seeds, chains, devices,
+        workers, name: the page explains them. Raises `UsageError` before the first step for what cannot be run.
+        """
+        return self.registry.facts("compare-on")[0](self, model, train, test, **asked)
+
     def load(self, **filters: Filter) -> Results:
         """Return the results in the folder, or those that filters select: task, method, protocol, budget, chains."""
         from harness.application.results import selected

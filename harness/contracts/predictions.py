@@ -45,6 +45,7 @@ AVERAGED: Mapping[Metric, Callable[[Array, NDArray[np.int64]], float]] = {
 """Metrics, each with the function of the posterior mean of the probabilities (M, K) and the true classes (M,)."""
 
 SINGLE_NLL = Metric("single_nll", "min", "nats", "negative log-likelihood of a test row, mean over the draws")
+"""The metric of single draws that every likelihood has."""
 PREDICTIVE_METRICS = (
     *AVERAGED,
     Metric("single_test_error", "min", "%", "test error of a single draw, mean over the draws"),

@@ -176,7 +176,8 @@ def _of_file(path: Path) -> Plugin:
     plugin_process.FILES.pop(name, None)
     known = sys.modules.get(name)
     there = known.__spec__ if known is not None else importlib.util.find_spec(name)
-    if there is not None and there.origin is not None and Path(there.origin).resolve() != path.resolve():
+    other = Path(there.origin) if there is not None and there.origin is not None else path
+    if not other.is_file() or other.read_bytes() != path.read_bytes():
         raise UsageError(f"--plugin {path}: a module named {name!r} already exists; rename the file")
     plugin_process.add_file(path)
     return Plugin(name=name, distribution=name, version="", origin=str(path), packaged=False)

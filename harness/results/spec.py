@@ -35,6 +35,8 @@ ONE_SETTING = "one-setting"
 """The provenance of a default where the command asked for nothing else: `--settings one-setting`."""
 SEARCH_VERSION = 2
 """Version of the rules by which `bench tune` searches. Results that were tuned by different rules are not compared."""
+QUICK_SEARCH = -1
+"""The version in records of a search of few step sizes without finalists."""
 
 
 @dataclass(frozen=True)

@@ -147,8 +147,8 @@ def tuning_notes(specs: Iterable[RunSpec]) -> list[str]:
     pairs: dict[str, dict[str, None]] = {}
     for spec in specs:
         tuning = next((origin.tuning for origin in spec.origins.values() if origin.tuning), None)
-        if tuning and (tuning.version < SEARCH_VERSION or tuning.budget != spec.budget):
-            rules = " by earlier rules" * (tuning.version < SEARCH_VERSION)
+        if tuning and (0 < tuning.version < SEARCH_VERSION or tuning.budget != spec.budget):
+            rules = " by earlier rules" * (0 < tuning.version < SEARCH_VERSION)
             text = f"settings tuned at {tuning.budget}{rules}, run at {spec.budget}"
             pairs.setdefault(text, {})[f"{spec.method} on {spec.task.name}"] = None
     return [f"{text}: {', '.join([*names][:3])}{', ...' * (len(names) > 3)}" for text, names in pairs.items()]

@@ -14,6 +14,7 @@ import hashlib
 import inspect
 import linecache
 import re
+import symtable
 import sys
 import types
 from collections.abc import Iterator
@@ -40,36 +41,19 @@ def keep(cls: type, kind: str, results: Path) -> tuple[Path, str]:
 
     Raises `UsageError` if its source cannot be had, or if it uses a value that is no literal, whose name is given.
     """
-    name = _offered_name(cls)
-    text = text_of(cls)
+    parts = Parts()
+    parts.add(cls.__name__, cls)
     summary = plain((inspect.getdoc(cls) or cls.__name__).partition("\n")[0])
-    text += (
-        f"\n\n@hook\ndef bench_{kind}():\n"
-        f'    return [Info({name!r}, f"{{__name__}}:{cls.__name__}", {summary!r})]\n'
-    )  # fmt: skip
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-    path = results / FOLDER / f"{name.replace('-', '_')}_{digest}.py"
-    if not path.is_file() or path.read_text(encoding="utf-8") != text:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, text.encode())
-    return path, f"{path.stem}:{name}"
+    return parts.keep(kind, cls.__name__, offered_name(cls.__name__), summary, results)
 
 
-def _offered_name(cls: type) -> str:
+def offered_name(name: str) -> str:
     """Return the name by which a class is offered: `MySampler` is my-sampler."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", cls.__name__).lower().replace("_", "-")
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower().replace("_", "-")
     return words.strip("-")
 
 
-def text_of(cls: type) -> str:
-    """Return a module with a class and everything that it uses. Raises what `keep` raises."""
-    parts = _Parts()
-    parts.add(cls.__name__, cls)
-    future = ["from __future__ import annotations\n"] if parts.future else []
-    return "\n".join([*future, *sorted(parts.imports), "", *parts.constants, "", "\n\n\n".join(parts.definitions), ""])
-
-
-class _Parts:
+class Parts:
     """The parts of a module, each once, in an order in which every definition finds what it names."""
 
     def __init__(self) -> None:
@@ -78,6 +62,24 @@ class _Parts:
         self.definitions: list[str] = []
         self.future = False
         self._known: dict[str, Any] = {}
+
+    @property
+    def text(self) -> str:
+        """The module."""
+        future = ["from __future__ import annotations\n"] if self.future else []
+        body = "\n\n\n".join(self.definitions)
+        return "\n".join([*future, *sorted(self.imports), "", *self.constants, "", body, ""])
+
+    def keep(self, kind: str, cls: str, name: str, summary: str, results: Path) -> tuple[Path, str]:
+        """Write the module with the offer of one of its classes; see the function `keep`."""
+        offer = f'    return [Info({name!r}, f"{{__name__}}:{cls}", {summary!r})]\n'
+        text = f"{self.text}\n\n@hook\ndef bench_{kind}():\n{offer}"
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        path = results / FOLDER / f"{name.replace('-', '_')}_{digest}.py"
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, text.encode())
+        return path, f"{path.stem}:{name}"
 
     def add(self, name: str, value: Any) -> None:
         """Add what a name stands for, and before it all that this needs."""
@@ -174,5 +176,19 @@ def _source(value: Any) -> tuple[str, types.FunctionType]:
 
 
 def _names(source: str) -> list[str]:
-    """Return the names that a definition reads, in order, also those within annotations that are texts."""
-    return list(dict.fromkeys(node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)))
+    """Return the names outside it that a definition reads, in order, also those within annotations."""
+    tree = ast.parse(source)
+    read = _globals(symtable.symtable(source, "<definition>", "exec"))
+    for node in ast.walk(tree):
+        for annotation in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+            if annotation is not None:
+                read |= {part.id for part in ast.walk(annotation) if isinstance(part, ast.Name)}
+    names = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return [name for name in dict.fromkeys(names) if name in read]
+
+
+def _globals(scope: symtable.SymbolTable) -> set[str]:
+    """Return the names that a scope, or one within it, reads from outside the definition."""
+    # Symbols of a function named `top`, as symtable calls a module's scope, are global and local at once.
+    read = {name.get_name() for name in scope.get_symbols() if name.is_global() and not name.is_local()}
+    return read.union(*map(_globals, scope.get_children()))

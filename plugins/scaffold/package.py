@@ -1,6 +1,6 @@
 """`bench new`: a package with a sampler, schedule, task or report, from the templates beside this file.
 
-It is filled in memory, then written as a folder in one operation.
+It is filled in memory, then written as a folder in one operation. A model is one file, for `bench compare-on`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness import Bench, Registry, Result, UsageError, options
 from harness.contracts import KINDS as OFFERED
 from harness.contracts import name_problem
 from harness.reports import suggestions
-from harness.system import write_folder
+from harness.system import write_folder, write_whole
 from harness.system.files import holds
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -36,6 +36,7 @@ KINDS = {
 }
 """The kinds of packages, and what each one contains as generated."""
 
+MODEL = "model"
 NEXT = {
     "sampler": ("bench check {name}", "bench run --sampler {name},sgld --task mixture5"),
     "schedule": (
@@ -127,20 +128,31 @@ def _missing(folder: Path) -> list[Path]:
 def new(
     bench: Bench,
     kind: Annotated[
-        str, typer.Argument(help="sampler, schedule, task or report.", autocompletion=options.completes(words=KINDS))
+        str,
+        typer.Argument(
+            help="sampler, schedule, task, report or model.", autocompletion=options.completes(words=[*KINDS, MODEL])
+        ),
     ],
-    name: Annotated[str, typer.Argument(help="Name: lower-case letters, digits and hyphens.")],
+    name: Annotated[
+        str | None, typer.Argument(help="Name: lower-case letters, digits and hyphens; of a model, my-model.")
+    ] = None,
     into: Annotated[Path | None, typer.Option(help="Folder to create the package in; default: here.")] = None,
 ) -> Result:
     """Write a package, as a new folder NAME, that installs, works and passes its checks; then edit it.
 
+    A model is one file, NAME.py, with a network and data, for `bench compare-on`.
+
     Examples:
         bench new sampler my-sampler
         bench new task my-task --into packages
+        bench new model
     """
-    if kind not in KINDS:
-        raise UsageError(f"unknown kind {kind!r:.80}{suggestions(kind, KINDS)}")
+    if kind not in (*KINDS, MODEL):
+        raise UsageError(f"unknown kind {kind!r:.80}{suggestions(kind, [*KINDS, MODEL])}")
+    name = name or ("my-model" if kind == MODEL else "")
     _check_name(name, bench.registry)
+    if kind == MODEL:
+        return _new_model(name, into or Path())
     folder = write(Package(kind, name), into or Path())
     shown = shlex.quote(str(folder))
     install = "pip install -e " + shlex.quote(f"{folder if folder.is_absolute() else f'./{folder}'}[test]")
@@ -148,6 +160,22 @@ def new(
     text = f"made the {kind} {name} in {shown}; edit {shlex.quote(str(folder / 'src'))}, then"
     records = [{"kind": kind, "name": name, "folder": str(folder), "commands": commands}]
     return Result(["\n".join([text, *(f"  {command}" for command in commands)])], records, changed=True)
+
+
+def _new_model(name: str, into: Path) -> Result:
+    """Write the file of a model, unless it is there with this content. `UsageError` if it is another file."""
+    file = into / f"{name.replace('-', '_')}.py"
+    text = (TEMPLATES / MODEL / "model.py.template").read_text(encoding="utf-8")
+    try:
+        if file.exists() and file.read_text(encoding="utf-8", errors="replace") != text:
+            raise UsageError(f"{file} already exists, and nothing is overwritten; choose another name")
+        into.mkdir(parents=True, exist_ok=True)
+        write_whole(file, text.encode())
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror or error}; choose another folder by --into DIR") from error
+    commands = [f"bench compare-on {shlex.quote(str(file))}"]
+    records = [{"kind": MODEL, "name": name, "folder": str(into), "commands": commands}]
+    return Result([f"made the model {file}; edit it, then\n  {commands[0]}"], records, changed=True)
 
 
 def _check_name(name: str, registry: Registry) -> None:

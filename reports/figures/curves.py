@@ -26,8 +26,10 @@ from reports.figures.styles import looks
 
 SHOWN = {
     "test_error": "test error (%),\nposterior mean so far",
+    "rmse": "RMSE,\nposterior mean so far",
     "nll": "NLL (nats),\nposterior mean so far",
     "single_test_error": "test error (%),\neach draw",
+    "single_rmse": "RMSE,\neach draw",
     "single_train_error": "training error (%),\neach draw",
 }
 

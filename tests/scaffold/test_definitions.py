@@ -51,6 +51,12 @@ def imported(path):
     return module
 
 
+def text_of(cls):
+    parts = definitions.Parts()
+    parts.add(cls.__name__, cls)
+    return parts.text
+
+
 @pytest.mark.parametrize(
     ("before", "member", "step", "kept"),
     [
@@ -87,7 +93,7 @@ def test_the_same_definition_has_the_same_file_and_another_one_has_another(tmp_p
 
 
 def test_annotations_that_were_texts_stay_texts(defined):
-    text = definitions.text_of(defined(head="from __future__ import annotations\n", member="other: NotThere = None"))
+    text = text_of(defined(head="from __future__ import annotations\n", member="other: NotThere = None"))
     assert text.startswith("from __future__ import annotations\n")
 
 
@@ -107,18 +113,27 @@ def test_what_no_text_can_hold_is_refused_and_named(tmp_path, defined, before, w
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    "step",
+    ["[theta for theta in [theta]][0]", "(lambda K: K)(theta)", "sum(K for K in [theta])", "{K: K for K in [theta]}"],
+)
+def test_a_name_of_the_script_that_the_class_binds_itself_is_not_what_it_uses(defined, step):
+    text = text_of(defined("import numpy\nK = theta = potential = numpy.ones(3)\n", step=step))
+    assert "numpy" not in text
+
+
 def test_a_class_whose_source_is_gone_is_refused(defined):
     cls = defined()
     linecache.cache[cls.step.__code__.co_filename] = (0, None, [], "")
     with pytest.raises(UsageError, match="the source of Mine cannot be found"):
-        definitions.text_of(cls)
+        text_of(cls)
 
 
 def test_a_module_beside_the_script_is_refused_and_its_functions_are_copied(tmp_path, defined, monkeypatch):
     (tmp_path / "my_helper.py").write_text("A = 2\ndef double(x):\n    return A * x\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(UsageError, match="my_helper is the module my_helper, which no worker has"):
-        definitions.text_of(defined("import my_helper\n", step="my_helper.double(theta)"))
-    text = definitions.text_of(defined("from my_helper import double\n", step="double(theta)"))
+        text_of(defined("import my_helper\n", step="my_helper.double(theta)"))
+    text = text_of(defined("from my_helper import double\n", step="double(theta)"))
     assert "A = 2\n" in text
     assert "def double(x):\n    return A * x" in text

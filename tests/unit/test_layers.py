@@ -164,6 +164,7 @@ def documented(path, name):
 
 WORDS = {
     "autocorrelation",
+    "best",
     "curves",
     "density",
     "energy",

@@ -11,7 +11,7 @@ from harness.contracts.hookspecs import DEFAULT_SCHEDULE
 from harness.contracts.randomness import ORDERS
 from harness.contracts.user_files import IDENTIFIED
 from harness.reporting.scoring.groups import Group, field_of
-from harness.results.spec import SEARCH_VERSION
+from harness.results.spec import QUICK_SEARCH, SEARCH_VERSION
 
 ORDER = "run.batch_order"
 SHORT = (8, 16, 64)
@@ -58,6 +58,8 @@ def marks(group: Group) -> list[str]:
 
 def tuned_otherwise(group: Group) -> str:
     """Return "tuned at quick" for settings tuned at another budget, or that other rules chose them; else ""."""
+    if group.tuning_version == QUICK_SEARCH:
+        return "quick search"
     if 0 < group.tuning_version < SEARCH_VERSION:
         return "tuned by earlier rules"
     return f"tuned at {group.tuning.budget}" if group.tuning and group.tuning.budget != group.budget else ""

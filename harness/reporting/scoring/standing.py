@@ -14,6 +14,7 @@ from harness.analysis.statistics.ranks import MINIMUM_SEEDS
 from harness.reporting.scoring.accuracy import JOINT, MARGINS, MODES, ONE_DRAW
 from harness.reporting.scoring.estimates import Estimate
 from harness.reporting.scoring.groups import Group
+from harness.reporting.scoring.labels import tuned_otherwise
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def standings(
         reason = (
             _failure(group)
             or ("baseline: not a sampler of the posterior" if group.baseline else "")
-            or ("unranked: tuned by earlier rules" if 0 < group.tuning_version < newest_rules else "")
+            or (f"unranked: {tuned_otherwise(group)}" if 0 != group.tuning_version < newest_rules > 0 else "")
             or ("" if group.verified else f"{group.level}: not repeated by the owner of these results (RULES.md 9)")
             or (f"biased: {gate.reason}" if gate is not None and gate.verdict == "biased" else "")
             or ("unranked: fewer than five seeds" if len(group.runs) < MINIMUM_SEEDS else "")
