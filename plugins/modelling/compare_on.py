@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from harness import Bench, UsageError, options
 from harness.reports import Results
-from harness.runs import local, parse_seeds
+from harness.runs import parse_seeds
 from harness.system import count
 from plugins.modelling.arrays import CLASSES, classes, inputs, read
 from plugins.modelling.definition import define
-from plugins.modelling.search import STUDY, TRIALS, Candidate, run_tuning, search
+from plugins.modelling.search import STUDY, TRIALS, Candidate, Places, run_tuning, search
 
 DEFAULT = "sgld,csgld,sghmc,psgld,adam,deep-ensemble"
 PLANNED = 0.8
@@ -120,7 +120,7 @@ class Pace(NamedTuple):
     data_pass: float
 
 
-def paces(bench: Bench, candidates: Sequence[Candidate], steps: int, places: Sequence[local.Place]) -> list[Pace]:
+def paces(bench: Bench, candidates: Sequence[Candidate], steps: int, places: Places) -> list[Pace]:
     """Measure the speed of each sampler by a run, which also tries all that the others do: a draw, every metric."""
     measured = []
     requests = [one.tuning(TINY, f"steps={steps}", **{"run.thin": 1}) for one in candidates]
@@ -135,9 +135,7 @@ def paces(bench: Bench, candidates: Sequence[Candidate], steps: int, places: Seq
     return measured
 
 
-def affordable(
-    bench: Bench, candidates: Sequence[Candidate], seconds: float, runs: Runs, places: Sequence[local.Place]
-) -> float:
+def affordable(bench: Bench, candidates: Sequence[Candidate], seconds: float, runs: Runs, places: Places) -> float:
     """Return how many data passes each chain of the trials and of the runs can make in the time, to two digits."""
     (first,) = paces(bench, candidates[:1], PROBE, places)
     steps = min(max(PROBE, int(PROBED * seconds / first.step)), MOST_PROBED)

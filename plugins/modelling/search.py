@@ -30,6 +30,8 @@ TRIALS = len(DECADES) + len(AROUND)
 """The runs of a search."""
 Finished = tuple[RunSpec, Mapping[str, Any] | None]
 """A run and its result; None if it diverged."""
+Places = Sequence[local.Place]
+"""Where runs are executed."""
 
 
 @dataclass
@@ -78,7 +80,7 @@ class Candidate:
         return [float(f"{value:.3g}") for value in values]
 
 
-def run_tuning(bench: Bench, requests: Sequence[RunRequest], places: Sequence[local.Place]) -> list[Finished]:
+def run_tuning(bench: Bench, requests: Sequence[RunRequest], places: Places) -> list[Finished]:
     """Execute requests of one run each, and return their results.
 
     Raise `UsageError` with the reason if a run ended otherwise than done or diverged, as all of the command would.
@@ -96,7 +98,7 @@ def run_tuning(bench: Bench, requests: Sequence[RunRequest], places: Sequence[lo
     return finished
 
 
-def search(bench: Bench, candidates: Sequence[Candidate], budget: str, places: Sequence[local.Place]) -> None:
+def search(bench: Bench, candidates: Sequence[Candidate], budget: str, places: Places) -> None:
     """Run the trials of all samplers, and record the best settings as the study `STUDY` of the results folder."""
     metrics = task_facts(bench.registry.find("tasks", candidates[0].request.tasks[0]), {}).metrics
     aim = objective("", metrics, None)
