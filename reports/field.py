@@ -45,9 +45,9 @@ with tuned settings (`plugins/tuning/tuned.json`) on small tasks. All numbers ar
     python -m reports.field field field                # write field.json and this page
 
 [RULES.md](../RULES.md) and [verdicts.md](verdicts.md) have the rules for ranks and verdicts. A sampler *leads* on a
-task if it is best or tied with the best, and significantly better than those of sgld and sghmc that are not. If the
-truth is known, its joint error must also be below 1, the error of a single exact draw. A task without a leader decides
-nothing.
+task if it is best or tied with the best, and significantly better than those of sgld and sghmc that are neither; one
+that diverged on all seeds counts as beaten. If the truth is known, its joint error must also be below 1, the error of a
+single exact draw. A task without a leader decides nothing.
 
 On airfoil and energy all samplers and baselines start where 200 data passes of Adam end; its gradients are part of the
 budget. The study states the number of tuning trials of each sampler on each task; they are not all equal, so a

@@ -14,6 +14,7 @@ from harness.contracts.registry import Offer
 from harness.reporting.report import Request
 from harness.results import timings
 from harness.results.store import Store
+from harness.system.errors import UsageError
 from harness.system.files import sealed, write_json
 
 UNITS = {
@@ -114,6 +115,8 @@ class Offers:
         return []
 
     def find(self, kind, name):
+        if name not in self.targets:
+            raise UsageError(f"unknown {kind} {name}")
         return Offer(Info(name, self.targets[name]), kind, "tests", "sgmcmc-bench", "0.1.0")
 
 

@@ -54,6 +54,8 @@ def validated(task: Any, part: str, train: Mapping[str, NDArray[Any]]) -> dict[s
     converted |= {name: _classes(f"{here}: {name}", converted[name], first=not train) for name in classes}
     for name in train.keys() & converted.keys() - {"label"}.difference(classes):
         array, like = converted[name], train[name]
+        if like.dtype.kind == "f" and array.dtype.kind in "iu" and array.dtype != np.uint8:  # a column of whole numbers
+            array = converted[name] = array.astype(like.dtype)
         what = f"it is {array.shape} of {array.dtype}, but rows of train are {like.shape[1:]} of {like.dtype}"
         alike = array.shape[1:] == like.shape[1:] and (array.dtype.kind == "f") == (like.dtype.kind == "f")
         require_data(alike, f"{here}: {name}", what)

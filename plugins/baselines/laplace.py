@@ -32,8 +32,9 @@ class Laplace(Sampler):
     The predictions are those of drawn weights (`pred_type="nn"`), which for a whole network are often far worse than
     those of w; the default of laplace-torch is linear in theta instead, which no draw of theta is.
 
-    w moves in the burn-in and stays where it ends, so the draws are independent; G is computed there before the next
-    n-th step. Without burn-in w always moves. A warm start (`run.warm_start`) brings w near a mode before the first G.
+    w moves in the burn-in and one step more, and stays there, so the draws are independent; G is computed there before
+    the next n-th step, and until then the draws have an earlier one: in a run of fewer than n steps that of the start.
+    Without burn-in w always moves. A warm start (`run.warm_start`) brings w near a mode before the first G.
     At T = 0 this is SGD. State: theta - w, 1 / sqrt(P) along the axes (C, D), the axes of each factor by the index of
     its first weight, and whether w moves (C, 1). One gradient a step; G costs a data pass for each output of the
     network, at the start and every n steps.
@@ -52,7 +53,7 @@ class Laplace(Sampler):
     last_layer: ClassVar[bool] = False
 
     structure: str = param("kron", choices=("kron", "full"), meaning="of G", source="laplace-torch")
-    every: int = param(1000, "[1, inf)", "n, steps from one G to the next", source="ours; G is computed once there")
+    every: int = param(200, "[1, inf)", "n, steps from one G to the next", source="ours; G is computed once there")
 
     @property
     def refresh_every(self) -> int:  # type: ignore[override]

@@ -110,6 +110,7 @@ def _arrays(path: Path) -> dict[str, Array]:
         raise DataError(f"{path} cannot be read: {str(error).partition(chr(10))[0]}") from error
     for name, array in arrays.items():
         kind, numbers = ("iu", "integers") if name in NUMBERED else ("f", "floating-point numbers")
+        kind += "iu" if name == "log_weights" else ""
         if array.dtype.kind not in kind:
             wanted = numbers if array.dtype.kind in "fiub" else "numbers"
             raise DataError(f"{path}: {name} is of type {array.dtype}, not of {wanted}")
@@ -256,7 +257,8 @@ def _check_columns(frame: pl.DataFrame) -> None:
     for name, column in frame.to_dict().items():
         if column.null_count():
             raise ValueError(f"column {name!r:.80} has no value in {column.null_count():,} rows")
-        if not (column.dtype.is_integer() if name in INTEGERS else column.dtype.is_float()):
+        whole = column.dtype.is_integer() or (column.dtype.is_float() and bool((column == column.round()).all()))
+        if not (whole if name in INTEGERS else column.dtype.is_float()):
             wanted = "integers" if name in INTEGERS else "floating-point numbers"
             raise ValueError(f"column {name!r:.80} is of type {column.dtype}, not of {wanted}")
 

@@ -39,8 +39,9 @@ class Findings(Report):
     with the verdict of the paired comparison over seeds; their intervals hold all at once.
 
     A row leads if it is best or tied with the best, and significantly better, at the level of the leaderboard, than
-    those of `REFERENCES_OF_LEADERS` that are not; a joint error must also be below that of one exact draw. So a row
-    does not lead because its interval is wide, or because bad rows were added.
+    those of `REFERENCES_OF_LEADERS` that are not, of which one that diverged on all seeds counts as beaten. A joint
+    error must also be below that of one exact draw. So a row does not lead because its interval is wide, or because bad
+    rows were added.
 
     Of a task the field with the most methods counts, of a method its tuned row, as in `reports.across`.
     """
@@ -144,7 +145,7 @@ def _leaders(field: TaskField) -> list[Group]:
     behind = [row for name, row in field.rows.items() if name in REFERENCES_OF_LEADERS and row not in top]
 
     def beats_references(group: Group) -> bool:
-        rows = [row for row in behind if not row.diverged]
+        rows = [row for row in behind if len(row.diverged) < len(row.runs)]
         compared = [field.score.compare(group, row, field.metric) for row in rows if not refusal(group, row, [*Term])]
         judged = judge([one for one in compared if one is not None], math.comb(len(ranked), 2))
         return len(judged) == len(rows) and all(one.outcome == PairOutcome.BETTER for one in judged)

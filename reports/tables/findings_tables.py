@@ -167,7 +167,7 @@ _ORDERINGS = {
 _ROWS = "a task's protocol with the most methods counts; of several rows of a method the tuned one"
 _LEADERS = (
     "tied with the best, worse than it, or not known: RULES.md 5",
-    "leaders: best or tied, and significantly better than those of sgld and sghmc that are not",
+    "leaders: best or tied, and significantly better than those of sgld and sghmc that are neither (or diverged)",
     "the joint error of a leader is also below 1, that of one exact draw; none: the task decides nothing",
     "best: the row with the best value, leader or not",
 )

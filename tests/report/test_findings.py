@@ -324,7 +324,7 @@ def test_the_page_names_the_methods_without_a_run_and_why(tmp_path, monkeypatch)
     left_out = page_of.left_out([{"task": task, "method": name} for task, names in on.items() for name in names])
     assert page_of._absent({"left_out": left_out}).cells() == [
         ["mclmc", "needs 2 dimensions", "bimodal1d"],
-        ["last-layer-laplace", "needs layout", "gaussian, bimodal1d"],
+        ["last-layer-laplace", "needs gauss_newton, layout", "gaussian, bimodal1d"],
         ["sgrld", "needs metric", "gaussian, bimodal1d"],
         ["hmc", "no tuned settings", "airfoil"],
         ["csgld", "no tuned settings", "bimodal1d, airfoil"],

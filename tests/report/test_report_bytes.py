@@ -16,6 +16,7 @@ if __name__ == "__main__":
 import scored
 from safetensors.numpy import save
 
+from harness.contracts.parameters import Configurable
 from harness.contracts.registry import load
 from harness.reporting.rendering import figures, render
 from reports import bench_reports
@@ -35,7 +36,7 @@ UNITS = {
 PAPER = {"budget": "paper", "steps": 400, "burn_in": 0, "thin": 1, "origins": {}}
 
 
-class Network:
+class Network(Configurable):
     """A classifier whose error along a line is made of its ends."""
 
     def steps_per_epoch(self):
