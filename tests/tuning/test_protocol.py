@@ -69,7 +69,8 @@ def test_each_schedule_has_a_step_size_of_its_own():
 
 def test_the_number_of_trials_grows_with_the_dimensions_of_the_space():
     counts = {name: dimensions(spaces_of(name, "gaussian2d")) for name in ("csgld", "sgld", "sghmc", "psgld")}
-    assert counts == {"csgld": 2, "sgld": 2, "sghmc": 3, "psgld": 4}  # psgld: step size, cycles, lam, the schedule
+    # psgld: step size, decay, lam, cycles, share of exploration, the schedule
+    assert counts == {"csgld": 3, "sgld": 2, "sghmc": 3, "psgld": 6}
     assert [trials_for(d) for d in (1, 2, 4)] == [20, 30, 50]
 
 
