@@ -39,7 +39,7 @@ class Study:
         return {key[:3] for key in self.records}
 
     def record(self, method: str, task: str, protocol: str, budget: str) -> Mapping[str, Any] | None:
-        """Return the record of a pair at a budget, or else one at another: of the newest rules, the user's own first."""
+        """Return the record of a pair at a budget, or else at another: of the newest rules, the user's first."""
         of_pair = [one for key, one in self.records.items() if key[:3] == (method, task, protocol)]
         same = [one for one in of_pair if budget in (one["budget"], one.get("asked_budget"))]
         return max(reversed(same or of_pair), key=version, default=None)
