@@ -74,7 +74,7 @@ def _numbers(here: str, value: Any) -> NDArray[Any]:
     if hasattr(value, "detach"):
         value = (value.float() if "bfloat16" in str(value.dtype) else value).detach().cpu()
     try:
-        array = np.asarray(value)
+        array = value if isinstance(value, np.memmap) else np.asarray(value)
     except (TypeError, ValueError) as error:
         raise DataError(f"{here}: its rows have different lengths, or are not of numbers") from error
     require_data(array.dtype.kind in "biuf", here, f"it is of type {array.dtype}, not of numbers")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from harness import Bench, BenchError, Registry, UsageError
 from harness.runs import RunRequest, expand, find_pair, plan, plugin_metadata, task_facts
 from harness.runs.settings import unmet
-from harness.tasks import DensityTask
 
 if TYPE_CHECKING:
     from plugins.tuning.studies import Study
@@ -130,6 +129,8 @@ def _methods(registry: Registry) -> list[str]:
 
 
 def _on_densities(registry: Registry, name: str) -> bool:
+    from harness.tasks import DensityTask  # it imports NumPy, which most commands do without
+
     try:
         sampler = registry.sampler(registry.method(name))
         return {*plugin_metadata.sampler_facts(sampler, {}).needs} <= DensityTask.provides

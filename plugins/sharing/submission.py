@@ -257,8 +257,8 @@ def _check_columns(frame: pl.DataFrame) -> None:
     for name, column in frame.to_dict().items():
         if column.null_count():
             raise ValueError(f"column {name!r:.80} has no value in {column.null_count():,} rows")
-        whole = column.dtype.is_integer() or (column.dtype.is_float() and bool((column == column.round()).all()))
-        if not (whole if name in INTEGERS else column.dtype.is_float()):
+        whole = column.dtype.is_float() and name in {"chain", "draw"} and bool((column == column.round()).all())
+        if not (whole or column.dtype.is_integer() if name in INTEGERS else column.dtype.is_float()):
             wanted = "integers" if name in INTEGERS else "floating-point numbers"
             raise ValueError(f"column {name!r:.80} is of type {column.dtype}, not of {wanted}")
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from harness.application.bench import Bench
 from harness.application.launch import devices_for
-from harness.cli.options import request
 from harness.contracts.registry import registry
 from harness.runs import plugin_metadata
 from harness.runs.plan import MAX_STEPS, RunRequest, expand, parse_seeds, parse_settings
 from harness.system.errors import UsageError
+from plugins.running.request import request
 
 LONGEST = 700
 """Characters of a message: what was given is quoted, and not at length."""

@@ -103,8 +103,8 @@ def test_a_limit_on_memory_that_is_too_low_is_said(tmp_path, words, megabytes, w
 
 
 def test_a_plan_says_why_a_run_is_to_do(tmp_path, capsys):
-    from harness.cli.options import request
     from harness.runs.plan import plan
+    from plugins.running.request import request
 
     ledger, other = Ledger(tmp_path), ("--chains", "3")
     ledger.prepare()

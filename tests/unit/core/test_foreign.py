@@ -67,7 +67,8 @@ def command(tmp_path):
 def test_a_run_says_what_a_potential_has(command, capfd):
     assert run([*command, "--sampler", "asking", "--task", "mixture5"]) == PluginError.exit_code
     said = capfd.readouterr().err
-    assert "no attribute 'hessian'; it has full, grad, layout, metric, scores, terms, value_and_grad\n" in said
+    names = "full, gauss_newton, grad, layout, metric, scores, terms, value_and_grad"
+    assert f"no attribute 'hessian'; it has {names}\n" in said
 
 
 def test_a_run_says_what_to_write_for_an_old_signature(command, capfd):
