@@ -38,11 +38,11 @@ COSTS = {"sgld": 2000.0, "sghmc": 300.0, "baoab": 500.0, "hmc": 2000.0, "csgld":
 """Data passes to low error; more than the 1,000 of a run is never."""
 
 
-def write(results, method, task, error, passes=2000.0, spread=0.0, **changes):
+def write(results, method, task, error, passes=2000.0, spread=0.0, seeds=None, **changes):
     """Runs whose joint error is near `error`, by a factor that differs between seeds and between methods; `spread`
     is the standard deviation of its logarithm that the chains of a seed share.
     """
-    for seed in range(SEEDS):
+    for seed in range(SEEDS) if seeds is None else seeds:
         rng = np.random.default_rng([seed, *method.encode()])
         noise = (rng.normal(size=(8, 1)) * 0.05 + 1) * np.exp(spread / 2 * rng.normal())
         curves = {**final_errors(np.sqrt(error) * noise), **low_error(passes, chains=8)}
@@ -164,6 +164,19 @@ def test_bad_rows_make_no_leader(tmp_path):
             built = findings_of(tmp_path / f"{task}{len(added)}", task, {**errors, **added})
             leaders = of(built.records, "task", task=task)["leaders"]
             assert leaders == (["hmc"] if better < 0.1 else []), (task, added)
+
+
+@pytest.mark.parametrize(("lost", "leaders"), [(range(SEEDS), ["hmc"]), (range(1), [])])
+def test_a_reference_is_beaten_where_all_of_its_seeds_diverged(tmp_path, lost, leaders):
+    """One that lost a single seed is neither beaten nor compared."""
+    for seed in range(SEEDS):
+        if seed in lost:
+            write_run(
+                tmp_path, method="sgld", sampler="sgld", task="gaussian2d", seed=seed, chains=8, status="diverged"
+            )
+    write(tmp_path, "sgld", "gaussian2d", 0.4, seeds=[seed for seed in range(SEEDS) if seed not in lost])
+    built = findings_of(tmp_path, "gaussian2d", {"hmc": 0.02, "baoab": 0.4})
+    assert of(built.records, "task", task="gaussian2d")["leaders"] == leaders
 
 
 def test_an_ordering_may_name_a_protocol(tmp_path):

@@ -95,6 +95,12 @@ def test_parts_that_do_not_fit_each_other_are_named(base, kind):
 
 
 @pytest.mark.parametrize("base", CLASSIFIERS)
+def test_whole_numbers_beside_floats_are_numbers(base):
+    """A column of a table may have whole numbers in the test rows alone; bytes are images on another scale."""
+    begin(base, changed("test", "x", lambda x: np.rint(x).astype(np.int64)))
+
+
+@pytest.mark.parametrize("base", CLASSIFIERS)
 @pytest.mark.parametrize("part", ["train", "test"])
 def test_an_array_that_is_missing_is_named(base, part):
     for name in ("label", "x") if base is not Logits else ("label",):
