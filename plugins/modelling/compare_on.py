@@ -140,7 +140,7 @@ def affordable(bench: Bench, candidates: Sequence[Candidate], seconds: float, ru
     (first,) = paces(bench, candidates[:1], PROBE, places)
     steps = min(max(PROBE, int(PROBED * seconds / first.step)), MOST_PROBED)
     measured = paces(bench, candidates, steps, places)
-    trials = [TRIALS * bool(one.setting) for one in candidates]
+    trials = [(TRIALS + runs.chains) * bool(one.setting) for one in candidates]  # the last is of all chains
     passes = planned_passes(measured, trials, runs, PLANNED * seconds * len(places))
     if passes < 2:
         raise UsageError(

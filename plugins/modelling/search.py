@@ -1,7 +1,8 @@
 """The quick search: each sampler's step size, by one tuning run of one chain for each value, at the length of the runs.
 
-Six decades, then four values around the best of them. There are no finalists: rows with these settings are labelled
-"quick search", and rank with none of `bench tune`.
+Six decades, then four values around the best of them. The best is confirmed by a run of as many chains as the runs
+have: if it diverges there, the next best is. There are no finalists: rows with these settings are labelled "quick
+search", and rank with none of `bench tune`.
 """
 
 from __future__ import annotations
@@ -65,10 +66,10 @@ class Candidate:
         losses = {value: loss for value, loss in self.losses.items() if loss < math.inf}
         return min(losses, key=lambda value: losses[value], default=None)
 
-    def tuning(self, value: float, budget: str, **given: Any) -> RunRequest:
-        """Return the request for a run of one chain on a tuning seed."""
+    def tuning(self, value: float, budget: str, chains: int = 1, **given: Any) -> RunRequest:
+        """Return the request for a run on a tuning seed."""
         settings = {**self.request.given, **({self.setting: value} if self.setting else {}), **given}
-        return replace(self.request, seeds=[TUNING_SEED], chains=1, budget=budget, given=settings)
+        return replace(self.request, seeds=[TUNING_SEED], chains=chains, budget=budget, given=settings)
 
     def next_values(self) -> list[float]:
         """Return the values to try first, and then those around the best of them."""
@@ -98,6 +99,18 @@ def run_tuning(bench: Bench, requests: Sequence[RunRequest], places: Places) -> 
     return finished
 
 
+def confirm(bench: Bench, candidates: Sequence[Candidate], budget: str, places: Places) -> None:
+    """Run the best values with all chains of a run, and give up those at which one of them diverges."""
+    unsure = [(one, one.best) for one in candidates if one.setting]
+    while asked := [(one, value) for one, value in unsure if value is not None]:
+        requests = [one.tuning(value, budget, one.request.chains or 1) for one, value in asked]
+        finished = run_tuning(bench, requests, places)
+        lost = [pair for pair, (_, result) in zip(asked, finished, strict=True) if result is None]
+        for one, value in lost:
+            one.losses[value] = math.inf
+        unsure = [(one, one.best) for one, _ in lost]
+
+
 def search(bench: Bench, candidates: Sequence[Candidate], budget: str, places: Places) -> None:
     """Run the trials of all samplers, and record the best settings as the study `STUDY` of the results folder."""
     metrics = task_facts(bench.registry.find("tasks", candidates[0].request.tasks[0]), {}).metrics
@@ -108,6 +121,7 @@ def search(bench: Bench, candidates: Sequence[Candidate], budget: str, places: P
         finished = run_tuning(bench, [one.tuning(value, budget) for one, value in asked], places)
         for (one, value), (ran, result) in zip(asked, finished, strict=True):
             one.spec, one.losses[value] = ran, aim.loss(result["metrics"]) if result else math.inf
+    confirm(bench, candidates, budget, places)
     about = {
         "objective": aim.metric, "direction": aim.direction, "asked_budget": budget, "chains": 1, "trials": TRIALS,
         "seeds": [TUNING_SEED], "finalist_seeds": [], "search_version": run_specs.QUICK_SEARCH,

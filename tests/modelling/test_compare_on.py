@@ -9,6 +9,7 @@ import pytest
 
 from harness import Bench, UsageError
 from harness.results import Status
+from harness.runs import RunRequest
 from harness.tasks import TUNING_SEED
 from plugins.modelling import compare_on, search
 from plugins.modelling.compare_on import Pace, Runs, planned_passes
@@ -138,6 +139,23 @@ def test_the_search_refines_around_the_best_decade():
     assert lost.best is None
     assert lost.next_values() == []
     assert Candidate(request, "", 1.0).next_values() == []
+
+
+def test_a_step_at_which_one_of_the_chains_diverges_is_not_chosen(monkeypatch):
+    """One chain may be lucky at a step that is too large for the four of a run."""
+    asked = []
+
+    def run_tuning(_, requests, __):
+        asked.extend((request.chains, request.given["schedule.step_size"]) for request in requests)
+        return [(None, None if request.given["schedule.step_size"] > 0.01 else {}) for request in requests]
+
+    monkeypatch.setattr(search, "run_tuning", run_tuning)
+    request = RunRequest(["sgld"], ["mixture5"], chains=4, given={"schedule": "constant"})
+    losses = {0.001: 3.0, 0.01: 2.0, 0.1: 0.5, 0.05: 1.0}
+    large, whole = (Candidate(request, "schedule.step_size", 1.0, dict(values)) for values in (losses, {0.002: 1.0}))
+    search.confirm(None, [large, whole, Candidate(request, "", 1.0)], "passes=5", [])
+    assert (large.best, whole.best) == (0.01, 0.002)
+    assert asked == [(4, 0.1), (4, 0.002), (4, 0.05), (4, 0.01)]
 
 
 def test_arguments_that_exclude_each_other_are_refused(tmp_path):

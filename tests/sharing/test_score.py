@@ -9,6 +9,7 @@ import zipfile
 from types import SimpleNamespace
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
@@ -41,7 +42,6 @@ def exact(chains=2, draws=1500, seed=0):
 
 
 def parquet(path, draws):
-    import polars as pl
 
     chain, draw = (index.ravel() for index in np.indices(draws.shape[:2]))
     columns = {"draw": draw, "chain": chain, "x": draws[..., 0].ravel(), "y": draws[..., 1].ravel()}
@@ -127,7 +127,6 @@ def wrong_checksum():
 
 
 def frame(**columns):
-    import polars as pl
 
     stream = io.BytesIO()
     pl.DataFrame(columns).write_parquet(stream)
@@ -328,6 +327,22 @@ def test_predictions_are_scored_as_the_tasks_own_are(bench, tmp_path):
     for row in rows:
         if row["metric"] in {metric.name for metric in AVERAGED}:
             assert row["value"] == pytest.approx(wanted[row["metric"]], rel=1e-5)
+
+
+def test_whole_numbers_are_integers_whatever_their_type(bench, tmp_path):
+    """A join makes floats of the columns chain and draw; weights that are all 1 may be written as zeros."""
+    draws = np.random.default_rng(0).normal(size=(2, 60, 2))
+    pl.DataFrame(
+        {"chain": np.repeat([0.0, 1.0], 60), "draw": np.tile(np.arange(60.0), 2), "x": draws[..., 0].ravel(),
+         "y": draws[..., 1].ravel(), "log_weight": np.zeros(120)}
+    ).write_parquet(tmp_path / "a.parquet")  # fmt: skip
+    np.savez(tmp_path / "a.npz", draws=draws, log_weights=np.zeros((2, 60), int))
+    values = []
+    for name in ("a.parquet", "a.npz"):
+        code, rows, said = bench("score", "gaussian2d", tmp_path / name, "--name", name[2:], "--passes", 5, "--seed", 0)
+        assert code == 0, said
+        values.append({row["metric"]: row["value"] for row in rows})
+    assert values[0] == values[1]
 
 
 COLUMNS = {"chain": [0, 0, 1, 1], "draw": [0, 1, 0, 1], "x": [0.25] * 4, "y": [0.5] * 4}

@@ -240,13 +240,9 @@ def compare(a: Group, b: Group, metric: str, curves: Curves | None = None) -> Co
         return None
     newest = max(known, key=lambda value: value.version)
     sides = _read(a, b, lambda run: _value(run, metric, newest.version))
-    test = _test_of_modes if _several_modes(a, b) else paired_test
+    test = _test_of_modes if MODES in a.readings else paired_test
     comparison = compare_values(sides.a, sides.b, newest.direction, newest.target, test=test)
     return _about(comparison, sides, metric, newest.version, newest.unit)
-
-
-def _several_modes(a: Group, b: Group) -> bool:
-    return MODES in a.readings or MODES in b.readings
 
 
 def _test_of_modes(differences: Sequence[float]) -> PairedTest:
@@ -347,7 +343,7 @@ def _by_statistic(a: Group, b: Group, metric: str, curves: Curves) -> Comparison
             for side, group in ((sides.a, a), (sides.b, b))
         ]
         comparison = _of_rows(comparison, metric, axis, *rows)
-        if comparison.tested and _several_modes(a, b) and metric == JOINT:
+        if comparison.tested and MODES in a.readings and metric == JOINT:
             differences = [statistic(x, axis, metric) - statistic(y, axis, metric) for x, y in zip(*rows, strict=True)]
             comparison = replace(comparison, tested=with_signed_ranks(comparison.tested, differences))
     return _about(comparison, sides, metric, version, unit)

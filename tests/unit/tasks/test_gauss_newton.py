@@ -67,6 +67,17 @@ def test_the_module_of_an_mlp_has_its_outputs():
     assert [b.shape for b in network.module_network.layout.blocks] == [b.shape for b in network.layout.blocks]
 
 
+def test_kronecker_factors_of_rows_that_are_alike_are_the_full_matrix():
+    """The mean over the rows of a product is the product of the means where all inputs are equal."""
+    from torch import nn
+
+    network = Network(lambda: nn.Sequential(nn.Linear(3, 2, bias=False)))
+    given = network, torch.randn(6), torch.empty(0), [torch.randn(1, 3).expand(7, 3)], softmax_roots
+    ((outer, inner),) = factors(*given, last_layer=False, full=False).values()
+    ((full,),) = factors(*given, last_layer=False, full=True).values()
+    assert torch.allclose(torch.kron(outer, inner), full, rtol=1e-5)
+
+
 def test_normalisation_is_not_drawn_and_has_no_full_matrix():
     from torch import nn
 

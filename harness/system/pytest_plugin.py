@@ -1,6 +1,7 @@
 """The pytest plugin: it marks the tests that are inherited laws, so that `pytest -m "not laws"` leaves them out.
 
-pytest loads it wherever sgmcmc-bench is installed, so it imports nothing large.
+pytest loads it wherever sgmcmc-bench is installed, also in projects that have a package `plugins` or `tasks` of their
+own, so it imports nothing large and none of ours.
 """
 
 from __future__ import annotations
