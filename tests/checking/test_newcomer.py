@@ -114,7 +114,7 @@ def test_every_other_command_works_at_a_smaller_budget(folder):
     data = Path(os.environ.get("BENCH_DATA") or "/nowhere")
     absent = [name for name, path in DATA.items() if not (data / path).is_dir()]
     for words in unique(commands()):
-        long = {"check", "nightly", "site"} & set(words)  # they have tests of their own
+        long = {"check", "compare-on", "nightly", "site"} & set(words)  # they have tests of their own
         if long or any(name in " ".join(words) for name in absent):
             continue
         out, err = io.StringIO(), io.StringIO()
