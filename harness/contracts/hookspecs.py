@@ -34,6 +34,7 @@ class Info:
     `fill` (reports only) is a command whose results the report shows; users see it if the report is empty.
     `baseline` (samplers only) marks what is not a sampler of the posterior: leaderboards show it without a rank.
     `optimiser` (samplers only) marks what draws no noise: rankings say so beside its name.
+    `group` (tasks only) says what a task is for: `--task GROUP` stands for all tasks of a group.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Info:
     fill: str = ""
     baseline: bool = False
     optimiser: bool = False
+    group: str = ""
 
 
 @dataclass(frozen=True)
