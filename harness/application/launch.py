@@ -182,7 +182,9 @@ def devices_for(app: Application, text: str, tasks: Sequence[str] = ()) -> tuple
     if text != "auto":
         return _named_devices(text)
     devices = gpus()
-    offers = [app.registry.find("tasks", name.partition("@")[0]) for name in tasks] if devices else []
+    offers = (
+        [app.registry.find("tasks", name.partition("@")[0]) for name in app.registry.tasks(tasks)] if devices else []
+    )
     large = bool(offers) and all(
         plugin_metadata.task_facts(o, plugin_metadata.resolve(o, {})).dim >= LARGE for o in offers
     )

@@ -26,7 +26,8 @@ def completes(*kinds: str, words: Iterable[str] = ()) -> Callable[[typer.Context
 
         known = registry(tuple(ctx.find_root().params.get("plugin") or ()))
         before, comma, last = incomplete.rpartition(",")
-        names = [*words, *(name for kind in kinds for name in known.names(kind))]
+        groups = known.task_groups() if "tasks" in kinds else {}
+        names = [*words, *(name for kind in kinds for name in known.names(kind)), *groups]
         return [f"{before}{comma}{name}" for name in dict.fromkeys(names) if name.startswith(last)]
 
     return complete
@@ -37,10 +38,11 @@ TASKS = completes("tasks")
 BUDGETS = completes(words=("smoke", "quick", "paper", "steps=", "passes="))
 Samplers = Annotated[list[str], typer.Option("--sampler", help="Samplers or methods, a,b; all", autocompletion=METHODS)]
 Tasks = Annotated[
-    list[str], typer.Option("--task", help="Tasks, a,b,c; TASK@PROTOCOL picks a protocol.", autocompletion=TASKS)
+    list[str],
+    typer.Option("--task", help="Tasks or groups, a,b,c; TASK@PROTOCOL picks a protocol.", autocompletion=TASKS),
 ]
 OnlyTasks = Annotated[
-    list[str] | None, typer.Option(help="Only these tasks, a,b,c; also TASK@PROTOCOL.", autocompletion=TASKS)
+    list[str] | None, typer.Option(help="Only these tasks or groups, a,b,c; also TASK@PROTOCOL.", autocompletion=TASKS)
 ]
 OnlyMethods = Annotated[
     list[str] | None, typer.Option(help="Only these samplers or methods, a,b,c.", autocompletion=METHODS)

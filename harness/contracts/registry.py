@@ -79,6 +79,22 @@ class Registry:
             return [path.stem for _, path in self.suites()]
         return [offer.name for offer in self.offers(kind)]
 
+    def tasks(self, asked: Iterable[str]) -> list[str]:
+        """Return tasks, each NAME or NAME@PROTOCOL, with the members of a group in place of its name."""
+        groups, named = self.task_groups(), []
+        for name, at, protocol in (one.partition("@") for one in asked):
+            group = name if name in self.names("tasks") else spelled(name, groups)
+            named += [f"{member}{at}{protocol}" for member in groups.get(group, [name])]
+        return named
+
+    def task_groups(self) -> dict[str, list[str]]:
+        """Return the names of the tasks of each group."""
+        groups: dict[str, list[str]] = {}
+        for offer in self.offers("tasks"):
+            groups.setdefault(getattr(offer.info, "group", ""), []).append(offer.name)
+        groups.pop("", None)
+        return groups
+
     def suites(self) -> list[tuple[Plugin, Path]]:
         """Return the files of all suites, each with its plugin, sorted by name."""
         files = [(plugin, path) for plugin in self.plugins for path in plugin.suites]
@@ -102,7 +118,7 @@ class Registry:
         if matches:
             choices = ", ".join(f"{offer.distribution}:{offer.name}" for offer in matches)
             raise UsageError(f"{kind[:-1]} {name!r} is offered by several plugins; say which: {choices}")
-        raise self.unknown(f"unknown {kind[:-1]}", name, known)
+        raise self.unknown(f"unknown {kind[:-1]}", name, [*known, *(self.task_groups() if kind == "tasks" else [])])
 
     def unknown(self, what: str, name: str, known: Iterable[str]) -> BenchError:
         """Return the error about a name that nothing has, with near matches. Each plugin with a problem is named."""

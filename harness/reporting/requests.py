@@ -62,10 +62,10 @@ def request_for(
 ) -> Request:
     """Return the request for the runs that these `FILTERS` select. `UsageError` for an unknown name.
 
-    A task may also be TASK@PROTOCOL.
+    A task may also be TASK@PROTOCOL, or a group of tasks.
     """
     wanted = {name: filters.get(name, []) for name in FILTERS}
-    tasks = [word.partition("@") for word in wanted["task"]]
+    tasks = [word.partition("@") for word in registry.tasks(wanted["task"])]
     wanted["task"] = [task for task, _, _ in tasks]
     wanted["protocol"] = [*wanted["protocol"], *(protocol for _, at, protocol in tasks if at)]
     seen = store.rows(f"select distinct {', '.join(FILTERS)} from run")  # noqa: S608 - names of ours

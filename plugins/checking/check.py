@@ -38,7 +38,7 @@ def check(
     name: Annotated[
         list[str],
         typer.Argument(
-            help="Samplers, schedules, methods (for both of theirs) or tasks (TASK@PROTOCOL for its settings).",
+            help="Samplers, schedules, methods (for both of theirs) tasks (TASK@PROTOCOL for its settings) or groups.",
             autocompletion=options.completes(*KINDS),
         ),
     ],
@@ -52,10 +52,10 @@ def check(
         bench check sghmc --set sampler.friction=0.1
     """
     undeclared.watch()
-    words = split(name)
     given = parse_settings(settings or [], "--set")
     # Report wrong names and settings before anything is checked.
     registry = bench.registry
+    words = registry.tasks(split(name))
     kinds = {word: {kind[:-1] for kind, _ in _instances(registry, word, given)} for word in words}
     known = set[str]().union(*kinds.values())
     owners = {key: registry.spelled(key.rpartition(":")[0], words) for key in given}

@@ -20,6 +20,7 @@ OFFERED = ["name", "summary", "distribution"]
 COLUMNS = {
     "samplers": ["name", "summary", "schedule", "sampler", "kind", "distribution"],
     "methods": ["name", "summary", "sampler", "schedule", "distribution"],
+    "tasks": ["group", "name", "summary", "distribution"],
     "reports": ["name", "summary", "filled_by", "distribution"],
     "suites": ["name", "summary", "commands", "distribution"],
     "runs": ["run", "method", "task", "seed", "status", "value", "metric", "reason", "chains", "budget", "protocol"],
@@ -76,7 +77,7 @@ def _offers(registry: Registry, kind: str) -> list[dict[str, Any]]:
     rows = [_offer(offer) for offer in registry.offers(kind)]
     if kind == "samplers":
         rows += [_offer(offer) for offer in registry.offers("methods")]
-    return rows
+    return sorted(rows, key=lambda row: (row.get("group") == "", row.get("group")))
 
 
 def _suites(registry: Registry) -> list[dict[str, Any]]:
@@ -101,6 +102,8 @@ def _offer(offer: Offer) -> dict[str, Any]:
         row |= {"sampler": offer.info.sampler, "schedule": offer.info.schedule}
     elif offer.kind == "samplers":
         row |= {"sampler": offer.name, "schedule": None}
+    elif offer.kind == "tasks":
+        row["group"] = offer.info.group
     elif offer.kind == "reports":
         row["filled_by"] = offer.info.fill or None
     return row | {

@@ -1,4 +1,4 @@
-"""`--sampler all` and `--sampler density`: the samplers and methods that can run, and why the others cannot."""
+"""`--sampler all`, `--sampler density` and `--task GROUP`: what can run, and why other samplers cannot."""
 
 from __future__ import annotations
 
@@ -90,10 +90,11 @@ def check_owners(registry: Registry, requests: Iterable[RunRequest], samplers: I
 def members(
     registry: Registry, request: RunRequest, results: Path, reason: Reason = refused
 ) -> tuple[list[RunRequest], list[LeftOut]]:
-    """Return a request with names instead of groups, and what is left out of the groups on its tasks.
+    """Return a request with names instead of groups, and the samplers that are left out on its tasks.
 
     One request becomes several if tasks have different samplers. Raise `UsageError` if nothing can run.
     """
+    request = replace(request, tasks=registry.tasks(request.tasks))
     if not GROUPS & {*request.samplers}:
         return [request], []
     study = registry.facts("study")[0](registry, results, request.study) if request.study else None

@@ -1,10 +1,16 @@
-"""`--sampler all` and `density`, and settings of one sampler."""
+"""`--sampler all` and `density`, `--task GROUP`, and settings of one sampler."""
+
+import copy
+from dataclasses import replace
 
 import pytest
 
-from harness import Bench, UsageError
+from harness import Bench, Info, UsageError
+from harness.contracts.offers import Offer, Plugin
 from harness.contracts.registry import registry
+from harness.reporting.requests import request_for
 from harness.runs.plan import RunRequest, expand, size
+from plugins.inspection.ls import _offers
 from plugins.running import groups
 from plugins.running.groups import members, named
 
@@ -53,6 +59,35 @@ def test_where_nothing_can_run_the_reason_is_an_error(tmp_path):
         members(registry(), asked, tmp_path)
     with pytest.raises(UsageError, match="unknown task 'mixture6'"):
         members(registry(), RunRequest(["all"], ["mixture6"]), tmp_path)
+
+
+def test_a_group_stands_for_its_tasks_with_the_same_protocol(tmp_path):
+    known = registry()
+    logistic = ["blr-a9a", "blr-australian", "blr-german", "blr-heart"]
+    assert known.task_groups()["logistic"][: len(logistic)] == logistic
+    first = [f"{name}@minibatches" for name in logistic[:2]]
+    assert known.tasks(["mixture5", "Logistic@minibatches"])[:3] == ["mixture5", *first]
+    asked = RunRequest(["sgld"], ["logistic"], budget="quick", given={"schedule.step_size": 1e-4})
+    assert pairs(named(Bench(tmp_path), [asked])) == {("sgld", name) for name in known.task_groups()["logistic"]}
+    assert request_for(Bench(tmp_path).store(), known, {"task": ["logistic"]}).tasks[:4] == tuple(logistic)
+    with pytest.raises(UsageError, match="unknown task 'logistics'; did you mean logistic"):
+        named(Bench(tmp_path), [replace(asked, tasks=["logistics"])])
+
+
+def test_every_task_of_ours_has_a_group_and_none_has_the_name_of_a_task():
+    known = registry()
+    assert "" not in known.task_groups()
+    assert sorted(name for names in known.task_groups().values() for name in names) == known.names("tasks")
+    assert not {*known.task_groups()} & {*known.names("tasks")}
+
+
+def test_a_task_without_a_group_is_listed_last_and_precedes_a_group_of_its_name():
+    infos = Info("logistic", "a:B"), Info("b", "a:B", group="logistic")
+    known = copy.copy(registry())
+    offers = [Offer(info, "tasks", "mine", "mine", "1") for info in infos]
+    known.plugins = [Plugin("mine", "mine", "1", "", offers=offers)]
+    assert known.tasks(["logistic", ""]) == ["logistic", ""]
+    assert [row["group"] for row in _offers(known, "tasks")] == ["logistic", ""]
 
 
 def steps(given, samplers, sweep=None):
