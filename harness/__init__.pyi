@@ -5,6 +5,7 @@ from harness import tasks as tasks
 from harness.analysis import diagnostics as diagnostics
 from harness.analysis import statistics as statistics
 from harness.application.bench import Bench as Bench
+from harness.application.bench import compare_on as compare_on
 from harness.application.bench import load as load
 from harness.cli import options as options
 from harness.contracts.hookspecs import Info as Info

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.application.application import Application
 from harness.contracts.parameters import schema, suggestions
-from harness.system.errors import DataError, UsageError
+from harness.system.errors import DataError, RunError, UsageError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -116,12 +116,15 @@ class Bench(Application):
 
         A class or instance need not be a plugin: the source of a class of a script or a notebook is kept in the results
         folder, and workers import it from there. Raises `UsageError` before the first step for what cannot be run.
-        Ctrl-C stops the workers, and what is finished is kept. Runs that fail are rows with their reason.
+        Ctrl-C stops the workers, and what is finished is kept. Runs that fail are rows with their reason; `RunError` if
+        none began.
         """
         kept = {"retry": retry, "timeout": timeout, "draws": draws}
         planned, places = self.prepared(self.requests(samplers, tasks, **asked), devices, workers, max_runs)
         outcome = self.execute(planned, places, long_is_fine=True, **kept)
         specs = [outcome.instead.get(item.spec.key, item).spec for item in planned]
+        if all(self.ledger.standing(spec.key).attempt is None for spec in specs):
+            raise RunError(f"none of the {len(specs)} runs began; the messages say why")
         return self.load(
             method={spec.method for spec in specs},
             task={f"{spec.task.name}@{spec.protocol}" for spec in specs},
@@ -307,6 +310,11 @@ def load(path: str | Path | None = None, *, plugins: Sequence[str] = (), **filte
     `UsageError` for an unknown name. A database of another version is not changed, and the runs are read instead.
     """
     return Bench(path, plugins=plugins).load(**filters)
+
+
+def compare_on(model: Any, train: Any, test: Any, *, results: str | Path | None = None, **asked: Any) -> Results:
+    """Compare samplers on a torch model and data of your own, in a results folder; see `Bench.compare_on`."""
+    return Bench(results).compare_on(model, train, test, **asked)
 
 
 def _settings(part: str, instance: Any) -> dict[str, Any]:

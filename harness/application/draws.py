@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from harness.reporting.commands import run_command
-from harness.runs.plugin_metadata import weighs
+from harness.runs.plugin_metadata import instance, weighs
+from harness.runs.source import source_hash
 from harness.system.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -34,18 +36,33 @@ class Draws:
     steps    (n,), the number of the step that made each draw, counted from 1
     weights  (chains, n), with mean 1; all 1 if sampler and schedule weight draws equally
     run      the settings and status of the run: its row of `Results.runs`
+    task     returns the task of the run; `DataError` if its code has changed
     """
 
     draws: NDArray[np.float32]
     steps: NDArray[np.int64]
     weights: NDArray[np.float64]
     run: Row
+    task: Callable[[], Any]
     resampling: ClassVar[str] = f"within each chain, systematic, seed {RESAMPLING_SEED}"
 
     @property
     def weighted(self) -> bool:
         """Whether the draws have different weights."""
         return bool((self.weights != 1).any())
+
+    def functions(self) -> dict[str, NDArray[np.float64]]:
+        """Return the task's functions of the draws by name, (chains, n, k): parameters with constraints, for example.
+
+        `UsageError` for a task whose parameters have no names.
+        """
+        import torch
+
+        task, flat = self.task(), self.draws.reshape(-1, self.draws.shape[2])
+        if not hasattr(task, "function_names"):
+            raise UsageError(f"{self.run['task']} names no functions of theta; `draws` has theta itself")
+        values = task.functions(torch.from_numpy(flat).double())
+        return {name: each.reshape(*self.draws.shape[:2], -1).numpy() for name, each in values.items()}
 
     def resampled(self) -> NDArray[np.float32]:
         """Return draws (chains, n, D) of equal weight, resampled in each chain according to the weights, in order.
@@ -115,7 +132,16 @@ def read(results: Path, registry: Registry, row: Row) -> Draws:
         raise DataError(f"{here}: its draws have weights, which an earlier version did not keep; {elsewhere}")
     logs = np.zeros(draws.shape[:2]) if logs is None else logs.astype(np.float64)
     weights = np.exp(logs - logs.max(initial=-np.inf, where=np.isfinite(logs)))
-    return Draws(draws.swapaxes(0, 1), steps, weights.T / weights.mean(), row)
+    weights = weights.T / weights.mean()
+    return Draws(draws.swapaxes(0, 1), steps, weights, row, functools.partial(task_of, registry, row))
+
+
+def task_of(registry: Registry, row: Row) -> Any:
+    """Return the task of a run with its settings. `DataError` if its code has changed since the run."""
+    offer = registry.find("tasks", row["task"])
+    if source_hash(offer.target) != row["task_source"]:
+        raise DataError(f"the code of task {row['task']} has changed since {_name(row)}; repeat the run")
+    return instance(offer.target, json.loads(row["task_params"]))
 
 
 def _weighs(row: Row, registry: Registry) -> bool:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness import DataError, Registry, UsageError
+from harness import Registry, UsageError
 from harness.reports import Store
 from harness.results import Status
-from harness.runs import instance, source_hash, task_facts
-from harness.tasks import Streams
+from harness.runs import task_facts
+from harness.tasks import Classification, Streams
+from plugins.inspection.shown.offers import loaded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+
 Row = Mapping[str, Any]
 """A row of the view `result`."""
+DIMS = {"probability": ["row", "class"], "prediction": ["row"]}
+"""Names of axes after chain and draw."""
 
 
 def to_arviz(store: Store, rows: Sequence[Row], registry: Registry, test_rows: int, read: Callable[[Row], Any]) -> Any:
@@ -35,16 +40,18 @@ def to_arviz(store: Store, rows: Sequence[Row], registry: Registry, test_rows: i
     if any(not np.array_equal(steps, other.steps) for other in draws):
         raise UsageError(f"{_name(rows[0])}: the seeds kept draws of different steps; choose one by seed=")
     weighted = any(one.weighted for one in draws)
-    values = [one.resampled() if weighted else one.draws for one in draws]
-    name, dims = "theta", ["theta_dim"]
+    draws = [replace(one, draws=one.resampled()) if weighted else one for one in draws]
     if _is_network(rows[0], registry):
-        values = [_predictions(row, theta, registry, test_rows) for row, theta in zip(done, values, strict=True)]
-        name, dims = "probability", ["row", "class"]
+        values = [_predictions(one, test_rows) for one in draws]
+    elif _names_functions(rows[0], registry):
+        values = [one.functions() for one in draws]
+    else:
+        values = [{"theta": one.draws} for one in draws]
+    posterior = {name: np.concatenate([one[name] for one in values]) for name in values[0]}
+    dims = {name: DIMS.get(name, [f"{name}_dim"]) for name in posterior}
     weights = f"equal after resampling by weight, {draws[0].resampling}" if weighted else "equal"
     about = {**_attributes(rows, store), "weights": weights}
-    tree = arviz_base.from_dict(
-        {"posterior": {name: np.concatenate(values)}}, dims={name: dims}, attrs={"/": about, "posterior": about}
-    )
+    tree = arviz_base.from_dict({"posterior": posterior}, dims=dims, attrs={"/": about, "posterior": about})
     seeds = np.repeat([row["seed"] for row in done], rows[0]["chains"])
     tree["posterior"] = tree["posterior"].to_dataset().assign_coords(seed=("chain", seeds), step=("draw", steps))
     return tree
@@ -54,6 +61,11 @@ def _is_network(row: Row, registry: Registry) -> bool:
     params = json.loads(row["task_params"])
     offers = [offer for offer in registry.offers("tasks") if offer.name == row["task"]]
     return any(task_facts(offer, params).opaque for offer in offers)
+
+
+def _names_functions(row: Row, registry: Registry) -> bool:
+    offers = [offer for offer in registry.offers("tasks") if offer.name == row["task"]]
+    return any(hasattr(loaded(offer), "function_names") for offer in offers)
 
 
 def _attributes(rows: Sequence[Row], store: Store) -> dict[str, Any]:
@@ -75,14 +87,14 @@ def _attributes(rows: Sequence[Row], store: Store) -> dict[str, Any]:
     }
 
 
-def _predictions(row: Row, theta: NDArray[np.float32], registry: Registry, test_rows: int) -> NDArray[np.float32]:
-    """Return the predicted probabilities (chains, n, rows, classes) of networks with weights theta (chains, n, D)."""
+def _predictions(draws: Any, test_rows: int) -> dict[str, NDArray[np.float32]]:
+    """Return what networks predict for the first test rows, with the axes (chains, n, rows, ...).
+
+    It is the "probability" of classes, and of other labels the mean "prediction" of each draw.
+    """
     import torch
 
-    offer = registry.find("tasks", row["task"])
-    if source_hash(offer.target) != row["task_source"]:
-        raise DataError(f"the code of task {row['task']} has changed since {_name(row)}; repeat the run")
-    task = instance(offer.target, json.loads(row["task_params"]))
+    row, theta, task = draws.run, draws.draws, draws.task()
     streams = [Streams(row["seed"], chain, (row["task"],)) for chain in range(row["chains"])]
     problem, everyone = task.build(streams, "cpu"), slice(0, row["chains"])
     if not hasattr(problem, "predict") or getattr(problem, "buffers", theta[:, 0, :0]).shape[1]:
@@ -90,16 +102,19 @@ def _predictions(row: Row, theta: NDArray[np.float32], registry: Registry, test_
             f"{row['task']} is a network whose function values cannot be made from its weights alone: it has running "
             "statistics, or does not say what it predicts"
         )
-    probabilities = []
+    likelihood, y = getattr(task, "likelihood", Classification()), problem.labels["test"][:test_rows]
+    predictions = []
     for draw in torch.from_numpy(theta).to(getattr(torch, task.dtype)).unbind(1):
         parts, missing = [], test_rows
-        for logs in problem.predict(draw, everyone, "test"):
-            parts.append(logs[:, :missing].exp())
+        for stretch in problem.predict(draw, everyone, "test"):
+            parts.append(stretch[:, :missing])
             missing -= parts[-1].shape[1]
             if not missing:
                 break
-        probabilities.append(torch.cat(parts, 1).numpy().astype(np.float32))
-    return np.stack(probabilities, axis=1)
+        each = [likelihood.scored(likelihood.moments(one), y)[0] for one in torch.cat(parts, 1)]
+        predictions.append(torch.stack(each).numpy().astype(np.float32))
+    name = "probability" if isinstance(likelihood, Classification) else "prediction"
+    return {name: np.stack(predictions, axis=1)}
 
 
 def _name(row: Row) -> str:

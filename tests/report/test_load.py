@@ -121,7 +121,7 @@ def test_draws_are_those_on_disk_with_their_weights(results, folder):
 
 def test_resampled_draws_stand_in_their_order_as_often_as_their_weight_says():
     weights = np.array([[0.5, 0.0, 3.0, 0.5, 1.0], [0.4, 0.4, 0.4, 0.4, 0.4]])
-    weighted = Draws(np.arange(10.0, dtype=np.float32).reshape(2, 5, 1), np.arange(5), weights, {})
+    weighted = Draws(np.arange(10.0, dtype=np.float32).reshape(2, 5, 1), np.arange(5), weights, {}, lambda: None)
     first, second = weighted.resampled()[:, :, 0]
     assert second.tolist() == [5, 6, 7, 8, 9]  # a chain of equal weights is left as it is
     times = [int((first == i).sum()) for i in range(5)]
