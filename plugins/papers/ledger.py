@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from harness import BenchError, Registry, UsageError, registry
-from harness.reports import Group, Request, Store, load_groups, metric_estimate, suggestions
+from harness.reports import Group, Request, Store, load_groups, metric_estimate
 from harness.runs import plugin_metadata, task_facts
 from plugins.papers.claims import (
     Claim,
@@ -107,19 +107,19 @@ def label(word: str) -> str:
 
 
 def chosen(
-    files: Sequence[PaperFile], paper: str | None = None, tables: Sequence[str] = ()
+    known: Registry, files: Sequence[PaperFile], paper: str | None = None, tables: Sequence[str] = ()
 ) -> tuple[list[Reported], list[Claim]]:
     """Return the cells and claims of a paper, of some of its tables; raise `UsageError` if one does not exist."""
     cells, claims = load_cells(files), load_claims(files)
     entries: list[Reported | Claim] = [*cells, *claims]
     papers = {entry.paper for entry in entries}
     if paper is not None and paper not in papers:
-        raise UsageError(f"unknown paper {paper!r}{suggestions(paper, papers)}")
-    known = list(dict.fromkeys(entry.table for entry in entries if paper in {None, entry.paper}))
-    wanted = [label(word) for word in tables] or known
+        raise known.unknown("unknown paper", paper, papers)
+    labels = list(dict.fromkeys(entry.table for entry in entries if paper in {None, entry.paper}))
+    wanted = [label(word) for word in tables] or labels
     for word in wanted:
-        if word not in known:
-            raise UsageError(f"unknown table {word!r}; there are {', '.join(known)}")
+        if word not in labels:
+            raise UsageError(f"unknown table {word!r}; there are {', '.join(labels)}")
     return (
         [cell for cell in cells if paper in {None, cell.paper} and cell.table in wanted],
         [claim for claim in claims if paper in {None, claim.paper} and claim.table in wanted],
@@ -130,7 +130,7 @@ def reproduction(store: Store, request: Request, paper: str | None = None, table
     """Return the ledger of a paper and its tables, for the request's tasks, methods and protocols of cells."""
     known = request.registry or registry()
     files, notes = read(paths(known))
-    cells, claims = chosen(files, paper, tables)
+    cells, claims = chosen(known, files, paper, tables)
     groups: dict[Setup, list[Group]] = {}
     earlier = earlier_settings(files)
     for group in load_groups(store, Request(registry=known)):

@@ -81,7 +81,7 @@ def reproduce(
     files, notes = read(paths(registry))
     for note in notes:
         bench.say(f"note: {note}")
-    cells, claims = chosen(files, paper, table or ())
+    cells, claims = chosen(registry, files, paper, table or ())
     if export is not None:
         return Result(notes=_export(bench, store, export), changed=True)
     kind, places = bench.places(devices, workers)

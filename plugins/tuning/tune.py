@@ -251,7 +251,7 @@ def tune(
     file = studies.path(bench.results, study)
     given = parse_settings(settings or [], "--set")
     numbers = [TUNING_SEED + k for k in range(seeds)]
-    samplers, tasks = options.some(sampler, "--sampler"), options.some(task, "--task")
+    samplers, tasks = options.some(sampler, "--sampler"), bench.registry.tasks(options.some(task, "--task"))
     requests = [RunRequest(samplers, [name], numbers, chains, budget, given, device=kind) for name in tasks]
     groups = [
         [_PairTuning(bench, one, objective_, space_ or [], trials) for one in plan.single(bench.registry, request)]

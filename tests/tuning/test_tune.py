@@ -12,13 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from harness import param, registry
+from harness import Registry, param, registry
 from harness.contracts.parameters import schema
 from harness.contracts.registry import load
 from harness.reports import load_plugin
 from harness.runs import local
 from harness.runs.settings import find_pair, resolve
 from harness.tasks import TUNING_SEED, DataTask, Protocol, Streams
+from plugins.running import groups
 from plugins.tuning import studies
 
 pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
@@ -90,6 +91,23 @@ def test_a_study_is_used_by_name_and_its_trials_are_no_results(bench, tmp_path):
     (row,) = [r for r in bench("report", "leaderboard")[1] if r["metric"] == "joint_error" and r["seeds"] == 3]
     assert "the code of the sampler and the schedule has changed since" in row["tuned"]
     assert "the trials are run again" in bench(*TUNE, "--trials", 6, "--seeds", 1)[2]
+
+
+def test_all_samplers_and_a_group_of_tasks_are_searched_with_settings_of_one(bench, monkeypatch, tmp_path):
+    monkeypatch.setattr(groups, "_methods", lambda _: ["sgld", "sghmc", "mc-dropout"])
+    monkeypatch.setattr(Registry, "task_groups", lambda _: {"planes": ["gaussian2d", "mixture5"]})
+    command = ("tune", "--sampler", "all", "--task", "planes", "--budget", "steps=20", "--chains", "2", "--trials", 1)
+    code, records, said = bench(*command, "--seeds", 1, "--set", "sghmc:sampler.friction=0.3")
+    assert code == 0
+    assert [(r["method"], r["task"]) for r in records] == [
+        (method, task) for task in ("gaussian2d", "mixture5") for method in ("sgld", "sghmc")
+    ]
+    assert said.count("mc-dropout: needs layout of a potential, which the task does not provide") == 2
+    specs = [json.loads(path.read_text()) for path in tmp_path.rglob("spec.json")]
+    assert {spec["sampler"]["params"].get("friction") for spec in specs} == {None, 0.3}
+    assert not any(
+        "sampler.friction" in one["space"].get(r["settings"]["schedule"], {}) for r in records for one in r["searches"]
+    )
 
 
 def test_an_interrupted_study_ends_as_an_undisturbed_one(bench, monkeypatch):

@@ -72,6 +72,10 @@ LOOKUPS = (
     ["nightly", "mine", "--out", "site"],
     ["data", "fetch", "mine"],
     ["cite", "mine"],
+    ["reproduce", "mine"],
+    ["truth", "mine"],
+    ["tune", "--sampler", "mine", "--task", "mixture5"],
+    ["run", "--sampler", "sgld", "--task", "mine"],
     ["mine"],
 )
 
