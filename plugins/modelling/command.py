@@ -49,9 +49,9 @@ def command(
     likelihood, prior_precision or weight_decay, batch, unseen, metrics, samplers, budget, seeds and chains; options
     take precedence. `bench new model` writes one, and docs/my-model.md explains it.
 
-    A third of the time is a quick search of step sizes: for each sampler ten runs of one chain, beside 5 seeds of 4
-    chains. All runs have the same number of data passes, by measured speeds. The same command again does only what is
-    missing.
+    Two fifths of the time are a quick search of step sizes: for each sampler ten runs of one chain and one of 4 chains,
+    beside 5 seeds of 4 chains. All runs have the same number of data passes, by measured speeds. The same command again
+    does only what is missing.
 
     Examples:
         bench compare-on my_model.py
