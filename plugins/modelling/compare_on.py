@@ -18,8 +18,8 @@ from plugins.modelling.definition import define
 from plugins.modelling.search import STUDY, TRIALS, Candidate, Places, run_tuning, search
 
 DEFAULT = "sgld,csgld,sghmc,psgld,adam,deep-ensemble"
-PLANNED = 0.8
-"""The share of the time that is planned; the rest is for imports, the database and the report."""
+PLANNED = 0.6
+"""The share of the time that is planned; the rest is for imports, steps that diverge, the database and the report."""
 PROBE, PROBED, MOST_PROBED = 20, 0.01, 2_000
 """The speed is measured on a run of 20 steps, then on one for each sampler, of 1 % of the time, 2,000 steps at most."""
 TINY = 1e-9
