@@ -82,7 +82,7 @@ def _files(ctx: Any) -> tuple[str, ...]:
 
 
 def _offered(ctx: Any) -> dict[str, str]:
-    """Return the verbs with their lines of help, ours where several plugins have one name. Report each problem once."""
+    """Return the verbs with their lines of help. Report each problem once."""
     from harness.contracts.registry import registry
 
     known = registry(_files(ctx))
@@ -91,15 +91,14 @@ def _offered(ctx: Any) -> dict[str, str]:
         for plugin in known.plugins:
             if plugin.problems and not plugin.offers:
                 say(f"note: plugin {plugin.name} ({plugin.distribution}) is left out: {plugin.problems[0]}")
-    verbs = sorted(known.offers("verbs"), key=lambda offer: (offer.name, offer.distribution == HARNESS))
-    return {offer.name: offer.info.summary for offer in verbs}
+    return {offer.name: offer.info.summary for offer in known.offers("verbs")}
 
 
 def _command(name: str, files: tuple[str, ...]) -> Any:
     from harness.contracts.plugin_errors import plugin_code
     from harness.contracts.registry import load, registry
 
-    verb = load(registry(files).find("verbs", name, prefer=HARNESS).target)
+    verb = load(registry(files).find("verbs", name).target)
     group = verb if isinstance(verb, typer.Typer) else _app()
     with plugin_code(f"verb {name}"):
         for registered in group.registered_commands:

@@ -56,6 +56,7 @@ class Registry:
         ]
         infos = [offer.info for plugin in self.plugins for offer in plugin.offers if offer.kind == "samplers"]
         self.laws.update({info.target: info.law for info in infos if isinstance(info, Info) and info.law})
+        self._reserve()
         self.left_out = [f"{p.name} ({p.distribution}): {p.problems[0]}" for p in self.plugins if p.problems]
         self._mark_clashes()
 
@@ -133,11 +134,16 @@ class Registry:
     def method(self, name: str) -> Offer:
         """Return a method by name; a plain sampler's name stands for the sampler with whatever schedule is set."""
         methods, samplers = self.names("methods"), self.names("samplers")
-        bare = spelled(name.rpartition(":")[2], {*methods, *samplers})
-        if bare in methods:
-            return self.find("methods", name)
-        if bare not in samplers:
+        distribution, _, bare = name.rpartition(":")
+        bare = spelled(bare, {*methods, *samplers})
+        offers = [o for kind in ("methods", "samplers") for o in self.offers(kind) if o.name == bare]
+        named = [offer for offer in offers if distribution in ("", offer.distribution)]
+        if not named:
             raise self.unknown("unknown sampler", name, {*methods, *samplers})
+        if len({offer.kind for offer in named}) == 2:
+            raise UsageError(f"{name!r} is {' and '.join(f'a {o.kind[:-1]} of {o.distribution}' for o in named)}")
+        if named[0].kind == "methods":
+            return self.find("methods", name)
         sampler = self.find("samplers", name)
         plain = Method(name=sampler.name, sampler=sampler.name, schedule="", summary=sampler.info.summary)
         return replace(sampler, info=plain, kind="methods")
@@ -154,6 +160,20 @@ class Registry:
             raise PluginError(f"method {method.name} ({method.distribution}): {error}") from error
         return sampler
 
+    def _reserve(self) -> None:
+        """Leave out what has the name of something built in, of the same namespace; samplers and methods share one."""
+        ours = {(_namespace(o), o.name): o for p in self.plugins if p.distribution == HARNESS for o in p.offers}
+        for plugin in self.plugins:
+            if plugin.distribution == HARNESS:
+                continue
+            for offer in [offer for offer in plugin.offers if (_namespace(offer), offer.name) in ours]:
+                plugin.offers.remove(offer)
+                of_ours = f"a {ours[_namespace(offer), offer.name].kind[:-1]} of {HARNESS}"
+                problem = f"{offer.kind[:-1]} {offer.name!r} has the name of {of_ours}, which is reserved; rename it"
+                if not plugin.packaged:
+                    raise PluginError(f"--plugin {plugin.origin}: {problem}")
+                plugin.problems.append(problem)
+
     def _mark_clashes(self) -> None:
         for kind in KINDS:
             seen: dict[str, list[Plugin]] = {}
@@ -162,14 +182,17 @@ class Registry:
                     if offer.kind == kind:
                         seen.setdefault(offer.name, []).append(plugin)
             for name, owners in seen.items():
-                ours = kind == "verbs" and any(owner.distribution == HARNESS for owner in owners)  # it is used
-                for owner in owners if len(owners) > 1 and not ours else []:
+                for owner in owners if len(owners) > 1 else []:
                     others = ", ".join(
                         sorted({p.distribution for p in owners if p is not owner}) or [owner.distribution]
                     )
                     owner.problems.append(
                         f"{kind[:-1]} {name!r} clashes with the one of {others}; ask for {owner.distribution}:{name}"
                     )
+
+
+def _namespace(offer: Offer) -> str:
+    return "samplers" if offer.kind == "methods" else offer.kind
 
 
 def _of_files(names: Iterable[str]) -> list[Plugin]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.contracts.hookspecs import DEFAULT_SCHEDULE, Method, StatedSettings
+from harness.contracts.offers import HARNESS
 from harness.contracts.parameters import Field, check, of_part, spelled, suggestions
 from harness.contracts.randomness import ORDERS
 from harness.contracts.registry import Offer, Registry
@@ -61,7 +62,7 @@ class Study(typing.Protocol):
 class Pair:
     """A method on a task under a protocol, with the settings that a plugin states and those of a study for it.
 
-    `defaults_only` leaves out what papers and authors state.
+    `defaults_only` leaves out what papers and authors state. `owner` is the distribution of the method.
     """
 
     method: Method
@@ -71,6 +72,7 @@ class Pair:
     stated: StatedSettings | None = None
     tuned: Mapping[str, Origin] = field(default_factory=dict)
     defaults_only: bool = False
+    owner: str = HARNESS
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,9 @@ def find_pair(
     sampler = registry.sampler(named)
     task = registry.find("tasks", name)
     known = {protocol.name: protocol for protocol in plugin_metadata.protocols(task)}
-    stated = [one for one in stated_settings(registry, (named, sampler, task)) if one.task == task.name]
+    parts = named, sampler, task
+    may_state = {HARNESS, *(part.distribution for part in parts)}
+    stated = [s for s in stated_settings(registry, parts) if s.task == task.name and s.distribution in may_state]
     of_method = {one.protocol: one for one in stated if one.method == method.name}
     if not at:
         protocol_name = next(iter(known))
@@ -133,7 +137,8 @@ def find_pair(
     tuned = study.layer(registry, (named, sampler, task), protocol_name, budget) if study else {}
     earlier = any(origin.tuning and origin.tuning.version < SEARCH_VERSION for origin in tuned.values())
     alone = study is not None and not earlier
-    return Pair(method, sampler, task, known[protocol_name], of_method.get(protocol_name), tuned, alone)
+    of_paper = of_method.get(protocol_name)
+    return Pair(method, sampler, task, known[protocol_name], of_paper, tuned, alone, named.distribution)
 
 
 def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: str = "") -> Settings:
@@ -221,11 +226,15 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
     recommended = {} if pair.defaults_only else plugin_metadata.own_settings(pair.sampler, pair.task.name)
     of_paper = None if pair.defaults_only else pair.stated
     stated_by, values = (of_paper.stated_by, of_paper.values) if of_paper else ("", {})
-    method = {**pair.method.settings, **({"schedule": pair.method.schedule} if pair.method.schedule else {})}
+    schedule, of_method = pair.method.schedule, f"method {pair.method.name}"
+    whose = "default" if pair.owner == HARNESS else "plugin"
+    method = {name: Origin(value, whose, of_method) for name, value in pair.method.settings.items()}
+    method |= {"schedule": Origin(schedule, "default", of_method)} if schedule else {}
     authors = {name: Origin(value, "plugin", pair.sampler.distribution) for name, value in recommended.items()}
     outside = pair.stated is None or pair.stated.distribution != pair.sampler.distribution
     start = stated.get(START)
-    named = method.get(START, start), recommended.get(START, start), values[START].value if START in values else start
+    of_paper_start = values[START].value if START in values else start
+    named = pair.method.settings.get(START, start), recommended.get(START, start), of_paper_start
     if any(name != start for name in named):
         short = _without(short, WARM)  # its lengths are those of the protocol's own warm start
     return [
@@ -235,7 +244,7 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
         {name: Origin(value, "default", source_of_budget(protocol.name, budget)) for name, value in short.items()},
         {name: Origin(one.value, one.provenance, f"{stated_by}: {one.source}") for name, one in values.items()},
         {} if outside else authors,
-        {name: Origin(value, "default", f"method {pair.method.name}") for name, value in method.items()},
+        method,
         {name: Origin(value, "default", f"protocol {protocol.name}") for name, value in stated.items()},
     ]
 

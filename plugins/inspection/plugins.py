@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness import Bench, BenchError, Info, PluginError, Registry, Result, UsageError
-from harness.contracts import HARNESS, KINDS, Offer, Plugin, check, format_error, load, plugin_code, schema
+from harness.contracts import KINDS, Offer, Plugin, check, format_error, load, plugin_code, schema
 from harness.reporting import table
 from plugins.inspection.shown.offers import loaded
 
@@ -91,12 +91,9 @@ def _broken_files(plugin: Plugin, registry: Registry) -> list[str]:
 
 
 def _unknown_parts(plugin: Plugin, registry: Registry) -> list[str]:
-    """Return the problems of methods whose sampler or schedule does not exist, and of verbs named like a core verb."""
-    ours = {offer.name for offer in registry.offers("verbs") if offer.distribution == HARNESS}
+    """Return the problems of methods whose sampler or schedule does not exist."""
     wrong = []
     for offer in plugin.offers:
-        if offer.kind == "verbs" and offer.name in ours and plugin.distribution != HARNESS:
-            wrong.append(f"verb {offer.name!r} has the name of a core verb, which is used instead; rename it")
         for kind in ("samplers", "schedules") if offer.kind == "methods" else ():
             part = getattr(offer.info, kind[:-1])
             if part and part.rpartition(":")[2] not in {known.name for known in registry.offers(kind)}:

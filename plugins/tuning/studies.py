@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness import DataError, Registry, UsageError
-from harness.contracts import Offer
+from harness.contracts import HARNESS, Offer, Plugin
 from harness.results import ONE_SETTING, spec
 from harness.runs import source_hash
 from harness.system import read_json
@@ -28,10 +28,14 @@ StudyKey = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class Study:
-    """A study: its records as `bench tune` writes them, by method, task, protocol and budget."""
+    """A study: its records as `bench tune` writes them, by method, task, protocol and budget.
+
+    `owners` has the distribution of each record that a plugin brought: nobody here has seen its trials.
+    """
 
     name: str
     records: Mapping[StudyKey, Mapping[str, Any]]
+    owners: Mapping[StudyKey, str] = field(default_factory=dict)
 
     @property
     def pairs(self) -> set[tuple[str, str, str]]:
@@ -58,6 +62,9 @@ class Study:
                 f"study {self.name} has no settings of {method.name} on {where}; to find some: "
                 f"bench tune --sampler {method.name} --task {where} --study {self.name}"
             )
+        if owner := self.owners.get(key(record)):
+            text = f"study {self.name} of {owner}"
+            return {name: spec.Origin(value, "plugin", text) for name, value in record["settings"].items()}
         schedule = registry.find("schedules", str(record["settings"]["schedule"]), prefer=sampler.distribution)
         parts = {"sampler": sampler, "schedule": schedule, "task": task}
         tuning = spec.Tuning(
@@ -121,17 +128,30 @@ def _whole(record: Any) -> bool:
 def load(registry: Registry, results: Path, study: str) -> Study:
     """Return the study of that name; `one-setting` has no records. `UsageError` if there is none.
 
-    Its records are those of the plugins and of the results folder. The results folder's replace the plugins'.
+    Its records are the shipped ones, those of plugins about their own samplers and methods, and those of the results
+    folder, of which the later replace the earlier.
     """
     if study == ONE_SETTING:
         return Study(study, {})
-    files = [file for plugin in registry.plugins for file in plugin.studies if file.stem == study]
-    of_folder = path(results, study)
     records: dict[StudyKey, Mapping[str, Any]] = {}
-    for file in [*files, *([of_folder] if of_folder.is_file() else [])]:
-        records |= read(file)
+    owners: dict[StudyKey, str] = {}
+    for plugin in registry.plugins:
+        for file in [file for file in plugin.studies if file.stem == study]:
+            of_file = read(file)
+            if plugin.distribution != HARNESS:
+                of_file = {key: one for key, one in of_file.items() if offers(plugin, one["method"])}
+                owners |= dict.fromkeys(of_file, plugin.distribution)
+            records |= of_file
+    if (of_folder := path(results, study)).is_file():
+        of_file = read(of_folder)
+        records, owners = records | of_file, {key: owner for key, owner in owners.items() if key not in of_file}
     if not records:
         known = {file.stem for plugin in registry.plugins for file in plugin.studies} | {ONE_SETTING}
         known |= {file.stem for file in (results / FOLDER).glob("*.json")}
         raise UsageError(f"there is no study {study!r:.80}; known: {', '.join(sorted(known))}")
-    return Study(study, records)
+    return Study(study, records, owners)
+
+
+def offers(plugin: Plugin, method: str) -> bool:
+    """Return whether a plugin offers the sampler or method, so that a study of its may have settings for it."""
+    return any(offer.name == method and offer.kind in ("samplers", "methods") for offer in plugin.offers)

@@ -1,4 +1,5 @@
 import os
+import re
 import sys
 import time
 
@@ -8,7 +9,7 @@ from support import install
 from harness.cli.app import run
 from harness.contracts.registry import Registry, registry
 from harness.runs.source import content_hash
-from harness.system.errors import UsageError
+from harness.system.errors import PluginError, UsageError
 
 PLUGIN = "from harness import Info, hook\n@hook\ndef bench_samplers():\n    return [Info('{name}', 'm:A')]\n"
 
@@ -20,16 +21,37 @@ def test_unknown_names_come_with_near_matches():
         registry().method("cgsld")
 
 
+METHOD = "from harness import Method, hook\n@hook\ndef bench_methods():\n    return [Method('{name}', 'sgld', '')]\n"
+
+
+@pytest.mark.parametrize("source", [PLUGIN, METHOD], ids=["sampler", "method"])
+@pytest.mark.parametrize("name", ["sgld", "csgld"])
+def test_a_built_in_name_cannot_be_taken(tmp_path, monkeypatch, source, name):
+    install_module(tmp_path, "taken_example", source.format(name=name))
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins = Registry()
+    assert plugins.method(name).distribution == "sgmcmc-bench"
+    (problem,) = next(plugin.problems for plugin in plugins.plugins if plugin.name == "taken_example")
+    assert re.search(rf"{name!r} has the name of a (sampler|method) of sgmcmc-bench, which is reserved", problem)
+    with pytest.raises(PluginError, match="which is reserved"):
+        Registry([str(tmp_path / "taken_example.py")])
+
+
 def test_a_clash_is_named_on_both_sides_and_solved_by_the_distribution(tmp_path):
-    file = tmp_path / "clash_example.py"
-    file.write_text(PLUGIN.format(name="sgld"))
-    plugins = Registry([str(file)])
-    with pytest.raises(UsageError, match=r"clash_example:sgld.*sgmcmc-bench:sgld"):
-        plugins.find("samplers", "sgld")
-    assert plugins.find("samplers", "sgmcmc-bench:sgld").distribution == "sgmcmc-bench"
-    assert plugins.method("csgld").distribution == "sgmcmc-bench"
+    for file in ("clash_one", "clash_two"):
+        (tmp_path / f"{file}.py").write_text(PLUGIN.format(name="mine"))
+    (tmp_path / "clash_method.py").write_text(METHOD.format(name="mine"))
+    plugins = Registry([str(tmp_path / "clash_one.py"), str(tmp_path / "clash_two.py")])
+    with pytest.raises(UsageError, match=r"clash_one:mine.*clash_two:mine"):
+        plugins.find("samplers", "mine")
+    assert plugins.find("samplers", "clash_two:mine").distribution == "clash_two"
     named = {plugin.name: plugin.problems for plugin in plugins.plugins if plugin.problems}
-    assert set(named) == {"samplers", "clash_example"}
+    assert set(named) == {"clash_one", "clash_two"}
+    plugins = Registry([str(tmp_path / "clash_one.py"), str(tmp_path / "clash_method.py")])
+    with pytest.raises(UsageError, match="'mine' is a method of clash_method and a sampler of clash_one"):
+        plugins.method("mine")
+    assert plugins.method("clash_one:mine").kind == "methods"
+    assert plugins.method("clash_method:mine").info.sampler == "sgld"
 
 
 def test_a_plugin_file_may_not_stand_in_front_of_a_module(tmp_path):
