@@ -44,7 +44,7 @@ def time_rows(
         bench time --task blr-heart --sampler sgld,sghmc
     """
     store = bench.store()
-    notes = [f"note: {load:.1g} other processes are running; time on an idle machine"] if (load := _load()) else []
+    notes = [f"note: {load:.0f} other processes are running; time on an idle machine"] if (load := _load()) else []
     records: list[dict[str, Any]] = []
     asked_for = Request(registry=bench.registry, tasks=tuple(split(task)), methods=tuple(split(sampler)))
     for field in score_fields(store, asked_for):
