@@ -18,21 +18,24 @@ COLUMNS = ["run", "method", "task", "seed", "metric", "value", "value_other", "c
 
 
 def merge(
-    bench: Bench, folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Results folders.")]
+    bench: Bench,
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Results folders.")],
+    own: Annotated[bool, typer.Option("--own", help="They are mine, from other machines: they rank.")] = False,
 ) -> Result:
     """Copy the attempts of other results folders into this one (--results), each after a check of its checksums.
 
     An attempt that is here already is not copied again, so an interrupted merge is finished by the same command. Runs
     whose finished attempts have different numbers are listed; all attempts stay, and one that was made here counts.
+    Copied results are "reported", without a rank beside rows that were run here, unless --own says that they are yours.
     Exit code 4 if something was refused, else 1 if numbers differ.
 
     Examples:
         bench merge ../theirs/bench-results
-        bench merge part-1/bench-results part-2/bench-results
+        bench merge --own part-1/bench-results part-2/bench-results
     """
     ledger = bench.ledger
     ledger.prepare()
-    merged = Merged()
+    merged = Merged(own=own)
     for folder in folders:
         try:
             union(folder, ledger, merged)

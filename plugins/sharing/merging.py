@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from harness import BenchError, DataError
 from harness.contracts import user_files
@@ -58,6 +58,7 @@ class Merged:
     refused    (place, reason) for what was left out
     running    attempts that a worker writes to
     conflicts  a row for each run whose finished attempts have different numbers
+    own        whether the folders are the owner's: their results count as made here
     """
 
     copied: int = 0
@@ -66,6 +67,11 @@ class Merged:
     refused: list[tuple[str, str]] = field(default_factory=list)
     running: list[str] = field(default_factory=list)
     conflicts: dict[tuple[str, str], Row] = field(default_factory=dict)
+    own: bool = False
+
+    def origin(self, *, finished: bool) -> Literal["", "own", "theirs"]:
+        """Return whose results are copied, "" if an attempt has none yet."""
+        return "" if not finished else "own" if self.own else "theirs"
 
 
 def merge(source: Path, here: Ledger, merged: Merged) -> None:
@@ -188,10 +194,12 @@ def _merge_held(attempt: Attempt, local: Attempt, key: str, files: Mapping[str, 
     """Merge one attempt into a run that this process holds, after another look at it."""
     result, mine = (_digest(folder.path / RESULT) for folder in (attempt, local))
     if not os.path.lexists(local.path / "spec.json"):
-        commit.publish(local, _contents(attempt, files), copied=result is not None)
+        commit.publish(local, _contents(attempt, files), copied=merged.origin(finished=result is not None))
         merged.copied += 1
     elif result is not None and mine is not None and result != mine:
-        counting, other = sorted((local, attempt), key=lambda one: _rank(one, copied=one is attempt or local.copied))
+        counting, other = sorted(
+            (local, attempt), key=lambda one: _rank(one, copied=not merged.own if one is attempt else local.copied)
+        )
         merged.conflicts[key, attempt.id] = _row(key, counting, other, "the attempt itself")
         if counting is local:
             kept = commit.aside_path(local, result, local.path.parents[3])
@@ -200,11 +208,11 @@ def _merge_held(attempt: Attempt, local: Attempt, key: str, files: Mapping[str, 
                 write_folder(kept, _contents(attempt, files))
         else:
             commit.move_aside(local, mine)
-            commit.publish(local, _contents(attempt, files), copied=True)
+            commit.publish(local, _contents(attempt, files), copied=merged.origin(finished=True))
         merged.present += 1
     elif mine is None and (result is not None or attempt.last_step() > local.last_step()):
         whole = {name: b"".join(content) for name, content in _contents(attempt, files).items()}
-        commit.publish(local, whole, copied=result is not None)
+        commit.publish(local, whole, copied=merged.origin(finished=result is not None))
         merged.completed += 1
     elif added := _added(attempt, local, files):
         commit.publish(local, _contents(attempt, added))

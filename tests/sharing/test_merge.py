@@ -23,6 +23,7 @@ from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.spec import Component
 from harness.results.store import Store
+from harness.results.store.scored_runs import _RESULT
 from harness.system import files
 from harness.system.files import sealed
 from harness.system.locks import lock_file
@@ -132,6 +133,39 @@ def test_other_numbers_of_one_run_are_reported_and_stay(tmp_path, theirs, capsys
         store.refresh()
         rows = store.rows("select value, copied from run_metric where run_key = $1", [row["run_key"]])
         assert rows == [{"value": value, "copied": False}]
+
+
+def levels(results):
+    """The level of the rows that are reported, by seed."""
+    store = Store(results)
+    store.refresh()
+    with store.reading() as db:
+        rows = db.execute(f"select seed, level from {_RESULT} order by seed").fetchall()  # noqa: S608 - words of ours
+    return dict(rows)
+
+
+def test_copied_results_are_reported_until_somebody_says_that_they_are_theirs(tmp_path, theirs):
+    """A forged attempt that is merged has no rank beside what was run here, and never replaces it."""
+    assert bench(tmp_path / "all", "merge", theirs) == 0
+    assert {*levels(tmp_path / "all").values()} == {"reported"}
+    assert bench(tmp_path / "mine", "merge", "--own", theirs) == 0
+    assert {*levels(tmp_path / "mine").values()} == {"run here"}
+    finished(tmp_path / "all", 5)
+    assert levels(tmp_path / "all") == {5: "run here"}, "beside a row that was run here it is left out"
+    merged(tmp_path / "again", tmp_path / "mine")  # the mark of an owner is not copied
+    assert {*levels(tmp_path / "again").values()} == {"reported"}
+
+
+def test_of_ones_own_results_none_replaces_the_other(tmp_path, theirs):
+    for folder, value in (("mine", 0.75), ("part", 0.25)):
+        finished(tmp_path / folder, 0, number=5, value=value)
+    assert bench(tmp_path / "mine", "merge", "--own", theirs, tmp_path / "part") == 1
+    numbers = []
+    for order in ((theirs, tmp_path / "part"), (tmp_path / "part", theirs)):
+        here = tmp_path / f"all-{len(numbers)}"
+        assert bench(here, "merge", "--own", *order) == 1
+        numbers.append(tables(here)[1])
+    assert numbers[0] == numbers[1]
 
 
 def results_of(part):

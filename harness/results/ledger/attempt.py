@@ -73,12 +73,15 @@ class Attempt:
 
     @property
     def copied(self) -> bool:
-        """Whether the result was copied from another results folder; otherwise it was made here."""
-        return self.copied_mark.exists()
+        """Whether the result was copied from a results folder of someone else; otherwise it was made by the owner."""
+        try:
+            return self.copied_mark.read_text() != "own"
+        except FileNotFoundError:
+            return False
 
     @property
     def copied_mark(self) -> Path:
-        """The empty file beside the directory that marks a copied result."""
+        """The file beside the directory that marks a copied result: "own" if it is the owner's too, else anything."""
         return self.path.with_name(f"{self.id}.copied")
 
     @classmethod

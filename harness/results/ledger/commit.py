@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from harness.results.ledger.attempt import (
     NAME,
@@ -51,13 +51,18 @@ Content = bytes | Iterable[bytes]
 
 
 def publish(
-    attempt: Attempt, files: Mapping[str, Content], *, copied: bool = False, patience: float = PATIENCE
+    attempt: Attempt,
+    files: Mapping[str, Content],
+    *,
+    copied: Literal["", "own", "theirs"] = "",
+    patience: float = PATIENCE,
 ) -> Attempt:
     """Add files to an attempt, which may be new, and return the attempt that counts as the result of its run.
 
-    An attempt keeps the result that it has. Another result comes after all other files; unless it is `copied`, it is
-    exclusive: if the run has a result that was made here, this attempt is moved to `conflicts/`, and the other one is
-    returned. Raises `HeldError` if another process holds the run, and `LostError` if its folder was replaced.
+    An attempt keeps the result that it has. Another result comes after all other files; unless it is `copied` from a
+    folder of the same owner or of others, it is exclusive: if the run has a result that was made here, this attempt is
+    moved to `conflicts/`, and the other one is returned. Raises `HeldError` if another process holds the run, and
+    `LostError` if its folder was replaced.
     """
     run = attempt.path.parent
     with Ledger(run.parents[2]).hold(run.name, patience) as (_, folder):
@@ -68,7 +73,7 @@ def publish(
             _mark_changed(attempt)
             new = {n: c for n, c in new.items() if n.startswith("rescored") or not (attempt.path / n).exists()}
         if copied and RESULT in new:
-            create(attempt.copied_mark, b"")
+            create(attempt.copied_mark, copied.encode())
             for path in attempt.path.glob("*"):  # of an unfinished attempt here, whose draws may have other bits
                 if is_permanent(path.name) and path.name not in new:
                     path.unlink()

@@ -23,7 +23,8 @@ def _ranking(protocol: str) -> list[str]:
     return [str(level) for level in Level if level.ranks(protocol)]
 
 
-_LEVEL = f"coalesce(level, if(protocol = '{ELSEWHERE}', '{Level.RESCORED}', '{Level.RUN_HERE}'))"
+_OF_OWNER = f"if(protocol = '{ELSEWHERE}', '{Level.RESCORED}', '{Level.RUN_HERE}')"
+_LEVEL = f"coalesce(level, if(copied, '{Level.REPORTED}', {_OF_OWNER}))"
 _RANKS = f"list_contains(if(protocol = '{ELSEWHERE}', {_ranking(ELSEWHERE)}, {_ranking('')}), {_LEVEL})"
 _RESULT = f"""(
     select result.*, {_LEVEL} as level from result left join verification using (attempt)
