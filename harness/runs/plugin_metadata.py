@@ -160,6 +160,11 @@ def _sampler(target: str, params: Mapping[str, Any]) -> SamplerFacts:
     counts = {name: _whole(sampler, name, 0) for name in ("gradients_per_step", "full_gradients_per_step")}
     if not any(counts.values()):
         raise PluginError(f"{target} makes no gradient call a step: it declares {counts}")
+    if (particles := _whole(sampler, "particles", 1)) > sum(counts.values()):
+        raise PluginError(
+            f"{target} has {particles} particles and makes {sum(counts.values())} gradient calls a step: all particles "
+            "are draws, so each has to pay for a gradient"
+        )
     calls, batches = counts["gradients_per_step"], _whole(sampler, "batches_per_step", 1)
     if batches > 1 and (calls == 0 or calls % batches):
         raise PluginError(f"{target}.batches_per_step is {batches}, no divisor of its {calls} gradient calls a step")
@@ -170,7 +175,7 @@ def _sampler(target: str, params: Mapping[str, Any]) -> SamplerFacts:
         needs=sorted(sampler.needs),
         least_dimension=_whole(sampler, "least_dimension", 1),
         never_compiled=sampler.exempt.get("compiled"),
-        optimiser=sampler.limit_bias() == 0 and sampler.particles == 1 and not sampler.refresh_every,
+        optimiser=sampler.limit_bias() == 0 and particles == 1 and not sampler.refresh_every,
         stability_limit=_rounded(limit := working_limit(sampler)),
         step_unit=sampler.step_unit,
         free_step=limit is not None and sampler.step_unit == 0,

@@ -25,11 +25,11 @@ from harness import Info, Sampler, hook, param
 @dataclass(frozen=True, kw_only=True)
 class Flock(Sampler):
     particles: int = param(3, "[1, 64]", "P, Langevin chains, each on its own", source="ours")
-    wrong: str = param("", choices=("", "few", "turned"), meaning="what `ensemble` does wrong", source="ours")
+    wrong: str = param("", choices=("", "few", "turned", "unpaid"), meaning="what `ensemble` does wrong", source="ours")
 
     @property
     def gradients_per_step(self):
-        return self.particles
+        return 1 if self.wrong == "unpaid" else self.particles
 
     def init(self, theta, potential, h, T, noise):
         return {"others": torch.stack([theta * (p + 1) for p in range(1, self.particles)], 1)}
@@ -104,6 +104,7 @@ def test_the_law_of_independent_particles_is_found_and_rescored(bench, tmp_path)
     [
         ("few", "Flock.ensemble: torch.float64 of shape (2, 2, 2) is not torch.float64 (2, 3, 2)"),
         ("turned", "Flock.ensemble: its first particle is not theta"),
+        ("unpaid", "has 3 particles and makes 1 gradient calls a step: all particles are draws"),
     ],
 )
 def test_a_wrong_ensemble_is_refused(bench, wrong, told):
