@@ -15,7 +15,7 @@ import math
 import types
 import typing
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
 from harness.contracts import user_files
 from harness.system.errors import UsageError
@@ -90,7 +90,12 @@ class Field:
 
 @dataclass(frozen=True, kw_only=True)
 class Configurable:
-    """A frozen dataclass whose fields are checked against their declared types and ranges."""
+    """A frozen dataclass whose fields are checked against their declared types and ranges.
+
+    `free_text` says whether a text may be any; otherwise it has declared choices, or is a file whose content counts.
+    """
+
+    free_text: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for spec in schema(type(self)):
@@ -100,13 +105,17 @@ class Configurable:
 
 
 def schema(cls: type) -> list[Field]:
-    """Return the hyperparameters that a `Configurable` class declares, in order; `TypeError` if one hides a method."""
+    """Return the hyperparameters that a `Configurable` class declares, in order; `TypeError` for a wrong one."""
     hints = typing.get_type_hints(cls)
     for f in fields(cls):
         for base in cls.__mro__:
             if isinstance(vars(base).get(f.name), (types.FunctionType, property)):
                 raise TypeError(f"the setting {f.name!r} hides {base.__name__}.{f.name}; give it another name")
-    return [_field(f, hints[f.name]) for f in fields(cls) if f.init]
+    declared = [_field(f, hints[f.name]) for f in fields(cls) if f.init]
+    for spec in declared if not getattr(cls, "free_text", True) else ():
+        if spec.type == "str" and not spec.choices:
+            raise TypeError(f"{cls.__name__}.{spec.name} is a text without choices; declare param(..., choices=(...))")
+    return declared
 
 
 def _field(f: dataclasses.Field[Any], hint: Any) -> Field:

@@ -118,6 +118,7 @@ class Sampler(Configurable):
     a step's noise is already there, so the total noise of a step does not depend on it.
     """
 
+    free_text: ClassVar[bool] = False
     gradients_per_step: ClassVar[int] = 1
     batches_per_step: ClassVar[int] = 1
     full_gradients_per_step: ClassVar[int] = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.contracts.parameters import Configurable, param
 from harness.system.errors import PluginError, UsageError
@@ -97,6 +97,7 @@ class Schedule(Configurable):
     h_k (Welling and Teh 2011; Kim, Song, Liang 2022, theorem 3.1).
     """
 
+    free_text: ClassVar[bool] = False
     temperature: float = param(1.0, "[0, inf)", "T of the target exp(-U/T)", source="the posterior itself")
     weights: str = param(
         "equal", choices=("equal", "step-size"), meaning="of draws, in every estimate", source="as all have it"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from harness import UsageError, param, registry
+from harness import Sampler, Schedule, UsageError, param, registry
 from harness.contracts.parameters import Configurable
 from harness.tasks import Protocol
 from plugins.checking.check import _instances
@@ -44,6 +44,22 @@ def test_bad_values_are_refused_with_their_name(setting, message):
     with pytest.raises(UsageError, match=message) as caught:
         Example(**{"needed": 1.0, **setting})
     assert next(iter(setting)) in str(caught.value)
+
+
+@pytest.mark.parametrize("base", [Sampler, Schedule])
+def test_a_sampler_has_no_setting_of_free_text(base):
+    """A text could hold the truth of a task, or a table of draws."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Told(base):
+        """A text without choices, one with choices, and a file."""
+
+        kind: str = param("a", choices=("a", "b"))
+        file: str = param("", kind="file")
+        words: str = param("")
+
+    with pytest.raises(TypeError, match=r"Told\.words is a text without choices"):
+        Told()
 
 
 def test_a_setting_that_hides_a_method_is_refused():
