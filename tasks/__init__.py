@@ -1,8 +1,11 @@
-"""The built-in tasks: synthetic/ (densities in closed form), regression/ (posteriors on small data sets), vision/."""
+"""The built-in tasks: synthetic/ (densities in closed form), regression/ (posteriors on small data sets), vision/,
+posteriordb/ (posteriors with public reference draws).
+"""
 
 from __future__ import annotations
 
 from harness import Info, hook
+from tasks.posteriordb.listing import REGRESSIONS
 
 
 @hook
@@ -46,6 +49,9 @@ def bench_tasks() -> list[Info]:
             ("landsat", "tasks.vision.landsat:Landsat", "satellite pictures by a 36-30-30-6 network (Kim et al. 2022)"),
             ("mnist-sparse", "tasks.vision.mnist_sparse:MnistSparse", "MNIST by a sparse network (Kim et al. 2022)"),
             ("notmnist", "tasks.vision.notmnist:NotMNIST", "an MLP of MNIST meets other images (Zhang et al. 2020)"),
+        ],
+        "posteriordb": [
+            *REGRESSIONS,
         ],
     }  # fmt: skip
     return [Info(*each, group=group) for group, of_one in groups.items() for each in of_one]
