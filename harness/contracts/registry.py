@@ -84,8 +84,8 @@ class Registry:
         """Return tasks, each NAME or NAME@PROTOCOL, with the members of a group in place of its name."""
         groups, named = self.task_groups(), []
         for name, at, protocol in (one.partition("@") for one in asked):
-            group = name if name in self.names("tasks") else spelled(name, groups)
-            named += [f"{member}{at}{protocol}" for member in groups.get(group, [name])]
+            group = [] if name in self.names("tasks") else groups.get(spelled(name, groups), [])
+            named += [f"{member}{at}{protocol}" for member in group or [name]]
         return named
 
     def task_groups(self) -> dict[str, list[str]]:

@@ -71,7 +71,7 @@ def test_a_group_stands_for_its_tasks_with_the_same_protocol(tmp_path):
     assert pairs(named(Bench(tmp_path), [asked])) == {("sgld", name) for name in known.task_groups()["logistic"]}
     assert request_for(Bench(tmp_path).store(), known, {"task": ["logistic"]}).tasks[:4] == tuple(logistic)
     with pytest.raises(UsageError, match="unknown task 'logistics'; did you mean logistic"):
-        named(Bench(tmp_path), [replace(asked, tasks=["logistics"])])
+        Bench(tmp_path).planned([replace(asked, tasks=["logistics"])])
 
 
 def test_every_task_of_ours_has_a_group_and_none_has_the_name_of_a_task():
