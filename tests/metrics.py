@@ -82,7 +82,8 @@ MADE = {
 ON_DATA = ("blr-a9a", "blr-heart", "energy", "landsat", "mnist-sparse", "notmnist", "yacht")
 SAME = {
     "airfoil": "energy", "bikesharing": "energy", "blr-australian": "blr-heart", "blr-german": "blr-heart",
-    "cifar10": "made images", "cifar100": "made images", "concrete": "energy", "imagenet": "made images",
+    "cifar10": "made images", "cifar100": "made images", "concrete": "energy", "dln-10k": "dln-1k",
+    "dln-100k": "dln-1k", "imagenet": "made images",
     "power-plant": "energy", "protein": "energy", "wine-quality-red": "energy",
 }  # fmt: skip
 """Tasks whose observer is that of another one."""

@@ -7,6 +7,7 @@ from harness.tasks import DensityTask
 from plugins.checking.law import Skip
 from plugins.checking.task_laws import TASK_LAWS
 from tasks import bench_tasks
+from tasks.deep_linear.task import DeepLinear1K
 from tasks.regression.a9a.task import A9a
 from tasks.regression.blr import Australian, German, Heart
 from tasks.regression.ravine import Ravine
@@ -31,6 +32,7 @@ TASKS = {
     "bikesharing": Bikesharing(),
     "bimodal1d": Bimodal1D(),
     "blr-a9a": A9a(),
+    "dln-1k": DeepLinear1K(),
     "energy": Energy(),
     "funnel": Funnel(noise_kind="correlated"),
     "gaussian": IllConditionedGaussian(noise_kind="correlated"),
@@ -58,14 +60,14 @@ NETWORKS = {"airfoil", "bikesharing", "energy", "yacht", "notmnist", "landsat", 
 ELSEWHERE = {"cifar10", "cifar100", "imagenet", "landsat", "mnist-sparse", "notmnist"}
 """Networks: on made-up images, in unit/tasks/test_convolutional.py, test_imagenet.py and test_dense.py."""
 
-SAME = {"concrete", "power-plant", "protein", "wine-quality-red"}
-"""The class of airfoil with other data, which unit/tasks/test_uci_regression.py reads."""
+SAME = {"concrete", "power-plant", "protein", "wine-quality-red", "dln-10k", "dln-100k"}
+"""The classes of airfoil with other data (unit/tasks/test_uci_regression.py) and of dln-1k in other sizes."""
 
 DENSITIES = {name for name, task in TASKS.items() if isinstance(task, DensityTask)}
 SILENT = {
-    "prior counted once": DENSITIES,
+    "prior counted once": DENSITIES | {"dln-1k"},
     "batch sizes agree": DENSITIES,
-    "truth by another route": {*NETWORKS, "ravine", "funnel"},
+    "truth by another route": {*NETWORKS, "ravine", "funnel", "dln-1k"},
     "mean of batches": {"mixture25-quiet"},
     "state restores the batches": {"mixture25-quiet"},
 }
