@@ -1,16 +1,10 @@
-"""The learning coefficient of a deep linear network, and how well estimates order networks."""
+"""The learning coefficient of a deep linear network."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 
 def learning_coefficient(widths: Sequence[int], rank: int) -> float:
@@ -50,12 +44,3 @@ def selected(M: Sequence[int], k: int) -> bool:
     """Return whether S is the first k of M, which is sorted."""
     s = sum(M[:k])
     return s >= (k - 1) * M[k - 1] and (k == len(M) or s < (k - 1) * M[k])
-
-
-def right_order(true: ArrayLike, estimates: ArrayLike) -> float:
-    """Return the share of pairs of networks whose estimates (n,) are in the order of the true values (n,).
-
-    Pairs with equal true values do not count; equal estimates of others count as one half. NaN if no pair counts.
-    """
-    x, y = (np.sign(np.subtract.outer(v, v)) for v in (np.asarray(true), np.asarray(estimates)))
-    return float((1 + x * y)[x > 0].mean() / 2) if (x > 0).any() else math.nan

@@ -11,7 +11,7 @@ import torch
 from harness.contracts.randomness import Streams
 from harness.contracts.task import Cost
 from plugins.schedules.constant import Constant
-from tasks.deep_linear.learning_coefficient import learning_coefficient, right_order
+from tasks.deep_linear.learning_coefficient import learning_coefficient
 from tasks.deep_linear.task import BOX, DeepLinear1K, DeepLinear10K, DeepLinear100K, drawn
 
 SMALL = DeepLinear1K().for_laws()
@@ -122,14 +122,6 @@ def test_known_cases():
 def test_other_networks_have_none(widths, rank):
     with pytest.raises(ValueError, match="two layers or more, and a rank of 0 to"):
         learning_coefficient(widths, rank)
-
-
-def test_pairs_in_the_right_order():
-    assert right_order([1, 2, 3], [10, 20, 30]) == 1
-    assert right_order([1, 2, 3], [30, 20, 10]) == 0
-    assert right_order([1, 2, 3], [10, 30, 20]) == pytest.approx(2 / 3)
-    assert right_order([1, 1, 2], [5, 9, 9]) == pytest.approx(3 / 4)
-    assert math.isnan(right_order([1, 1], [1, 2]))
 
 
 @pytest.mark.parametrize("name", NAMES)
