@@ -79,7 +79,9 @@ MADE = {
     "made images": Exact(width=2, batch=16, train_images=70, test_images=30),
     "made regression": MadeRegression(batch=10),
 }
-ON_DATA = ("blr-a9a", "blr-heart", "energy", "landsat", "mnist-sparse", "notmnist", "yacht")
+ON_DATA = (
+    "blr-a9a", "blr-heart", "energy", "flights", "landsat", "mnist-sparse", "notmnist", "yacht",
+)  # fmt: skip
 SAME = {
     "airfoil": "energy", "bikesharing": "energy", "blr-australian": "blr-heart", "blr-german": "blr-heart",
     "cifar10": "made images", "cifar100": "made images", "concrete": "energy", "dln-10k": "dln-1k",

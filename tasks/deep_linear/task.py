@@ -232,10 +232,10 @@ class DeepLinear(DataTask):
         L_n(w) = mean_i |W_L ... W_1 x_i - y_i|^2,    y_i = W_L0 ... W_10 x_i without noise,    beta = 1 / log n
 
     A network is a seed: depth, widths, rank and true weights w_0, and the inputs, are those of the run's seed, and runs
-    start at w_0 (at N(w_0, 1e-12 I), so that no two chains are the same). Their estimate n beta (mean L_n(w) -
-    L_n(w_0)) by the draws tends to the learning coefficient of w_0 as n grows, which is known; at a finite n it is a
-    few percent away: docs/deep-linear-networks.md. Every layer of w_0 has the rank of the product. At other weights
-    with the same product the coefficient can be larger than the formula.
+    start at w_0 (at N(w_0, 1e-12 I), so that no two chains are the same). As n grows, their estimate by the draws,
+    n beta (mean L_n(w) - L_n(w_0)), tends to the learning coefficient of w_0, which is known; at this n long HMC is
+    within a percent of it: docs/deep-linear-networks.md. Every layer of w_0 has the rank of the product. At other
+    weights with the same product the coefficient can be larger than the formula.
 
     theta has `size` numbers. Widths are drawn until the weights are 80 % of them or more, and the rest have no part in
     the network; their density is N(0, 1). Inputs are uniform on [-10, 10], as remembered from Lau et al., whose setup
