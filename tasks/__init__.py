@@ -30,6 +30,7 @@ def bench_tasks() -> list[Info]:
             ("blr-german", f"{blr}:German", "Bayesian logistic regression, German credit, 1000 x 25"),
             ("blr-heart", f"{blr}:Heart", "Bayesian logistic regression, Statlog heart disease, 270 x 14"),
             ("flights", "tasks.regression.flights.task:FlightDelays", "late flights by logistic regression, D = 54"),
+            ("mnist-logistic", "tasks.regression.mnist.task:MnistLogistic", "MNIST by softmax regression, D = 410"),
         ],
         "deep-linear": [
             ("dln-1k", f"{dln}:DeepLinear1K", "deep linear networks of 1,000 weights: the learning coefficient"),

@@ -80,7 +80,7 @@ MADE = {
     "made regression": MadeRegression(batch=10),
 }
 ON_DATA = (
-    "blr-a9a", "blr-heart", "energy", "flights", "landsat", "mnist-sparse", "notmnist", "yacht",
+    "blr-a9a", "blr-heart", "energy", "flights", "landsat", "mnist-logistic", "mnist-sparse", "notmnist", "yacht",
 )  # fmt: skip
 SAME = {
     "airfoil": "energy", "bikesharing": "energy", "blr-australian": "blr-heart", "blr-german": "blr-heart",

@@ -11,6 +11,7 @@ from tasks.deep_linear.task import DeepLinear1K
 from tasks.regression.a9a.task import A9a
 from tasks.regression.blr import Australian, German, Heart
 from tasks.regression.flights.task import FlightDelays
+from tasks.regression.mnist.task import MnistLogistic
 from tasks.regression.ravine import Ravine
 from tasks.regression.uci.task import Airfoil, Bikesharing, Energy, Yacht
 from tasks.synthetic.bimodal1d import Bimodal1D
@@ -36,6 +37,7 @@ TASKS = {
     "dln-1k": DeepLinear1K(),
     "flights": FlightDelays(),
     "flights-hierarchical": FlightDelays(hierarchical=True),
+    "mnist-logistic": MnistLogistic(),
     "energy": Energy(),
     "funnel": Funnel(noise_kind="correlated"),
     "gaussian": IllConditionedGaussian(noise_kind="correlated"),
@@ -66,7 +68,7 @@ ELSEWHERE = {"cifar10", "cifar100", "imagenet", "landsat", "mnist-sparse", "notm
 SAME = {"concrete", "power-plant", "protein", "wine-quality-red", "dln-10k", "dln-100k"}
 """The classes of airfoil with other data (unit/tasks/test_uci_regression.py) and of dln-1k in other sizes."""
 
-FEW = {"flights", "flights-hierarchical"}
+FEW = {"flights", "flights-hierarchical", "mnist-logistic"}
 """On few rows, whose moments nobody knows; their own tests hold the truths of all rows."""
 
 DENSITIES = {name for name, task in TASKS.items() if isinstance(task, DensityTask)}
