@@ -1,6 +1,4 @@
-"""The built-in tasks: synthetic/ (densities in closed form), regression/ (posteriors on small data sets), vision/,
-posteriordb/ (posteriors with public reference draws).
-"""
+"""The built-in tasks: synthetic/ (densities in closed form), posteriordb/, regression/ and deep_linear/ (of data), vision/."""
 
 from __future__ import annotations
 
@@ -12,6 +10,7 @@ from tasks.posteriordb.listing import REGRESSIONS
 def bench_tasks() -> list[Info]:
     """The tasks of this package."""
     blr = "tasks.regression.blr"
+    dln = "tasks.deep_linear.task"
     uci = "tasks.regression.uci.task"
     groups = {
         "densities": [
@@ -31,6 +30,13 @@ def bench_tasks() -> list[Info]:
             ("blr-australian", f"{blr}:Australian", "Bayesian logistic regression, Australian credit, 690 x 15"),
             ("blr-german", f"{blr}:German", "Bayesian logistic regression, German credit, 1000 x 25"),
             ("blr-heart", f"{blr}:Heart", "Bayesian logistic regression, Statlog heart disease, 270 x 14"),
+            ("flights", "tasks.regression.flights.task:FlightDelays", "late flights by logistic regression, D = 54"),
+            ("mnist-logistic", "tasks.regression.mnist.task:MnistLogistic", "MNIST by softmax regression, D = 410"),
+        ],
+        "deep-linear": [
+            ("dln-1k", f"{dln}:DeepLinear1K", "deep linear networks of 1,000 weights: the learning coefficient"),
+            ("dln-10k", f"{dln}:DeepLinear10K", "deep linear networks of 10,000 weights"),
+            ("dln-100k", f"{dln}:DeepLinear100K", "deep linear networks of 100,000 weights"),
         ],
         "regression-networks": [
             ("airfoil", f"{uci}:Airfoil", "Airfoil Self-Noise by a small network, 1,052 x 5, D = 658"),

@@ -79,10 +79,14 @@ MADE = {
     "made images": Exact(width=2, batch=16, train_images=70, test_images=30),
     "made regression": MadeRegression(batch=10),
 }
-ON_DATA = ("blr-a9a", "blr-heart", "energy", "landsat", "mnist-sparse", "notmnist", "pdb-kilpisjarvi", "yacht")
+ON_DATA = (
+    "blr-a9a", "blr-heart", "energy", "flights", "landsat", "mnist-logistic", "mnist-sparse", "notmnist",
+    "pdb-kilpisjarvi", "yacht",
+)  # fmt: skip
 SAME = {
     "airfoil": "energy", "bikesharing": "energy", "blr-australian": "blr-heart", "blr-german": "blr-heart",
-    "cifar10": "made images", "cifar100": "made images", "concrete": "energy", "imagenet": "made images",
+    "cifar10": "made images", "cifar100": "made images", "concrete": "energy", "dln-10k": "dln-1k",
+    "dln-100k": "dln-1k", "imagenet": "made images",
     "power-plant": "energy", "protein": "energy", "wine-quality-red": "energy",
     **{name: "pdb-kilpisjarvi" for name in INFOS if name.startswith("pdb-") and name != "pdb-kilpisjarvi"},
 }  # fmt: skip

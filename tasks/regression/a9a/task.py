@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness import param
-from harness.tasks import DataProblem, Metric, Observer, Outcome, Protocol, finite_or_none
+from harness.tasks import DataProblem, Metric, Observer, Protocol
 from tasks.datasets import libsvm
 from tasks.regression.blr import Logistic, gradient
-from tasks.regression.series import SERIES_METRICS, TEMPERATURE_METRICS, SeriesObserver
+from tasks.regression.held_out import HELD_OUT_METRICS, HeldOutObserver
+from tasks.regression.series import SERIES_METRICS, TEMPERATURE_METRICS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     Batch = dict[str, Tensor]
 
 FEATURES = 123
-PREDICTIVE_DRAWS = 1_000
 CHUNK = 100
 """Draws predicted with at once: 13 MB of logits."""
 
@@ -82,12 +82,7 @@ class A9a(Logistic):
             burn_in=0.5,
         ),
     )
-    metrics: ClassVar[Sequence[Metric]] = (  # type: ignore[assignment]
-        Metric("test_nll", "min", "nat", "negative log likelihood of a test row under the posterior mean predictive"),
-        Metric("test_accuracy", "max", "1", "share of test rows that the posterior mean predictive gets right"),
-        *SERIES_METRICS,
-        *TEMPERATURE_METRICS,
-    )
+    metrics: ClassVar[Sequence[Metric]] = (*HELD_OUT_METRICS, *SERIES_METRICS, *TEMPERATURE_METRICS)  # type: ignore[assignment]
 
     batch: int | None = param(
         10, "[1, inf)", "n, terms in a minibatch; none: all of them", source="Welling and Teh 2011, as remembered"
@@ -97,9 +92,15 @@ class A9a(Logistic):
         return signed_design()
 
     def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> Observer:
-        design = signed_design()
-        return A9aObserver(
+        design, (rows, positive) = signed_design(), held_out()
+
+        def probabilities(draws: Array) -> Array:
+            p = predictive(rows, draws)
+            return np.column_stack([1 - p, p])
+
+        return HeldOutObserver(
             self.truth(), chains.stop - chains.start, trajectory, cost, axes=self.laplace.eigenvectors,
+            probabilities=probabilities, labels=positive.astype(np.int64),
             gradients=500,  # each is a pass through the data
             gradient=lambda x: np.concatenate([gradient(design, p) for p in np.array_split(x, -(-len(x) // 50))]),
         )  # fmt: skip
@@ -120,22 +121,6 @@ def held_out() -> tuple[Array, NDArray[np.bool_]]:
     """The test part: rows (M, D), the bias column last, and whether each is positive (M,)."""
     covariates, labels = libsvm.load(libsvm.A9A_TEST, FEATURES)
     return np.column_stack([covariates, np.ones(len(labels))]), labels > 0
-
-
-class A9aObserver(SeriesObserver):
-    """As `SeriesObserver`, with test_nll and test_accuracy."""
-
-    def outcome(self) -> Outcome:
-        plain = super().outcome()
-        if not self.seen:
-            return plain
-        rows, positive = held_out()
-        probability = predictive(rows, self.picked(PREDICTIVE_DRAWS))
-        right = np.where(positive, probability, 1 - probability)
-        with np.errstate(divide="ignore"):
-            nll = finite_or_none(float(-np.log(right).mean()))
-        accuracy = finite_or_none(float((right > 0.5).mean()))
-        return Outcome({**plain.metrics, "test_nll": nll, "test_accuracy": accuracy}, plain.curves)
 
 
 def predictive(rows: Array, draws: Array) -> Array:

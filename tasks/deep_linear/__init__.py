@@ -1,0 +1,1 @@
+"""Deep linear networks near their true weights, whose learning coefficients are known."""
