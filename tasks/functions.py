@@ -19,6 +19,7 @@ from harness.tasks import (
     Observer,
     Outcome,
     Reference,
+    Task,
     Truth,
     quantile_levels,
 )
@@ -38,8 +39,8 @@ KEPT = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class FunctionTask(DensityTask):
-    """A density whose errors are those of named functions of theta, such as tau = exp(log tau).
+class JudgedByFunctions(Task):
+    """A target whose errors are those of named functions of theta, such as tau = exp(log tau).
 
     A subclass defines `functions`, and `function_truth` if the moments are known; otherwise `bench truth` computes them
     by long HMC on theta. Metrics and curves are those of a truth, with the functions in place of the coordinates. A run
@@ -87,19 +88,24 @@ class FunctionTask(DensityTask):
         of = {"z4": truth.z4[:count], "quantiles": quantiles, "levels": levels, "mean_error": truth.mean_mcse}
         return Reference(truth.mean, truth.sd, **of, rhat=np.ones(count), how=truth.how, checksum=truth.checksum)
 
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionTask(JudgedByFunctions, DensityTask):
+    """A density whose errors are those of named functions of theta; see `JudgedByFunctions`."""
+
     def observer(self, chains: int, trajectory: Trajectory, cost: Cost) -> Observer:
         """Return `FunctionObserver`."""
         return FunctionObserver(self, chains, trajectory, cost)
 
 
 class FunctionObserver(Observer):
-    """Errors of the moments of `FunctionTask.judged` against the task's truth, and the functions of draws.
+    """Errors of the moments of `JudgedByFunctions.judged` against the task's truth, and the functions of draws.
 
     Arrays: function_<name> (C, n, k) float32, their steps kept_steps (n,) and weights kept_weights (C, n), and
     true_moments (2, K), the true means and sds of all functions, NaN if they are not known.
     """
 
-    def __init__(self, task: FunctionTask, chains: int, trajectory: Trajectory, cost: Cost) -> None:
+    def __init__(self, task: JudgedByFunctions, chains: int, trajectory: Trajectory, cost: Cost) -> None:
         import torch
 
         truth = task.function_truth()
