@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from harness import param
-from harness.tasks import Protocol
+from harness.tasks import Protocol, Reference
 from tasks.regression.uci.predicted import PredictedRegression
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class BpmfSmall(PredictedRegression):
 
     The matrix is drawn from the model. 960 of its 2,400 entries, 40 %, are the rows of minibatches; 80 others are the
     test rows. U is the same after any rotation of all u_i and v_j, so what is known is the posterior of u_i v_j at the
-    test rows, by long HMC with which Gibbs sampling agrees (`tasks.latent.gibbs`). Chains start at
+    test rows, by Gibbs sampling (`tasks.latent.gibbs`), with which long HMC agrees. Chains start at
     N(0, 0.3^2 I).
 
     Source: R. Salakhutdinov, A. Mnih, "Bayesian Probabilistic Matrix Factorization using Markov Chain Monte Carlo",
@@ -67,6 +67,12 @@ class BpmfSmall(PredictedRegression):
         y = (u @ v.T).ravel() + SIGMA * rng.standard_normal(USERS * ITEMS)
         chosen = order[:960] if part == "train" else order[960:1040]
         return {"x": np.stack(np.divmod(chosen, ITEMS), axis=1), "y": y[chosen]}
+
+    def function_reference(self) -> Reference | None:
+        known = super().function_reference()
+        if known is None or self.stored_reference is not None:
+            return known
+        return replace(known, how="Gibbs sampling, 16 chains of 1,000 draws; python -m tasks.latent.gibbs bpmf-small")
 
     def predicted(self, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         factors = theta.view(len(theta), USERS + ITEMS, RANK)

@@ -1,8 +1,8 @@
-"""Gibbs sampling of the posteriors of this package: a second route to their truths, without gradients.
+"""Gibbs sampling of the posteriors of this package, without gradients: their truths are from here.
 
-    python -m tasks.latent.gibbs lda-small      # the moments by collapsed Gibbs sampling beside those of the record
-    python -m tasks.latent.gibbs bpmf-small     # the same by Gibbs sampling of the factors
-    python -m tasks.latent.gibbs lda-reuters    # the perplexity by collapsed Gibbs sampling
+    python -m tasks.latent.gibbs lda-small      # writes the truth, by collapsed Gibbs sampling
+    python -m tasks.latent.gibbs bpmf-small     # writes the reference, by Gibbs sampling of the factors
+    python -m tasks.latent.gibbs lda-reuters    # prints the perplexity, by collapsed Gibbs sampling
 
 Source: T. L. Griffiths, M. Steyvers, "Finding scientific topics", PNAS 101, 2004 (topics); R. Salakhutdinov, A. Mnih,
 "Bayesian Probabilistic Matrix Factorization using Markov Chain Monte Carlo", ICML 2008 (factors).
@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from harness import diagnostics
+from harness.tasks import Truth, quantile_levels
 from tasks.latent import bpmf
 from tasks.latent.bpmf import BpmfSmall
 from tasks.latent.lda import LdaReuters, LdaSmall, TopicModel
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 def topics(task: TopicModel, chains: int, sweeps: int, rng: np.random.Generator) -> Iterator[Array]:
     """Yield theta (C, D) of each chain after each sweep of collapsed Gibbs sampling.
 
-    The topic of each word is drawn given those of all others, with topics and shares integrated out; then log x and
-    log y are drawn given the topics of all words, without the data's part in their sums, which are no part of phi or s.
+    The topic of each word is drawn given those of all others, with topics and shares integrated out; then x and y are
+    drawn given the topics of all words. So theta is a draw from exp(-U).
     """
     document, term = task.words("train")
     one = np.eye(task.topics)
@@ -51,9 +52,16 @@ def topics(task: TopicModel, chains: int, sweeps: int, rng: np.random.Generator)
             z[i] = one[(below < u * below[:, -1:]).sum(axis=1)]
             for counts in (of_document, of_term, total):
                 counts[:] += z[i]
-        x = rng.standard_gamma(by_term.transpose(1, 2, 0) + task.beta)
-        y = rng.standard_gamma(by_document.transpose(1, 0, 2) + task.alpha)
-        yield np.log(np.expm1(np.concatenate([x.reshape(chains, -1), y.reshape(chains, -1)], axis=1)))
+        parts = [(by_term.transpose(1, 2, 0), task.beta), (by_document.transpose(1, 0, 2), task.alpha)]
+        yield np.concatenate([_coordinates(counts, shape, rng).reshape(chains, -1) for counts, shape in parts], axis=1)
+
+
+def _coordinates(counts: Array, shape: float, rng: np.random.Generator) -> Array:
+    """Draw the distribution over the last axis given its counts, and its sum from the prior; return theta."""
+    x = rng.standard_gamma(counts + shape)
+    total = rng.standard_gamma(np.full((*counts.shape[:-1], 1), counts.shape[-1] * shape))
+    x = x / x.sum(axis=-1, keepdims=True) * total
+    return x + np.log(-np.expm1(-x))
 
 
 def factors(task: BpmfSmall, chains: int, sweeps: int, rng: np.random.Generator) -> Iterator[Array]:
@@ -98,15 +106,27 @@ def moments(values: Array) -> dict[str, Array]:
     }  # fmt: skip
 
 
-def differences(task: Any, values: Array) -> dict[str, Array]:
-    """Return the differences (K,) of mean and sd between functions (n, C, K) and the record, in joint errors."""
-    gibbs, known, record = moments(values), task.function_reference(), json.loads(task.record.read_text())
-    sd_error = np.array(record["sd_error" if "sd_error" in record else "sd_mcse"])
-    of_record = {"mean": (known.mean, known.mean_error), "sd": (known.sd, sd_error)}
+def reference_record(values: Array) -> dict[str, Any]:
+    """Return what `Reference.of_record` reads, from functions (n, C, K)."""
+    levels = [0.05, 0.5, 0.95]
+    z = (values - values.mean(axis=(0, 1))) / values.std(axis=(0, 1))
+    arrays = {"z4": (z**4).mean(axis=(0, 1)), "quantiles": np.quantile(values, levels, axis=(0, 1)).T}
+    return {"levels": levels, "acceptance": 1.0, "seconds": 0.0, **moments(values), **arrays}
+
+
+def truth_record(values: Array) -> dict[str, Any]:
+    """Return what `Truth.of_record` reads, from functions (n, C, K)."""
+    truth = Truth.of_points(values.reshape(-1, values.shape[2]))
+    z = (values - truth.mean) @ truth.directions.T
+    known = moments(values)
     return {
-        name: (gibbs[name] - value) / np.hypot(gibbs[f"{name}_error"], error)
-        for name, (value, error) in of_record.items()
-    }
+        "sampler": {"name": "gibbs"}, "acceptance": 1.0,
+        "rhat": float(diagnostics.rank_normalised_split_rhat(z).max()),
+        "ess_z": float(diagnostics.bulk_ess(z).min()), "ess_z2": float(diagnostics.bulk_ess(z**2).min()),
+        "mean": truth.mean, "covariance": [row[: i + 1] for i, row in enumerate(truth.covariance)],
+        "z3": truth.z3, "z4": truth.z4, "mean_mcse": known["mean_error"], "sd_mcse": known["sd_error"],
+        "quantiles": np.quantile(values @ truth.directions.T, quantile_levels(), axis=(0, 1)).T,
+    }  # fmt: skip
 
 
 def perplexity(task: LdaReuters, burn_in: int, draws: int) -> tuple[float, float]:
@@ -126,14 +146,19 @@ def perplexity(task: LdaReuters, burn_in: int, draws: int) -> tuple[float, float
 def main(name: str) -> None:
     """Print what the docstring of the module says."""
     if name == "lda-reuters":
-        averaged, single = perplexity(LdaReuters(), 300, 200)
+        averaged, single = perplexity(LdaReuters(), 60, 40)
         print(f"perplexity {averaged:.1f}, of single draws {single:.1f}")  # noqa: T201
         return
-    task, chains = {"lda-small": (LdaSmall(), 64), "bpmf-small": (BpmfSmall(), 16)}[name]
-    values = functions(task, chains, 500, 4000)
-    print(f"R-hat at most {moments(values)['rhat'].max():.4f}")  # noqa: T201
-    for part, off in differences(task, values).items():
-        print(f"{part}: off by at most {np.abs(off).max():.1f} joint errors, in {len(off)} functions")  # noqa: T201
+    task, chains, record = RECORDS[name]
+    values = functions(task, chains, BURN_IN, DRAWS)
+    of_run = {"command": f"python -m tasks.latent.gibbs {name}", "chains": chains, "draws": DRAWS, **record(values)}
+    task.record.write_text(f"{json.dumps(of_run, default=np.ndarray.tolist)}\n")
+
+
+BURN_IN, DRAWS = 200, 1000
+RECORDS: Mapping[str, Any] = {
+    "lda-small": (LdaSmall(), 64, truth_record), "bpmf-small": (BpmfSmall(), 16, reference_record),
+}  # fmt: skip
 
 
 if __name__ == "__main__":

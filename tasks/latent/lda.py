@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -274,7 +274,7 @@ class LdaSmall(JudgedByFunctions, TopicModel):
     The words are drawn from the model, with alpha = 0.5 and topics from Dirichlet(0.1); the prior has beta = 0.5. The
     topics can be numbered in 120 ways, so the truth is of functions that do not depend on the numbers: the probability
     of the commonest term of the first 8 documents; sum_kw phi_kw^2 and the mean over documents of sum_k s_dk^2; and the
-    log likelihood of all words. It is that of `bench truth`; collapsed Gibbs sampling (`tasks.latent.gibbs`) agrees.
+    log likelihood of all words. It is by collapsed Gibbs sampling (`tasks.latent.gibbs`).
     """
 
     vocabulary: ClassVar = 100
@@ -317,7 +317,15 @@ class LdaSmall(JudgedByFunctions, TopicModel):
         }
 
     def function_truth(self) -> Truth | None:
-        return self.stored_truth or stated(self.record)
+        if self.stored_truth is not None or not self.record.exists():
+            return self.stored_truth
+        record = json.loads(self.record.read_text())
+        return replace(
+            Truth.of_record(record),
+            how=f"collapsed Gibbs sampling, {record['chains']} chains of {record['draws']} draws: R-hat "
+            f"{record['rhat']:.4f}, ESS {record['ess_z']:.0f} (z) and {record['ess_z2']:.0f} (z^2) or more along every "
+            f"direction; {record['command']}",
+        )
 
     def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> Observer:
         return FunctionObserver(self, chains.stop - chains.start, trajectory, cost)
@@ -334,8 +342,3 @@ def simulated_words(documents: int, vocabulary: int, topics: int, alpha: float) 
     counts = np.array([rng.multinomial(30, p) for p in s @ phi])
     document, term = np.nonzero(counts)
     return np.repeat(document, counts[document, term]), np.repeat(term, counts[document, term])
-
-
-def stated(record: Path) -> Truth | None:
-    """Return the truth in a file that `bench truth` made, or None if there is no file."""
-    return Truth.of_record(json.loads(record.read_text())) if record.exists() else None
