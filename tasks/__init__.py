@@ -1,4 +1,4 @@
-"""The built-in tasks: synthetic/ (densities in closed form), posteriordb/, regression/ and deep_linear/ (of data), vision/."""
+"""The built-in tasks by folder: synthetic/ has densities in closed form; the others have data."""
 
 from __future__ import annotations
 
@@ -45,8 +45,14 @@ def bench_tasks() -> list[Info]:
             ("energy", f"{uci}:Energy", "Energy Efficiency by a small network, 537 x 8, D = 706"),
             ("power-plant", f"{uci}:PowerPlant", "Combined Cycle Power Plant by a small network, 6,697 x 4, D = 642"),
             ("protein", f"{uci}:Protein", "Protein Tertiary Structure by a small network, 32,010 x 9, D = 722"),
+            ("tiny-bnn", "tasks.regression.tiny.task:TinyNetwork", "a 1-8-1 network whose truth is known, D = 25"),
             ("wine-quality-red", f"{uci}:Wine", "Red Wine Quality by a small network, 1,119 x 11, D = 754"),
             ("yacht", f"{uci}:Yacht", "Yacht Hydrodynamics by a small network, 215 x 6, D = 674"),
+        ],
+        "latent-variables": [
+            ("bpmf-small", "tasks.latent.bpmf:BpmfSmall", "a simulated 60 x 40 matrix of rank 3, D = 300"),
+            ("lda-reuters", "tasks.latent.lda:LdaReuters", "topics of 395 Reuters articles, D = 46,530"),
+            ("lda-small", "tasks.latent.lda:LdaSmall", "topics of 30 simulated documents, D = 650"),
         ],
         "images": [
             ("cifar10", "tasks.vision.cifar:Cifar10", "CIFAR-10 by ResNet-18 (both papers), or ResNet-20 against HMC"),

@@ -138,7 +138,7 @@ class DataTask(Task):
         raise NotImplementedError(f"{type(self).__name__} has no scores")
 
     def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the inverse metric (C, D, D) and its divergence (C, D). For tasks that provide "metric"."""
+        """Return the inverse metric, (C, D, D) or its diagonal (C, D), and its divergence. For "metric"."""
         raise NotImplementedError(f"{type(self).__name__} has no metric")
 
     def start(self, generator: torch.Generator) -> Tensor:

@@ -62,9 +62,9 @@ class Potential(Protocol):
         """
 
     def metric(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the inverse metric D (C, D, D), and Gamma_i = sum_j dD_ij/dtheta_j (C, D), at x. Costs no gradient.
+        """Return the inverse metric D, and Gamma_i = sum_j dD_ij/dtheta_j (C, D), at x. Costs no gradient.
 
-        For samplers that declare the need "metric".
+        D is (C, D, D), or (C, D) if it is diagonal. For samplers that declare the need "metric".
         """
 
     def gauss_newton(self, x: Tensor, *, last_layer: bool, full: bool) -> GaussNewton:

@@ -243,7 +243,7 @@ class Problem(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no scores")
 
     def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the inverse metric (C, D, D) and its divergence (C, D), if the task provides "metric"."""
+        """Return the inverse metric, (C, D, D) or its diagonal (C, D), and its divergence, if it provides "metric"."""
         raise NotImplementedError(f"{type(self).__name__} has no metric")
 
     def gauss_newton(self, theta: Tensor, *, last_layer: bool, full: bool) -> GaussNewton:

@@ -20,7 +20,7 @@ class SGRLD(Sampler):
     with g = grad U(theta), xi ~ N(0, I) and L the Cholesky factor. Target exp(-U/T) as h -> 0, which needs Gamma
     wherever G varies. With a constant metric it is sgld in the coordinates that make D the identity: on a quadratic of
     Hessian G the stationary variance is (T / lambda) / (1 - h/2) in every direction, stable for h < 2. On cU the metric
-    is cG, so h stays: it has no unit. State: none. One gradient a step.
+    is cG, so h stays: it has no unit. A task may give D by its diagonal. State: none. One gradient a step.
 
     Source: S. Patterson, Y. W. Teh, "Stochastic Gradient Riemannian Langevin Dynamics on the Probability Simplex",
     NIPS 2013 (epsilon = 2 h), in the form of Y.-A. Ma, T. Chen, E. B. Fox, "A Complete Recipe for Stochastic
@@ -37,11 +37,11 @@ class SGRLD(Sampler):
 
         g = potential.grad(theta)
         D, Gamma = potential.metric(theta)
-        L = torch.linalg.cholesky_ex(D).L
+        L = D.sqrt() if D.ndim == 2 else torch.linalg.cholesky_ex(D).L
         xi = noise.normal(theta).expand_as(theta)  # a 0-dim zero at T = 0
         return theta - h * (times(D, g) - T * Gamma) + (2 * h * T).sqrt() * times(L, xi), state
 
 
 def times(matrix: Tensor, vector: Tensor) -> Tensor:
-    """Matrices (C, D, D) times vectors (C, D), summed chain by chain: the bits do not depend on the other chains."""
-    return (matrix * vector[:, None, :]).sum(2)
+    """Matrices (C, D, D) or their diagonals (C, D) times vectors (C, D): bits do not depend on the other chains."""
+    return matrix * vector if matrix.ndim == 2 else (matrix * vector[:, None, :]).sum(2)

@@ -105,7 +105,7 @@ class BoundPotential:
         return self._problem.scores(x, self.batch)
 
     def metric(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the inverse metric (C, D, D) and its divergence (C, D) at x."""
+        """Return the inverse metric (C, D, D), or its diagonal (C, D), and its divergence (C, D) at x."""
         return self._problem.metric(x)
 
     def gauss_newton(self, x: Tensor, *, last_layer: bool, full: bool) -> contract.GaussNewton:
@@ -192,7 +192,7 @@ class CountingPotential(BoundPotential):
         return self._problem.scores(x, self._batch_of_call())
 
     def metric(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the inverse metric (C, D, D) and its divergence (C, D) at x; not counted."""
+        """Return the inverse metric (C, D, D), or its diagonal (C, D), and its divergence (C, D) at x; not counted."""
         self._admit(x)
         return self._problem.metric(x)
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from harness import UsageError, param
-from harness.tasks import TUNING_SEED, Block, DataProblem, DataTask, Layout, Reference, Rows
+from harness.tasks import Block, Layout, Reference, Rows
 from tasks.datasets import uci
 from tasks.gauss_newton import PROVIDED, factors, stacked
 from tasks.mlp import MLP
 from tasks.regression.uci.bde import Bde
-from tasks.regression.uci.observer import FUNCTION_METRICS, REGRESSION_METRICS, RegressionObserver
-from tasks.regression.uci.smile import BATCH, Smile, log_normal, protocol
+from tasks.regression.uci.predicted import PredictedProblem, PredictedRegression
+from tasks.regression.uci.smile import BATCH, Smile, protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,8 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from harness import Trajectory
-    from harness.tasks import Cost, Streams
+    from harness.tasks import Streams
     from tasks.gauss_newton import Factors
 
     Array = NDArray[np.float64]
@@ -39,7 +36,7 @@ VARIANTS: Mapping[str, Smile | Bde] = {"smile": Smile(), "bde": Bde()}
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkRegression(DataTask):
+class NetworkRegression(PredictedRegression):
     """y_i ~ N(f(x_i), sigma^2) with a ReLU network f; prior N(0, I) on theta.
 
         U(theta) = sum_i [(y_i - f(x_i))^2 / (2 sigma^2) + log sigma + log(2 pi) / 2] + |theta|^2 / 2
@@ -59,11 +56,8 @@ class NetworkRegression(DataTask):
     shape: ClassVar[tuple[int, int]]
     columns: ClassVar[tuple[int, ...] | None] = None
     widest: ClassVar[float]
-    record: ClassVar[Path | None] = None
     prior_precision: ClassVar[float] = 1.0
     provides: ClassVar = PROVIDED
-    opaque: ClassVar[bool] = True
-    metrics: ClassVar = (*REGRESSION_METRICS, *FUNCTION_METRICS)
 
     batch: int | None = param(BATCH, "[1, inf)", "n, rows in a minibatch; none: all of them", source="SMILE")  # type: ignore[misc]
     data_seed: int = param(1, "[0, 4294967295]", "of the permutation of the rows", source="SMILE: 1 to 3")
@@ -106,10 +100,6 @@ class NetworkRegression(DataTask):
         return self.widest if self._usual else None
 
     @property
-    def tested(self) -> bool:
-        return True
-
-    @property
     def _usual(self) -> bool:
         return (self.hidden, self.variant) == ("16-16-16", "smile")
 
@@ -120,17 +110,9 @@ class NetworkRegression(DataTask):
     def start(self, generator: torch.Generator) -> Tensor:
         return self.model.start(self.network, generator)
 
-    def outputs(self, theta: Tensor, x: Tensor) -> Tensor:
-        """f (C, n) at x (C, n, features)."""
-        return self.predicted(theta, x)[0]
-
     def predicted(self, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """f (C, n) and log sigma, (C, 1) or (C, n), at x (C, n, features)."""
         return self.model.predicted(self.network, theta, x)
-
-    def log_likelihood(self, theta: Tensor, rows: Rows) -> Tensor:
-        f, log_sigma = self.predicted(theta, rows["x"])
-        return log_normal(rows["y"] - f, log_sigma)
 
     def value_and_grad(self, theta: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         return self.model.value_and_grad(self.network, theta, rows)
@@ -138,25 +120,15 @@ class NetworkRegression(DataTask):
     def grad(self, theta: Tensor, rows: Rows) -> Tensor:
         return self.value_and_grad(theta, rows)[1]
 
-    def functions(self, theta: Tensor) -> Tensor:
-        import torch
-
-        return self.outputs(theta, torch.from_numpy(self.arrays("test")["x"]).to(theta))
-
     def function_reference(self) -> Reference | None:
-        if self.stored_reference is not None or self.record is None or self.data_seed != 1 or not self._usual:
-            return self.stored_reference
-        return Reference.of_record(json.loads(self.record.read_text()), len(self.arrays("test")["y"]))
-
-    def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> RegressionObserver:
-        return RegressionObserver(problem, chains.stop - chains.start, trajectory, cost)
+        return super().function_reference() if self.data_seed == 1 and self._usual else self.stored_reference
 
     def build(self, streams: Sequence[Streams], device: str) -> RegressionProblem:
         return RegressionProblem(self, streams, device)
 
 
-class RegressionProblem(DataProblem):
-    """The potential; `bench tune` is scored on the validation rows, without a reference."""
+class RegressionProblem(PredictedProblem):
+    """The potential; `bench tune` is scored on the validation rows."""
 
     task: NetworkRegression
 
@@ -177,22 +149,6 @@ class RegressionProblem(DataProblem):
         if "validation" not in self.task.model.parts:  # rows for training are held out
             return super().part(name)
         return self.valid("validation" if name == "test" and self.tuned else name)
-
-    @property
-    def tuned(self) -> bool:
-        """Whether it is of a run of `bench tune`."""
-        return self.streams[0].seed >= TUNING_SEED
-
-    @functools.cached_property
-    def scored(self) -> dict[str, Tensor]:
-        """The rows that predictions are scored on."""
-        rows = self.part("test")
-        return self.tensors(rows, len(rows["y"]))
-
-    def function_reference(self) -> Reference | None:
-        """What predictions are compared with, where there is an accepted one."""
-        reference = None if self.tuned else self.task.function_reference()
-        return None if reference is None or reference.refused else reference
 
 
 @dataclass(frozen=True, kw_only=True)

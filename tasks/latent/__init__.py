@@ -1,0 +1,1 @@
+"""Models with latent variables: topics of documents, and factors of a matrix."""

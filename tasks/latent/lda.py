@@ -1,0 +1,344 @@
+"""Latent Dirichlet allocation, with the topics of the words summed out."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from harness import param
+from harness.tasks import TUNING_SEED, DataProblem, DataTask, Observer, Protocol, Rows, Truth
+from tasks.datasets import reuters
+from tasks.functions import FunctionObserver, JudgedByFunctions
+from tasks.latent.perplexity import PERPLEXITY_METRICS, PerplexityObserver
+
+if TYPE_CHECKING:
+    import torch
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from harness import Trajectory
+    from harness.tasks import Cost, Streams
+
+    Array = NDArray[np.float64]
+    Index = NDArray[np.int64]
+
+PARTS = {"train": (0.0, 0.8), "validation": (0.8, 0.9), "test": (0.9, 1.0)}
+"""Which words of a document are of which part, as shares of its permuted words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicModel(DataTask):
+    """Topics phi_k, the distributions of V terms, and their shares s_d in each of N documents, given its words.
+
+        p(w | s_d, phi) = sum_k s_dk phi_kw
+        phi_kw = x_kw / sum_v x_kv,  s_dk = y_dk / sum_j y_dj,  x_kw ~ Gamma(beta, 1),  y_dk ~ Gamma(alpha, 1)
+
+    So phi_k ~ Dirichlet(beta) and s_d ~ Dirichlet(alpha) have their usual posterior, with the topic of each word summed
+    out exactly; U is a sum over documents, of which minibatches consist. theta has a coordinate t for each x, topic by
+    topic, and for each y, document by document:
+
+        x = log(1 + exp(t)),  U(theta) = -sum_d sum_w c_dw log sum_k s_dk phi_kw - sum_t log(p(x) dx/dt)
+
+    The sums of x_k and of y_d have no part in the likelihood: they make the simplex a space without constraints, which
+    is the expanded mean of Patterson and Teh. Their coordinates are x itself, whose density has a pole at 0 if beta is
+    below 1, from which only their own sampler can step. t is x where x is large, and log x where it is small, so U is
+    smooth and its slopes are bounded: every sampler can move.
+
+    The inverse `metric` is diagonal: 1 / (r^2 (x_kw + n_k phi_kw + beta)) and 1 / (r^2 (y_dk + m l_d s_dk + alpha)),
+    with r = d log x / dt. l_d is the length of a document, n_k = sum_d l_d s_dk, and m is the number of minibatches of
+    an epoch, by which the words of a document weigh when they are seen. It is the expected information about log x of
+    words whose topics are known, and of the prior. That of Patterson and Teh, diag(x), is the same without n, m and
+    beta: it has no bound as x goes to 0, and ignores that words are more than the prior. Chains start where log x is
+    N(log beta, 1) and log y is N(log alpha, 1).
+
+    widest   the largest eigenvalue of the Hessian of U at points that Adam finds, about
+
+    Source: D. M. Blei, A. Y. Ng, M. I. Jordan, "Latent Dirichlet Allocation", JMLR 3, 2003; S. Patterson, Y. W. Teh,
+    "Stochastic Gradient Riemannian Langevin Dynamics on the Probability Simplex", NIPS 2013.
+    """
+
+    opaque: ClassVar[bool] = True
+    lanes: ClassVar[int] = 1
+    provides: ClassVar = frozenset({"terms", "metric"})
+    given: ClassVar = {"metric": "the expected information of words whose topics are known, without the data's words"}
+    widest: ClassVar[float]
+    vocabulary: ClassVar[int]
+    documents: ClassVar[int]
+
+    topics: ClassVar[int]
+    alpha: ClassVar[float]
+    beta: ClassVar[float]
+
+    def words(self, part: str) -> tuple[Index, Index]:
+        """Return the document and the term (T,) of each word of a part."""
+        raise NotImplementedError
+
+    def dim(self) -> int:
+        return self.topics * (self.vocabulary + self.documents)
+
+    def terms(self) -> int:
+        return self.documents
+
+    def counts(self, part: str) -> NDArray[np.int64]:
+        """Return how often each term occurs in each document, (N, V)."""
+        counts = np.zeros((self.documents, self.vocabulary), np.int64)
+        np.add.at(counts, self.words(part), 1)
+        return counts
+
+    def arrays(self, part: str) -> Mapping[str, NDArray[Any]]:
+        return {"document": np.arange(self.documents), "count": self.counts(part).astype(float)}
+
+    def start(self, generator: torch.Generator) -> Tensor:
+        import torch
+
+        noise = super().start(generator)
+        return torch.special.expm1((self.shapes(noise).log() + noise).exp()).log()
+
+    def curvature(self) -> float:
+        return self.widest
+
+    def shapes(self, like: Tensor) -> Tensor:
+        """Return the shapes (D,) of the gamma distributions: beta for the topics, then alpha for the documents."""
+        import torch
+
+        sizes = self.topics * self.vocabulary, self.documents * self.topics
+        return torch.cat([like.new_full((n,), a) for n, a in zip(sizes, (self.beta, self.alpha), strict=True)])
+
+    def split(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what belongs to x (C, K, V) and to y (C, N, K)."""
+        x, y = values.split([self.topics * self.vocabulary, self.documents * self.topics], 1)
+        return x.view(-1, self.topics, self.vocabulary), y.view(-1, self.documents, self.topics)
+
+    def probabilities(self, theta: Tensor, document: Tensor) -> Tensor:
+        """Return p(term | document) of all terms, (C, n, V), in documents (C, n), or (1, n) for all chains."""
+        return self._mixed(theta, document)[2]
+
+    def _mixed(self, theta: Tensor, document: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return phi (C, K, V), the shares s (C, n, K) of the documents, and their products, above 0."""
+        import torch
+
+        log_x, log_y = self.split(Positives(theta).log_x)
+        index = document.expand(len(theta), -1)[:, :, None].expand(-1, -1, self.topics)
+        phi, s = log_x.softmax(2), log_y.gather(1, index).softmax(2)
+        return phi, s, torch.bmm(s, phi).clamp(min=torch.finfo(theta.dtype).tiny)
+
+    def log_likelihood(self, theta: Tensor, rows: Rows) -> Tensor:
+        return (rows["count"] * self.probabilities(theta, rows["document"]).log()).sum(2)
+
+    def grad(self, theta: Tensor, rows: Rows) -> Tensor:
+        """By the expected numbers of words of each topic, of each term and in each document."""
+        import torch
+
+        phi, s, p = self._mixed(theta, rows["document"])
+        ratio = rows["count"] * rows["present"][:, :, None] / p
+        of_terms, of_documents = phi * torch.bmm(s.mT, ratio), s * torch.bmm(ratio, phi.mT)
+        by_term = of_terms - phi * of_terms.sum(2, keepdim=True)
+        by_document = of_documents - s * of_documents.sum(2, keepdim=True)
+        index = rows["document"].expand(len(theta), -1)[:, :, None].expand_as(by_document)
+        among_all = theta.new_zeros(len(theta), self.documents, self.topics).scatter_add(1, index, by_document)
+        return Positives(theta).rate * torch.cat([by_term.flatten(1), among_all.flatten(1)], 1)
+
+    def log_prior(self, theta: Tensor) -> Tensor:
+        of = Positives(theta)
+        return (self.shapes(theta) * of.log_x - of.x + of.rate.log()).sum(1)
+
+    def prior_gradient(self, theta: Tensor) -> Tensor:
+        of = Positives(theta)
+        return 2 * of.slope - 1 - (self.shapes(theta) - 1) * of.rate
+
+    def build(self, streams: Sequence[Streams], device: str) -> TopicProblem:
+        return TopicProblem(self, streams, device)
+
+
+class TopicProblem(DataProblem):
+    """The potential; `bench tune` is scored on the words for validation."""
+
+    task: TopicModel
+
+    def part(self, name: str) -> Mapping[str, NDArray[Any]]:
+        return self.valid("validation" if name == "test" and self.streams[0].seed >= TUNING_SEED else name)
+
+    @functools.cached_property
+    def lengths(self) -> Tensor:
+        """The number of words of each document that are for training, (N, 1)."""
+        return self.arrays["count"][: self.terms].sum(1, keepdim=True)
+
+    def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """The diagonal (C, D) of the inverse metric, and its divergence (C, D)."""
+        import torch
+
+        of = Positives(theta)
+        log_x, log_y = self.task.split(of.log_x)
+        phi, s = log_x.softmax(2), log_y.softmax(2)
+        of_topics, seen = (self.lengths * s).sum(1)[:, :, None], self.batches * self.lengths
+        expected = torch.cat([(of_topics * phi).flatten(1), (seen * s).flatten(1)], 1)
+        changes = torch.cat([(of_topics * phi * (1 - phi)).flatten(1), (seen * s * (1 - s)).flatten(1)], 1)
+        information = of.x + expected + self.task.shapes(theta)
+        inverse = 1 / (of.rate.square() * information)
+        return inverse, -inverse * (2 * (1 - of.slope - of.rate) + (of.slope + changes * of.rate) / information)
+
+
+class Positives:
+    """x = log(1 + exp(t)) of coordinates t, dx/dt = `slope`, and d log x / dt = `rate`; by functions that keep bits.
+
+    Where t is below -40, log x is t and its rate is 1, to all digits.
+    """
+
+    def __init__(self, t: Tensor) -> None:
+        import torch
+
+        self.small = torch.where(t >= 0, -t, t).exp()
+        self.sum = 1 + self.small
+        lost = self.sum == 1
+        log_sum = torch.where(lost, self.small, self.sum.log() * self.small / (self.sum - 1).masked_fill(lost, 1))
+        self.x = t.clamp(min=0) + log_sum
+        self.slope = torch.where(t >= 0, 1, self.small) / self.sum
+        far = t < -40
+        self.log_x = torch.where(far, t, self.x.masked_fill(far, 1).log())
+        self.rate = torch.where(far, 1, self.slope / self.x.masked_fill(far, 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LdaReuters(TopicModel):
+    """395 articles, 84,010 words of 4,258 terms: in each document 80 % to train on, 10 % for tuning, 10 % to test.
+
+    Perplexity is that of the held-out words of the same documents ("document completion"). D = 46,530 with 10 topics.
+
+    data_seed   of the permutation of each document's words, whose shares are those of `PARTS`
+    """
+
+    datasets: ClassVar = (reuters.REUTERS,)
+    vocabulary: ClassVar = 4258
+    documents: ClassVar = 395
+    widest: ClassVar = 40.0
+    dtype: ClassVar[str] = "float32"
+    metrics: ClassVar = PERPLEXITY_METRICS
+    protocols: ClassVar = (
+        Protocol(
+            "completion", "batches of 50 documents, the first half burn-in, every tenth draw; all of it is ours",
+            {"smoke": 160, "quick": 4_000, "paper": 40_000}, burn_in=0.5, thin=10,
+        ),
+    )  # fmt: skip
+
+    topics: int = param(10, "[2, 1000]", "K, topics", source="ours")  # type: ignore[misc]
+    alpha: float = param(0.1, "(0, inf)", "of the shares of topics, s_d ~ Dirichlet(alpha)", source="the package lda")  # type: ignore[misc]
+    beta: float = param(0.1, "(0, inf)", "of the topics, phi_k ~ Dirichlet(beta)", source="Griffiths and Steyvers 2004")  # type: ignore[misc]
+    batch: int | None = param(50, "[1, inf)", "n, documents in a minibatch; none: all of them", source="ours")  # type: ignore[misc]
+    data_seed: int = param(0, "[0, 4294967295]", "of the split of the words", source="ours")
+
+    def tokens(self) -> tuple[Index, Index]:
+        """Return the document and the term (T,) of each word, document by document."""
+        return reuters.tokens(self.datasets[0])
+
+    def words(self, part: str) -> tuple[Index, Index]:
+        document, term = self.tokens()
+        order = np.random.RandomState(self.data_seed).permutation(len(term))
+        order = order[np.argsort(document[order], kind="stable")]  # documents in their order, their words permuted
+        length = np.bincount(document)
+        rank = np.arange(len(term)) - np.repeat(length.cumsum() - length, length)
+        low, high = (np.floor(share * length + 0.5)[document] for share in PARTS[part])
+        chosen = order[(rank >= low) & (rank < high)]
+        return document[chosen], term[chosen]
+
+    def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> Observer:
+        return PerplexityObserver(problem, trajectory, cost)
+
+    def for_laws(self) -> LdaReuters:
+        return MadeArticles(topics=3, batch=5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeArticles(LdaReuters):
+    """The same model of 16 made-up documents of 20 words, in float64."""
+
+    datasets: ClassVar = ()
+    vocabulary: ClassVar = 25
+    documents: ClassVar = 16
+    dtype: ClassVar[str] = "float64"
+
+    def tokens(self) -> tuple[Index, Index]:
+        rng = np.random.RandomState(0)
+        return np.repeat(np.arange(self.documents), 20), np.minimum(rng.geometric(0.15, 320), self.vocabulary) - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class LdaSmall(JudgedByFunctions, TopicModel):
+    """30 simulated documents of 30 words, 100 terms, 5 topics: D = 650, with a truth of functions of the topics.
+
+    The words are drawn from the model, with alpha = 0.5 and topics from Dirichlet(0.1); the prior has beta = 0.5. The
+    topics can be numbered in 120 ways, so the truth is of functions that do not depend on the numbers: the probability
+    of the commonest term of the first 8 documents; sum_kw phi_kw^2 and the mean over documents of sum_k s_dk^2; and the
+    log likelihood of all words. It is by collapsed Gibbs sampling (`tasks.latent.gibbs`).
+    """
+
+    vocabulary: ClassVar = 100
+    documents: ClassVar = 30
+    topics: ClassVar = 5
+    alpha: ClassVar = 0.5
+    beta: ClassVar = 0.5
+    widest: ClassVar = 5.0
+    record: ClassVar = Path(__file__).parent / "truth" / "lda-small.json"
+    protocols: ClassVar = (
+        Protocol(
+            "batches", "batches of 10 documents, the first half burn-in; ours",
+            {"smoke": 1_000, "quick": 40_000, "paper": 400_000}, burn_in=0.5,
+        ),
+    )  # fmt: skip
+
+    batch: int | None = param(10, "[1, inf)", "n, documents in a minibatch; none: all of them", source="ours")  # type: ignore[misc]
+
+    def words(self, part: str) -> tuple[Index, Index]:
+        return simulated_words(self.documents, self.vocabulary, self.topics, self.alpha)
+
+    @functools.cached_property
+    def counted(self) -> Array:
+        """How often each term occurs in each document, (N, V)."""
+        return self.counts("train").astype(np.float64)
+
+    def functions(self, theta: Tensor) -> Mapping[str, Tensor]:  # type: ignore[override]
+        import torch
+
+        counts = torch.from_numpy(self.counted).to(theta)
+        log_x, log_y = self.split(Positives(theta).log_x)
+        phi, s = log_x.softmax(2), log_y.softmax(2)
+        p = s @ phi
+        common = counts[:JUDGED].argmax(1)
+        return {
+            "probability": p[:, torch.arange(JUDGED), common],
+            "topics": phi.square().sum((1, 2))[:, None],
+            "shares": s.square().sum(2).mean(1)[:, None],
+            "log_likelihood": (counts * p.log()).sum((1, 2))[:, None],
+        }
+
+    def function_truth(self) -> Truth | None:
+        if self.stored_truth is not None or not self.record.exists():
+            return self.stored_truth
+        record = json.loads(self.record.read_text())
+        return replace(
+            Truth.of_record(record),
+            how=f"collapsed Gibbs sampling, {record['chains']} chains of {record['draws']} draws: R-hat "
+            f"{record['rhat']:.4f}, ESS {record['ess_z']:.0f} (z) and {record['ess_z2']:.0f} (z^2) or more along every "
+            f"direction; {record['command']}",
+        )
+
+    def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> Observer:
+        return FunctionObserver(self, chains.stop - chains.start, trajectory, cost)
+
+
+JUDGED = 8
+"""Documents whose commonest term is judged."""
+
+
+def simulated_words(documents: int, vocabulary: int, topics: int, alpha: float) -> tuple[Index, Index]:
+    """The document and the term of each word, 30 a document, drawn from topics of Dirichlet(0.1)."""
+    rng = np.random.RandomState(0)
+    phi, s = rng.dirichlet(np.full(vocabulary, 0.1), topics), rng.dirichlet(np.full(topics, alpha), documents)
+    counts = np.array([rng.multinomial(30, p) for p in s @ phi])
+    document, term = np.nonzero(counts)
+    return np.repeat(document, counts[document, term]), np.repeat(term, counts[document, term])

@@ -1,0 +1,1 @@
+"""A Bayesian network with a truth of its predictions."""
