@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -56,7 +57,7 @@ class WithShifts:
     Metrics: `shift_metrics`, unless `metrics` are stated. Curves: shift_METRIC_NAME against the severity, from 0, the
     rows as they are. Arrays: shifted_probabilities (1 + 5 shifts, n, K), or what the likelihood stores in their place,
     unless there are more than `MOST` numbers; first of the rows as they are, then shift by shift with rising severity;
-    and shifted_classes (n,).
+    shifted_classes (n,); and shifts, the names in their order, as the bytes of lines.
 
     shifts        name -> f(row, severity, generator), which returns a row "x" of a test set with its changes, of the
                   same shape; severities are 1 to 5. The generator is a stream of name, severity and number of the row,
@@ -117,10 +118,13 @@ def shifted_rows(x: Array, shifts: Mapping[str, Shift]) -> Array:
     """Return rows x (n, ...) as they are, then by shift and severity, ((1 + 5 shifts) n, ...).
 
     Raises:
-        PluginError: if a shift fails, or if it returns a row of another shape or one that is not finite.
+        PluginError: if the name of a shift is no lower-case word, or if a shift fails, or returns a row of another
+            shape or one that is not finite.
     """
     sets = [x]
     for name, shift in shifts.items():
+        if not re.fullmatch("[a-z][a-z0-9_-]{0,39}", name):
+            raise PluginError(f"shifts: the name {name!r:.80} is not a word of lower-case letters, digits, - and _")
         for severity in SEVERITIES:
             generators = (Streams(severity, row, ("shift", name)).numpy("data") for row in range(len(x)))
             pairs = zip(x, generators, strict=True)
@@ -194,9 +198,10 @@ class ShiftedRowsObserver(PredictiveObserver):
             for shift, values in zip(shifts, np.reshape(others, (len(shifts), -1)), strict=True):
                 points = np.array([0, *SEVERITIES], dtype=np.float64), np.array([[unshifted, *values]])
                 curves[f"{metric.name}_{shift}"] = points
-        predictions, arrays = np.stack([mean for mean, _ in scored]).astype(np.float32), {}
+        predictions = np.stack([mean for mean, _ in scored]).astype(np.float32)
+        arrays: dict[str, Array] = {"shifts": np.frombuffer("\n".join(shifts).encode(), dtype=np.uint8)}
         if predictions.size <= MOST:
-            arrays = {f"shifted_{kind.stored[0]}": predictions, f"shifted_{kind.stored[1]}": scored[0][1]}
+            arrays |= {f"shifted_{kind.stored[0]}": predictions, f"shifted_{kind.stored[1]}": scored[0][1]}
         return Outcome(metrics, curves, arrays)
 
 

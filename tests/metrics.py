@@ -83,7 +83,7 @@ ON_DATA = ("blr-a9a", "blr-heart", "energy", "landsat", "mnist-sparse", "notmnis
 SAME = {
     "airfoil": "energy", "bikesharing": "energy", "blr-australian": "blr-heart", "blr-german": "blr-heart",
     "cifar10": "made images", "cifar100": "made images", "concrete": "energy", "imagenet": "made images",
-    "power-plant": "energy", "protein": "energy", "wine-quality-red": "energy",
+    "mnist-cnn": "digits-cnn", "power-plant": "energy", "protein": "energy", "wine-quality-red": "energy",
 }  # fmt: skip
 """Tasks whose observer is that of another one."""
 KINDS = [*MADE, *(name for name in INFOS if name not in SAME)]

@@ -19,6 +19,7 @@ from tasks.synthetic.gaussian2d import Gaussian2D
 from tasks.synthetic.mixture2d import Mixture2D
 from tasks.synthetic.mixture5 import Mixture5
 from tasks.synthetic.mixture25 import Mixture25
+from tasks.vision.cnn import DigitsCNN
 from tasks.vision.landsat import Landsat
 from tasks.vision.mnist_sparse import MnistSparse
 from tasks.vision.notmnist import NotMNIST
@@ -31,6 +32,7 @@ TASKS = {
     "bikesharing": Bikesharing(),
     "bimodal1d": Bimodal1D(),
     "blr-a9a": A9a(),
+    "digits-cnn": DigitsCNN(),
     "energy": Energy(),
     "funnel": Funnel(noise_kind="correlated"),
     "gaussian": IllConditionedGaussian(noise_kind="correlated"),
@@ -52,14 +54,14 @@ TASKS = {
     "landsat": Landsat(),
     "mnist-sparse": MnistSparse(),
 }
-NETWORKS = {"airfoil", "bikesharing", "energy", "yacht", "notmnist", "landsat", "mnist-sparse"}
+NETWORKS = {"airfoil", "bikesharing", "digits-cnn", "energy", "yacht", "notmnist", "landsat", "mnist-sparse"}
 """Nobody knows their moments."""
 
 ELSEWHERE = {"cifar10", "cifar100", "imagenet", "landsat", "mnist-sparse", "notmnist"}
 """Networks: on made-up images, in unit/tasks/test_convolutional.py, test_imagenet.py and test_dense.py."""
 
-SAME = {"concrete", "power-plant", "protein", "wine-quality-red"}
-"""The class of airfoil with other data, which unit/tasks/test_uci_regression.py reads."""
+SAME = {"concrete", "mnist-cnn", "power-plant", "protein", "wine-quality-red"}
+"""The classes of airfoil and digits-cnn with other data; unit/tasks/test_uci_regression.py and test_shifts.py."""
 
 DENSITIES = {name for name, task in TASKS.items() if isinstance(task, DensityTask)}
 SILENT = {
@@ -71,14 +73,16 @@ SILENT = {
 }
 
 
-LONG = ("truth by another route", "blr-a9a")
-"""Two chains of a hundred parameters on all the data."""
+LONG = {
+    ("truth by another route", "blr-a9a"), ("weights count", "digits-cnn"), ("blocks do not matter", "digits-cnn"),
+}  # fmt: skip
+"""Two chains of a hundred parameters on all the data; thousands of predictions, as unit/tasks/test_shifts.py has."""
 
 
 @pytest.mark.parametrize(
     ("law", "check", "name"),
     [
-        pytest.param(law, check, name, id=f"{law}-{name}", marks=[pytest.mark.slow] if (law, name) == LONG else [])
+        pytest.param(law, check, name, id=f"{law}-{name}", marks=[pytest.mark.slow] if (law, name) in LONG else [])
         for law, check in TASK_LAWS
         for name in TASKS
     ],
