@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from harness.tasks import StatedSettings, StatedValue
-
-if TYPE_CHECKING:
-    from harness.contracts.registry import Registry
 
 PROTOCOLS = {"digits-cnn": ("default", "unseen"), "mnist-cnn": ("default",)}
 SETTINGS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
@@ -37,7 +34,7 @@ SOURCES = {
 }
 
 
-def stated(_registry: Registry, _distributions: Collection[str]) -> list[StatedSettings]:
+def stated(*_: Any) -> list[StatedSettings]:
     """Return the settings, for the hook `bench_settings`."""
     return [
         StatedSettings(
