@@ -20,6 +20,7 @@ COMMANDS = {
     f"bench run --sampler csgld {SMALL} --set task.by_cycle=true": ("cycle-weights",),
     f"bench run --sampler csgld {SMALL} --sweep schedule.cycles=2,4 schedule.beta=0.5,0.8": ("cycle-beta",),
     f"bench run --sampler csgld {SMALL} --draws all": ("interpolation",),
+    "bench run --sampler sgld,csgld,psgld --task digits-cnn --budget smoke --seeds 0-1": ("shift",),
     "bench run --sampler sgld --task landsat --budget smoke --seeds 0-1 --sweep schedule.temperature=0,0.1,1": (
         "tempering",
     ),
@@ -61,6 +62,7 @@ REPORTS = {
     "sample-paths": ("figures.sample_paths:SamplePaths", "energy contours, and paths across them"),
     "schedules": ("figures.schedules:Schedules", "step size and temperature against the step"),
     "sensitivity": ("figures.sensitivity:Sensitivity", "error against the step size, of tuning's trials"),
+    "shift": ("figures.shift:Shift", "error, NLL and calibration on shifted images, by severity"),
     "tempering": ("figures.tempering:Tempering", "error and likelihood against the temperature"),
     "theorem1": ("figures.theorem1:Theorem1", "exact bias and error of csgld, with fitted rates"),
     "theorem3": ("tables.theorem3:Theorem3", "exact limits of msgld and asgld, beside theorems 3.1, 3.2"),

@@ -57,8 +57,10 @@ def bench_tasks() -> list[Info]:
         "images": [
             ("cifar10", "tasks.vision.cifar:Cifar10", "CIFAR-10 by ResNet-18 (both papers), or ResNet-20 against HMC"),
             ("cifar100", "tasks.vision.cifar:Cifar100", "CIFAR-100 by ResNet-18, 11.2 M weights (both papers)"),
+            ("digits-cnn", "tasks.vision.cnn:DigitsCNN", "digits of 8 x 8 by a CNN, with unseen and shifted images"),
             ("imagenet", "tasks.vision.imagenet:ImageNet", "ImageNet by ResNet-50, from a folder (Zhang et al. 2020)"),
             ("landsat", "tasks.vision.landsat:Landsat", "satellite pictures by a 36-30-30-6 network (Kim et al. 2022)"),
+            ("mnist-cnn", "tasks.vision.cnn:MnistCNN", "MNIST by a CNN, with unseen and shifted images, D = 55,338"),
             ("mnist-sparse", "tasks.vision.mnist_sparse:MnistSparse", "MNIST by a sparse network (Kim et al. 2022)"),
             ("notmnist", "tasks.vision.notmnist:NotMNIST", "an MLP of MNIST meets other images (Zhang et al. 2020)"),
         ],
@@ -67,3 +69,9 @@ def bench_tasks() -> list[Info]:
         ],
     }  # fmt: skip
     return [Info(*each, group=group) for group, of_one in groups.items() for each in of_one]
+
+
+@hook
+def bench_settings() -> list[Info]:
+    """The settings that these tasks state for some methods."""
+    return [Info("image-networks", "tasks.vision.stated:stated", "first settings of methods on mnist-cnn, digits-cnn")]

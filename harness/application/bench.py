@@ -138,8 +138,8 @@ class Bench(Application):
         model        a torch module, or a function that makes one
         train, test  a pair (x, y) of arrays, a torch Dataset or DataLoader, or a path to a .csv or .npz file
 
-        likelihood, prior_precision or weight_decay, batch, unseen, metrics, samplers, budget, seeds, chains, devices,
-        workers, name: the page explains them. Raises `UsageError` before the first step for what cannot be run.
+        likelihood, prior_precision or weight_decay, batch, unseen, metrics, shifts, samplers, budget, seeds, chains,
+        devices, workers, name: the page explains them. Raises `UsageError` before the first step if it cannot run.
         """
         return self.registry.facts("compare-on")[0](self, model, train, test, **asked)
 

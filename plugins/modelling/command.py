@@ -19,7 +19,7 @@ from plugins.reporting.report import report
 TIMES = ("5m", "30m", "1h", "8h")
 MODULE = "model_of_the_user"
 NEEDED = ("model", "train", "test")
-TASK = ("likelihood", "prior_precision", "weight_decay", "batch", "unseen", "metrics")
+TASK = ("likelihood", "prior_precision", "weight_decay", "batch", "unseen", "metrics", "shifts")
 RUNS = ("samplers", "budget", "seeds", "chains")
 """What the file defines, and what it may define of the task and of the runs."""
 
@@ -46,8 +46,8 @@ def command(
     """Compare samplers on a model and data of your own, within a given time.
 
     The file defines `model`, a torch module or a function that makes one, and `train` and `test`. It may define
-    likelihood, prior_precision or weight_decay, batch, unseen, metrics, samplers, budget, seeds and chains; options
-    take precedence. `bench new model` writes one, and docs/my-model.md explains it.
+    likelihood, prior_precision or weight_decay, batch, unseen, metrics, shifts, samplers, budget, seeds and chains;
+    options take precedence. `bench new model` writes one, and docs/my-model.md explains it.
 
     Two fifths of the time are a quick search of step sizes: for each sampler ten runs of one chain and one of 4 chains,
     beside 5 seeds of 4 chains. All runs have the same number of data passes, by measured speeds. The same command again

@@ -38,6 +38,7 @@ def compare_on(
     batch: int | None = None,
     unseen: Mapping[str, Any] | None = None,
     metrics: Mapping[str, Any] | None = None,
+    shifts: Mapping[str, Callable[..., Any]] | None = None,
     samplers: Any = "default",
     budget: str = "5 minutes",
     seeds: int | str | Iterable[int] = 5,
@@ -58,7 +59,7 @@ def compare_on(
     terms = len(arrays["train/x"])
     default = 1.0 if weight_decay is None else weight_decay * terms
     file, task = define(
-        bench.results, model, arrays, likelihood=likelihood, metrics=metrics or {}, name=name,
+        bench.results, model, arrays, likelihood=likelihood, metrics=metrics or {}, shifts=shifts, name=name,
         prior_precision=float(default if prior_precision is None else prior_precision),
         batch=min(batch or getattr(train, "batch_size", None) or 64, terms),
     )  # fmt: skip

@@ -34,6 +34,7 @@ def define(
     prior_precision: float,
     batch: int,
     metrics: Mapping[str, Any],
+    shifts: Mapping[str, Callable[..., Any]] | None = None,
     name: str = "",
 ) -> tuple[str, str]:
     """Write the arrays and the plugin file of a task to a results folder; return the file's path and the task's name.
@@ -41,6 +42,7 @@ def define(
     model    a module, or a function that makes one
     arrays   by "SET/ARRAY": those of "train" and "test", and the inputs of unseen sets
     metrics  name -> f(mean prediction, y), of which more is better, or a pair of f and the direction, "min" or "max"
+    shifts   name -> f(row, severity, generator), as those of `tasks.shifts.WithShifts`
 
     Raises `UsageError` if the source of a class or a function cannot be had.
     """
@@ -65,12 +67,18 @@ def define(
         f"metrics = listed(likelihood, unseen, {directions!r})",
         "make = staticmethod(model_of_the_task)",
     ]
+    base = "TorchModel"
+    if shifts:
+        base = "WithShifts, TorchModel"
+        parts.imports.add("from tasks.shifts import WithShifts, shift_metrics")
+        values = [f"{key!r}: {_add(parts, f, f'shifts[{key!r}]')}" for key, f in shifts.items()]
+        members += [f"shifts = {{{', '.join(values)}}}", "metrics = [*metrics, *shift_metrics(likelihood)]"]
     if metrics:
         values = [f"{key!r}: {_add(parts, f, f'metrics[{key!r}]')}(mean, y)" for key, (f, _) in scored.items()]
         members.append(f"def scores(self, mean, y):\n        return {{{', '.join(values)}}}")
     summary = f"{title} on {terms:,} rows"
     body = "\n    ".join([f'"""{summary}."""\n', *members])
-    parts.definitions.append(f"@dataclass(frozen=True, kw_only=True)\nclass {title}Task(TorchModel):\n    {body}")
+    parts.definitions.append(f"@dataclass(frozen=True, kw_only=True)\nclass {title}Task({base}):\n    {body}")
     task_name = f"{offered_name(title)}-{hashlib.sha256(parts.text.encode()).hexdigest()[:6]}"
     path, task = parts.keep("tasks", f"{title}Task", task_name, summary, results)
     return str(path), task

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from harness import param
-from harness.tasks import REFERENCE_METRICS, DataFile, Network, NetworkTask, Protocol
+from harness.tasks import REFERENCE_METRICS, Classification, DataFile, Network, NetworkTask, Protocol
 from tasks.datasets import cifar as files
 from tasks.datasets.svhn import SVHN, svhn
 from tasks.gauss_newton import PROVIDED, GaussNewtonProblem
 from tasks.networks.metrics import classifier_metrics
+from tasks.shifts import WithShifts, shift_metrics
 from tasks.vision.augment import crop_and_flip, normalise
+from tasks.vision.corruptions import SHIFTS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -199,8 +201,11 @@ class Cifar(NetworkTask):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cifar10(Cifar):
+class Cifar10(WithShifts, Cifar):
     """CIFAR-10: 10 classes, 50,000 training and 10,000 test images.
+
+    The protocol `corrupted` is `csgmcmc` with scores on the first 1,000 test images with some of the corruptions of
+    CIFAR-10-C, made here by its constants, and rotated (`tasks.vision.corruptions`). They are not the published files.
 
     The protocol `hmc` is the posterior that full-batch HMC was run on, with the predictions published from it as a
     reference: agreement and total variation compare a run's averaged predictions with them. With `reference=hmc` the
@@ -218,7 +223,10 @@ class Cifar10(Cifar):
     mean: ClassVar = (0.4914, 0.4822, 0.4465)
     sd: ClassVar = (0.2023, 0.1994, 0.2010)
     datasets: ClassVar = (*files.CIFAR10, files.HMC_PREDICTIONS, files.CIFAR100, SVHN)
-    metrics: ClassVar = (*classifier_metrics(("svhn", "cifar100"), train=True), *REFERENCE_METRICS)
+    metrics: ClassVar = (
+        *classifier_metrics(("svhn", "cifar100"), train=True), *REFERENCE_METRICS, *shift_metrics(Classification())
+    )  # fmt: skip
+    in_laws: ClassVar = {**Cifar.in_laws, "shifted_rows": 4}
     protocols: ClassVar = (
         *Cifar.protocols,
         Protocol(
@@ -238,15 +246,31 @@ class Cifar10(Cifar):
                 "quick": {"task.width": 8, "task.test_images": 1000, "run.thin": 20, "run.burn_in": 0.5},
             },
         ),
+        replace(
+            _CSGMCMC,
+            name="corrupted",
+            summary="csgmcmc, also on corrupted and rotated test images",
+            settings={**_CSGMCMC.settings, "task.corrupted": True},
+            budget_settings={**_NARROW, "smoke": {**_NARROW["smoke"], "task.shifted_rows": 20, "run.thin": 20}},
+        ),
     )  # fmt: skip
 
     reference: str = param(
         "none", choices=("none", "hmc"), source="both papers have none",
         meaning="hmc: predictions are compared with HMC's, images ordered and scaled as in its code",
     )  # fmt: skip
+    corrupted: bool = param(
+        False, meaning="whether test images are also corrupted and rotated", source="changes no number", later=True
+    )
+    shifted_rows: int = param(  # type: ignore[misc]
+        1000, "[1, 10000]", "the first of the test images, which are corrupted", source="ours", later=True
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.corrupted:
+            object.__setattr__(self, "shifts", SHIFTS)
+            object.__setattr__(self, "metrics", (*self.metrics, *shift_metrics(self.likelihood)))
         if self.reference == "hmc":
             object.__setattr__(self, "datasets", (*self.datasets, files.HMC_PREDICTIONS))
             object.__setattr__(self, "metrics", (*self.metrics, *REFERENCE_METRICS))

@@ -27,6 +27,7 @@ from tasks.synthetic.gaussian2d import Gaussian2D
 from tasks.synthetic.mixture2d import Mixture2D
 from tasks.synthetic.mixture5 import Mixture5
 from tasks.synthetic.mixture25 import Mixture25
+from tasks.vision.cnn import DigitsCNN
 from tasks.vision.landsat import Landsat
 from tasks.vision.mnist_sparse import MnistSparse
 from tasks.vision.notmnist import NotMNIST
@@ -44,6 +45,7 @@ TASKS = {
     "flights": FlightDelays(),
     "flights-hierarchical": FlightDelays(hierarchical=True),
     "mnist-logistic": MnistLogistic(),
+    "digits-cnn": DigitsCNN(),
     "energy": Energy(),
     "funnel": Funnel(noise_kind="correlated"),
     "gaussian": IllConditionedGaussian(noise_kind="correlated"),
@@ -70,16 +72,26 @@ TASKS = {
     "landsat": Landsat(),
     "mnist-sparse": MnistSparse(),
 }
-NETWORKS = {"airfoil", "bikesharing", "energy", "yacht", "notmnist", "landsat", "mnist-sparse", "tiny-bnn"}
+NETWORKS = {
+    "airfoil",
+    "bikesharing",
+    "digits-cnn",
+    "energy",
+    "yacht",
+    "notmnist",
+    "landsat",
+    "mnist-sparse",
+    "tiny-bnn",
+}
 LATENT = {"bpmf-small", "lda-reuters", "lda-small"}
 """Nobody knows the moments of theta."""
 
 ELSEWHERE = {"cifar10", "cifar100", "imagenet", "landsat", "mnist-sparse", "notmnist"}
 """Networks: on made-up images, in unit/tasks/test_convolutional.py, test_imagenet.py and test_dense.py."""
 
-SAME = {"concrete", "power-plant", "protein", "wine-quality-red", "dln-10k", "dln-100k"}
+SAME = {"concrete", "mnist-cnn", "power-plant", "protein", "wine-quality-red", "dln-10k", "dln-100k"}
 SAME |= {name for name, _, _ in REGRESSIONS}
-"""Classes of airfoil (unit/tasks/test_uci_regression.py) and pdb-kilpisjarvi with other data, dln-1k of other sizes."""
+"""The classes of others with other data or of another size; they have tests of their own."""
 
 FEW = {"flights", "flights-hierarchical", "mnist-logistic"}
 """On few rows, whose moments nobody knows; their own tests hold the truths of all rows."""
@@ -95,14 +107,16 @@ SILENT = {
 }
 
 
-LONG = ("truth by another route", "blr-a9a")
-"""Two chains of a hundred parameters on all the data."""
+LONG = {
+    ("truth by another route", "blr-a9a"), ("weights count", "digits-cnn"), ("blocks do not matter", "digits-cnn"),
+}  # fmt: skip
+"""Two chains of a hundred parameters on all the data; thousands of predictions, as unit/tasks/test_shifts.py has."""
 
 
 @pytest.mark.parametrize(
     ("law", "check", "name"),
     [
-        pytest.param(law, check, name, id=f"{law}-{name}", marks=[pytest.mark.slow] if (law, name) == LONG else [])
+        pytest.param(law, check, name, id=f"{law}-{name}", marks=[pytest.mark.slow] if (law, name) in LONG else [])
         for law, check in TASK_LAWS
         for name in TASKS
     ],

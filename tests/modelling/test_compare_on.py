@@ -27,6 +27,13 @@ train, test = (x[:40], y[:40]), (x[40:], y[40:])
 model = nn.Linear(3, 2)
 samplers, chains, seeds = "sgld,deep-ensemble", 1, 5
 weight_decay, batch = 0.01, 20
+
+
+def noisy(row, severity, generator):
+    return row + severity * generator.normal(size=row.shape)
+
+
+shifts = {"noisy": noisy}
 """
 
 
@@ -74,6 +81,7 @@ def test_one_command_gives_verdicts_settings_both_ways_and_costs_nothing_again(b
     given = Bench(tmp_path / "r").load(task=records[0]["task"])
     assert {*given.runs["seed"]} == {0, 1, 2, 3, 4}
     assert {*given.runs["status"]} == {str(Status.DONE)}
+    assert {row["shift"] for row in given.report("shift").records} == {"noisy", "mean of all"}
     study = json.loads((tmp_path / "r" / "tuning" / "quick-search.json").read_text())
     assert [len(one["searches"]) for one in study["tuned"]] == [1, 1]
     assert not any(one["finalist_seeds"] for one in study["tuned"])

@@ -65,6 +65,10 @@ def score(mean, y):
     return float((mean.argmax(1) == y).mean())
 
 
+def turned(row, severity, generator):
+    return row[::-1] + severity * WIDTH
+
+
 instance = Net()
 sequence = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2))
 part = functools.partial(nn.Linear, 3, 2)
@@ -115,6 +119,18 @@ def task(tmp_path, monkeypatch, script):
         return getattr(module, offer.target.partition(":")[2]), offer.name
 
     return made_of
+
+
+def test_shifts_are_in_the_file_and_score_the_test_rows(script, task):
+    cls, name = task(script.sequence, shifts={"turned": script.turned})
+    plain, other = task(script.sequence)
+    assert name != other
+    assert cls.shifts["turned"](np.arange(3.0), 2, None).tolist() == [8.0, 7.0, 6.0]
+    added = [metric.name for metric in cls.metrics if metric not in plain.metrics]
+    assert added == ["shift_test_error", "shift_nll", "shift_ece"]
+    assert cls.metrics[0].name == "nll"
+    with pytest.raises(UsageError, match=r"shifts\['mine'\]"):
+        task(script.sequence, shifts={"mine": lambda row, *_: row})
 
 
 @pytest.mark.parametrize("model", ["Net", "make_net", "instance", "sequence", "part"])

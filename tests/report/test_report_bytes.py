@@ -25,7 +25,10 @@ from tasks.synthetic.mixture25 import Mixture25
 pytestmark = pytest.mark.numbers
 
 GOLDEN = Path(__file__).parent / "golden"
-ELSEWHERE = {"theorem1": "test_theorem1", "theorem3": "test_theorem1", "functions": "test_functions_report"}
+ELSEWHERE = {
+    "theorem1": "test_theorem1", "theorem3": "test_theorem1", "functions": "test_functions_report",
+    "shift": "test_shift_report",
+}  # fmt: skip
 """What holds the bytes of the others: they are long, or need no run."""
 REPORTS = {info.name: info.target for info in bench_reports() if info.name not in ELSEWHERE}
 UNITS = {
