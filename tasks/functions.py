@@ -14,11 +14,13 @@ from harness import PluginError
 from harness.tasks import (
     MOMENT_METRICS,
     Cost,
+    DataTask,
     DensityTask,
     MomentObserver,
     Observer,
     Outcome,
     Reference,
+    Task,
     Truth,
     quantile_levels,
 )
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from harness import Trajectory
+    from harness.tasks import DataProblem, Rows
 
     Array = NDArray[np.float64]
     Values = Mapping[str, Tensor]
@@ -38,8 +41,8 @@ KEPT = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class FunctionTask(DensityTask):
-    """A density whose errors are those of named functions of theta, such as tau = exp(log tau).
+class JudgedByFunctions(Task):
+    """A task whose errors are those of named functions of theta, such as tau = exp(log tau).
 
     A subclass defines `functions`, and `function_truth` if the moments are known; otherwise `bench truth` computes them
     by long HMC on theta. Metrics and curves are those of a truth, with the functions in place of the coordinates. A run
@@ -87,19 +90,24 @@ class FunctionTask(DensityTask):
         of = {"z4": truth.z4[:count], "quantiles": quantiles, "levels": levels, "mean_error": truth.mean_mcse}
         return Reference(truth.mean, truth.sd, **of, rhat=np.ones(count), how=truth.how, checksum=truth.checksum)
 
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionTask(JudgedByFunctions, DensityTask):
+    """A density that is judged by functions of theta: a subclass defines `functions`, `energy`, `dim`, `protocols`."""
+
     def observer(self, chains: int, trajectory: Trajectory, cost: Cost) -> Observer:
         """Return `FunctionObserver`."""
         return FunctionObserver(self, chains, trajectory, cost)
 
 
 class FunctionObserver(Observer):
-    """Errors of the moments of `FunctionTask.judged` against the task's truth, and the functions of draws.
+    """Errors of the moments of `JudgedByFunctions.judged` against the task's truth, and the functions of draws.
 
     Arrays: function_<name> (C, n, k) float32, their steps kept_steps (n,) and weights kept_weights (C, n), and
     true_moments (2, K), the true means and sds of all functions, NaN if they are not known.
     """
 
-    def __init__(self, task: FunctionTask, chains: int, trajectory: Trajectory, cost: Cost) -> None:
+    def __init__(self, task: JudgedByFunctions, chains: int, trajectory: Trajectory, cost: Cost) -> None:
         import torch
 
         truth = task.function_truth()
@@ -181,6 +189,10 @@ class Real:
         """
         return u.reshape(len(u), *self.shape), u.new_zeros(len(u))
 
+    def unconstrained(self, value: Tensor, values: Values) -> Tensor:
+        """Return u (n, size) at the parameter (n, *shape), the inverse of `constrained`."""
+        return value.reshape(len(value), -1)
+
     def judged(self, value: Tensor) -> Tensor:
         """Return the coordinates (n, size) that have errors."""
         return value.reshape(len(value), -1)
@@ -193,6 +205,10 @@ class Positive(Real):
     def constrained(self, u: Tensor, values: Values) -> tuple[Tensor, Tensor]:
         """Return exp(u), and the sum of u."""
         return u.exp().reshape(len(u), *self.shape), u.sum(1)
+
+    def unconstrained(self, value: Tensor, values: Values) -> Tensor:
+        """Return log x."""
+        return value.reshape(len(value), -1).log()
 
 
 @dataclass(frozen=True)
@@ -221,6 +237,14 @@ class Bounded(Real):
         x = lower + width * share
         return x.reshape(len(u), *self.shape), (width.log() + outward - 2 * (1 + small).log()).sum(1)
 
+    def unconstrained(self, value: Tensor, values: Values) -> Tensor:
+        """Return the logit of (x - lower) / (upper - lower), log(x - lower) or log(upper - x)."""
+        x = value.reshape(len(value), -1)
+        lower, upper = (self._bound(bound, x, values) for bound in (self.lower, self.upper))
+        above = x if lower is None else (x - lower).log()
+        below = 0 if upper is None else (upper - x).log()
+        return below if lower is None and upper is not None else above - below  # type: ignore[return-value]
+
     def _bound(self, bound: Bound, u: Tensor, values: Values) -> Tensor | None:
         """Return a bound (n, size), or None."""
         if bound is None:
@@ -242,6 +266,12 @@ class Ordered(Real):
         first, *others = u.unbind(1)
         steps = torch.stack(others, 1)
         return torch.stack(list(itertools.accumulate(steps.exp().unbind(1), initial=first)), 1), steps.sum(1)
+
+    def unconstrained(self, value: Tensor, values: Values) -> Tensor:
+        """Return x_1, and the logarithms of the differences."""
+        import torch
+
+        return torch.cat([value[:, :1], value.diff(dim=1).log()], 1)
 
 
 @dataclass(frozen=True)
@@ -271,20 +301,25 @@ class Simplex(Real):
         x = torch.cat([before + log_z, last[:, None]], 1).exp()
         return x, (log_z + log_rest + before).sum(1)
 
+    def unconstrained(self, value: Tensor, values: Values) -> Tensor:
+        """Return log x_k - log(x_{k+1} + ... + x_K) + log(K - k)."""
+        import torch
+
+        after = value.flip(1).cumsum(1).flip(1)[:, 1:]
+        return value[:, :-1].log() - after.log() + torch.arange(self.size, 0, -1, dtype=value.dtype).log()
+
     def judged(self, value: Tensor) -> Tensor:
         """Return all but the last, (n, K - 1)."""
         return value[:, :-1]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConstrainedTask(FunctionTask):
-    """A density of parameters with constraints: a subclass defines `parameters`, `log_density` and `protocols`.
+class Constrained(JudgedByFunctions):
+    """A task of parameters with constraints, which it declares.
 
-        U(theta) = -log p(x(theta)) - log |det dx/dtheta|
-
-    theta is all parameters in a row, without constraints; x(theta) and its Jacobian follow from the declarations. `p`
-    is a density of x: a parameter that it does not mention has a flat prior on the constrained scale. Errors, truths
-    and what is stored of draws are on the constrained scale. Chains start uniformly on [-2, 2]^D in theta, as in Stan.
+    theta is all parameters in a row, without constraints; x(theta) and its Jacobian follow from the declarations. A
+    parameter that the density does not mention has a flat prior on the constrained scale. Errors, truths and what is
+    stored of draws are on the constrained scale. Chains start uniformly on [-2, 2]^D in theta, as in Stan.
 
     parameters  `Real`, `Positive`, `Bounded`, `Ordered` and `Simplex`, of other names and in the order of theta
     """
@@ -303,9 +338,7 @@ class ConstrainedTask(FunctionTask):
                     f"{cls.__name__}: {type(one).__name__}({one.name!r}) needs a shape (K,), K at least 2"
                 )
 
-    def log_density(self, values: Values) -> Tensor:
-        """Return log p (n,) up to a constant, at parameters by name, (n, *shape) each."""
-        raise NotImplementedError(f"{type(self).__name__} has no log_density")
+    start = DensityTask.start
 
     def dim(self) -> int:
         """Return D, the number of coordinates of theta."""
@@ -324,10 +357,11 @@ class ConstrainedTask(FunctionTask):
             total = total + log_jacobian
         return values, total
 
-    def energy(self, theta: Tensor) -> Tensor:
-        """Return U (C,)."""
-        values, log_jacobian = self.constrained(theta)
-        return -self.log_density(values) - log_jacobian
+    def unconstrained(self, values: Values) -> Tensor:
+        """Return theta (n, D) at the parameters by name, (n, *shape): the inverse of `constrained`."""
+        import torch
+
+        return torch.cat([each.unconstrained(values[each.name], values) for each in self.parameters], 1)
 
     def functions(self, theta: Tensor) -> Mapping[str, Tensor]:  # type: ignore[override]
         """Return the parameters on the constrained scale, by name."""
@@ -344,3 +378,52 @@ class ConstrainedTask(FunctionTask):
 
         of = {parameter.name: parameter.judged for parameter in self.parameters}
         return torch.cat([of[n](v) if n in of else v.flatten(1) for n, v in self.functions(theta).items()], 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstrainedTask(Constrained, FunctionTask):
+    """A density of parameters with constraints: a subclass defines `parameters`, `log_density` and `protocols`.
+
+    U(theta) = -log p(x(theta)) - log |det dx/dtheta|
+    """
+
+    def log_density(self, values: Values) -> Tensor:
+        """Return log p (n,) up to a constant, at parameters by name, (n, *shape) each."""
+        raise NotImplementedError(f"{type(self).__name__} has no log_density")
+
+    def energy(self, theta: Tensor) -> Tensor:
+        """Return U (C,)."""
+        values, log_jacobian = self.constrained(theta)
+        return -self.log_density(values) - log_jacobian
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstrainedDataTask(Constrained, DataTask):
+    """A posterior of data and of parameters with constraints, with minibatches.
+
+        U(theta) = -sum_{i=1..N} log p(row_i | x(theta)) - log p(x(theta)) - log |det dx/dtheta|
+
+    A subclass defines `parameters`, `arrays`, `row_log_density`, `protocols`, and `log_density` of the prior unless it
+    is flat on the constrained scale.
+    """
+
+    def row_log_density(self, values: Values, rows: Rows) -> Tensor:
+        """Return log p(row | x), (C, n), at parameters by name, (C, *shape) each."""
+        raise NotImplementedError(f"{type(self).__name__} has no row_log_density")
+
+    def log_density(self, values: Values) -> Tensor | float:
+        """Return the prior's log p(x) (C,) up to a constant; 0 unless overridden."""
+        return 0.0
+
+    def log_likelihood(self, theta: Tensor, rows: Rows) -> Tensor:
+        """Return `row_log_density` at theta."""
+        return self.row_log_density(self.constrained(theta)[0], rows)
+
+    def log_prior(self, theta: Tensor) -> Tensor:
+        """Return the prior's log density of theta, with the Jacobian."""
+        values, log_jacobian = self.constrained(theta)
+        return self.log_density(values) + log_jacobian
+
+    def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> Observer:
+        """Return `FunctionObserver`."""
+        return FunctionObserver(self, chains.stop - chains.start, trajectory, cost)

@@ -68,6 +68,14 @@ def test_constraints_hold_far_out_and_gradients_are_finite(parameter, far):
     assert slope.isfinite().all()
 
 
+@pytest.mark.parametrize("parameter", CASES, ids=CASE_NAMES)
+def test_unconstrained_is_the_inverse(parameter):
+    u = 2 * torch.randn((20, parameter.size), generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    values = {"scale": SCALE.expand(20)}
+    value, _ = parameter.constrained(u, values)
+    assert parameter.unconstrained(value, values).numpy() == pytest.approx(u.numpy(), abs=1e-8)
+
+
 DENSITIES = {
     "exponential": ((Positive("x"),), lambda v: -v["x"], 1.0),
     "flat": ((Bounded("x", (), -1.0, 3.0),), lambda v: 0 * v["x"], 4.0),
@@ -137,6 +145,7 @@ def test_draws_are_judged_and_stored_on_the_constrained_scale():
     values, _ = Gamma().constrained(theta)
     assert values["tau"].numpy() == pytest.approx(tau)
     assert values["pi"].numpy() == pytest.approx(pi)
+    assert Gamma().unconstrained(values).numpy() == pytest.approx(theta.numpy())
     right = observed(Gamma(), theta.reshape(2000, 2, 3))
     assert right.metrics["joint_error"] < 0.01
     assert right.arrays["function_tau"].shape == (2, KEPT, 1)

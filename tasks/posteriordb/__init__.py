@@ -1,0 +1,1 @@
+"""Posteriors of the public database posteriordb, judged against its reference draws."""

@@ -1,0 +1,99 @@
+"""Posteriors of posteriordb: densities of its statements, judged against its reference draws."""
+
+from __future__ import annotations
+
+import csv
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from harness.tasks import Protocol, Truth, quantile_levels
+from tasks.functions import Constrained, ConstrainedTask
+from tasks.posteriordb.data import files, load_data, reference_draws
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    Array = NDArray[np.float64]
+
+BUDGETS = {"smoke": 1_000, "quick": 20_000, "paper": 100_000}
+
+
+@functools.cache
+def _stated() -> dict[str, dict[str, str]]:
+    """Return the rows of posteriors.csv by posterior."""
+    with (Path(__file__).with_name("posteriors.csv")).open(newline="") as table:
+        return {row["posterior"]: row for row in csv.DictReader(table)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Referenced(Constrained):
+    """A posterior with posteriordb's data and reference draws, 10 chains of 1,000, by Stan's NUTS.
+
+    Errors are those of the parameters on the constrained scale, against the moments of these draws. posteriors.csv has
+    the curvature: the largest eigenvalue of the Hessian of U at the mean of the draws, on the unconstrained scale.
+
+    posterior  the name in posteriordb, DATA-MODEL
+    """
+
+    posterior: ClassVar[str]
+    protocols: ClassVar = (Protocol("exact", "exact gradients; ours", BUDGETS, chains=4, burn_in=0.2),)
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "posterior" in vars(cls):
+            cls.datasets = files(cls.posterior)
+
+    @functools.cached_property
+    def data(self) -> Mapping[str, Any]:
+        """The data by name: tensors (float64) of what is a list, and numbers."""
+        import torch
+
+        data = load_data(self.posterior).items()
+        return {k: torch.tensor(v, dtype=torch.float64) if isinstance(v, list) else v for k, v in data}
+
+    def reference_draws(self) -> Mapping[str, Array]:
+        """Return the reference draws (1000, 10) by the names of the functions' numbers, at least those judged."""
+        return reference_draws(self.posterior)
+
+    def reference_values(self) -> dict[str, Tensor]:
+        """Return the parameters (10000, *shape) of the reference draws by name, on the constrained scale."""
+        import torch
+
+        draws, names = self.reference_draws(), self.function_names()
+        numbers = {
+            one.name: np.stack([draws[label].ravel() for label in names[one.name]], 1) for one in self.parameters
+        }
+        return {one.name: torch.from_numpy(numbers[one.name]).reshape(-1, *one.shape) for one in self.parameters}
+
+    def function_truth(self) -> Truth:
+        """Return the moments of the reference draws, whose errors are those of independent draws."""
+        draws = self.reference_draws()
+        points = np.stack([draws[name].ravel() for name in self.judged_names()], 1)
+        truth = Truth.of_points(points)
+        root = len(points) ** 0.5
+        return Truth.of_points(
+            points,
+            how=f"posteriordb's reference draws of {self.posterior}: 10 chains of 1,000 draws by Stan",
+            mean_mcse=truth.sd / root,
+            sd_mcse=truth.sd * np.sqrt(truth.z4[: len(truth.sd)] - 1) / (2 * root),
+            quantiles=np.quantile(points @ truth.directions.T, quantile_levels(), axis=0).T,
+        )
+
+    def curvature(self) -> float | None:
+        """Return the curvature in posteriors.csv, or None if the posterior is not there."""
+        stated = _stated().get(self.posterior)
+        return None if stated is None else float(stated["curvature"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Posterior(Referenced, ConstrainedTask):
+    """A posterior with exact gradients: a subclass defines `posterior`, `parameters` and `log_density`.
+
+    U(theta) = -log p(x(theta)) - log |det dx/dtheta|, where p is the likelihood times the prior.
+    """
