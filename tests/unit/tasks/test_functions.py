@@ -13,7 +13,17 @@ from harness import PluginError
 from harness.contracts.schedule import Trajectory
 from harness.tasks import Cost, Protocol, Streams, Truth
 from plugins.checking.task_laws import TASK_LAWS
-from tasks.functions import KEPT, Bounded, ConstrainedTask, FunctionTask, Ordered, Positive, Real, Simplex
+from tasks.functions import (
+    KEPT,
+    Bounded,
+    ConstrainedTask,
+    FunctionTask,
+    Ordered,
+    Positive,
+    PositiveOrdered,
+    Real,
+    Simplex,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -22,6 +32,7 @@ CASES = [
     Real("x", (2, 2)),
     Positive("x", 3),
     Ordered("x", 4),
+    PositiveOrdered("x", 3),
     Simplex("x", 4),
     Bounded("x", 2, lower=-1.0, upper=3.0),
     Bounded("x", 2, lower=2.0),
@@ -56,7 +67,7 @@ def test_constraints_hold_far_out_and_gradients_are_finite(parameter, far):
     x = value.detach().flatten()
     if isinstance(parameter, Simplex):
         assert float(x.sum()) == pytest.approx(1.0)
-    if isinstance(parameter, Simplex | Positive):
+    if isinstance(parameter, Simplex | Positive | PositiveOrdered):
         assert (x >= 0).all()
     if isinstance(parameter, Ordered):
         assert (x.diff() >= 0).all()
@@ -83,6 +94,7 @@ DENSITIES = {
     "dirichlet": ((Simplex("x", 3),), lambda v: v["x"][:, 0].log(), 1 / 6),
     "flat simplex": ((Simplex("x", 3),), lambda v: 0 * v["x"][:, 0], 1 / 2),
     "ordered": ((Ordered("x", 2),), lambda v: -v["x"].square().sum(1) / 2, np.pi),
+    "positive ordered": ((PositiveOrdered("x", 2),), lambda v: -v["x"].sum(1), 0.5),
     "triangle": ((Bounded("a", (), 0.0, 1.0), Bounded("x", (), 0.0, lambda v: v["a"])), lambda v: 0 * v["x"], 0.5),
 }
 
