@@ -338,8 +338,8 @@ class Constrained(JudgedByFunctions):
     parameter that the density does not mention has a flat prior on the constrained scale. Errors, truths and what is
     stored of draws are on the constrained scale. Chains start uniformly on [-2, 2]^D in theta, as in Stan.
 
-    parameters  `Real`, `Positive`, `Bounded`, `Ordered`, `PositiveOrdered` and `Simplex`, of other names and in the order
-                of theta
+    parameters  `Real`, `Positive`, `Bounded`, `Ordered`, `PositiveOrdered` and `Simplex`, of other names and in the
+                order of theta
     """
 
     parameters: ClassVar[Sequence[Real]] = ()
