@@ -108,7 +108,7 @@ class Elimination(Posterior):
     Measured 20 times in 10 days, lognormal around C with the sd sigma; k_a, K_m, V_m, sigma ~ half-Cauchy(1).
 
     Far out C depends on V_m / K_m alone, so the posterior density of K_m falls like K_m^-3 and that of V_m likewise:
-    they have means but no finite variances, and moments of their draws are to be compared with caution.
+    they have means but no variances.
 
     Solved with 25 steps, of which those before the first measurement grow: C passes through K_m there, which may be
     near 0. The error of log C is 2.2e-5 at most. Chains start uniformly on [-1, 1]^4: for larger V_m / K_m steps are
@@ -117,6 +117,7 @@ class Elimination(Posterior):
 
     posterior: ClassVar = "one_comp_mm_elim_abs-one_comp_mm_elim_abs"
     parameters: ClassVar = (Positive("k_a"), Positive("K_m"), Positive("V_m"), Positive("sigma"))
+    without_variance: ClassVar = ("K_m", "V_m")
     box: ClassVar = 1.0
 
     def log_density(self, values: Values) -> Tensor:
