@@ -1,8 +1,11 @@
-"""The built-in tasks: synthetic/ (densities in closed form), regression/ (posteriors on small data sets), vision/."""
+"""The built-in tasks: synthetic/ (densities in closed form), regression/ (posteriors on small data sets), vision/,
+posteriordb/ (posteriors with public reference draws).
+"""
 
 from __future__ import annotations
 
 from harness import Info, hook
+from tasks.posteriordb.listing import REGRESSIONS
 
 
 @hook
@@ -40,7 +43,16 @@ def bench_tasks() -> list[Info]:
             ("wine-quality-red", f"{uci}:Wine", "Red Wine Quality by a small network, 1,119 x 11, D = 754"),
             ("yacht", f"{uci}:Yacht", "Yacht Hydrodynamics by a small network, 215 x 6, D = 674"),
         ],
+        "images": [
+            ("cifar10", "tasks.vision.cifar:Cifar10", "CIFAR-10 by ResNet-18 (both papers), or ResNet-20 against HMC"),
+            ("cifar100", "tasks.vision.cifar:Cifar100", "CIFAR-100 by ResNet-18, 11.2 M weights (both papers)"),
+            ("imagenet", "tasks.vision.imagenet:ImageNet", "ImageNet by ResNet-50, from a folder (Zhang et al. 2020)"),
+            ("landsat", "tasks.vision.landsat:Landsat", "satellite pictures by a 36-30-30-6 network (Kim et al. 2022)"),
+            ("mnist-sparse", "tasks.vision.mnist_sparse:MnistSparse", "MNIST by a sparse network (Kim et al. 2022)"),
+            ("notmnist", "tasks.vision.notmnist:NotMNIST", "an MLP of MNIST meets other images (Zhang et al. 2020)"),
+        ],
         "posteriordb": [
+            *REGRESSIONS,
             ("pdb-ark", f"{pdb}.time_series:AutoRegression", "an autoregression of order 5, D = 7"),
             ("pdb-arma11", f"{pdb}.time_series:Arma", "an ARMA(1, 1) process, D = 4"),
             ("pdb-eight-schools-centered", f"{pdb}.eight_schools:EightSchoolsCentered", "a funnel, D = 10"),
@@ -54,14 +66,6 @@ def bench_tasks() -> list[Info]:
             ("pdb-lotka-volterra", f"{pdb}.differential_equations:LotkaVolterra", "hares and lynxes, D = 8"),
             ("pdb-low-dim-gauss-mix", f"{pdb}.mixture:GaussMixture", "a mixture of two normal distributions, D = 5"),
             ("pdb-one-comp-mm-elim-abs", f"{pdb}.differential_equations:Elimination", "elimination of a drug, D = 4"),
-        ],
-        "images": [
-            ("cifar10", "tasks.vision.cifar:Cifar10", "CIFAR-10 by ResNet-18 (both papers), or ResNet-20 against HMC"),
-            ("cifar100", "tasks.vision.cifar:Cifar100", "CIFAR-100 by ResNet-18, 11.2 M weights (both papers)"),
-            ("imagenet", "tasks.vision.imagenet:ImageNet", "ImageNet by ResNet-50, from a folder (Zhang et al. 2020)"),
-            ("landsat", "tasks.vision.landsat:Landsat", "satellite pictures by a 36-30-30-6 network (Kim et al. 2022)"),
-            ("mnist-sparse", "tasks.vision.mnist_sparse:MnistSparse", "MNIST by a sparse network (Kim et al. 2022)"),
-            ("notmnist", "tasks.vision.notmnist:NotMNIST", "an MLP of MNIST meets other images (Zhang et al. 2020)"),
         ],
     }  # fmt: skip
     return [Info(*each, group=group) for group, of_one in groups.items() for each in of_one]

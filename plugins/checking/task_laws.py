@@ -31,6 +31,7 @@ from plugins.checking.task_observers import law_blocks_do_not_matter, law_weight
 
 NOISY_STEPS = 4000
 STEPS = 5
+NEAR = 1e-6
 ROWS = (0, 1, 2, 3)
 ALONE = 2
 """The chain that is drawn alone, too."""
@@ -304,8 +305,11 @@ def law_compiled_is_plain(task: Task) -> None:
     """A few steps end at the same position, with the same U, in both modes up to rounding."""
     task = in_batches(task)
     problem = task.build(streams(CHAINS), "cpu")
-    steepest = float(problem.gradient(problem.initial(), None).abs().max())
-    path = trajectory([0.01 / max(1.0, steepest)] * STEPS, 1.0)
+    x = problem.initial()
+    slope = problem.gradient(x, None)
+    ahead = problem.gradient(x + NEAR * slope / slope.norm(dim=1, keepdim=True).clamp(min=1e-300), None)
+    steepest, curvature = float(slope.abs().max()), float((ahead - slope).norm(dim=1).max()) / NEAR
+    path = trajectory([min(0.01 / max(1.0, steepest), 0.1 / max(1.0, curvature))] * STEPS, 1.0)
     plain, other = in_both_modes(lambda mode: Loop(task, _Probe(), path, streams(CHAINS), CHAINS, mode=mode))
     gap = max(distance(other.theta, plain.theta), distance(other.state["energy"], plain.state["energy"]))
     limit = 1000 * torch.finfo(plain.theta.dtype).eps

@@ -199,7 +199,7 @@ def table(rows: Sequence[Sequence[str]], columns: Sequence[str]) -> str:
 HEAD = """# posteriordb
 
 The tasks of the group `posteriordb` are the {posteriors} posteriors of posteriordb 1.0 with reference draws, but for
-`mcycle_gp-accel_gp`. Their densities were written anew from the statements of the models, and metrics of runs are errors
+`mcycle_gp-accel_gp`. Their densities were written anew from the statements of the models. Metrics of runs are errors
 against the reference draws: 10 chains of 1,000, by Stan. Here these draws are compared with ours, by the method of
 `bench truth`: HMC of {chains} chains after {burn_in} steps of burn-in and three pilot runs.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,7 +25,7 @@ BUDGETS = {"smoke": 1_000, "quick": 20_000, "paper": 100_000}
 
 
 @functools.cache
-def _stated() -> dict[str, dict[str, str]]:
+def _table() -> dict[str, dict[str, str]]:
     """Return the rows of posteriors.csv by posterior."""
     with (Path(__file__).with_name("posteriors.csv")).open(newline="") as table:
         return {row["posterior"]: row for row in csv.DictReader(table)}
@@ -35,8 +35,8 @@ def _stated() -> dict[str, dict[str, str]]:
 class Referenced(Constrained):
     """A posterior with posteriordb's data and reference draws, 10 chains of 1,000, by Stan's NUTS.
 
-    Errors are those of the parameters on the constrained scale, against the moments of these draws. posteriors.csv has
-    the curvature: the largest eigenvalue of the Hessian of U at the mean of the draws, on the unconstrained scale.
+    Errors are those of the parameters on the constrained scale, against the moments of these draws. The curvature, in
+    posteriors.csv, is the median over 100 of the draws of the largest eigenvalue of the Hessian of U.
 
     posterior  the name in posteriordb, DATA-MODEL
     """
@@ -75,20 +75,25 @@ class Referenced(Constrained):
         """Return the moments of the reference draws, whose errors are those of independent draws."""
         draws = self.reference_draws()
         points = np.stack([draws[name].ravel() for name in self.judged_names()], 1)
-        truth = Truth.of_points(points)
+        truth = Truth.of_points(
+            points, how=f"posteriordb's reference draws of {self.posterior}: 10 chains of 1,000 draws by Stan"
+        )
         root = len(points) ** 0.5
-        return Truth.of_points(
-            points,
-            how=f"posteriordb's reference draws of {self.posterior}: 10 chains of 1,000 draws by Stan",
+        return replace(
+            truth,
             mean_mcse=truth.sd / root,
             sd_mcse=truth.sd * np.sqrt(truth.z4[: len(truth.sd)] - 1) / (2 * root),
             quantiles=np.quantile(points @ truth.directions.T, quantile_levels(), axis=0).T,
         )
 
+    def stated(self, column: str) -> float | None:
+        """Return a number of posteriors.csv, or None if the posterior is not there."""
+        row = _table().get(self.posterior)
+        return None if row is None else float(row[column])
+
     def curvature(self) -> float | None:
         """Return the curvature in posteriors.csv, or None if the posterior is not there."""
-        stated = _stated().get(self.posterior)
-        return None if stated is None else float(stated["curvature"])
+        return self.stated("curvature")
 
 
 @dataclass(frozen=True, kw_only=True)

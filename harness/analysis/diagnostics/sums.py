@@ -44,10 +44,10 @@ class DrawSums:
     """
 
     def __init__(self, mean: Array, covariance: Array, directions: Array, quantiles: Array | None = None) -> None:
-        self.mean, self.covariance, self.directions = mean, covariance, directions
-        self.sd = np.sqrt((directions @ covariance * directions).sum(axis=1))
-        cuts = np.empty((len(directions), 0)) if quantiles is None else quantiles
-        self.cuts: Array = (cuts - (directions @ mean)[:, None]) / self.sd[:, None]
+        given = mean, covariance, directions, np.empty((len(directions), 0)) if quantiles is None else quantiles
+        self.mean, self.covariance, self.directions, cuts = (np.ascontiguousarray(a, np.float64) for a in given)
+        self.sd = np.sqrt((self.directions @ covariance * self.directions).sum(axis=1))
+        self.cuts: Array = (cuts - (self.directions @ self.mean)[:, None]) / self.sd[:, None]
         self._allocate(0)
 
     def _allocate(self, chains: int) -> None:

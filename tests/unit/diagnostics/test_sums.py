@@ -111,6 +111,20 @@ def test_modes_are_the_same_by_both(monkeypatch):
 
 
 @BY_BOTH
+@pytest.mark.parametrize("argument", range(4))
+@pytest.mark.parametrize("layout", [np.asfortranarray, lambda a: np.repeat(a, 2, axis=0)[::2], np.float32])
+def test_arrays_of_any_layout_and_precision_are_taken(argument, layout):
+    mean, covariance, along = truth_of(3)
+    given = [mean, covariance, along, cuts_of([-1.0, 0.0, 0.5, 2.0], mean, covariance, along).astype(np.float32)]
+    given = [np.ascontiguousarray(each, np.float32).astype(np.float64) for each in given]  # exact in both precisions
+    changed = [layout(each) if k == argument else each for k, each in enumerate(given)]
+    draws, weights = mean + np.random.default_rng(0).standard_normal((20, 3, 3)), np.ones((20, 3))
+    sums, expected = (fill(DrawSums(*arrays), draws, weights, [20]) for arrays in (changed, given))
+    for name in NAMES:
+        np.testing.assert_allclose(getattr(sums, name), getattr(expected, name), rtol=1e-6)
+
+
+@BY_BOTH
 def test_pooled_errors_follow_the_definition():
     mean, covariance, along = truth_of(2)
     rng = np.random.default_rng(3)
