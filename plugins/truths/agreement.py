@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+import timeit
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from harness import diagnostics, registry, statistics
 from harness.runs import instance
 from harness.system import write_json
 from harness.tasks import Streams
-from plugins.truths.computing import PILOTS, SAMPLER, Lengths, quantiles_and_errors, whitened_draws
+from plugins.truths.computing import SAMPLER, Lengths, quantiles_and_errors, whitened_draws
 from plugins.truths.reference import LEVELS, Array
 
 GROUP = "posteriordb"
@@ -30,7 +31,7 @@ STORED, PAGE = DOCS / "field" / "posteriordb.json", DOCS / "posteriordb.md"
 STATISTICS = ("mean", "sd", "5 %", "50 %", "95 %")
 SAMPLED_AS = {"pdb-eight-schools-centered": "pdb-eight-schools-noncentered"}
 """Tasks whose draws are those of another parametrisation of the same posterior."""
-LENGTHS = Lengths(chains=64, burn_in=100, pilot=100)
+LENGTHS = Lengths(chains=64, burn_in=100, pilots=2, pilot_steps=100)
 """More and shorter chains than those of `bench truth`: a step of 64 chains takes little longer than one of 16."""
 LEVEL = 0.05
 """Of the differences that remain after Holm's correction."""
@@ -85,38 +86,42 @@ def _rounded(values: Array) -> Any:
 def compute(folder: Path, draws: int, only: Sequence[str] = ()) -> None:
     """Write FOLDER/NAME.json for each task of the group that has none, the fastest gradients first."""
     folder.mkdir(parents=True, exist_ok=True)
-    tasks = {
-        offer.name: instance(offer.info.target, {}) for offer in registry().offers("tasks") if offer.info.group == GROUP
-    }
-    hmc = instance(registry().find("samplers", "hmc").info.target, SAMPLER)
+    offers: list[Any] = [offer.info for offer in registry().offers("tasks")]
+    tasks = {info.name: instance(info.target, {}) for info in offers if info.group == GROUP}
+    hmc = instance("plugins.samplers.hmc:HMC", SAMPLER)
     torch.set_num_threads(1)
     waiting = [name for name in only or tasks if not (folder / f"{name}.json").exists()]
+
+    def say(_: str, sent: Mapping[str, Any]) -> None:
+        print(f"  {sent['text']}", flush=True)
+
     for name in sorted(waiting, key=lambda one: _seconds(tasks[one])):
         began, sampled = time.process_time(), SAMPLED_AS.get(name, name)
-        theta = whitened_draws(
-            sampled, tasks[sampled], hmc, draws, lambda _, sent: print(f"  {sent['text']}", flush=True), LENGTHS
-        )
-        record = compared(tasks[sampled], theta) | {"posterior": tasks[name].posterior, "sampled_as": sampled}
-        write_json(folder / f"{name}.json", {"task": name, **record, "seconds": round(time.process_time() - began)})
-        print(f"{name}: {time.process_time() - began:.0f} s", flush=True)
+        path, other = (folder / f"{each}.json" for each in (name, sampled))
+        if other.exists():
+            record = json.loads(other.read_text())
+        else:
+            record = compared(tasks[sampled], whitened_draws(sampled, tasks[sampled], hmc, draws, say, LENGTHS))
+        seconds = round(time.process_time() - began)
+        write_json(path, {**record, "task": name, "posterior": tasks[name].posterior, "seconds": seconds})
+        print(f"{name}: {seconds} s", flush=True)
 
 
 def _seconds(task: Any) -> float:
     """Return the time of a gradient."""
     problem = task.build([Streams(0, chain, ("time",)) for chain in range(LENGTHS.chains)], "cpu")
-    begun = time.perf_counter()
-    problem.energy_and_gradient(problem.initial(), None)
-    return time.perf_counter() - begun
+    theta = problem.initial()
+    return min(timeit.repeat(lambda: problem.energy_and_gradient(theta, None), number=1, repeat=5))
 
 
 def stored(folder: Path) -> dict[str, Any]:
     """Return the content of docs/field/posteriordb.json, from the files of `compute`."""
     records = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-    sampler = {"name": "hmc", **SAMPLER, "pilots": PILOTS, **LENGTHS._asdict()}
+    sampler = {"name": "hmc", **SAMPLER, **LENGTHS._asdict()}
     return {"command": "python -m plugins.truths.agreement FOLDER", "sampler": sampler, "posteriors": records}
 
 
-def _lines(content: Mapping[str, Any]) -> str:
+def as_lines(content: Mapping[str, Any]) -> str:
     """Return the content as JSON with a line for each posterior."""
     *head, (last, records) = content.items()
     given = "".join(f"{json.dumps(key)}: {json.dumps(value)},\n" for key, value in head)
@@ -168,7 +173,7 @@ def page(content: Mapping[str, Any]) -> str:
         f"largest is {largest:.1f}, that of {number} ({statistic}) of {task}. {verdict}"
     )
     lines = [
-        HEAD.format(chains=run["chains"], burn_in=run["burn_in"], posteriors=len(posteriors)),
+        HEAD.format(chains=run["chains"], burn_in=run["burn_in"], pilots=run["pilots"], posteriors=len(posteriors)),
         summary,
         *kept,
         EXCEPTIONS,
@@ -201,7 +206,7 @@ HEAD = """# posteriordb
 The tasks of the group `posteriordb` are the {posteriors} posteriors of posteriordb 1.0 with reference draws, but for
 `mcycle_gp-accel_gp`. Their densities were written anew from the statements of the models. Metrics of runs are errors
 against the reference draws: 10 chains of 1,000, by Stan. Here these draws are compared with ours, by the method of
-`bench truth`: HMC of {chains} chains after {burn_in} steps of burn-in and three pilot runs.
+`bench truth`: HMC of {chains} chains after {burn_in} steps of burn-in and {pilots} pilot runs.
 
     python -m plugins.truths.agreement FOLDER    # compute, resumably, and write this page
     python -m plugins.truths.agreement           # write this page from docs/field/posteriordb.json
@@ -229,7 +234,7 @@ def main() -> None:
         compute(given.folder, given.draws, given.tasks)
         if given.tasks:
             return
-        STORED.write_text(_lines(stored(given.folder)))
+        STORED.write_text(as_lines(stored(given.folder)))
     PAGE.write_text(page(json.loads(STORED.read_text())))
 
 

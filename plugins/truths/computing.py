@@ -131,16 +131,17 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
 
 
 class Lengths(NamedTuple):
-    """The numbers of chains, of steps of burn-in, and of steps of a pilot run, half of which are burn-in."""
+    """The numbers of chains, of steps of burn-in, of pilot runs, and of their steps, half of which are burn-in."""
 
     chains: int = CHAINS
     burn_in: int = BURN_IN
-    pilot: int = PILOT_STEPS
+    pilots: int = PILOTS
+    pilot_steps: int = PILOT_STEPS
 
 
 def whitened_draws(name: str, task: Task, hmc: Sampler, draws: int, send: Send, lengths: Lengths = Lengths()) -> Array:
     """Return draws (n, C, D) of theta, by pilot runs and a last one of `draws` steps after its burn-in."""
-    dim, half, start = task.dim(), lengths.pilot // 2, None
+    dim, half, start = task.dim(), lengths.pilot_steps // 2, None
     mean, root, step_size = np.zeros(dim), np.eye(dim), 1 / (task.curvature() or 1.0)
 
     def run(step_size: float, burn_in: int, draws: int, mean: Array, root: Array, start: Array | None) -> Array:
@@ -148,8 +149,8 @@ def whitened_draws(name: str, task: Task, hmc: Sampler, draws: int, send: Send, 
         z = hmc_draws(shown, hmc, step_size, chains=lengths.chains, burn_in=burn_in, draws=draws)
         return np.asarray(mean + z @ root.T)
 
-    for number in range(1, PILOTS + 1):
-        send("say", {"text": f"pilot run {number} of {PILOTS}"})
+    for number in range(1, lengths.pilots + 1):
+        send("say", {"text": f"pilot run {number} of {lengths.pilots}"})
         theta = run(step_size, half, half, mean, root, start)
         if number == 1 and (rhat := largest_rhat(theta)) > AGREED:
             send("say", {"text": f"the chains do not agree (R-hat {rhat:.2f}); looking for modes"})
