@@ -55,7 +55,7 @@ class LotkaVolterra(Posterior):
     a, c ~ N(1, 0.5^2), b, d ~ N(0.05, 0.05^2), all positive, sigma ~ lognormal(-1, 1), z_init ~ lognormal(log 10, 1).
 
     Solved for log u and log v, with 4 steps a year: their error is 2.2e-4 at most, a thousandth of sigma. Solutions of
-    parameters far out overflow, so chains start near the medians of the priors, within 0.1 of their logarithms.
+    parameters far out overflow: a start without the reference is near the medians of the priors.
 
     Source: B. Carpenter, "Predator-Prey Population Dynamics: the Lotka-Volterra model in Stan", 2018.
     """
@@ -75,8 +75,8 @@ class LotkaVolterra(Posterior):
         likelihood = normal(counts, z, sigma[:, None, :]).sum((1, 2))
         return likelihood + self.priors(theta, start.log(), sigma.log())
 
-    def start(self, generator: torch.Generator) -> Tensor:
-        uniform = super().start(generator)
+    def start_without_reference(self, generator: torch.Generator) -> Tensor:
+        uniform = super().start_without_reference(generator)
         return uniform + uniform.new_tensor(self.medians).log()
 
     def solution(self, theta: Tensor, start: Tensor) -> list[Tensor]:
@@ -111,8 +111,8 @@ class Elimination(Posterior):
     they have means but no variances.
 
     Solved with 25 steps, of which those before the first measurement grow: C passes through K_m there, which may be
-    near 0. The error of log C is 2.2e-5 at most. Chains start uniformly on [-1, 1]^4: for larger V_m / K_m steps are
-    too long.
+    near 0. The error of log C is 2.2e-5 at most. For large V_m / K_m steps are too long, so a start without the
+    reference is on [-1, 1]^4.
     """
 
     posterior: ClassVar = "one_comp_mm_elim_abs-one_comp_mm_elim_abs"

@@ -52,8 +52,8 @@ class AutoRegression(Posterior):
 class Arma(Posterior):
     """y_t ~ N(mu + phi y_{t-1} + theta e_{t-1}, sigma^2) with e_t = y_t minus this mean, e_0 = 0 and y_0 = mu.
 
-    mu ~ N(0, 10^2), phi, theta ~ N(0, 2^2), sigma ~ half-Cauchy(2.5). Chains start on [-1, 1]^4,
-    as the errors grow like (-theta)^t.
+    mu ~ N(0, 10^2), phi, theta ~ N(0, 2^2), sigma ~ half-Cauchy(2.5). A start without the
+    reference is on [-1, 1]^4, as errors grow like (-theta)^t.
     """
 
     posterior: ClassVar = "arma-arma11"
