@@ -101,10 +101,18 @@ def compute(folder: Path, draws: int, only: Sequence[str] = ()) -> None:
         if other.exists():
             record = json.loads(other.read_text())
         else:
-            record = compared(tasks[sampled], whitened_draws(sampled, tasks[sampled], hmc, draws, say, LENGTHS))
+            record = compared(
+                tasks[sampled], whitened_draws(sampled, elsewhere(tasks[sampled]), hmc, draws, say, LENGTHS)
+            )
         seconds = round(time.process_time() - began)
         write_json(path, {**record, "task": name, "posterior": tasks[name].posterior, "seconds": seconds})
         print(f"{name}: {seconds} s", flush=True)
+
+
+def elsewhere(task: Any) -> Any:
+    """Return the task with starting points that do not depend on the reference draws."""
+    cls = type(task)
+    return type(cls.__name__, (cls,), {"start": getattr(cls, "start_without_reference", cls.start)})()
 
 
 def _seconds(task: Any) -> float:

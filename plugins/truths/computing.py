@@ -141,28 +141,31 @@ class Lengths(NamedTuple):
 
 def whitened_draws(name: str, task: Task, hmc: Sampler, draws: int, send: Send, lengths: Lengths = Lengths()) -> Array:
     """Return draws (n, C, D) of theta, by pilot runs and a last one of `draws` steps after its burn-in."""
-    dim, half, start = task.dim(), lengths.pilot_steps // 2, None
-    mean, root, step_size = np.zeros(dim), np.eye(dim), 1 / (task.curvature() or 1.0)
+    dim, half, start, step_size = task.dim(), lengths.pilot_steps // 2, None, 1 / (task.curvature() or 1.0)
+    mean, root = np.zeros(dim), np.eye(dim)
 
     def run(step_size: float, burn_in: int, draws: int, mean: Array, root: Array, start: Array | None) -> Array:
         shown = whitened(task, mean, root, start)
-        z = hmc_draws(shown, hmc, step_size, chains=lengths.chains, burn_in=burn_in, draws=draws)
-        return np.asarray(mean + z @ root.T)
+        return hmc_draws(shown, hmc, step_size, chains=lengths.chains, burn_in=burn_in, draws=draws)
 
     for number in range(1, lengths.pilots + 1):
         send("say", {"text": f"pilot run {number} of {lengths.pilots}"})
-        theta = run(step_size, half, half, mean, root, start)
-        if number == 1 and (rhat := largest_rhat(theta)) > AGREED:
+        z = run(step_size, half, half, mean, root, start)
+        if number == 1 and (rhat := largest_rhat(z)) > AGREED:
             send("say", {"text": f"the chains do not agree (R-hat {rhat:.2f}); looking for modes"})
             problem = whitened(task, mean, root).build([Streams(SEED, c) for c in range(CHAINS)], "cpu")
             if (at := laplace(problem)) is not None:
-                again = run(1.0, half, half, at.mean, at.root, np.resize(at.modes, (lengths.chains, dim)))
+                start = np.resize(at.modes, (lengths.chains, dim))
+                again = run(1.0, half, half, at.mean, at.root, start)
                 if largest_rhat(again) < rhat:
-                    theta, start = again, again[-1]
-        start = None if start is None else theta[-1]
-        mean, root, step_size = *_moments(name, theta.reshape(-1, dim)), 1.0
+                    z, mean, root = again, at.mean, at.root
+                else:
+                    start = None
+        start = None if start is None else mean + z[-1] @ root.T
+        shift, factor = _moments(name, z.reshape(-1, dim))
+        mean, root, step_size = mean + root @ shift, root @ factor, 1.0
     send("say", {"text": f"{lengths.chains} chains of {lengths.burn_in} + {draws} draws"})
-    return run(step_size, lengths.burn_in, draws, mean, root, start)
+    return np.asarray(mean + run(step_size, lengths.burn_in, draws, mean, root, start) @ root.T)
 
 
 def largest_rhat(draws: Array) -> float:
