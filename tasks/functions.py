@@ -367,8 +367,8 @@ class Constrained(JudgedByFunctions):
         import torch
 
         values: dict[str, Tensor] = {}
-        total = torch.zeros_like(theta[:, 0])
-        columns = iter(theta.unbind(1))  # whose gradient is compiled, as that of a slice is not
+        first, *others = theta.unbind(1)  # whose gradient is compiled, as that of a slice is not
+        total, columns = 0 * first, iter((first, *others))  # a flat density has a gradient, too
         for parameter in self.parameters:
             u = torch.stack(list(itertools.islice(columns, parameter.size)), 1)
             values[parameter.name], log_jacobian = parameter.constrained(u, values)

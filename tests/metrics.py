@@ -79,11 +79,12 @@ MADE = {
     "made images": Exact(width=2, batch=16, train_images=70, test_images=30),
     "made regression": MadeRegression(batch=10),
 }
-ON_DATA = ("blr-a9a", "blr-heart", "energy", "landsat", "mnist-sparse", "notmnist", "yacht")
+ON_DATA = ("blr-a9a", "blr-heart", "energy", "landsat", "mnist-sparse", "notmnist", "pdb-kilpisjarvi", "yacht")
 SAME = {
     "airfoil": "energy", "bikesharing": "energy", "blr-australian": "blr-heart", "blr-german": "blr-heart",
     "cifar10": "made images", "cifar100": "made images", "concrete": "energy", "imagenet": "made images",
     "power-plant": "energy", "protein": "energy", "wine-quality-red": "energy",
+    **{name: "pdb-kilpisjarvi" for name in INFOS if name.startswith("pdb-") and name != "pdb-kilpisjarvi"},
 }  # fmt: skip
 """Tasks whose observer is that of another one."""
 KINDS = [*MADE, *(name for name in INFOS if name not in SAME)]

@@ -83,8 +83,8 @@ class LotkaVolterra(Posterior):
         """Return log u and log v (n, 2) in each of the years."""
         import torch
 
-        growth = torch.stack([theta[:, 0], -theta[:, 2]], 1)
-        contact = torch.stack([-theta[:, 1], theta[:, 3]], 1)
+        a, b, c, d = theta.unbind(1)
+        growth, contact = torch.stack([a, -c], 1), torch.stack([-b, d], 1)
 
         def slope(z: Tensor, _: int) -> Tensor:
             return torch.addcmul(growth, contact, z.flip(1).exp())
@@ -94,9 +94,10 @@ class LotkaVolterra(Posterior):
 
     def priors(self, theta: Tensor, log_start: Tensor, log_sigma: Tensor) -> Tensor:
         """Return the logarithm of the prior (n,)."""
-        rates = normal(theta[:, 0::2], 1, 0.5) + normal(theta[:, 1::2], 0.05, 0.05)
+        a, b, c, d = theta.unbind(1)
+        rates = sum(normal(x, 1, 0.5) for x in (a, c)) + sum(normal(x, 0.05, 0.05) for x in (b, d))
         others = normal(log_start, math.log(10)) - log_start + normal(log_sigma, -1) - log_sigma
-        return (rates + others).sum(1)
+        return rates + others.sum(1)
 
 
 @dataclass(frozen=True, kw_only=True)

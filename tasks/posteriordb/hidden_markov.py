@@ -22,25 +22,27 @@ def log_likelihood(emissions: Tensor, transitions: Tensor) -> Tensor:
 
     It is the sum of all elements of a product of matrices, one for each time. They are multiplied in pairs, and in
     pairs of pairs, so log2 T rounds of a few operations replace T of a loop; each product is divided by its largest
-    element.
+    element. Identities fill the times up to a power of two.
 
     emissions    log densities of the observations, e (n, T, K)
     transitions  theta (n, K, K), from row to column
     """
     import torch
 
+    (_, times, states), kind = emissions.shape, {"dtype": emissions.dtype, "device": emissions.device}
     top = emissions.detach().amax(2)
-    weights = (emissions - top[:, :, None]).exp()
-    total = top.sum(1)
-    product = transitions[:, None] * weights[:, 1:, None, :]
+    total, weights = top.sum(1), (emissions - top[:, :, None]).exp()
+    state, time = torch.arange(states, device=emissions.device), torch.arange(times, device=emissions.device)
+    before, first = (state == 0).to(emissions.dtype)[:, None], (time == 0)[:, None, None]
+    product = torch.where(first, before, transitions[:, None]) * weights[:, :, None, :]
+    filling = torch.eye(states, **kind).expand(len(product), (1 << (times - 1).bit_length()) - times, -1, -1)
+    product = torch.cat([product, filling], 1)
     while (count := product.shape[1]) > 1:
-        pairs = product[:, : count - count % 2].unflatten(1, (count // 2, 2))
-        left, right = pairs[:, :, 0], pairs[:, :, 1]
+        left, right = product.unflatten(1, (count // 2, 2)).unbind(2)
         merged = (left[..., None] * right[..., None, :, :]).sum(3)
         largest = merged.detach().amax((2, 3))
-        total = total + largest.log().sum(1)
-        product = torch.cat([merged / largest[:, :, None, None], product[:, count - count % 2 :]], 1)
-    return total + (weights[:, 0, :, None] * product[:, 0]).sum((1, 2)).log()
+        total, product = total + largest.log().sum(1), merged / largest[:, :, None, None]
+    return total + product.sum((1, 2, 3)).log()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +75,8 @@ class HmmExample(HiddenMarkov):
         return normal(self.data["y"][:, None], values["mu"][:, None, :])
 
     def priors(self, values: Values) -> Tensor:
-        return normal(values["mu"][:, 0], 3) + normal(values["mu"][:, 1], 10)
+        first, second = values["mu"].unbind(1)
+        return normal(first, 3) + normal(second, 10)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +89,9 @@ class Drive(HiddenMarkov):
     def priors(self, values: Values) -> Tensor:
         alpha = self.data["alpha"]
         dirichlets = [((alpha[k] - 1) * values[name].log()).sum(1) for k, name in enumerate(("theta1", "theta2"))]
-        rates = [normal(values[name][:, 0]) + normal(values[name][:, 1], 3) for name in ("phi", "lambda")]
-        return sum(rates, sum(dirichlets))  # type: ignore[return-value]
+        (phi_1, phi_2), (lambda_1, lambda_2) = values["phi"].unbind(1), values["lambda"].unbind(1)
+        slow, fast = normal(phi_1) + normal(lambda_1), normal(phi_2, 3) + normal(lambda_2, 3)
+        return slow + fast + sum(dirichlets)  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, kw_only=True)

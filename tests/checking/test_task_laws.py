@@ -8,7 +8,9 @@ from plugins.checking.law import Skip
 from plugins.checking.task_laws import TASK_LAWS
 from tasks import bench_tasks
 from tasks.posteriordb import regressions
-from tasks.posteriordb.listing import REGRESSIONS
+from tasks.posteriordb.eight_schools import EightSchoolsNoncentered
+from tasks.posteriordb.gaussian_process import GaussianProcessRegression
+from tasks.posteriordb.hidden_markov import HmmExample
 from tasks.regression.a9a.task import A9a
 from tasks.regression.blr import Australian, German, Heart
 from tasks.regression.ravine import Ravine
@@ -51,6 +53,9 @@ TASKS = {
     "blr-heart": Heart(),
     "blr-heart-20": Heart(batch=20),
     "notmnist": NotMNIST(),
+    "pdb-eight-schools-noncentered": EightSchoolsNoncentered(),
+    "pdb-gp-regr": GaussianProcessRegression(),
+    "pdb-hmm-example": HmmExample(),
     "pdb-kilpisjarvi": regressions.Kilpisjarvi(),
     "pdb-nes2000-32": regressions.Nes2000(batch=32),
     "landsat": Landsat(),
@@ -62,16 +67,23 @@ NETWORKS = {"airfoil", "bikesharing", "energy", "yacht", "notmnist", "landsat", 
 ELSEWHERE = {"cifar10", "cifar100", "imagenet", "landsat", "mnist-sparse", "notmnist"}
 """Networks: on made-up images, in unit/tasks/test_convolutional.py, test_imagenet.py and test_dense.py."""
 
-SAME = {"concrete", "power-plant", "protein", "wine-quality-red"} | {name for name, _, _ in REGRESSIONS}
-"""The class of airfoil with other data, which unit/tasks/test_uci_regression.py reads, and that of pdb-kilpisjarvi."""
+SAME = {"concrete", "power-plant", "protein", "wine-quality-red"} | {
+    info.name for info in bench_tasks() if info.group == "posteriordb"
+}
+"""The class of airfoil with other data, which unit/tasks/test_uci_regression.py reads, and posteriors of
+unit/tasks/test_posteriordb.py and test_posteriordb_models.py."""
+
+POSTERIORS = {"pdb-eight-schools-noncentered", "pdb-gp-regr", "pdb-hmm-example"}
+"""Densities with exact gradients and the moments of reference draws."""
 
 DENSITIES = {name for name, task in TASKS.items() if isinstance(task, DensityTask)}
 SILENT = {
     "prior counted once": {*DENSITIES, "pdb-kilpisjarvi", "pdb-nes2000-32"},
     "batch sizes agree": DENSITIES,
-    "truth by another route": {*NETWORKS, "ravine", "funnel", "pdb-kilpisjarvi", "pdb-nes2000-32"},
-    "mean of batches": {"mixture25-quiet"},
-    "state restores the batches": {"mixture25-quiet"},
+    "truth by another route": {*NETWORKS, *POSTERIORS, "ravine", "funnel", "pdb-kilpisjarvi", "pdb-nes2000-32"},
+    "mean of batches": {"mixture25-quiet", *POSTERIORS},
+    "state restores the batches": {"mixture25-quiet", *POSTERIORS},
+    "compiled is plain": {"pdb-gp-regr"},
 }
 
 

@@ -16,6 +16,7 @@ from plugins.checking.task_laws import TASK_LAWS
 from tasks.functions import (
     KEPT,
     Bounded,
+    ConstrainedDataTask,
     ConstrainedTask,
     FunctionTask,
     Ordered,
@@ -228,12 +229,64 @@ def test_a_density_is_judged_by_its_functions():
     assert observed(LogScale(), draws + 1).metrics["mean_error"] > 0.5
 
 
+@dataclass(frozen=True, kw_only=True)
+class Counts(ConstrainedDataTask):
+    """Counts y_i ~ Poisson(rate), whose prior is flat on rate > 0: Gamma(1 + sum y, N)."""
+
+    protocols = PROTOCOLS
+    parameters: ClassVar = (Positive("rate"),)
+    batch: int | None = 4
+
+    def arrays(self, part):
+        return {"y": np.random.default_rng(0).poisson(3.0, size=30).astype(float)}
+
+    def row_log_density(self, values, rows):
+        rate = values["rate"][:, None]
+        return rows["y"] * rate.log() - rate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Means(Counts):
+    """y_i ~ N(mean, 1) with a flat prior, which has neither terms nor a Jacobian."""
+
+    parameters: ClassVar = (Real("mean", 1),)
+
+    def row_log_density(self, values, rows):
+        return -(rows["y"] - values["mean"]).square() / 2
+
+
+def test_a_posterior_of_data_is_judged_on_the_constrained_scale():
+    y = Counts().arrays("train")["y"]
+    problem = Counts().build([Streams(0, c, ("test",)) for c in range(2)], "cpu")
+    rate = np.linspace(0.01, 12, 4001)
+    u = torch.from_numpy(np.log(rate))[:, None]
+    share = np.exp(-problem.energy(u, None).numpy() + float(problem.energy(u, None).min())) / rate  # dx = rate du
+    mean = (share * rate).sum() / share.sum()
+    assert mean == pytest.approx((1 + y.sum()) / len(y), rel=1e-6)
+    draws = np.random.default_rng(0).gamma(1 + y.sum(), 1 / len(y), size=(4000, 2, 1))
+    task = Counts()
+    law = stats.gamma(1 + y.sum(), scale=1 / len(y))
+    points = law.ppf((np.arange(2000) + 0.5) / 2000)[:, None]
+    object.__setattr__(task, "stored_truth", Truth.of_points(points))
+    path = Trajectory(*[np.ones(4000)] * 2, *[np.ones(4000, dtype=bool)] * 2, *[np.zeros(4000, dtype=int)] * 2)
+    observer = task.observer(problem, slice(0, 2), path, Cost(0.0, 1.0))
+    observer.observe(torch.from_numpy(draws).log(), torch.ones(4000, 2).double(), np.arange(4000) + 1)
+    outcome = observer.outcome()
+    assert outcome.metrics["joint_error"] < 0.01
+    assert outcome.arrays["function_rate"].shape == (2, KEPT, 1)
+
+
 LAWS = ("gradient is that of the energy", "chains do not interact", "blocks do not matter", "compiled is plain")
 
 
+@pytest.mark.parametrize("task", [Gamma(), Counts(), Means()], ids=lambda task: type(task).__name__)
 @pytest.mark.parametrize("law", LAWS)
-def test_the_laws_of_tasks_hold(law):
-    dict(TASK_LAWS)[law](Gamma())
+def test_the_laws_of_tasks_hold(law, task):
+    dict(TASK_LAWS)[law](task)
+
+
+def test_minibatches_average_to_the_whole():
+    dict(TASK_LAWS)["mean of batches"](Counts())
 
 
 def test_chains_start_within_two_units_and_names_are_checked():
