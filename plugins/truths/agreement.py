@@ -12,6 +12,7 @@ import time
 import timeit
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,7 @@ def compared(task: Any, theta: Array) -> dict[str, Any]:
     return {
         "posterior": task.posterior,
         "dimension": theta.shape[2],
+        "chains": theta.shape[1],
         "draws": len(theta),
         "rhat": float(diagnostics.rank_normalised_split_rhat(judged).max()),
         "ess": float(diagnostics.bulk_ess(judged).min()),
@@ -83,7 +85,7 @@ def _rounded(values: Array) -> Any:
     return [None if np.isnan(value) else float(f"{value:.6g}") for value in values]
 
 
-def compute(folder: Path, draws: int, only: Sequence[str] = ()) -> None:
+def compute(folder: Path, draws: int, only: Sequence[str] = (), lengths: Lengths = LENGTHS) -> None:
     """Write FOLDER/NAME.json for each task of the group that has none, the fastest gradients first."""
     folder.mkdir(parents=True, exist_ok=True)
     offers: list[Any] = [offer.info for offer in registry().offers("tasks")]
@@ -102,7 +104,7 @@ def compute(folder: Path, draws: int, only: Sequence[str] = ()) -> None:
             record = json.loads(other.read_text())
         else:
             record = compared(
-                tasks[sampled], whitened_draws(sampled, elsewhere(tasks[sampled]), hmc, draws, say, LENGTHS)
+                tasks[sampled], whitened_draws(sampled, elsewhere(tasks[sampled]), hmc, draws, say, lengths)
             )
         seconds = round(time.process_time() - began)
         write_json(path, {**record, "task": name, "posterior": tasks[name].posterior, "seconds": seconds})
@@ -126,6 +128,7 @@ def stored(folder: Path) -> dict[str, Any]:
     """Return the content of docs/field/posteriordb.json, from the files of `compute`."""
     records = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
     sampler = {"name": "hmc", **SAMPLER, **LENGTHS._asdict()}
+    del sampler["chains"]  # a posterior's own
     return {"command": "python -m plugins.truths.agreement FOLDER", "sampler": sampler, "posteriors": records}
 
 
@@ -181,13 +184,24 @@ def page(content: Mapping[str, Any]) -> str:
         f"largest is {largest:.1f}, that of {number} ({statistic}) of {task}. {verdict}"
     )
     lines = [
-        HEAD.format(chains=run["chains"], burn_in=run["burn_in"], pilots=run["pilots"], posteriors=len(posteriors)),
-        summary,
+        HEAD.format(burn_in=run["burn_in"], pilots=run["pilots"], posteriors=len(posteriors)),
+        fill(summary, 120),
         *kept,
         EXCEPTIONS,
         "## By posterior\n",
         table(
-            rows, ["task", "posterior", "D", "draws", "least ESS", "R-hat", "largest difference", "of", "adjusted p"]
+            rows,
+            [
+                "task",
+                "posterior",
+                "D",
+                "chains x draws",
+                "least ESS",
+                "R-hat",
+                "largest difference",
+                "of",
+                "adjusted p",
+            ],
         ),
         "## All differences\n",
         table(numbers, ["task", "number", *STATISTICS]),
@@ -198,7 +212,7 @@ def page(content: Mapping[str, Any]) -> str:
 def _row(record: Mapping[str, Any], all_z: Mapping[tuple[str, str, str], tuple[float, float]]) -> list[str]:
     of_task = {key: pair for key, pair in all_z.items() if key[0] == record["task"]}
     (_, number, statistic), (z, p) = max(of_task.items(), key=lambda item: abs(item[1][0]))
-    shown = [record["task"], record["posterior"], str(record["dimension"]), f"{record['draws']:,}"]
+    shown = [record["task"], record["posterior"], str(record["dimension"]), f"{record['chains']} x {record['draws']}"]
     quality = [f"{record['ess']:,.0f}", f"{record['rhat']:.3f}", f"{z:.1f}", f"`{number}`, {statistic}"]
     return [*shown, *quality, f"{p:.2g}"]
 
@@ -211,10 +225,11 @@ def table(rows: Sequence[Sequence[str]], columns: Sequence[str]) -> str:
 
 HEAD = """# posteriordb
 
-The tasks of the group `posteriordb` are the {posteriors} posteriors of posteriordb 1.0 with reference draws, but for
+The tasks of the group `posteriordb` are the posteriors of posteriordb 1.0 with reference draws, all but
 `mcycle_gp-accel_gp`. Their densities were written anew from the statements of the models. Metrics of runs are errors
-against the reference draws: 10 chains of 1,000, by Stan. Here these draws are compared with ours, by the method of
-`bench truth`: HMC of {chains} chains after {burn_in} steps of burn-in and {pilots} pilot runs.
+against the reference draws: 10 chains of 1,000, by Stan. Here those of {posteriors} posteriors are compared with our
+draws, by the method of `bench truth`: HMC after {burn_in} steps of burn-in and {pilots} pilot runs, from starting
+points that do not depend on the reference draws.
 
     python -m plugins.truths.agreement FOLDER    # compute, resumably, and write this page
     python -m plugins.truths.agreement           # write this page from docs/field/posteriordb.json
@@ -236,10 +251,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path, help="results so far, a file for each task")
     parser.add_argument("--draws", type=int, default=150, help="draws of each chain (default 150)")
+    parser.add_argument("--chains", type=int, default=LENGTHS.chains, help=f"chains (default {LENGTHS.chains})")
     parser.add_argument("--tasks", nargs="*", default=(), metavar="TASK", help="these alone, and no page")
     given = parser.parse_args()
     if given.folder:
-        compute(given.folder, given.draws, given.tasks)
+        compute(given.folder, given.draws, given.tasks, LENGTHS._replace(chains=given.chains))
         if given.tasks:
             return
         STORED.write_text(as_lines(stored(given.folder)))

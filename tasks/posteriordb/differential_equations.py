@@ -2,7 +2,9 @@
 
 The equations are solved by the classical Runge-Kutta method of order 4 with fixed steps, so U is a smooth function and
 its gradient is exact. The error of a solution, over all reference draws, is that of log z or log C against
-`scipy.integrate.solve_ivp` with tolerances of 1e-10.
+`scipy.integrate.solve_ivp` with tolerances of 1e-10. A gradient of 8 chains takes 18 ms for `LotkaVolterra`, whose 80
+steps are executed one after the other, and 6 ms for `Elimination`, so their budgets are smaller than those of the
+others.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from tasks.functions import Values
 
     Array = NDArray[np.float64]
+
+
+SHORTER = (replace(Posterior.protocols[0], budgets={"smoke": 100, "quick": 4_000, "paper": 20_000}),)
 
 
 def runge_kutta(slope: Callable[[Tensor, int], Tensor], z: Tensor, steps: Sequence[float]) -> list[Tensor]:
@@ -63,6 +68,7 @@ class LotkaVolterra(Posterior):
     posterior: ClassVar = "hudson_lynx_hare-lotka_volterra"
     parameters: ClassVar = (Positive("theta", 4), Positive("z_init", 2), Positive("sigma", 2))
     steps: ClassVar = 4
+    protocols: ClassVar = SHORTER
     box: ClassVar = 0.1
     medians: ClassVar = (1.0, 0.05, 1.0, 0.05, 10.0, 10.0, math.exp(-1), math.exp(-1))
 
@@ -118,6 +124,7 @@ class Elimination(Posterior):
 
     posterior: ClassVar = "one_comp_mm_elim_abs-one_comp_mm_elim_abs"
     parameters: ClassVar = (Positive("k_a"), Positive("K_m"), Positive("V_m"), Positive("sigma"))
+    protocols: ClassVar = SHORTER
     without_variance: ClassVar = ("K_m", "V_m")
     box: ClassVar = 1.0
 

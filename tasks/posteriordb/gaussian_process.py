@@ -1,6 +1,7 @@
 """Gaussian processes with the covariance alpha^2 exp(-(x - x')^2 / (2 rho^2)), at 11 points.
 
-rho ~ Gamma(25, rate 4), alpha ~ half-N(0, 2^2).
+rho ~ Gamma(25, rate 4), alpha ~ half-N(0, 2^2). A gradient of 8 chains takes 0.7 ms. Runs are plain, because the
+gradient of a Cholesky factor is not compiled.
 """
 
 from __future__ import annotations
