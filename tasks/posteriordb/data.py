@@ -1,7 +1,9 @@
 """The files of posteriordb: what Stan's data blocks are given, and reference draws.
 
-M. Magnusson et al., "posteriordb: Testing, Benchmarking and Developing Bayesian Inference Algorithms", AISTATS 2025;
-version 1.0 of https://github.com/stan-dev/posteriordb. `files.csv` has their checksums and sizes.
+Version 1.0 of https://github.com/stan-dev/posteriordb. `files.csv` has their checksums and sizes.
+
+Source: M. Magnusson et al., "posteriordb: Testing, Benchmarking and Developing Bayesian Inference Algorithms",
+arXiv:2407.04967, 2024.
 """
 
 from __future__ import annotations

@@ -103,8 +103,8 @@ class Posterior(Referenced, ConstrainedTask):
 
     U(theta) = -log p(x(theta)) - log |det dx/dtheta|, where p is the likelihood times the prior.
 
-    Chains start at draws from a normal distribution with the mean of the reference draws and four times their
-    covariance, without constraints: from farther away, no step size that suits the posterior is stable.
+    Chains start at draws from a normal distribution with the mean and the covariance of the reference draws, without
+    constraints: from farther away, no step size that suits the posterior is stable.
     """
 
     start_without_reference = ConstrainedTask.start
@@ -123,4 +123,4 @@ class Posterior(Referenced, ConstrainedTask):
 
         mean, root = (each.to(generator.device) for each in self.spread)
         normal = torch.randn(len(mean), generator=generator, dtype=torch.float64, device=generator.device)
-        return mean + 2 * root @ normal
+        return mean + root @ normal

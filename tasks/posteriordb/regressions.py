@@ -37,7 +37,8 @@ class Regression(Referenced, ConstrainedDataTask):
     start at draws from the Gaussian approximation by least squares with twice its standard deviations: from the origin,
     where a residual is up to 1e5 sigma, no step size that suits the posterior is stable.
 
-    Source: the model of that name in posteriordb 1.0 (https://github.com/stan-dev/posteriordb).
+    Source: the model in posteriordb 1.0, https://github.com/stan-dev/posteriordb (M. Magnusson et al.,
+    arXiv:2407.04967, 2024).
     """
 
     design: ClassVar[Design]
