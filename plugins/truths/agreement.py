@@ -82,7 +82,7 @@ def compared(task: Any, theta: Array) -> dict[str, Any]:
 def _rounded(values: Array) -> Any:
     if values.ndim > 1:
         return [_rounded(row) for row in values]
-    return [None if np.isnan(value) else float(f"{value:.6g}") for value in values]
+    return [None if np.isnan(value) else float(f"{value:.9g}") for value in values]
 
 
 def compute(folder: Path, draws: int, only: Sequence[str] = (), lengths: Lengths = LENGTHS) -> None:
