@@ -38,13 +38,10 @@ def laplace(problem: Problem) -> Laplace | None:
     density grows without a bound. Modes with a negligible share of the mass are left out.
     """
     start = problem.initial().numpy()
-    found = [_descend(problem, x, row) for row, x in enumerate(start)]
-    energies = np.array([energy for _, energy in found])
-    if not np.isfinite(energies).any():
-        return None
-    points = np.array([point for point, _ in found])
-    kept = points[energies < np.nanmin(energies) + NEGLIGIBLE]
-    mode = points[np.nanargmin(energies)]
+    minima = [_descend(problem, x, row) for row, x in enumerate(start)]
+    points, energies = (np.array(each) for each in zip(*minima, strict=True))
+    energies[~np.isfinite(energies)] = np.inf
+    mode, kept = points[energies.argmin()], points[energies < energies.min() + NEGLIGIBLE]
     hessian = _hessian(problem, mode)
     try:
         root = np.linalg.cholesky(np.linalg.inv(hessian))

@@ -111,18 +111,18 @@ class Unbounded(Modes):
         return theta[:, 0] ** 2 * (-theta[:, 1]).exp() / 2 + theta[:, 1]
 
 
-def found(task):
+def laplace_of(task):
     return laplace(task.build([Streams(0, c, ("test",)) for c in range(12)], "cpu"))
 
 
 def test_modes_are_found_with_their_covariance_and_negligible_ones_are_left_out():
-    at = found(Modes())
+    at = laplace_of(Modes())
     assert at.mean == pytest.approx([8.0, 0.8], abs=1e-4)
     assert at.modes == pytest.approx(np.tile([8.0, 0.8], (len(at.modes), 1)), abs=1e-3)
     assert at.root @ at.root.T == pytest.approx(np.array([[1, 0.1], [0.1, 0.02]]), rel=1e-4)
-    both = found(Modes(gap=2.0))
+    both = laplace_of(Modes(gap=2.0))
     assert {round(x) for x in both.modes[:, 0]} == {8, -8}
-    assert found(Unbounded()) is None
+    assert laplace_of(Unbounded()) is None
 
 
 def test_chains_that_start_in_a_negligible_mode_are_moved_and_those_of_two_modes_are_not():
