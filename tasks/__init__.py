@@ -12,6 +12,7 @@ def bench_tasks() -> list[Info]:
     blr = "tasks.regression.blr"
     dln = "tasks.deep_linear.task"
     uci = "tasks.regression.uci.task"
+    pdb = "tasks.posteriordb"
     groups = {
         "densities": [
             ("banana", "tasks.synthetic.curved:Banana", "a crescent in two dimensions (Haario et al. 1999)"),
@@ -66,6 +67,19 @@ def bench_tasks() -> list[Info]:
         ],
         "posteriordb": [
             *REGRESSIONS,
+            ("pdb-ark", f"{pdb}.time_series:AutoRegression", "an autoregression of order 5, D = 7"),
+            ("pdb-arma11", f"{pdb}.time_series:Arma", "an ARMA(1, 1) process, D = 4"),
+            ("pdb-eight-schools-centered", f"{pdb}.eight_schools:EightSchoolsCentered", "a funnel, D = 10"),
+            ("pdb-eight-schools-noncentered", f"{pdb}.eight_schools:EightSchoolsNoncentered", "eight schools, D = 10"),
+            ("pdb-garch11", f"{pdb}.time_series:Garch", "a GARCH(1, 1) process, D = 4"),
+            ("pdb-gp-pois-regr", f"{pdb}.gaussian_process:GaussianProcessPoisson", "counts by a GP, D = 13"),
+            ("pdb-gp-regr", f"{pdb}.gaussian_process:GaussianProcessRegression", "a Gaussian process, D = 3"),
+            ("pdb-hmm-drive-0", f"{pdb}.hidden_markov:Drive0", "a hidden Markov model of basketball, D = 6"),
+            ("pdb-hmm-drive-1", f"{pdb}.hidden_markov:Drive1", "the same, of logarithms, D = 6"),
+            ("pdb-hmm-example", f"{pdb}.hidden_markov:HmmExample", "a hidden Markov model of made-up data, D = 4"),
+            ("pdb-lotka-volterra", f"{pdb}.differential_equations:LotkaVolterra", "hares and lynxes, D = 8"),
+            ("pdb-low-dim-gauss-mix", f"{pdb}.mixture:GaussMixture", "a mixture of two normal distributions, D = 5"),
+            ("pdb-one-comp-mm-elim-abs", f"{pdb}.differential_equations:Elimination", "elimination of a drug, D = 4"),
         ],
     }  # fmt: skip
     return [Info(*each, group=group) for group, of_one in groups.items() for each in of_one]

@@ -275,6 +275,23 @@ class Ordered(Real):
 
 
 @dataclass(frozen=True)
+class PositiveOrdered(Ordered):
+    """0 < x_1 < x_2 < ... < x_K: x_1 = exp(u_1), x_k = x_{k-1} + exp(u_k). `shape` is (K,)."""
+
+    def constrained(self, u: Tensor, values: Values) -> tuple[Tensor, Tensor]:
+        """Return x (n, K), and the sum of u."""
+        import torch
+
+        return torch.stack(list(itertools.accumulate(u.exp().unbind(1))), 1), u.sum(1)
+
+    def unconstrained(self, value: Tensor, values: Values) -> Tensor:
+        """Return log x_1, and the logarithms of the differences."""
+        import torch
+
+        return torch.cat([value[:, :1], value.diff(dim=1)], 1).log()
+
+
+@dataclass(frozen=True)
 class Simplex(Real):
     """x_k > 0 with the sum 1, by breaking a stick: x_k = (1 - x_1 - ... - x_{k-1}) z_k. `shape` is (K,).
 
@@ -321,7 +338,8 @@ class Constrained(JudgedByFunctions):
     parameter that the density does not mention has a flat prior on the constrained scale. Errors, truths and what is
     stored of draws are on the constrained scale. Chains start uniformly on [-2, 2]^D in theta, as in Stan.
 
-    parameters  `Real`, `Positive`, `Bounded`, `Ordered` and `Simplex`, of other names and in the order of theta
+    parameters  `Real`, `Positive`, `Bounded`, `Ordered`, `PositiveOrdered` and `Simplex`, of other names and in the
+                order of theta
     """
 
     parameters: ClassVar[Sequence[Real]] = ()

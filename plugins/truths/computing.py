@@ -1,31 +1,35 @@
 """The moments of a task's target by long HMC, in a worker process.
 
 Pilot runs find the covariance; the last run uses coordinates in which the covariance is the identity, so that
-correlations and scales do not slow it down. A linear change of coordinates leaves HMC exact.
+correlations and scales do not slow it down. A linear change of coordinates leaves HMC exact. Where the chains of the
+first pilot run do not agree, they start at modes, in the coordinates of the Laplace approximation (`modes`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from scipy.stats import beta
 from torch import Tensor
 
-from harness import RunError, UsageError, diagnostics
+from harness import RunError, Sampler, UsageError, diagnostics
 from harness.contracts import plugin_code
 from harness.results import Send
 from harness.runs import Job, instance, prepare, truths
 from harness.tasks import DataTask, DensityTask, Observer, Problem, Reference, Streams, Task, Truth, quantile_levels
 from plugins.truths import tempering
-from plugins.truths.reference import Array, compute_functions, hmc_draws, truth_record
+from plugins.truths.modes import laplace
+from plugins.truths.reference import SEED, Array, compute_functions, hmc_draws, truth_record
 
 CHAINS, BURN_IN = 16, 500
 PILOTS, PILOT_STEPS = 3, 400
 """Half of the steps of a pilot run are burn-in."""
+AGREED = 1.1
+"""R-hat of the first pilot run above which it is repeated from modes; the run of the smaller R-hat counts."""
 SAMPLER = {"leapfrog": 8, "jitter": 0.5, "acceptance": 0.8}
 ACCEPTANCE = (0.5, 0.98)
 """Limits for every chain: below, it hardly moves; above, the step size was not adapted."""
@@ -38,15 +42,16 @@ ROUNDING = 1e-6
 
 
 class Whitened(Problem):
-    """U(mean + R z) of a problem, on all the data, as a function of z."""
+    """U(mean + R z) of a problem, on all the data, as a function of z; chains start at `start` (C, D) if given."""
 
-    def __init__(self, inner: Problem, mean: Array, root: Array) -> None:
+    def __init__(self, inner: Problem, mean: Array, root: Array, start: Array | None = None) -> None:
         self.inner, self.dim = inner, inner.dim
         self.mean, self.root = torch.from_numpy(mean), torch.from_numpy(root)
+        self.start = inner.initial() if start is None else torch.from_numpy(start)
 
     def initial(self) -> Tensor:
-        """Return the starting points of the problem, as z."""
-        return torch.linalg.solve_triangular(self.root, (self.inner.initial() - self.mean).T, upper=False).T
+        """Return the starting points, as z."""
+        return torch.linalg.solve_triangular(self.root, (self.start - self.mean).T, upper=False).T
 
     def energy(self, theta: Tensor, batch: Mapping[str, Tensor] | None) -> Tensor:
         """Return U (C,) on all the data."""
@@ -66,12 +71,12 @@ class Whitened(Problem):
         raise NotImplementedError
 
 
-def whitened(task: Task, mean: Array, root: Array) -> Task:
-    """Return the task in the coordinates z of theta = mean + R z, in float64."""
+def whitened(task: Task, mean: Array, root: Array, start: Array | None = None) -> Task:
+    """Return the task in the coordinates z of theta = mean + R z, in float64; `start` is as that of `Whitened`."""
     cls: Any = type(task)
 
     def build(self: Any, streams: Sequence[Streams], device: str) -> Problem:
-        return Whitened(cls.build(self, streams, device), mean, root)
+        return Whitened(cls.build(self, streams, device), mean, root, start)
 
     changed = type(cls.__name__, (cls,), {"dtype": "float64", "build": build})
     return changed(**{f.name: getattr(task, f.name) for f in fields(task)})
@@ -107,14 +112,7 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
             return record
         return {**record, "tempering": tempering.tempered_functions(task, draws, send)}
     hmc = instance(spec.sampler.target, SAMPLER)
-    half, step_size = PILOT_STEPS // 2, 1 / (task.curvature() or 1.0)
-    for number in range(1, PILOTS + 1):
-        send("say", {"text": f"pilot run {number} of {PILOTS}"})
-        z = hmc_draws(whitened(task, mean, root), hmc, step_size, chains=CHAINS, burn_in=half, draws=half)
-        mean, root, step_size = *_moments(name, mean + z.reshape(-1, task.dim()) @ root.T), 1.0
-    send("say", {"text": f"{CHAINS} chains of {BURN_IN} + {draws} draws"})
-    z = hmc_draws(whitened(task, mean, root), hmc, step_size, chains=CHAINS, burn_in=BURN_IN, draws=draws)
-    theta = mean + z @ root.T
+    theta = whitened_draws(name, task, hmc, draws, send)
     if judged is not None:
         flat = torch.from_numpy(theta.reshape(-1, theta.shape[2]))
         theta = judged(flat).reshape(*theta.shape[:2], -1).numpy()
@@ -130,6 +128,49 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
             f"outside of {ACCEPTANCE[0]} to {ACCEPTANCE[1]}: the chains cannot be trusted, and nothing was stored"
         )
     return record | quantiles(theta)
+
+
+class Lengths(NamedTuple):
+    """The numbers of chains, of steps of burn-in, of pilot runs, and of their steps, half of which are burn-in."""
+
+    chains: int = CHAINS
+    burn_in: int = BURN_IN
+    pilots: int = PILOTS
+    pilot_steps: int = PILOT_STEPS
+
+
+def whitened_draws(name: str, task: Task, hmc: Sampler, draws: int, send: Send, lengths: Lengths = Lengths()) -> Array:
+    """Return draws (n, C, D) of theta, by pilot runs and a last one of `draws` steps after its burn-in."""
+    dim, half, start, step_size = task.dim(), lengths.pilot_steps // 2, None, 1 / (task.curvature() or 1.0)
+    mean, root = np.zeros(dim), np.eye(dim)
+
+    def run(step_size: float, burn_in: int, draws: int, mean: Array, root: Array, start: Array | None) -> Array:
+        shown = whitened(task, mean, root, start)
+        return hmc_draws(shown, hmc, step_size, chains=lengths.chains, burn_in=burn_in, draws=draws)
+
+    for number in range(1, lengths.pilots + 1):
+        send("say", {"text": f"pilot run {number} of {lengths.pilots}"})
+        z = run(step_size, half, half, mean, root, start)
+        if number == 1 and (rhat := largest_rhat(z)) > AGREED:
+            send("say", {"text": f"the chains do not agree (R-hat {rhat:.2f}); looking for modes"})
+            problem = whitened(task, mean, root).build([Streams(SEED, c) for c in range(CHAINS)], "cpu")
+            if (at := laplace(problem)) is not None:
+                start = np.resize(at.modes, (lengths.chains, dim))
+                again = run(1.0, half, half, at.mean, at.root, start)
+                if largest_rhat(again) < rhat:
+                    z, mean, root = again, at.mean, at.root
+                else:
+                    start = None
+        start = None if start is None else mean + z[-1] @ root.T
+        shift, factor = _moments(name, z.reshape(-1, dim))
+        mean, root, step_size = mean + root @ shift, root @ factor, 1.0
+    send("say", {"text": f"{lengths.chains} chains of {lengths.burn_in} + {draws} draws"})
+    return np.asarray(mean + run(step_size, lengths.burn_in, draws, mean, root, start) @ root.T)
+
+
+def largest_rhat(draws: Array) -> float:
+    """Return the largest R-hat of draws (n, C, D); infinite if a coordinate does not move."""
+    return float(np.nan_to_num(diagnostics.rank_normalised_split_rhat(draws), nan=np.inf).max())
 
 
 def check_gradient(name: str, task: Task) -> None:
@@ -166,14 +207,15 @@ def quantiles(draws: Array) -> dict[str, Any]:
     An error is half the distance between the quantiles at the levels of the central 68 % of a beta distribution, with
     the effective size for the indicator of the quantile as the number of draws.
     """
-    levels, along = quantile_levels(), Truth.of_points(draws.reshape(-1, draws.shape[2])).directions
-    rows, errors = [], []
-    for direction in along:
-        z = draws @ direction
-        values = np.quantile(z, levels)
-        size = diagnostics.bulk_ess((z[:, :, None] <= values).astype(np.float64))
-        ends = beta.ppf(np.array([[0.1587], [0.8413]]), size * levels + 1, size * (1 - levels) + 1)
-        low, high = np.quantile(z, ends)
-        rows.append(values.tolist())
-        errors.append(((high - low) / 2).tolist())
-    return {"quantiles": rows, "quantile_mcse": errors}
+    along = Truth.of_points(draws.reshape(-1, draws.shape[2])).directions
+    rows, errors = zip(*(quantiles_and_errors(draws @ each, quantile_levels()) for each in along), strict=True)
+    return {"quantiles": np.array(rows).tolist(), "quantile_mcse": np.array(errors).tolist()}
+
+
+def quantiles_and_errors(z: Array, levels: Array) -> tuple[Array, Array]:
+    """Return quantiles of draws (n, C), and their Monte Carlo errors as `quantiles` states them."""
+    values = np.quantile(z, levels)
+    size = diagnostics.bulk_ess((z[:, :, None] <= values).astype(np.float64))
+    ends = beta.ppf(np.array([[0.1587], [0.8413]]), size * levels + 1, size * (1 - levels) + 1)
+    low, high = np.quantile(z, ends)
+    return values, (high - low) / 2

@@ -16,6 +16,7 @@ from tasks.functions import Constrained, ConstrainedTask
 from tasks.posteriordb.data import files, load_data, reference_draws
 
 if TYPE_CHECKING:
+    import torch
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -101,4 +102,25 @@ class Posterior(Referenced, ConstrainedTask):
     """A posterior with exact gradients: a subclass defines `posterior`, `parameters` and `log_density`.
 
     U(theta) = -log p(x(theta)) - log |det dx/dtheta|, where p is the likelihood times the prior.
+
+    Chains start at draws from a normal distribution with the mean and the covariance of the reference draws, without
+    constraints: from farther away, no step size that suits the posterior is stable.
     """
+
+    start_without_reference = ConstrainedTask.start
+    """A starting point for computations that the reference draws are compared with."""
+
+    @functools.cached_property
+    def spread(self) -> tuple[Tensor, Tensor]:
+        """The mean (D,) and a root (D, D) of the covariance of the reference draws without constraints."""
+        import torch
+
+        theta = self.unconstrained(self.reference_values())
+        return theta.mean(0), torch.linalg.cholesky(theta.T.cov())
+
+    def start(self, generator: torch.Generator) -> Tensor:
+        import torch
+
+        mean, root = (each.to(generator.device) for each in self.spread)
+        normal = torch.randn(len(mean), generator=generator, dtype=torch.float64, device=generator.device)
+        return mean + root @ normal

@@ -11,7 +11,9 @@ from tasks.deep_linear.task import DeepLinear1K
 from tasks.latent.bpmf import BpmfSmall
 from tasks.latent.lda import LdaReuters, LdaSmall
 from tasks.posteriordb import regressions
-from tasks.posteriordb.listing import REGRESSIONS
+from tasks.posteriordb.eight_schools import EightSchoolsNoncentered
+from tasks.posteriordb.gaussian_process import GaussianProcessRegression
+from tasks.posteriordb.hidden_markov import HmmExample
 from tasks.regression.a9a.task import A9a
 from tasks.regression.blr import Australian, German, Heart
 from tasks.regression.flights.task import FlightDelays
@@ -67,6 +69,9 @@ TASKS = {
     "blr-heart": Heart(),
     "blr-heart-20": Heart(batch=20),
     "notmnist": NotMNIST(),
+    "pdb-eight-schools-noncentered": EightSchoolsNoncentered(),
+    "pdb-gp-regr": GaussianProcessRegression(),
+    "pdb-hmm-example": HmmExample(),
     "pdb-kilpisjarvi": regressions.Kilpisjarvi(),
     "pdb-nes2000-32": regressions.Nes2000(batch=32),
     "landsat": Landsat(),
@@ -90,8 +95,11 @@ ELSEWHERE = {"cifar10", "cifar100", "imagenet", "landsat", "mnist-sparse", "notm
 """Networks: on made-up images, in unit/tasks/test_convolutional.py, test_imagenet.py and test_dense.py."""
 
 SAME = {"concrete", "mnist-cnn", "power-plant", "protein", "wine-quality-red", "dln-10k", "dln-100k"}
-SAME |= {name for name, _, _ in REGRESSIONS}
+SAME |= {info.name for info in bench_tasks() if info.group == "posteriordb"}
 """The classes of others with other data or of another size; they have tests of their own."""
+
+POSTERIORS = {"pdb-eight-schools-noncentered", "pdb-gp-regr", "pdb-hmm-example"}
+"""Densities with exact gradients and the moments of reference draws."""
 
 FEW = {"flights", "flights-hierarchical", "mnist-logistic"}
 """On few rows, whose moments nobody knows; their own tests hold the truths of all rows."""
@@ -101,9 +109,10 @@ DENSITIES = {name for name, task in TASKS.items() if isinstance(task, DensityTas
 SILENT = {
     "prior counted once": {*DENSITIES, *JUDGED_BY_DRAWS, "dln-1k", "lda-reuters", "lda-small"},
     "batch sizes agree": DENSITIES,
-    "truth by another route": {*NETWORKS, *FEW, *LATENT, *JUDGED_BY_DRAWS, "ravine", "funnel", "dln-1k"},
-    "mean of batches": {"mixture25-quiet"},
-    "state restores the batches": {"mixture25-quiet"},
+    "truth by another route": {*NETWORKS, *FEW, *LATENT, *JUDGED_BY_DRAWS, *POSTERIORS, "ravine", "funnel", "dln-1k"},
+    "mean of batches": {"mixture25-quiet", *POSTERIORS},
+    "state restores the batches": {"mixture25-quiet", *POSTERIORS},
+    "compiled is plain": {"pdb-gp-regr"},
 }
 
 

@@ -21,6 +21,7 @@ from tasks.functions import (
     FunctionTask,
     Ordered,
     Positive,
+    PositiveOrdered,
     Real,
     Simplex,
 )
@@ -32,6 +33,7 @@ CASES = [
     Real("x", (2, 2)),
     Positive("x", 3),
     Ordered("x", 4),
+    PositiveOrdered("x", 3),
     Simplex("x", 4),
     Bounded("x", 2, lower=-1.0, upper=3.0),
     Bounded("x", 2, lower=2.0),
@@ -66,7 +68,7 @@ def test_constraints_hold_far_out_and_gradients_are_finite(parameter, far):
     x = value.detach().flatten()
     if isinstance(parameter, Simplex):
         assert float(x.sum()) == pytest.approx(1.0)
-    if isinstance(parameter, Simplex | Positive):
+    if isinstance(parameter, Simplex | Positive | PositiveOrdered):
         assert (x >= 0).all()
     if isinstance(parameter, Ordered):
         assert (x.diff() >= 0).all()
@@ -93,6 +95,7 @@ DENSITIES = {
     "dirichlet": ((Simplex("x", 3),), lambda v: v["x"][:, 0].log(), 1 / 6),
     "flat simplex": ((Simplex("x", 3),), lambda v: 0 * v["x"][:, 0], 1 / 2),
     "ordered": ((Ordered("x", 2),), lambda v: -v["x"].square().sum(1) / 2, np.pi),
+    "positive ordered": ((PositiveOrdered("x", 2),), lambda v: -v["x"].sum(1), 0.5),
     "triangle": ((Bounded("a", (), 0.0, 1.0), Bounded("x", (), 0.0, lambda v: v["a"])), lambda v: 0 * v["x"], 0.5),
 }
 
