@@ -3,6 +3,10 @@
 Pilot runs find the covariance; the last run uses coordinates in which the covariance is the identity, so that
 correlations and scales do not slow it down. A linear change of coordinates leaves HMC exact. Where the chains of the
 first pilot run do not agree, they start at modes, in the coordinates of the Laplace approximation (`modes`).
+
+With `LARGE` terms or more there are no pilot runs: by the Bernstein-von Mises theorem the Laplace approximation is
+close, so its gradient takes the place of that of U in the leapfrog steps. These are reversible and preserve volume with
+any gradient, and U on all the data decides on every proposal, so the chains are exact, at one look at the data a step.
 """
 
 from __future__ import annotations
@@ -31,6 +35,10 @@ PILOTS, PILOT_STEPS = 3, 400
 AGREED = 1.1
 """R-hat of the first pilot run above which it is repeated from modes; the run of the smaller R-hat counts."""
 SAMPLER = {"leapfrog": 8, "jitter": 0.5, "acceptance": 0.8}
+LARGE = 100_000
+AT_MODE = {"leapfrog": 6, "jitter": 0.4, "acceptance": 0.93}
+FIRST, SPREAD = 0.25, 2.0
+"""The step size h of the first step at a mode, and the sd of the starting points in units of the approximation's."""
 ACCEPTANCE = (0.5, 0.98)
 """Limits for every chain: below, it hardly moves; above, the step size was not adapted."""
 SMALL = 1e-4
@@ -42,10 +50,13 @@ ROUNDING = 1e-6
 
 
 class Whitened(Problem):
-    """U(mean + R z) of a problem, on all the data, as a function of z; chains start at `start` (C, D) if given."""
+    """U(mean + R z) of a problem, on all the data, as a function of z; chains start at `start` (C, D) if given.
 
-    def __init__(self, inner: Problem, mean: Array, root: Array, start: Array | None = None) -> None:
-        self.inner, self.dim = inner, inner.dim
+    With `normal` the gradient is z, that of a standard normal distribution.
+    """
+
+    def __init__(self, inner: Problem, mean: Array, root: Array, start: Array | None = None, *, normal: bool) -> None:
+        self.inner, self.dim, self.normal = inner, inner.dim, normal
         self.mean, self.root = torch.from_numpy(mean), torch.from_numpy(root)
         self.start = inner.initial() if start is None else torch.from_numpy(start)
 
@@ -58,12 +69,16 @@ class Whitened(Problem):
         return self.inner.energy(self.mean + theta @ self.root.T, None)
 
     def energy_and_gradient(self, theta: Tensor, batch: Mapping[str, Tensor] | None) -> tuple[Tensor, Tensor]:
-        """Return U (C,) and R' grad U (C, D)."""
+        """Return U (C,) and the gradient (C, D)."""
+        if self.normal:
+            return self.energy(theta, None), theta
         energy, gradient = self.inner.energy_and_gradient(self.mean + theta @ self.root.T, None)
         return energy, gradient @ self.root
 
     def gradient(self, theta: Tensor, batch: Mapping[str, Tensor] | None) -> Tensor:
-        """Return R' grad U (C, D)."""
+        """Return R' grad U, or z (C, D)."""
+        if self.normal:
+            return theta
         return self.inner.gradient(self.mean + theta @ self.root.T, None) @ self.root
 
     def observer(self, *_: Any) -> Observer:
@@ -71,12 +86,12 @@ class Whitened(Problem):
         raise NotImplementedError
 
 
-def whitened(task: Task, mean: Array, root: Array, start: Array | None = None) -> Task:
-    """Return the task in the coordinates z of theta = mean + R z, in float64; `start` is as that of `Whitened`."""
+def whitened(task: Task, mean: Array, root: Array, start: Array | None = None, *, normal: bool = False) -> Task:
+    """Return the task in the coordinates z of theta = mean + R z, in float64; for the rest see `Whitened`."""
     cls: Any = type(task)
 
     def build(self: Any, streams: Sequence[Streams], device: str) -> Problem:
-        return Whitened(cls.build(self, streams, device), mean, root, start)
+        return Whitened(cls.build(self, streams, device), mean, root, start, normal=normal)
 
     changed = type(cls.__name__, (cls,), {"dtype": "float64", "build": build})
     return changed(**{f.name: getattr(task, f.name) for f in fields(task)})
@@ -111,12 +126,15 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
         if task.dim() > tempering.LARGEST or Reference.of_record({"task": name, **record}).refused:
             return record
         return {**record, "tempering": tempering.tempered_functions(task, draws, send)}
-    hmc = instance(spec.sampler.target, SAMPLER)
-    theta = whitened_draws(name, task, hmc, draws, send)
+    large = isinstance(task, DataTask) and task.terms() >= LARGE
+    hmc = instance(spec.sampler.target, AT_MODE if large else SAMPLER)
+    theta = (draws_at_mode if large else whitened_draws)(name, task, hmc, draws, send)
     if judged is not None:
         flat = torch.from_numpy(theta.reshape(-1, theta.shape[2]))
         theta = judged(flat).reshape(*theta.shape[:2], -1).numpy()
     stated = {**SAMPLER, "coordinates": "whitened by the covariance of pilot runs"}
+    if large:
+        stated = {**AT_MODE, "coordinates": "whitened by the Hessian at the mode", "gradient": "of the normal there"}
     try:
         record = {"command": f"bench truth {name}", **truth_record(theta, name, stated, BURN_IN)}
     except RunError as error:
@@ -166,6 +184,22 @@ def whitened_draws(name: str, task: Task, hmc: Sampler, draws: int, send: Send, 
         mean, root, step_size = mean + root @ shift, root @ factor, 1.0
     send("say", {"text": f"{lengths.chains} chains of {lengths.burn_in} + {draws} draws"})
     return np.asarray(mean + run(step_size, lengths.burn_in, draws, mean, root, start) @ root.T)
+
+
+def draws_at_mode(name: str, task: Task, hmc: Sampler, draws: int, send: Send) -> Array:
+    """Return draws (n, C, D) of theta by leapfrog steps along the gradient of the Laplace approximation.
+
+    Raise `RunError` if there is none.
+    """
+    send("say", {"text": "looking for the mode"})
+    dim = task.dim()
+    at = laplace(whitened(task, np.zeros(dim), np.eye(dim)).build([Streams(SEED, c) for c in range(2)], "cpu"))
+    if at is None:
+        raise RunError(f"{name}: its Hessian is not positive definite where L-BFGS ends; nothing was stored")
+    start = at.mean + SPREAD * np.random.default_rng(SEED).standard_normal((CHAINS, dim)) @ at.root.T
+    send("say", {"text": f"{CHAINS} chains of {BURN_IN} + {draws} draws"})
+    at_mode = whitened(task, at.mean, at.root, start, normal=True)
+    return np.asarray(at.mean + hmc_draws(at_mode, hmc, FIRST, chains=CHAINS, burn_in=BURN_IN, draws=draws) @ at.root.T)
 
 
 def largest_rhat(draws: Array) -> float:

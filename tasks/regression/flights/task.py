@@ -217,8 +217,9 @@ class FlightDelays(Logistic):
         """The moments of theta; None for the hierarchical prior, where `function_truth` has those of `judged`."""
         return None if self.hierarchical or self.few else self.function_truth()
 
-    def function_truth(self) -> Truth:
-        return Truth.of_record(stored(self.record))
+    def function_truth(self) -> Truth | None:  # type: ignore[override]
+        """The shipped moments; without the file, those that `bench truth` stored."""
+        return Truth.of_record(stored(self.record)) if self.record.exists() else self.stored_truth
 
     def function_reference(self) -> Reference | None:
         return FunctionTask.function_reference(self) if self.hierarchical else None  # type: ignore[arg-type]
