@@ -147,13 +147,13 @@ def _draw(canvas: Any, panels: Mapping[str, Values], columns: int) -> None:
     axes = canvas.subplots(len(panels), columns, squeeze=False, sharex=True, sharey="row")
     styles = looks(sorted({label for values in panels.values() for lines in values.values() for label in lines}))
     handles: dict[str, Any] = {}
+    for ax, shift in zip(axes[0], next(iter(panels.values())), strict=True):
+        ax.set_title(_words(shift), fontsize="small")
     for line, (metric, values) in zip(axes, panels.items(), strict=True):
         line[0].set_ylabel(_header(metric), fontsize="small")
-        for ax, (shift, lines) in zip(line, values.items(), strict=True):
+        for ax, lines in zip(line, values.values(), strict=True):
             for label, each in lines.items():
                 handles[label] = band(ax, np.arange(each.shape[1]), each, styles[label], linewidth=1.2, markersize=3)
-            if line is axes[0]:
-                ax.set_title(_words(shift), fontsize="small")
     for ax in axes[-1]:
         ax.set_xlabel("severity")
     legend_below(canvas, dict(sorted(handles.items())), BAND)

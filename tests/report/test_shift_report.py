@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scored
+from matplotlib.figure import Figure as Canvas
 from safetensors.numpy import save
 from scored import request, store, write_run
 
@@ -72,6 +73,9 @@ def test_a_table_for_each_metric_has_a_row_for_each_shift_and_method(results):
         assert render(whole, form)
     (figure,) = whole.figures
     assert len(figures.drawn(figure, "svg")[0]) <= figures.LIMIT
+    canvas = Canvas(figsize=figure.size, layout="constrained")
+    figure.draw(canvas)
+    assert [ax.get_title() for ax in canvas.axes if ax.get_title()] == ["noise", "sharp turn", ALL]
     assert whole.records == built(results).records
 
 
