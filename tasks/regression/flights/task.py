@@ -217,6 +217,9 @@ class FlightDelays(Logistic):
         """The moments of theta; None for the hierarchical prior, where `function_truth` has those of `judged`."""
         return None if self.hierarchical or self.few else self.function_truth()
 
+    def curvature(self) -> float:
+        return super().curvature() if self.record.exists() else float(self.laplace.eigenvalues[-1])
+
     def function_truth(self) -> Truth | None:  # type: ignore[override]
         """The shipped moments; without the file, those that `bench truth` stored."""
         return Truth.of_record(stored(self.record)) if self.record.exists() else self.stored_truth
