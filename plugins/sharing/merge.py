@@ -20,7 +20,7 @@ COLUMNS = ["run", "method", "task", "seed", "metric", "value", "value_other", "c
 def merge(
     bench: Bench,
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Results folders.")],
-    own: Annotated[bool, typer.Option("--own", help="They are mine, from other machines: they rank.")] = False,
+    own_results: Annotated[bool, typer.Option("--own", help="They are mine, from other machines: they rank.")] = False,
 ) -> Result:
     """Copy the attempts of other results folders into this one (--results), each after a check of its checksums.
 
@@ -35,7 +35,7 @@ def merge(
     """
     ledger = bench.ledger
     ledger.prepare()
-    merged = Merged(own=own)
+    merged = Merged(own_results=own_results)
     for folder in folders:
         try:
             union(folder, ledger, merged)

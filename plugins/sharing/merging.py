@@ -58,7 +58,7 @@ class Merged:
     refused    (place, reason) for what was left out
     running    attempts that a worker writes to
     conflicts  a row for each run whose finished attempts have different numbers
-    own        whether the folders are the owner's: their results count as made here
+    own_results  whether the folders are the owner's: their results count as made here
     """
 
     copied: int = 0
@@ -67,11 +67,11 @@ class Merged:
     refused: list[tuple[str, str]] = field(default_factory=list)
     running: list[str] = field(default_factory=list)
     conflicts: dict[tuple[str, str], Row] = field(default_factory=dict)
-    own: bool = False
+    own_results: bool = False
 
     def origin(self, *, finished: bool) -> Literal["", "own", "theirs"]:
         """Return whose results are copied, "" if an attempt has none yet."""
-        return "" if not finished else "own" if self.own else "theirs"
+        return "" if not finished else "own" if self.own_results else "theirs"
 
 
 def merge(source: Path, here: Ledger, merged: Merged) -> None:
@@ -198,7 +198,8 @@ def _merge_held(attempt: Attempt, local: Attempt, key: str, files: Mapping[str, 
         merged.copied += 1
     elif result is not None and mine is not None and result != mine:
         counting, other = sorted(
-            (local, attempt), key=lambda one: _rank(one, copied=not merged.own if one is attempt else local.copied)
+            (local, attempt),
+            key=lambda one: _rank(one, copied=not merged.own_results if one is attempt else local.copied),
         )
         merged.conflicts[key, attempt.id] = _row(key, counting, other, "the attempt itself")
         if counting is local:

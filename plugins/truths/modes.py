@@ -19,6 +19,8 @@ NEGLIGIBLE = 30.0
 """A mode whose energy is higher by this holds e^-30 of the mass of the other, but for the ratio of their volumes."""
 STEP = 1e-3
 """Width of the difference quotients of the Hessian, in standard deviations."""
+NEWTON = 3
+"""Most Newton steps from where L-BFGS ends."""
 CONVERGED = 0.1
 """Largest distance, in standard deviations of the Laplace approximation, from the point found to the mode."""
 
@@ -34,23 +36,24 @@ class Laplace(NamedTuple):
 def laplace(problem: Problem) -> Laplace | None:
     """Return the modes that L-BFGS finds from the starting points of a problem's chains, or None if there is none.
 
-    There is none if the Hessian at the lowest point is not positive definite or its Newton step is long, as where a
-    density grows without a bound. Modes with a negligible share of the mass are left out.
+    There is none if the Hessian at the lowest point is not positive definite or Newton's method does not end, as where
+    a density grows without a bound. Modes with a negligible share of the mass are left out.
     """
     start = problem.initial().numpy()
     minima = [_descend(problem, x, row) for row, x in enumerate(start)]
     points, energies = (np.array(each) for each in zip(*minima, strict=True))
     energies[~np.isfinite(energies)] = np.inf
     mode, kept = points[energies.argmin()], points[energies < energies.min() + NEGLIGIBLE]
-    hessian = _hessian(problem, mode)
-    try:
-        root = np.linalg.cholesky(np.linalg.inv(hessian))
-    except np.linalg.LinAlgError:
-        return None
-    newton = root.T @ _gradient(problem, mode)
-    if not np.linalg.norm(newton) < CONVERGED:
-        return None
-    return Laplace(kept, mode, root)
+    for _ in range(1 + NEWTON):
+        try:
+            root = np.linalg.cholesky(np.linalg.inv(_hessian(problem, mode)))
+        except np.linalg.LinAlgError:
+            return None
+        step = root.T @ _gradient(problem, mode)
+        if np.linalg.norm(step) < CONVERGED:
+            return Laplace(kept, mode, root)
+        mode = mode - root @ step
+    return None
 
 
 def _evaluate(problem: Problem, x: Array, row: int = 0) -> tuple[float, Array]:

@@ -41,8 +41,8 @@ def known(tmp_path):
 
 
 def origin(known, method, study, tmp_path):
-    found = studies.load(known, tmp_path, study) if study else None
-    pair = find_pair(known, method, TASK, found, "quick")
+    of_name = studies.load(known, tmp_path, study) if study else None
+    pair = find_pair(known, method, TASK, of_name, "quick")
     return resolve(known, pair, {}, "quick").origins["schedule.step_size"]
 
 
