@@ -40,7 +40,9 @@ def test_a_wrong_energy_is_not_hidden_by_the_approximation(monkeypatch):
     monkeypatch.setattr(computing.Whitened, "energy", lambda _, z, __: z.square().sum(1) / 4)
     draws = draws_at_mode("half", task, HMC(**AT_MODE), 4000, silent)
     z = np.linalg.solve(whole.root, (draws - whole.mean).reshape(-1, task.dim()).T)
-    assert z.var(axis=1).mean() == pytest.approx(2.0, rel=0.05)
+    assert z.var(axis=1).mean() == pytest.approx(
+        2.0, abs=0.4
+    )  # of few effective draws; those of the approximation have 1
 
 
 def test_without_a_mode_nothing_is_computed(monkeypatch):
