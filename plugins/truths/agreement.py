@@ -240,8 +240,12 @@ difference is in units of the Monte Carlo errors of both sides, sqrt(e1^2 + e2^2
 """
 EXCEPTIONS = """
 - `K_m` and `V_m` of pdb-one-comp-mm-elim-abs have no finite variance, so only their quantiles are compared.
+- Of pdb-gp-pois-regr our chains explore the tails slowly (R-hat above 1.02), and their sds of `rho` and `alpha` are
+  too small. Quadrature over `rho` and `alpha`, with importance sampling of the function, gives 0.677
+  and 0.787: those of the reference draws are right. It is a test in
+  [test_posteriordb_models.py](../tests/unit/tasks/test_posteriordb_models.py).
 - Centred eight schools was sampled in its non-centred form; the posterior of theta, mu and tau is the same.
-- Differential equations are solved with fixed steps here, and with adaptive ones in Stan; the errors of ours are stated
+- Differential equations are solved with fixed steps here, with adaptive ones in Stan; the errors of ours are stated
   in [differential_equations.py](../tasks/posteriordb/differential_equations.py).
 """
 

@@ -4,9 +4,9 @@ Pilot runs find the covariance; the last run uses coordinates in which the covar
 correlations and scales do not slow it down. A linear change of coordinates leaves HMC exact. Where the chains of the
 first pilot run do not agree, they start at modes, in the coordinates of the Laplace approximation (`modes`).
 
-With `LARGE` terms or more there are no pilot runs: by the Bernstein-von Mises theorem the Laplace approximation is
-close, so its gradient takes the place of that of U in the leapfrog steps. These are reversible and preserve volume with
-any gradient, and U on all the data decides on every proposal, so the chains are exact, at one look at the data a step.
+With `LARGE` terms or more there are no pilot runs: the log likelihood is close to its quadratic expansion at the mode, so
+this takes its place in the leapfrog steps, beside the prior. These are reversible and preserve volume with any
+gradient, and U on all the data decides on every proposal, so the chains are exact, at one look at the data a step.
 """
 
 from __future__ import annotations
@@ -52,13 +52,26 @@ ROUNDING = 1e-6
 class Whitened(Problem):
     """U(mean + R z) of a problem, on all the data, as a function of z; chains start at `start` (C, D) if given.
 
-    With `normal` the gradient is z, that of a standard normal distribution.
+    With `normal` the gradient is that of a posterior whose likelihood is replaced by its quadratic expansion around
+    `mean`, where R is a root of the inverse Hessian: z + R' (g(theta) - g(mean) - G (theta - mean)), with the gradient g
+    and the Hessian G at `mean` of -log p(theta).
     """
 
     def __init__(self, inner: Problem, mean: Array, root: Array, start: Array | None = None, *, normal: bool) -> None:
         self.inner, self.dim, self.normal = inner, inner.dim, normal
         self.mean, self.root = torch.from_numpy(mean), torch.from_numpy(root)
         self.start = inner.initial() if start is None else torch.from_numpy(start)
+        if normal:
+            prior = inner.task.prior_gradient  # type: ignore[attr-defined]
+            steps = SMALL * torch.eye(inner.dim, dtype=torch.float64)
+            self.at_mean = prior(self.mean[None])
+            self.prior_hessian = (prior(self.mean + steps) - prior(self.mean - steps)) / (2 * SMALL)
+
+    def expanded(self, z: Tensor) -> Tensor:
+        """Return the gradient (C, D) in z with the quadratic expansion of the likelihood."""
+        off = z @ self.root.T
+        prior = self.inner.task.prior_gradient(self.mean + off)  # type: ignore[attr-defined]
+        return z + (prior - self.at_mean - off @ self.prior_hessian) @ self.root
 
     def initial(self) -> Tensor:
         """Return the starting points, as z."""
@@ -71,14 +84,14 @@ class Whitened(Problem):
     def energy_and_gradient(self, theta: Tensor, batch: Mapping[str, Tensor] | None) -> tuple[Tensor, Tensor]:
         """Return U (C,) and the gradient (C, D)."""
         if self.normal:
-            return self.energy(theta, None), theta
+            return self.energy(theta, None), self.expanded(theta)
         energy, gradient = self.inner.energy_and_gradient(self.mean + theta @ self.root.T, None)
         return energy, gradient @ self.root
 
     def gradient(self, theta: Tensor, batch: Mapping[str, Tensor] | None) -> Tensor:
-        """Return R' grad U, or z (C, D)."""
+        """Return R' grad U (C, D), or its expansion."""
         if self.normal:
-            return theta
+            return self.expanded(theta)
         return self.inner.gradient(self.mean + theta @ self.root.T, None) @ self.root
 
     def observer(self, *_: Any) -> Observer:
@@ -134,7 +147,11 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
         theta = judged(flat).reshape(*theta.shape[:2], -1).numpy()
     stated = {**SAMPLER, "coordinates": "whitened by the covariance of pilot runs"}
     if large:
-        stated = {**AT_MODE, "coordinates": "whitened by the Hessian at the mode", "gradient": "of the normal there"}
+        stated = {
+            **AT_MODE,
+            "coordinates": "whitened by the Hessian at the mode",
+            "gradient": "of the prior, and of the likelihood expanded there",
+        }
     try:
         record = {"command": f"bench truth {name}", **truth_record(theta, name, stated, BURN_IN)}
     except RunError as error:
@@ -187,7 +204,7 @@ def whitened_draws(name: str, task: Task, hmc: Sampler, draws: int, send: Send, 
 
 
 def draws_at_mode(name: str, task: Task, hmc: Sampler, draws: int, send: Send) -> Array:
-    """Return draws (n, C, D) of theta by leapfrog steps along the gradient of the Laplace approximation.
+    """Return draws (n, C, D) of theta by leapfrog steps with the likelihood expanded at the mode.
 
     Raise `RunError` if there is none.
     """

@@ -84,7 +84,7 @@ def test_the_page_is_what_the_file_gives():
     for record in content["posteriors"]:
         for number in record["numbers"].values():
             ours, theirs = (np.array(number[side], dtype=float) for side in ("ours", "reference"))
-            assert np.array(number["z"], dtype=float) == pytest.approx(differences(ours, theirs), abs=0.02, nan_ok=True)
+            assert np.array(number["z"], dtype=float) == pytest.approx(differences(ours, theirs), abs=0.05, nan_ok=True)
 
 
 @dataclass(frozen=True, kw_only=True)

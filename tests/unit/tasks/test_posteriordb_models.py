@@ -241,6 +241,40 @@ def test_chains_start_where_the_density_and_its_gradient_are_finite(model):
 
 
 @with_posteriordb
+def test_reference_draws_of_counts_have_the_moments_of_a_quadrature():
+    """Over rho and log alpha, where importance sampling around the mode of f = L x integrates over the function."""
+    task = GaussianProcessPoisson()
+    axes = torch.linspace(2.5, 9.5, 36, dtype=torch.float64), torch.linspace(-0.4, 2.4, 29, dtype=torch.float64)
+    rho, log_alpha = torch.cartesian_prod(*axes).unbind(1)
+    values = {"rho": rho, "alpha": log_alpha.exp()}
+    root, k, x = task.root(values, 1e-10), task.data["k"], torch.zeros(len(rho), 11, 1, dtype=torch.float64)
+
+    def log_joint(x):
+        f = root @ x
+        return (k[:, None] * f - f.exp() - x.square() / 2).sum(1)
+
+    for _ in range(60):  # Newton's method, with steps that are halved where they go down
+        rate = (root @ x).exp()
+        step = torch.linalg.solve(torch.eye(11) + root.mT @ (rate * root), root.mT @ (k[:, None] - rate) - x)
+        size = torch.ones(len(x), 1, 1, dtype=torch.float64)
+        for _ in range(20):
+            size = torch.where((log_joint(x + size * step) >= log_joint(x) - 1e-9)[:, None], size, size / 2)
+        x = x + size * step
+    hessian = torch.eye(11) + root.mT @ ((root @ x).exp() * root)
+    spread = torch.linalg.cholesky(torch.linalg.inv(hessian))
+    z = torch.randn(11, 200, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    ratio = log_joint(x + spread @ z) + z.square().sum(0) / 2
+    log_mass = ratio.logsumexp(1) + spread.diagonal(dim1=1, dim2=2).log().sum(1) + task.priors(values) + log_alpha
+    mass = torch.softmax(log_mass, 0)
+    draws = task.reference_draws()
+    for name, nodes in values.items():
+        mean = (mass * nodes).sum()
+        sd = (mass * (nodes - mean).square()).sum().sqrt()
+        assert draws[name].mean() == pytest.approx(float(mean), abs=4 * float(sd) / 100)
+        assert draws[name].std() == pytest.approx(float(sd), rel=0.03)
+
+
+@with_posteriordb
 def test_solutions_have_the_errors_that_are_stated():
     draws = reference(LotkaVolterra)[::200]
     task = LotkaVolterra()
