@@ -4,8 +4,8 @@ Pilot runs find the covariance; the last run uses coordinates in which the covar
 correlations and scales do not slow it down. A linear change of coordinates leaves HMC exact. Where the chains of the
 first pilot run do not agree, they start at modes, in the coordinates of the Laplace approximation (`modes`).
 
-With `LARGE` terms or more there are no pilot runs: the log likelihood is close to its quadratic expansion at the mode, so
-this takes its place in the leapfrog steps, beside the prior. These are reversible and preserve volume with any
+With `LARGE` terms or more there are no pilot runs: the log likelihood is close to its quadratic expansion at the mode,
+so this takes its place in the leapfrog steps, beside the prior. These are reversible and preserve volume with any
 gradient, and U on all the data decides on every proposal, so the chains are exact, at one look at the data a step.
 """
 
@@ -52,16 +52,16 @@ ROUNDING = 1e-6
 class Whitened(Problem):
     """U(mean + R z) of a problem, on all the data, as a function of z; chains start at `start` (C, D) if given.
 
-    With `normal` the gradient is that of a posterior whose likelihood is replaced by its quadratic expansion around
-    `mean`, where R is a root of the inverse Hessian: z + R' (g(theta) - g(mean) - G (theta - mean)), with the gradient g
-    and the Hessian G at `mean` of -log p(theta).
+    With `at_mode` the gradient is that of a posterior whose likelihood is replaced by its quadratic expansion around
+    `mean`, where R is a root of the inverse Hessian: z + R' (g(theta) - g(mean) - G (theta - mean)), with the gradient
+    g and the Hessian G at `mean` of -log p(theta).
     """
 
-    def __init__(self, inner: Problem, mean: Array, root: Array, start: Array | None = None, *, normal: bool) -> None:
-        self.inner, self.dim, self.normal = inner, inner.dim, normal
+    def __init__(self, inner: Problem, mean: Array, root: Array, start: Array | None = None, *, at_mode: bool) -> None:
+        self.inner, self.dim, self.at_mode = inner, inner.dim, at_mode
         self.mean, self.root = torch.from_numpy(mean), torch.from_numpy(root)
         self.start = inner.initial() if start is None else torch.from_numpy(start)
-        if normal:
+        if at_mode:
             prior = inner.task.prior_gradient  # type: ignore[attr-defined]
             steps = SMALL * torch.eye(inner.dim, dtype=torch.float64)
             self.at_mean = prior(self.mean[None])
@@ -83,14 +83,14 @@ class Whitened(Problem):
 
     def energy_and_gradient(self, theta: Tensor, batch: Mapping[str, Tensor] | None) -> tuple[Tensor, Tensor]:
         """Return U (C,) and the gradient (C, D)."""
-        if self.normal:
+        if self.at_mode:
             return self.energy(theta, None), self.expanded(theta)
         energy, gradient = self.inner.energy_and_gradient(self.mean + theta @ self.root.T, None)
         return energy, gradient @ self.root
 
     def gradient(self, theta: Tensor, batch: Mapping[str, Tensor] | None) -> Tensor:
         """Return R' grad U (C, D), or its expansion."""
-        if self.normal:
+        if self.at_mode:
             return self.expanded(theta)
         return self.inner.gradient(self.mean + theta @ self.root.T, None) @ self.root
 
@@ -99,12 +99,12 @@ class Whitened(Problem):
         raise NotImplementedError
 
 
-def whitened(task: Task, mean: Array, root: Array, start: Array | None = None, *, normal: bool = False) -> Task:
+def whitened(task: Task, mean: Array, root: Array, start: Array | None = None, *, at_mode: bool = False) -> Task:
     """Return the task in the coordinates z of theta = mean + R z, in float64; for the rest see `Whitened`."""
     cls: Any = type(task)
 
     def build(self: Any, streams: Sequence[Streams], device: str) -> Problem:
-        return Whitened(cls.build(self, streams, device), mean, root, start, normal=normal)
+        return Whitened(cls.build(self, streams, device), mean, root, start, at_mode=at_mode)
 
     changed = type(cls.__name__, (cls,), {"dtype": "float64", "build": build})
     return changed(**{f.name: getattr(task, f.name) for f in fields(task)})
@@ -215,7 +215,7 @@ def draws_at_mode(name: str, task: Task, hmc: Sampler, draws: int, send: Send) -
         raise RunError(f"{name}: its Hessian is not positive definite where L-BFGS ends; nothing was stored")
     start = at.mean + SPREAD * np.random.default_rng(SEED).standard_normal((CHAINS, dim)) @ at.root.T
     send("say", {"text": f"{CHAINS} chains of {BURN_IN} + {draws} draws"})
-    at_mode = whitened(task, at.mean, at.root, start, normal=True)
+    at_mode = whitened(task, at.mean, at.root, start, at_mode=True)
     return np.asarray(at.mean + hmc_draws(at_mode, hmc, FIRST, chains=CHAINS, burn_in=BURN_IN, draws=draws) @ at.root.T)
 
 
