@@ -26,6 +26,8 @@ LONGEST_VALUE = 1000
 """Largest numbers of characters in a name and in a value; plugins' names have at most 64, and a value may be a path."""
 WHOLE = 2**53
 """Integers below this are exact as floats too."""
+PLAIN = ("bool", "int", "float", "str", "file")
+"""The types of the settings of samplers and schedules."""
 RELATIVE = " x"
 """The end of a search interval that is relative to the setting's value without a search."""
 
@@ -112,9 +114,14 @@ def schema(cls: type) -> list[Field]:
             if isinstance(vars(base).get(f.name), (types.FunctionType, property)):
                 raise TypeError(f"the setting {f.name!r} hides {base.__name__}.{f.name}; give it another name")
     declared = [_field(f, hints[f.name]) for f in fields(cls) if f.init]
-    for spec in declared if not getattr(cls, "free_text", True) else ():
-        if spec.type == "str" and not spec.choices:
-            raise TypeError(f"{cls.__name__}.{spec.name} is a text without choices; declare param(..., choices=(...))")
+    restricted = any(vars(base).get("free_text") is False for base in cls.__mro__)
+    for spec in declared if restricted else ():
+        if spec.type not in PLAIN or (spec.type == "str" and not spec.choices):
+            what = "a text without choices" if spec.type == "str" else f"of the type {spec.type}"
+            raise TypeError(
+                f"{cls.__name__}.{spec.name} is {what}; settings of samplers and schedules are bool, int, float, a "
+                "file, or a text declared by param(..., choices=(...))"
+            )
     return declared
 
 
@@ -240,11 +247,12 @@ def of_part(settings: typing.Mapping[str, Any], part: str) -> dict[str, Any]:
 def spelled(name: str, known: typing.Iterable[str]) -> str:
     """Return the known name that differs from this one only in case, hyphens and underscores; otherwise this one."""
     names = {*known}
-    alike = [other for other in names if _letters(other) == _letters(name)] if name not in names else []
+    alike = [other for other in names if letters(other) == letters(name)] if name not in names else []
     return alike[0] if len(alike) == 1 else name
 
 
-def _letters(name: str) -> str:
+def letters(name: str) -> str:
+    """Return a name without what does not distinguish names: case, hyphens and underscores."""
     return name.replace("-", "").replace("_", "").casefold()
 
 

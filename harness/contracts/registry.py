@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from harness.contracts import plugin_process
 from harness.contracts.hookspecs import Info, Method
 from harness.contracts.offers import HARNESS, KINDS, UNKNOWN, Offer, Plugin, check_shadowing, entries, look
-from harness.contracts.parameters import spelled, unknown
+from harness.contracts.parameters import letters, spelled, unknown
 from harness.contracts.plugin_errors import plugin_code
 from harness.system.errors import BenchError, PluginError, UsageError
 from harness.system.text import seconds_set
@@ -54,9 +54,10 @@ class Registry:
             Plugin(Path(path).name, UNKNOWN, "", path, problems=[f"its entry points cannot be read: {why}"])
             for path, why in unreadable.items()
         ]
-        infos = [offer.info for plugin in self.plugins for offer in plugin.offers if offer.kind == "samplers"]
-        self.laws.update({info.target: info.law for info in infos if isinstance(info, Info) and info.law})
         self._reserve()
+        for plugin in sorted(self.plugins, key=lambda plugin: plugin.distribution == HARNESS):  # ours last
+            infos = [offer.info for offer in plugin.offers if offer.kind == "samplers"]
+            self.laws.update({info.target: info.law for info in infos if isinstance(info, Info) and info.law})
         self.left_out = [f"{p.name} ({p.distribution}): {p.problems[0]}" for p in self.plugins if p.problems]
         self._mark_clashes()
 
@@ -89,10 +90,13 @@ class Registry:
         return named
 
     def task_groups(self) -> dict[str, list[str]]:
-        """Return the names of the tasks of each group."""
+        """Return the names of the tasks of each group; no plugin adds a task to a group of ours."""
         groups: dict[str, list[str]] = {}
+        ours = {getattr(o.info, "group", "") for o in self.offers("tasks") if o.distribution == HARNESS} | {""}
         for offer in self.offers("tasks"):
-            groups.setdefault(getattr(offer.info, "group", ""), []).append(offer.name)
+            group = getattr(offer.info, "group", "")
+            if offer.distribution == HARNESS or group not in ours:
+                groups.setdefault(group, []).append(offer.name)
         groups.pop("", None)
         return groups
 
@@ -141,7 +145,9 @@ class Registry:
         if not named:
             raise self.unknown("unknown sampler", name, {*methods, *samplers})
         if len({offer.kind for offer in named}) == 2:
-            raise UsageError(f"{name!r} is {' and '.join(f'a {o.kind[:-1]} of {o.distribution}' for o in named)}")
+            choices = " or ".join(f"{offer.distribution}:{bare}" for offer in named)
+            whose = " and ".join(f"a {offer.kind[:-1]} of {offer.distribution}" for offer in named)
+            raise UsageError(f"{name!r} is {whose}; say which: {choices}, or one must be renamed")
         if named[0].kind == "methods":
             return self.find("methods", name)
         sampler = self.find("samplers", name)
@@ -161,14 +167,19 @@ class Registry:
         return sampler
 
     def _reserve(self) -> None:
-        """Leave out what has the name of something built in, of the same namespace; samplers and methods share one."""
-        ours = {(_namespace(o), o.name): o for p in self.plugins if p.distribution == HARNESS for o in p.offers}
+        """Leave out what has the name of something built in, of the same namespace, whatever its case and hyphens.
+
+        Samplers and methods share a namespace; the names of our groups of tasks are reserved too.
+        """
+        offers = [o for p in self.plugins if p.distribution == HARNESS for o in p.offers if o.kind in KINDS]
+        ours = {_namespace(offer): offer.kind[:-1] for offer in offers}
+        ours |= {("tasks", letters(o.info.group)): "group" for o in offers if isinstance(o.info, Info) and o.info.group}
         for plugin in self.plugins:
             if plugin.distribution == HARNESS:
                 continue
-            for offer in [offer for offer in plugin.offers if (_namespace(offer), offer.name) in ours]:
+            for offer in [offer for offer in plugin.offers if _namespace(offer) in ours]:
                 plugin.offers.remove(offer)
-                of_ours = f"a {ours[_namespace(offer), offer.name].kind[:-1]} of {HARNESS}"
+                of_ours = f"a {ours[_namespace(offer)]} of {HARNESS}"
                 problem = f"{offer.kind[:-1]} {offer.name!r} has the name of {of_ours}, which is reserved; rename it"
                 if not plugin.packaged:
                     raise PluginError(f"--plugin {plugin.origin}: {problem}")
@@ -191,8 +202,8 @@ class Registry:
                     )
 
 
-def _namespace(offer: Offer) -> str:
-    return "samplers" if offer.kind == "methods" else offer.kind
+def _namespace(offer: Offer) -> tuple[str, str]:
+    return "samplers" if offer.kind == "methods" else offer.kind, letters(offer.name)
 
 
 def _of_files(names: Iterable[str]) -> list[Plugin]:

@@ -229,7 +229,7 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
     schedule, of_method = pair.method.schedule, f"method {pair.method.name}"
     whose = "default" if pair.owner == HARNESS else "plugin"
     method = {name: Origin(value, whose, of_method) for name, value in pair.method.settings.items()}
-    method |= {"schedule": Origin(schedule, "default", of_method)} if schedule else {}
+    method |= {"schedule": Origin(schedule, whose, of_method)} if schedule else {}
     authors = {name: Origin(value, "plugin", pair.sampler.distribution) for name, value in recommended.items()}
     outside = pair.stated is None or pair.stated.distribution != pair.sampler.distribution
     start = stated.get(START)

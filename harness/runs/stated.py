@@ -30,7 +30,10 @@ def stated_settings(registry: Registry, offers: Iterable[Offer] = ()) -> list[St
             if source.distribution in {HARNESS, *needed}:
                 raise
             continue
-        stated += [one if one.distribution else replace(one, distribution=source.distribution) for one in of_source]
+        ours = source.distribution == HARNESS  # which serves the papers of other plugins too
+        stated += [
+            one if ours and one.distribution else replace(one, distribution=source.distribution) for one in of_source
+        ]
     return stated
 
 

@@ -38,7 +38,7 @@ def check(
     name: Annotated[
         list[str],
         typer.Argument(
-            help="Samplers, schedules, methods (for both of theirs) tasks (TASK@PROTOCOL for its settings) or groups.",
+            help="Samplers, schedules, methods (for both of theirs), tasks (TASK@PROTOCOL for its settings) or groups.",
             autocompletion=options.completes(*KINDS),
         ),
     ],

@@ -62,5 +62,7 @@ def _notes(merged: Merged) -> list[str]:
     running = merged.running[:SHOWN]
     more = f" and {len(merged.running) - SHOWN} more" if len(merged.running) > SHOWN else ""
     notes += [f"note: a worker writes to {', '.join(running)}{more}, left out; merge again later"] if running else []
+    if merged.unfinished:
+        notes.append(f"note: {count(merged.unfinished, 'unfinished attempt')} left out; --own copies those of yours")
     done = f"{count(merged.copied, 'attempt')} copied, {merged.completed} completed, {merged.present} already here"
     return [*notes, f"{done}, {len(merged.refused)} refused"]

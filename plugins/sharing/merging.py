@@ -57,6 +57,7 @@ class Merged:
     present    attempts that were here already
     refused    (place, reason) for what was left out
     running    attempts that a worker writes to
+    unfinished attempts of others that have no result, which are left out
     conflicts  a row for each run whose finished attempts have different numbers
     own_results  whether the folders are the owner's: their results count as made here
     """
@@ -66,12 +67,13 @@ class Merged:
     present: int = 0
     refused: list[tuple[str, str]] = field(default_factory=list)
     running: list[str] = field(default_factory=list)
+    unfinished: int = 0
     conflicts: dict[tuple[str, str], Row] = field(default_factory=dict)
     own_results: bool = False
 
-    def origin(self, *, finished: bool) -> Literal["", "own", "theirs"]:
-        """Return whose results are copied, "" if an attempt has none yet."""
-        return "" if not finished else "own" if self.own_results else "theirs"
+    def origin(self, attempt: Attempt) -> Literal["own", "theirs"]:
+        """Return whose the results of an attempt in another folder are."""
+        return "own" if self.own_results and not attempt.copied else "theirs"
 
 
 def merge(source: Path, here: Ledger, merged: Merged) -> None:
@@ -178,9 +180,17 @@ def _shown(path: Path) -> str:
 
 def _merge(attempt: Attempt, key: str, here: Ledger, merged: Merged) -> None:
     """Merge one attempt; raise an error and change nothing if the attempt is not complete."""
-    local = Attempt(here.folder(key) / attempt.id)
+    local, whose = Attempt(here.folder(key) / attempt.id), merged.origin(attempt)
     if _same(attempt, local):
-        merged.present += 1
+        if whose == "own" and local.copied:
+            write_whole(local.copied_mark, [whose.encode()])
+            commit.mark_changed(local)
+            merged.completed += 1
+        else:
+            merged.present += 1
+        return
+    if whose == "theirs" and not os.path.lexists(attempt.path / RESULT):
+        merged.unfinished += 1  # a checkpoint holds sums that nobody here has made, and the rest would be run here
         return
     files = _files(attempt, key)
     try:
@@ -194,12 +204,12 @@ def _merge_held(attempt: Attempt, local: Attempt, key: str, files: Mapping[str, 
     """Merge one attempt into a run that this process holds, after another look at it."""
     result, mine = (_digest(folder.path / RESULT) for folder in (attempt, local))
     if not os.path.lexists(local.path / "spec.json"):
-        commit.publish(local, _contents(attempt, files), copied=merged.origin(finished=result is not None))
+        commit.publish(local, _contents(attempt, files), copied=merged.origin(attempt) if result is not None else "")
         merged.copied += 1
     elif result is not None and mine is not None and result != mine:
         counting, other = sorted(
             (local, attempt),
-            key=lambda one: _rank(one, copied=not merged.own_results if one is attempt else local.copied),
+            key=lambda one: _rank(one, copied=one.copied or (one is attempt and not merged.own_results)),
         )
         merged.conflicts[key, attempt.id] = _row(key, counting, other, "the attempt itself")
         if counting is local:
@@ -209,13 +219,13 @@ def _merge_held(attempt: Attempt, local: Attempt, key: str, files: Mapping[str, 
                 write_folder(kept, _contents(attempt, files))
         else:
             commit.move_aside(local, mine)
-            commit.publish(local, _contents(attempt, files), copied=merged.origin(finished=True))
+            commit.publish(local, _contents(attempt, files), copied=merged.origin(attempt))
         merged.present += 1
     elif mine is None and (result is not None or attempt.last_step() > local.last_step()):
         whole = {name: b"".join(content) for name, content in _contents(attempt, files).items()}
-        commit.publish(local, whole, copied=merged.origin(finished=result is not None))
+        commit.publish(local, whole, copied=merged.origin(attempt) if result is not None else "")
         merged.completed += 1
-    elif added := _added(attempt, local, files):
+    elif added := _added(attempt, local, files, rescores=local.copied or merged.origin(attempt) == "own"):
         commit.publish(local, _contents(attempt, added))
         merged.completed += 1
     else:
@@ -263,11 +273,11 @@ def _rank(attempt: Attempt, *, copied: bool) -> tuple[bool, bool, str]:
     return attempt.result() is None, copied, _digest(attempt.path / RESULT) or ""
 
 
-def _added(attempt: Attempt, local: Attempt, files: Mapping[str, str]) -> dict[str, str]:
-    """Return the files that this folder lacks of a finished attempt: missing ones, and newer metrics."""
+def _added(attempt: Attempt, local: Attempt, files: Mapping[str, str], *, rescores: bool) -> dict[str, str]:
+    """Return the files that this folder lacks of a finished attempt, and with `rescores` newer metrics."""
     added = {name: files[name] for name in OMITTED & files.keys() if not os.path.lexists(local.path / name)}
     theirs, mine = rescored.read(attempt.path)[0], rescored.read(local.path)[0]
-    if rescored.FILE in files and theirs is not None and _recency(theirs) > _recency(mine):
+    if rescores and rescored.FILE in files and theirs is not None and _recency(theirs) > _recency(mine):
         added |= {name: files[name] for name in (*theirs["files"], rescored.FILE)}
     return added
 

@@ -188,7 +188,7 @@ def whitened_draws(name: str, task: Task, hmc: Sampler, draws: int, send: Send, 
         z = run(step_size, half, half, mean, root, start)
         if number == 1 and (rhat := largest_rhat(z)) > AGREED:
             send("say", {"text": f"the chains do not agree (R-hat {rhat:.2f}); looking for modes"})
-            problem = whitened(task, mean, root).build([Streams(SEED, c) for c in range(CHAINS)], "cpu")
+            problem = whitened(task, mean, root).build([Streams(SEED, c) for c in range(lengths.chains)], "cpu")
             if (at := laplace(problem)) is not None:
                 start = np.resize(at.modes, (lengths.chains, dim))
                 again = run(1.0, half, half, at.mean, at.root, start)

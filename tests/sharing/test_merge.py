@@ -69,7 +69,7 @@ def attempts(results):
 def merged(here, *folders):
     ledger = Ledger(here)
     ledger.prepare()
-    counts = Merged()
+    counts = Merged(own_results=True)
     for folder in folders:
         merge(folder, ledger, counts)
     return counts
@@ -108,7 +108,7 @@ def test_made_up_attempts_are_whole(theirs):
 
 def test_a_union_is_copied_once_and_the_source_stays(tmp_path, theirs, capsys):
     before = tree(theirs)
-    assert bench(tmp_path / "all", "merge", theirs) == 0
+    assert bench(tmp_path / "all", "merge", "--own", theirs) == 0
     assert "3 attempts copied, 0 completed, 0 already here, 0 refused" in capsys.readouterr().err
     assert attempts(tmp_path / "all") == attempts(theirs)
     assert tree(theirs) == before
@@ -152,8 +152,27 @@ def test_copied_results_are_reported_until_somebody_says_that_they_are_theirs(tm
     assert {*levels(tmp_path / "mine").values()} == {"run here"}
     finished(tmp_path / "all", 5)
     assert levels(tmp_path / "all") == {5: "run here"}, "beside a row that was run here it is left out"
-    merged(tmp_path / "again", tmp_path / "mine")  # the mark of an owner is not copied
+    assert bench(tmp_path / "again", "merge", tmp_path / "mine") == 0  # the mark of an owner is not copied
     assert {*levels(tmp_path / "again").values()} == {"reported"}
+    assert bench(tmp_path / "again", "merge", "--own", tmp_path / "mine") == 0  # said later
+    assert {*levels(tmp_path / "again").values()} == {"run here"}
+    assert bench(tmp_path / "more", "merge", "--own", tmp_path / "all") == 0
+    assert {*levels(tmp_path / "more").values()} == {"run here"}
+    assert levels(tmp_path / "more").keys() == {5}, "what was copied there from others stays theirs"
+
+
+def test_nothing_of_others_gets_into_a_result_that_is_made_here(tmp_path, theirs, capsys):
+    """Neither a checkpoint, which holds the sums of metrics, nor metrics that somebody computed anew."""
+    assert bench(tmp_path / "all", "merge", theirs) == 0
+    assert "1 unfinished attempt left out" in capsys.readouterr().err
+    assert not [*(tmp_path / "all").rglob("*checkpoint*")]
+    mine = tmp_path / "mine"
+    measured = Attempt(finished(mine, 2))
+    assert bench(mine, "merge", theirs) == 0
+    assert rescored.read(measured.path)[0] is None
+    assert rescored.read(Attempt(tmp_path / "all" / measured.path.relative_to(mine)).path)[0] is not None
+    assert bench(mine, "merge", "--own", theirs) == 0
+    assert rescored.read(measured.path)[0] is not None
 
 
 def test_of_ones_own_results_none_replaces_the_other(tmp_path, theirs):
@@ -270,7 +289,7 @@ def damaged(results):
 
 def test_damaged_newer_and_hostile_attempts_are_refused_by_name(tmp_path, theirs, capsys):
     expected = damaged(theirs)
-    assert bench(tmp_path / "all", "merge", theirs) == 4
+    assert bench(tmp_path / "all", "merge", "--own", theirs) == 4
     said = capsys.readouterr().err
     assert "3 attempts copied" in said
     assert [text for text in expected if text not in said] == []
@@ -294,7 +313,7 @@ def test_foreign_folders_are_refused_and_the_rest_is_merged(tmp_path, theirs, ki
     elif kind == "link":
         (foreign / "runs").symlink_to(theirs / "runs")
     folder = tmp_path / "all" if kind == "itself" else foreign
-    assert bench(tmp_path / "all", "merge", folder, theirs) == 4
+    assert bench(tmp_path / "all", "merge", "--own", folder, theirs) == 4
     said = capsys.readouterr().err
     assert f"refused: {folder}: " in said
     assert "3 attempts copied" in said

@@ -70,7 +70,7 @@ def publish(
         settle(run)
         new = {name: files[name] for name in sorted(files, key=_order)}
         if concluded := (attempt.path / RESULT).exists():  # its files stay as they are
-            _mark_changed(attempt)
+            mark_changed(attempt)
             new = {n: c for n, c in new.items() if n.startswith("rescored") or not (attempt.path / n).exists()}
         if copied and RESULT in new:
             create(attempt.copied_mark, copied.encode())
@@ -88,7 +88,7 @@ def publish(
         for name in WORK if stored and stored["status"] not in RESUMABLE else ():
             (attempt.path / name).unlink(missing_ok=True)
         if concluded:  # again, for machines that do not see who holds the run
-            _mark_changed(attempt)
+            mark_changed(attempt)
         return counting
 
 
@@ -148,7 +148,7 @@ def aside_path(attempt: Attempt, digest: str, root: Path) -> Path:
 
 def move_aside(attempt: Attempt, digest: str) -> Path:
     """Move an attempt that does not count to `conflicts/`; return where it is. The caller holds the run."""
-    _mark_changed(attempt)
+    mark_changed(attempt)
     kept = aside_path(attempt, digest, attempt.path.parents[3])
     kept.parent.mkdir(exist_ok=True)
     if kept.exists():  # moved there before: it is the same result
@@ -204,7 +204,7 @@ def _parts(content: Content) -> Iterable[bytes]:
     return (content,) if isinstance(content, bytes) else content
 
 
-def _mark_changed(attempt: Attempt) -> None:
+def mark_changed(attempt: Attempt) -> None:
     """Have the database read an attempt again. The mark stays while the run is held, so it may come first."""
     marks = attempt.path.parents[3] / CHANGED
     marks.mkdir(exist_ok=True)
