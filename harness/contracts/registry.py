@@ -55,9 +55,10 @@ class Registry:
             for path, why in unreadable.items()
         ]
         self._reserve()
-        for plugin in sorted(self.plugins, key=lambda plugin: plugin.distribution == HARNESS):  # ours last
-            infos = [offer.info for offer in plugin.offers if offer.kind == "samplers"]
-            self.laws.update({info.target: info.law for info in infos if isinstance(info, Info) and info.law})
+        samplers = self.offers("samplers")
+        ours = {offer.target for offer in samplers if offer.distribution == HARNESS}
+        named = [o.info for o in samplers if o.distribution == HARNESS or o.target not in ours]
+        self.laws.update({info.target: info.law for info in named if isinstance(info, Info) and info.law})
         self.left_out = [f"{p.name} ({p.distribution}): {p.problems[0]}" for p in self.plugins if p.problems]
         self._mark_clashes()
 

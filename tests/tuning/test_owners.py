@@ -9,8 +9,9 @@ import pytest
 from harness import Info, Method
 from harness.contracts.offers import Offer, Plugin
 from harness.contracts.registry import load, registry
-from harness.runs import settings
+from harness.runs import stated
 from harness.runs.settings import find_pair, resolve
+from harness.runs.stated import stated_settings
 from plugins.tuning import studies
 
 TASK = "gaussian2d"
@@ -79,12 +80,12 @@ def test_settings_of_a_method_from_outside_are_its_authors(known, tmp_path):
     assert origin(registry(), "csgld", "", tmp_path).provenance != "plugin"
 
 
-@pytest.mark.parametrize("whose", ["theirs", "sgmcmc-bench"])
+@pytest.mark.parametrize("whose", ["theirs", "sgmcmc-bench", ""])
 def test_what_a_plugin_states_for_the_pairs_of_others_is_not_used(known, monkeypatch, whose):
-    stated = settings.stated_settings(known)
-    one = next(one for one in stated if one.distribution == "sgmcmc-bench")
-    monkeypatch.setattr(
-        settings, "stated_settings", lambda *_: [*stated, replace(one, stated_by="x", distribution=whose)]
-    )
-    used = find_pair(known, one.method, f"{one.task}@{one.protocol}").stated
-    assert used.stated_by == ("x" if whose == "sgmcmc-bench" else one.stated_by)
+    """Whatever distribution it names."""
+    one = next(one for one in stated_settings(registry()) if one.distribution == "sgmcmc-bench")
+    known.plugins[-1].offers.append(Offer(Info("more", "m:more"), "settings", "theirs", "theirs", "1"))
+    wrong = replace(one, stated_by="x", distribution=whose)
+    monkeypatch.setattr(stated, "_call_in_child", lambda *_: [wrong])
+    assert [s.distribution for s in stated_settings(known) if s.stated_by == "x"] == ["theirs"]
+    assert find_pair(known, one.method, f"{one.task}@{one.protocol}").stated.stated_by == one.stated_by

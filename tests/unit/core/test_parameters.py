@@ -58,8 +58,17 @@ def test_a_sampler_has_no_setting_of_free_text(base):
         file: str = param("", kind="file")
         words: str = param("")
 
+    @dataclass(frozen=True, kw_only=True)
+    class Freed(Told):
+        """Saying that it may does not help, and neither does another type."""
+
+        free_text = True
+        words: list = param(())  # noqa: RUF009
+
     with pytest.raises(TypeError, match=r"Told\.words is a text without choices"):
         Told()
+    with pytest.raises(TypeError, match=r"Freed\.words is of the type list"):
+        Freed()
 
 
 def test_a_setting_that_hides_a_method_is_refused():

@@ -25,16 +25,56 @@ METHOD = "from harness import Method, hook\n@hook\ndef bench_methods():\n    ret
 
 
 @pytest.mark.parametrize("source", [PLUGIN, METHOD], ids=["sampler", "method"])
-@pytest.mark.parametrize("name", ["sgld", "csgld"])
+@pytest.mark.parametrize("name", ["sgld", "csgld", "sg-ld"])
 def test_a_built_in_name_cannot_be_taken(tmp_path, monkeypatch, source, name):
     install_module(tmp_path, "taken_example", source.format(name=name))
     monkeypatch.syspath_prepend(tmp_path)
     plugins = Registry()
-    assert plugins.method(name).distribution == "sgmcmc-bench"
+    assert plugins.method(name).distribution == plugins.method("SGLD").distribution == "sgmcmc-bench"
     (problem,) = next(plugin.problems for plugin in plugins.plugins if plugin.name == "taken_example")
     assert re.search(rf"{name!r} has the name of a (sampler|method) of sgmcmc-bench, which is reserved", problem)
     with pytest.raises(PluginError, match="which is reserved"):
         Registry([str(tmp_path / "taken_example.py")])
+
+
+PLAIN_FACT = """
+from harness import Info, hook
+
+def references():
+    return {}
+
+@hook
+def bench_facts():
+    return [Info("reference", "fact_example:references"), Info("sampler", "fact_example:references")]
+"""
+GROUPS = """
+from harness import Info, hook
+
+@hook
+def bench_tasks():
+    return [Info("mine", "m:A", group="densities"), Info("other", "m:A", group="others")]
+
+@hook
+def bench_samplers():
+    return [Info("mine", "plugins.samplers.sgld:SGLD", law="m:Law")]
+"""
+
+
+def test_facts_are_added_whatever_their_names(tmp_path):
+    (tmp_path / "fact_example.py").write_text(PLAIN_FACT)
+    plugins = Registry([str(tmp_path / "fact_example.py")])
+    assert {"reference", "sampler"} <= {o.name for o in plugins.offers("facts") if o.distribution == "fact_example"}
+
+
+def test_groups_and_laws_of_ours_stay_ours(tmp_path):
+    file = tmp_path / "group_example.py"
+    file.write_text(GROUPS)
+    ours, plugins = Registry(), Registry([str(file)])
+    assert plugins.task_groups() == {**ours.task_groups(), "others": ["other"]}
+    assert plugins.laws.get("plugins.samplers.sgld:SGLD") == ours.laws.get("plugins.samplers.sgld:SGLD") != "m:Law"
+    file.write_text(GROUPS.replace('"mine", "m:A"', '"posteriordb", "m:A"'))
+    with pytest.raises(PluginError, match="task 'posteriordb' has the name of a group of sgmcmc-bench"):
+        Registry([str(file)])
 
 
 def test_a_clash_is_named_on_both_sides_and_solved_by_the_distribution(tmp_path):
@@ -48,7 +88,7 @@ def test_a_clash_is_named_on_both_sides_and_solved_by_the_distribution(tmp_path)
     named = {plugin.name: plugin.problems for plugin in plugins.plugins if plugin.problems}
     assert set(named) == {"clash_one", "clash_two"}
     plugins = Registry([str(tmp_path / "clash_one.py"), str(tmp_path / "clash_method.py")])
-    with pytest.raises(UsageError, match="'mine' is a method of clash_method and a sampler of clash_one"):
+    with pytest.raises(UsageError, match="'mine' is a method of clash_method and a sampler of clash_one; say which"):
         plugins.method("mine")
     assert plugins.method("clash_one:mine").kind == "methods"
     assert plugins.method("clash_method:mine").info.sampler == "sgld"
