@@ -41,14 +41,15 @@ def to_arviz(store: Store, rows: Sequence[Row], registry: Registry, test_rows: i
         raise UsageError(f"{_name(rows[0])}: the seeds kept draws of different steps; choose one by seed=")
     weighted = any(one.weighted for one in draws)
     draws = [replace(one, draws=one.resampled()) if weighted else one for one in draws]
-    if _is_network(rows[0], registry):
-        values = [_predictions(one, test_rows) for one in draws]
-    elif _names_functions(rows[0], registry):
+    named = _names_functions(rows[0], registry)
+    if named:
         values = [one.functions() for one in draws]
+    elif _is_network(rows[0], registry):
+        values = [_predictions(one, test_rows) for one in draws]
     else:
         values = [{"theta": one.draws} for one in draws]
     posterior = {name: np.concatenate([one[name] for one in values]) for name in values[0]}
-    dims = {name: DIMS.get(name, [f"{name}_dim"]) for name in posterior}
+    dims = {name: [f"{name}_dim"] if named else DIMS.get(name, [f"{name}_dim"]) for name in posterior}
     weights = f"equal after resampling by weight, {draws[0].resampling}" if weighted else "equal"
     about = {**_attributes(rows, store), "weights": weights}
     tree = arviz_base.from_dict({"posterior": posterior}, dims=dims, attrs={"/": about, "posterior": about})
@@ -97,12 +98,16 @@ def _predictions(draws: Any, test_rows: int) -> dict[str, NDArray[np.float32]]:
     row, theta, task = draws.run, draws.draws, draws.task()
     streams = [Streams(row["seed"], chain, (row["task"],)) for chain in range(row["chains"])]
     problem, everyone = task.build(streams, "cpu"), slice(0, row["chains"])
-    if not hasattr(problem, "predict") or getattr(problem, "buffers", theta[:, 0, :0]).shape[1]:
+    try:
+        labels = problem.labels["test"]
+    except (AttributeError, KeyError, NotImplementedError):
+        labels = None
+    if labels is None or not hasattr(problem, "predict") or getattr(problem, "buffers", theta[:, 0, :0]).shape[1]:
         raise UsageError(
             f"{row['task']} is a network whose function values cannot be made from its weights alone: it has running "
             "statistics, or does not say what it predicts"
         )
-    likelihood, y = getattr(task, "likelihood", Classification()), problem.labels["test"][:test_rows]
+    likelihood, y = getattr(task, "likelihood", Classification()), labels[:test_rows]
     predictions = []
     for draw in torch.from_numpy(theta).to(getattr(torch, task.dtype)).unbind(1):
         parts, missing = [], test_rows

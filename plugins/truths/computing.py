@@ -24,11 +24,23 @@ from harness import RunError, Sampler, UsageError, diagnostics
 from harness.contracts import plugin_code
 from harness.results import Send
 from harness.runs import Job, instance, prepare, truths
-from harness.tasks import DataTask, DensityTask, Observer, Problem, Reference, Streams, Task, Truth, quantile_levels
+from harness.tasks import (
+    MOMENT_METRICS,
+    DataTask,
+    DensityTask,
+    Observer,
+    Problem,
+    Reference,
+    Streams,
+    Task,
+    Truth,
+    quantile_levels,
+)
 from plugins.truths import tempering
 from plugins.truths.modes import laplace
 from plugins.truths.reference import SEED, Array, compute_functions, hmc_draws, truth_record
 
+MOMENTS = {metric.name for metric in MOMENT_METRICS}
 CHAINS, BURN_IN = 16, 500
 PILOTS, PILOT_STEPS = 3, 400
 """Half of the steps of a pilot run are burn-in."""
@@ -121,15 +133,7 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
     spec = job.specs[0]
     name = spec.task.name
     task: Task = instance(spec.task.target, spec.task.params)
-    known = task.truth() or task.function_reference()
-    if known is not None and not (isinstance(known, Reference) and known.refused):
-        raise UsageError(f"{name} states its truth itself ({known.how}); nothing was computed")
-    for setting, kind in zip(truths.GRADIENTS_ONLY, (DataTask, DensityTask), strict=True):
-        if setting in spec.task.params and not isinstance(task, kind):
-            raise UsageError(
-                f"{name} is no harness.tasks.{kind.__name__}, of which alone task.{setting} is known to leave the "
-                "target as it is: rename that setting"
-            )
+    refuse(name, task, spec.task.params)
     mean, root = np.zeros(task.dim()), np.eye(task.dim())
     with plugin_code(f"{name}: its energy on all the data cannot be evaluated"):
         check_gradient(name, whitened(task, mean, root))
@@ -163,6 +167,21 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
             f"outside of {ACCEPTANCE[0]} to {ACCEPTANCE[1]}: the chains cannot be trusted, and nothing was stored"
         )
     return record | quantiles(theta)
+
+
+def refuse(name: str, task: Task, given: Mapping[str, Any]) -> None:
+    """Raise `UsageError` if a task states its truth, needs no moments, or has settings that may change its target."""
+    known = task.truth() or task.function_reference()
+    if known is not None and not (isinstance(known, Reference) and known.refused):
+        raise UsageError(f"{name} states its truth itself ({known.how}); nothing was computed")
+    if not {metric.name for metric in task.metrics} & MOMENTS and type(task).functions is Task.functions:
+        raise UsageError(f"{name} has no metric that compares moments, so it has no use for a truth of them")
+    for setting, kind in zip(truths.GRADIENTS_ONLY, (DataTask, DensityTask), strict=True):
+        if setting in given and not isinstance(task, kind):
+            raise UsageError(
+                f"{name} is no harness.tasks.{kind.__name__}, of which alone task.{setting} is known to leave the "
+                "target as it is: rename that setting"
+            )
 
 
 class Lengths(NamedTuple):

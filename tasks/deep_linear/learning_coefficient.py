@@ -10,8 +10,8 @@ from collections.abc import Sequence
 def learning_coefficient(widths: Sequence[int], rank: int) -> float:
     """Return lambda of x -> W_L ... W_1 x at weights whose product, like each layer, has this rank.
 
-    With M_j = H_j - r, S the k >= 2 smallest of them that sum S >= l max S and sum S < l M_j for every other one holds
-    for, l = k - 1, s = sum S and a = s - (ceil(s / l) - 1) l,
+    Let M_j = H_j - r. S has the k >= 2 smallest of them, with the k for which sum S >= l max S, and sum S < l M_j for
+    every other M_j, where l = k - 1. With s = sum S and a = s - (ceil(s / l) - 1) l,
 
         lambda = (r (H_0 + H_L) - r^2) / 2 + a (l - a) / (4 l) - l (l - 1) / 4 (s / l)^2 + sum_{i < j in S} M_i M_j / 2.
 

@@ -29,8 +29,8 @@ class BpmfSmall(PredictedRegression):
 
     The matrix is drawn from the model. 960 of its 2,400 entries, 40 %, are the rows of minibatches; 80 others are the
     test rows. U is the same after any rotation of all u_i and v_j, so what is known is the posterior of u_i v_j at the
-    test rows, by Gibbs sampling (`tasks.latent.gibbs`), with which long HMC agrees. Chains start at
-    N(0, 0.3^2 I).
+    test rows, by Gibbs sampling (`tasks.latent.gibbs`), with whose draws the gradient of U agrees (Stein's identities).
+    Chains start at N(0, 0.3^2 I).
 
     Source: R. Salakhutdinov, A. Mnih, "Bayesian Probabilistic Matrix Factorization using Markov Chain Monte Carlo",
     ICML 2008, with fixed hyperparameters; the data are ours.

@@ -218,7 +218,9 @@ class FlightDelays(Logistic):
         return None if self.hierarchical or self.few else self.function_truth()
 
     def curvature(self) -> float:
-        return super().curvature() if self.record.exists() else float(self.laplace.eigenvalues[-1])
+        if self.record.exists() and "hessian_eigenvalues" in stored(self.record):
+            return super().curvature()
+        return float(self.laplace.eigenvalues[-1])
 
     def function_truth(self) -> Truth | None:  # type: ignore[override]
         """The shipped moments; without the file, those that `bench truth` stored."""
