@@ -10,7 +10,7 @@ from scipy.special import softmax
 from harness.contracts.data import problem as missing
 from harness.contracts.randomness import Streams
 from harness.contracts.task import Cost
-from harness.tasks import DataProblem, DataTask, Truth
+from harness.tasks import TUNING_SEED, DataProblem, DataTask, PredictiveObserver, Truth
 from plugins.schedules.constant import Constant
 from tasks.datasets import idx
 from tasks.regression.mnist.task import MnistLogistic, basis, projected
@@ -114,13 +114,21 @@ def a_truth():
 
 
 @needs_data
+def test_tuning_sees_neither_test_images_nor_the_truth_of_all_rows():
+    task = MnistLogistic().for_laws()
+    object.__setattr__(task, "stored_truth", a_truth())
+    problem = task.build([Streams(TUNING_SEED, chain) for chain in range(2)], "cpu")
+    observer = problem.observer(slice(0, 2), Constant(step_size=1.0).trajectory(5, 1), Cost(0.0, 1.0))
+    assert type(observer) is PredictiveObserver
+
+
+@needs_data
 @pytest.mark.parametrize("known", [False, True])
 def test_metrics_are_of_the_test_images_and_of_a_truth_if_one_is_stored(known):
     task = MnistLogistic().for_laws()
-    assert task.tested
     if known:
         object.__setattr__(task, "stored_truth", a_truth())
-    assert task.tested is not known
+    assert task.tested
     problem = build(task, 2)
     draws = torch.from_numpy(np.random.default_rng(1).normal(size=(5, 2, 410)) / 3)
     path = Constant(step_size=1.0).trajectory(5, 1)
