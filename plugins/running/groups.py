@@ -94,7 +94,7 @@ def members(
 
     One request becomes several if tasks have different samplers. Raise `UsageError` if nothing can run.
     """
-    request = replace(request, tasks=registry.tasks(request.tasks))
+    request = replace(request, tasks=(*registry.tasks(request.tasks),))
     if not GROUPS & {*request.samplers}:
         return [request], []
     study = registry.facts("study")[0](registry, results, request.study) if request.study else None

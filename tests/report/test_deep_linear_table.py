@@ -28,7 +28,7 @@ def frames():
             "method": ["sgld"] * 3 + ["psgld"] * 4,
             "steps": 100,
             "seed": [0, 1, 2, 0, 1, 2, 3],
-            "status": ["done"] * 6 + ["diverged"],
+            "status": ["done"] * 6 + ["no estimate"],
             "schedule_params": [json.dumps({"step_size": 1e-7 if name[0] == "a" else 0.5}) for name in names],
         }
     )
@@ -48,15 +48,15 @@ def frames():
 
 def test_rows_are_of_networks_and_settings():
     second, first = rows(*frames())
-    assert (first["method"], first["networks"], first["diverged"], first["step size"]) == ("sgld", 3, 0, 1e-7)
+    assert (first["method"], first["networks"], first["no estimate"], first["step size"]) == ("sgld", 3, 0, 1e-7)
     assert [first[name] for name in ("error", "least", "largest")] == pytest.approx([0.1, 0.9, 1.1])
     assert first["right order"] == 1
-    assert (second["method"], second["networks"], second["diverged"]) == ("psgld", 3, 1)
+    assert (second["method"], second["networks"], second["no estimate"]) == ("psgld", 3, 1)
     assert second["right order"] == 0
 
 
 def test_a_setting_whose_runs_all_diverged_has_no_numbers():
     curves, runs = frames()
     (row,) = rows(curves.filter(pl.col("run_key") == ""), runs.filter(pl.col("run_key") == "b3"))
-    assert (row["networks"], row["diverged"], row["error"]) == (0, 1, None)
+    assert (row["networks"], row["no estimate"], row["error"]) == (0, 1, None)
     assert math.isnan(row["right order"])

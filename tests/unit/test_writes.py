@@ -14,7 +14,7 @@ DECLARED = {
     "harness/results/ledger/attempt.py: Attempt.append_draws: open": "grows; a checkpoint has the digest of its part",
     "harness/results/ledger/attempt.py: Attempt.cut_draws: open": "cut back to what the checkpoint counts on",
     "harness/results/ledger/attempt.py: Attempt.cut_draws: truncate": "cut back to what the checkpoint counts on",
-    "harness/results/ledger/commit.py: _mark_changed: touch": "an empty file of a name of its own",
+    "harness/results/ledger/commit.py: mark_changed: touch": "an empty file of a name of its own",
     "harness/contracts/plugin_process.py: answers: dump": "to the pipe of a process",
     "harness/contracts/plugin_process.py: serve: fdopen": "to the pipe of a process",
     "harness/contracts/plugin_process.py: serve: dump": "to the pipe of a process",
@@ -25,6 +25,9 @@ DECLARED = {
     "plugins/checking/samplers/restore.py: Resumption.__init__: write_text": "to its own process, a temporary folder",
     "plugins/checking/samplers/restore.py: Resumption._prepare: save_file": "to its own process, in a temporary folder",
     "plugins/checking/resume.py: main: write_text": "back to the process that began it, in its temporary folder",
+    "plugins/truths/agreement.py: main: write_text": "a page and its data in the source tree, by its developer",
+    "tasks/latent/gibbs.py: main: write_text": "a record in the source tree, by its developer",
+    "tasks/posteriordb/tables.py: write: open": "tables in the source tree, by their developer",
     "plugins/checking/resume.py: main: save_file": "back to the process that began it, in its temporary folder",
 }
 """What writes without the helper, and why it may: file, function, call."""

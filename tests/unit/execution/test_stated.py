@@ -25,7 +25,8 @@ def stated(registry, distributions):
 """
 WHOLE = """values = {"schedule": StatedValue("constant", "code")}
     values["schedule.step_size"] = StatedValue(0.03, "code", "table 2")
-    return [StatedSettings("sgld", "mixture5", "adaptive-drift", "mine", values)]"""
+    pairs = ("of-stating", "sgld")
+    return [StatedSettings(method, "mixture5", "adaptive-drift", "mine", values) for method in pairs]"""
 
 
 def known(tmp_path, name, body):
@@ -35,12 +36,16 @@ def known(tmp_path, name, body):
     return Registry([str(path)])
 
 
-def test_a_strangers_settings_are_a_source_like_a_papers(tmp_path):
+def test_a_strangers_settings_are_a_source_like_a_papers_for_its_own_samplers(tmp_path):
     registry = known(tmp_path, "stating", WHOLE)
-    (stated,) = [one for one in stated_settings(registry) if one.stated_by == "mine"]
-    assert stated.distribution == "stating"
-    origin = resolve(registry, find_pair(registry, "sgld", "mixture5"), {}).origins["schedule.step_size"]
-    assert (origin.value, origin.provenance, origin.source) == (0.03, "code", "mine: table 2")
+    assert [one.distribution for one in stated_settings(registry) if one.stated_by == "mine"] == ["stating"] * 2
+
+    def origin(method):
+        return resolve(registry, find_pair(registry, method, "mixture5"), {}).origins["schedule.step_size"]
+
+    assert (origin("of-stating").value, origin("of-stating").provenance) == (0.03, "code")
+    assert origin("of-stating").source == "mine: table 2"
+    assert origin("sgld").value != 0.03
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def test_a_copied_result_counts_only_where_none_was_made_here(ledger, tmp_path):
     conclude(copied, done())
     content = {path.name: path.read_bytes() for path in copied.path.iterdir()}
     here = Attempt(ledger.folder(KEY) / copied.id)
-    publish(here, content, copied=True)
+    publish(here, content, copied="theirs")
     assert here.copied
     assert not copied.copied
     assert ledger.standing(KEY).attempt.id == here.id
@@ -248,7 +248,7 @@ def test_the_database_and_the_ledger_count_the_same_attempt(ledger, seed):
             continue
         content = {path.name: path.read_bytes() for path in attempt.path.iterdir()}
         record = attempt_record(attempt, status, rng.choice([1, 4]))
-        publish(attempt, content | {"result.json": record}, copied=copied)
+        publish(attempt, content | {"result.json": record}, copied="theirs" if copied else "")
     store = Store(ledger.root)
     store.refresh()
     (row,) = store.rows("select attempt, status, copied from run_status")
@@ -302,7 +302,7 @@ def test_a_copied_result_leaves_no_draws_from_here_beside_it(ledger, tmp_path):
     shutil.copytree(here.path, there.path)
     here.save_arrays("draws", {"draws": np.zeros((4, 2, 3))})
     conclude(there, done())
-    publish(here, {path.name: path.read_bytes() for path in there.path.iterdir()}, copied=True)
+    publish(here, {path.name: path.read_bytes() for path in there.path.iterdir()}, copied="theirs")
     assert here.result()
     assert not (here.path / "draws.safetensors").exists()
 
