@@ -233,9 +233,19 @@ def table(rows: Sequence[Sequence[str]], columns: Sequence[str]) -> str:
 
 HEAD = """# posteriordb
 
+    bench data fetch posteriordb
+    bench run --sampler sgld,hmc --task posteriordb --budget smoke
+    bench ls tasks                                # each with its posterior
+
 The tasks of the group `posteriordb` are the posteriors of posteriordb 1.0 with reference draws, all but
 `mcycle_gp-accel_gp`. Their densities were written anew from the statements of the models. Metrics of runs are errors
-against the reference draws: 10 chains of 1,000, by Stan. Here those of {posteriors} posteriors are compared with our
+against the reference draws: 10 chains of 1,000, by Stan. The regressions also have minibatches (`TASK@minibatches`): a
+row is a term, and the whole prior is in every gradient, as in trevorcampbell/subsampledposteriordb, which draws single
+rows with replacement, where batches here pass through all rows.
+
+## Against long HMC
+
+Here the reference draws of {posteriors} posteriors are compared with our
 draws, by the method of `bench truth`: HMC after {burn_in} steps of burn-in and {pilots} pilot runs, from starting
 points that do not depend on the reference draws. The chains are shorter than those that `bench truth` accepts (R-hat
 below 1.01 and effective sizes above 10,000); the errors allow for it:
