@@ -27,7 +27,7 @@ from plugins.truths.computing import SAMPLER, Lengths, quantiles_and_errors, whi
 from plugins.truths.reference import ESS_LIMIT, LEVELS, Array
 
 GROUP = "posteriordb"
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path("docs")
 STORED, PAGE = DOCS / "field" / "posteriordb.json", DOCS / "posteriordb.md"
 STATISTICS = ("mean", "sd", "5 %", "50 %", "95 %")
 SAMPLED_AS = {"pdb-eight-schools-centered": "pdb-eight-schools-noncentered"}

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from plugins.truths.computing import SAMPLER, Lengths, whitened_draws
 from plugins.truths.modes import laplace
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+
+ROOT = Path(__file__).parents[2]
 
 
 def normal_draws(seed, rho=0.0, shape=(1000, 10)):
@@ -78,9 +81,9 @@ def test_a_shift_and_a_wrong_spread_are_seen_and_a_moment_that_does_not_exist_is
 
 
 def test_the_page_is_what_the_file_gives():
-    content = json.loads(agreement.STORED.read_text())
-    assert agreement.PAGE.read_text() == page(content)
-    assert agreement.STORED.read_text() == agreement.as_lines(content)
+    content = json.loads((ROOT / agreement.STORED).read_text())
+    assert (ROOT / agreement.PAGE).read_text() == page(content)
+    assert (ROOT / agreement.STORED).read_text() == agreement.as_lines(content)
     for record in content["posteriors"]:
         for number in record["numbers"].values():
             ours, theirs = (np.array(number[side], dtype=float) for side in ("ours", "reference"))
