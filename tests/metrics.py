@@ -81,14 +81,14 @@ MADE = {
 }
 ON_DATA = (
     "blr-a9a", "blr-heart", "energy", "flights", "landsat", "mnist-logistic", "mnist-sparse", "notmnist",
-    "pdb-kilpisjarvi", "yacht",
+    "pdb-nes2000", "yacht",
 )  # fmt: skip
 SAME = {
     "airfoil": "energy", "bikesharing": "energy", "blr-australian": "blr-heart", "blr-german": "blr-heart",
     "cifar10": "made images", "cifar100": "made images", "concrete": "energy", "dln-10k": "dln-1k",
     "dln-100k": "dln-1k", "imagenet": "made images", "mnist-cnn": "digits-cnn",
     "power-plant": "energy", "protein": "energy", "wine-quality-red": "energy",
-    **{name: "pdb-kilpisjarvi" for name in INFOS if name.startswith("pdb-") and name != "pdb-kilpisjarvi"},
+    **{name: "pdb-nes2000" for name in INFOS if name.startswith("pdb-") and name != "pdb-nes2000"},
 }  # fmt: skip
 """Tasks whose observer is that of another one."""
 KINDS = [*MADE, *(name for name in INFOS if name not in SAME)]
