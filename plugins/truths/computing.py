@@ -11,7 +11,7 @@ gradient, and U on all the data decides on every proposal, so the chains are exa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -143,19 +143,12 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
         if task.dim() > tempering.LARGEST or Reference.of_record({"task": name, **record}).refused:
             return record
         return {**record, "tempering": tempering.tempered_functions(task, draws, send)}
-    large = isinstance(task, DataTask) and task.terms() >= LARGE
-    hmc = instance(spec.sampler.target, AT_MODE if large else SAMPLER)
-    theta = (draws_at_mode if large else whitened_draws)(name, task, hmc, draws, send)
+    way = route(task)
+    theta = way.draws(name, task, instance(spec.sampler.target, way.sampler), draws, send)
     if judged is not None:
         flat = torch.from_numpy(theta.reshape(-1, theta.shape[2]))
         theta = judged(flat).reshape(*theta.shape[:2], -1).numpy()
-    stated = {**SAMPLER, "coordinates": "whitened by the covariance of pilot runs"}
-    if large:
-        stated = {
-            **AT_MODE,
-            "coordinates": "whitened by the Hessian at the mode",
-            "gradient": "of the prior, and of the likelihood expanded there",
-        }
+    stated = {**way.sampler, **way.stated}
     try:
         record = {"command": f"bench truth {name}", **truth_record(theta, name, stated, BURN_IN)}
     except RunError as error:
@@ -236,6 +229,24 @@ def draws_at_mode(name: str, task: Task, hmc: Sampler, draws: int, send: Send) -
     send("say", {"text": f"{CHAINS} chains of {BURN_IN} + {draws} draws"})
     at_mode = whitened(task, at.mean, at.root, start, at_mode=True)
     return np.asarray(at.mean + hmc_draws(at_mode, hmc, FIRST, chains=CHAINS, burn_in=BURN_IN, draws=draws) @ at.root.T)
+
+
+class Route(NamedTuple):
+    """How draws are made: the settings of HMC, the function, and what the record says of it."""
+
+    sampler: Mapping[str, float]
+    draws: Callable[..., Array]
+    stated: Mapping[str, str]
+
+
+def route(task: Task) -> Route:
+    """Return how the draws of a task are made."""
+    if isinstance(task, DataTask) and task.terms() >= LARGE:
+        gradient = "of the prior, and of the likelihood expanded there"
+        return Route(
+            AT_MODE, draws_at_mode, {"coordinates": "whitened by the Hessian at the mode", "gradient": gradient}
+        )
+    return Route(SAMPLER, whitened_draws, {"coordinates": "whitened by the covariance of pilot runs"})
 
 
 def largest_rhat(draws: Array) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 from harness import param
 from harness.tasks import DataProblem, Metric, Observer, Protocol
 from tasks.datasets import libsvm
+from tasks.regression.all_rows import AllRowsProblem
 from tasks.regression.blr import Logistic, gradient
 from tasks.regression.held_out import HELD_OUT_METRICS, HeldOutObserver
 from tasks.regression.series import SERIES_METRICS, TEMPERATURE_METRICS
@@ -32,23 +33,10 @@ CHUNK = 100
 """Draws predicted with at once: 13 MB of logits."""
 
 
-class A9aProblem(DataProblem):
-    """The logistic potential.
+class A9aProblem(AllRowsProblem):
+    """The logistic potential."""
 
-    On all the data the margins of all chains are one matrix product, ten times as fast as chain by chain: there the
-    bits, not the numbers, depend on how many chains advance together. On minibatches they do not.
-    """
-
-    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        return super().energy(theta, batch) if batch is not None else self._full(theta)[0]
-
-    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        return super().gradient(theta, batch) if batch is not None else self._full(theta)[1]
-
-    def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
-        return super().energy_and_gradient(theta, batch) if batch is not None else self._full(theta)
-
-    def _full(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+    def full(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         """U (C,) and grad U (C, D) on all the data."""
         import torch
 

@@ -14,6 +14,7 @@ from harness import param
 from harness.tasks import DataProblem, Observer, Protocol, Reference, Truth
 from tasks.datasets import flights
 from tasks.functions import FunctionTask
+from tasks.regression.all_rows import AllRowsProblem
 from tasks.regression.blr import Laplace, Logistic, stored
 from tasks.regression.held_out import HELD_OUT_METRICS, HeldOutObserver
 from tasks.regression.series import SERIES_METRICS, TEMPERATURE_METRICS
@@ -46,12 +47,8 @@ class Cells(NamedTuple):
     late: Array
 
 
-class FlightsProblem(DataProblem):
-    """The potential of `FlightDelays`.
-
-    On all the data equal rows are counted, and the margins of all chains are one matrix product. The sum is exact, but
-    a chain's bits, not its numbers, depend on how many chains advance together. On minibatches they do not.
-    """
+class FlightsProblem(AllRowsProblem):
+    """The potential of `FlightDelays`. On all the data equal rows are counted; the sum is exact."""
 
     task: FlightDelays
 
@@ -64,27 +61,19 @@ class FlightsProblem(DataProblem):
             self.under_normal_prior = torch.arange(self.dim, device=device) >= CARRIERS
             self.under_normal_prior[-1] = False
 
-    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        return super().energy(theta, batch) if batch is not None else self._full(theta)[0]
-
-    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        return (
-            super().gradient(theta, batch) if batch is not None else self._full_gradient(theta, theta @ self.cells[0].T)
-        )
-
-    def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
-        return super().energy_and_gradient(theta, batch) if batch is not None else self._full(theta)
-
-    def _full(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+    def full(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         """U (C,) and grad U (C, D): U = sum_u n_u log(1 + exp(x_u theta)) - k_u x_u theta - log p(theta)."""
         import torch
 
         rows, count, late = self.cells
         margins = theta @ rows.T
         energy = torch.nn.functional.softplus(margins) @ count - margins @ late - self.task.log_prior(theta)
-        return energy, self._full_gradient(theta, margins)
+        return energy, self._gradient(theta, margins)
 
-    def _full_gradient(self, theta: Tensor, margins: Tensor) -> Tensor:
+    def full_gradient(self, theta: Tensor) -> Tensor:
+        return self._gradient(theta, theta @ self.cells[0].T)
+
+    def _gradient(self, theta: Tensor, margins: Tensor) -> Tensor:
         rows, count, late = self.cells
         return self.task.prior_gradient(theta) + (margins.sigmoid() * count - late) @ rows
 

@@ -24,6 +24,7 @@ from harness.tasks import (
     Protocol,
 )
 from tasks.datasets import idx
+from tasks.regression.all_rows import AllRowsProblem
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,23 +42,10 @@ STRETCH = 1_000
 """Rows of the full data that are computed at once: with 16 chains 1 MB of logits, which stay in the cache."""
 
 
-class SoftmaxProblem(DataProblem):
-    """The potential of `MnistLogistic`.
-
-    On all the data the logits of all chains are one matrix product, so there the bits, not the numbers, of a chain
-    depend on how many chains advance together. On minibatches they do not.
-    """
+class SoftmaxProblem(AllRowsProblem):
+    """The potential of `MnistLogistic`."""
 
     task: MnistLogistic
-
-    def energy(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        return super().energy(theta, batch) if batch is not None else self._full(theta)[0]
-
-    def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        return super().gradient(theta, batch) if batch is not None else self._full(theta)[1]
-
-    def energy_and_gradient(self, theta: Tensor, batch: Batch | None) -> tuple[Tensor, Tensor]:
-        return super().energy_and_gradient(theta, batch) if batch is not None else self._full(theta)
 
     @functools.cached_property
     def class_sums(self) -> Tensor:
@@ -67,7 +55,7 @@ class SoftmaxProblem(DataProblem):
         label = torch.nn.functional.one_hot(self.arrays["label"][: self.terms], CLASSES)
         return (label.to(self.arrays["x"].dtype).T @ self.arrays["x"][: self.terms]).flatten()
 
-    def _full(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+    def full(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         """U (C,) and grad U (C, D): U = sum_i log sum_k exp(w_k x_i) - sum_i w_{y_i} x_i + |theta|^2 / 2."""
         weights = theta.reshape(len(theta) * CLASSES, -1)
         energy = theta.square().sum(1) / 2 - theta @ self.class_sums

@@ -324,3 +324,11 @@ def test_a_recursion_is_its_loop(count):
         x = inputs[:, t] + factor * x
         expected.append(x)
     assert recursion(torch.from_numpy(inputs), torch.from_numpy(factor)).numpy() == pytest.approx(np.stack(expected, 1))
+
+
+def test_parameters_without_a_variance_are_judged_by_their_logarithms():
+    task = Elimination()
+    assert task.judged_names() == ["k_a", "sigma", "log K_m", "log V_m"]
+    theta = torch.tensor([[0.3, -0.2, 1.1, 0.7]], dtype=torch.float64)
+    assert task.judged(theta)[0].tolist() == pytest.approx([math.exp(0.3), math.exp(0.7), -0.2, 1.1])
+    assert "K_m" in task.functions(theta)
