@@ -26,7 +26,7 @@ from tasks.regression.tiny.task import SIGMA, TinyNetwork
 
 pytestmark = [pytest.mark.numbers, pytest.mark.usefixtures("one_thread")]
 
-FEW = MadeArticles(topics=3, batch=5)
+FEW = MadeArticles(topics=3, batch=5, alpha=0.3, beta=0.7)
 needs_data = pytest.mark.skipif(missing(reuters.REUTERS) is not None, reason="reuters is not under BENCH_DATA")
 
 

@@ -346,3 +346,21 @@ def test_without_the_files_an_error_says_how_to_get_them(tmp_path, monkeypatch):
     for read in (lambda: task.data, task.function_truth, lambda: built(task)):
         with pytest.raises(DataError, match="bench data fetch posteriordb"):
             read()
+
+
+NESSES = [regressions.Nes1972(), regressions.Nes1976(), regressions.Nes1980(), regressions.Nes1984()]
+
+
+@pytest.mark.skipif(any(map(wrong, NESSES[0].datasets)), reason="no posteriordb under BENCH_DATA")
+def test_the_errors_of_the_reference_are_those_between_its_chains():
+    ratios = {"mean": [], "sd": []}
+    for task in NESSES:
+        truth, draws = task.function_truth(), task.reference_draws()
+        chains = np.stack([draws[name] for name in task.judged_names()])  # (K, 1000, 10)
+        for name, of_chain, error in (
+            ("mean", chains.mean(1), truth.mean_mcse),
+            ("sd", chains.std(1), truth.sd_mcse),
+        ):
+            ratios[name] += [*(of_chain.std(1, ddof=1) / np.sqrt(10) / error)]
+    for name, ratio in ratios.items():
+        assert np.sqrt(np.mean(np.square(ratio))) == pytest.approx(1, abs=0.15), name
