@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from harness import PluginError
 from harness.tasks import Block, Classification, DataProblem, Layout, Network, NetworkTask, Problem
@@ -139,6 +139,7 @@ class MLPProblem(GaussNewtonProblem):
     """
 
     network: MLP
+    cuts_batches: ClassVar[bool] = False
 
     def compile_network(self) -> None:
         """Raise `UsageError`, because an MLP has no module."""

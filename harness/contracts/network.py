@@ -210,6 +210,9 @@ class NetworkProblem(DataProblem):
 
     task: NetworkTask
     network: Any
+    cuts_batches: ClassVar[bool] = True
+    """Whether a short batch has fewer rows than others: the blocks of a GPU are then one step. False: it is filled up."""
+
     stretch: ClassVar[int] = 500
     """Number of rows in one forward pass when a whole set goes through the network."""
 
@@ -226,7 +229,7 @@ class NetworkProblem(DataProblem):
             self._changes = ChainSequence([s.numpy("data") for s in streams], lambda g: task.changes(g, shape))
         statistics = self.network.first_statistics().to(device, self.dtype)
         self.buffers = statistics.repeat(len(streams), 1)
-        self.block_limit = 1 if len(statistics) else None
+        self.block_limit = 1 if len(statistics) or (self.cuts_batches and device != "cpu") else None
 
     def read(self) -> dict[str, Tensor]:
         """Return the training rows without an added row of zeros."""
@@ -276,16 +279,16 @@ class NetworkProblem(DataProblem):
     def draw_batches(self, steps: int) -> Batch:
         """Return the indices of rows and the changes to the rows.
 
-        Each step reads how many rows its batch has, and this must not wait for a GPU, so the indices of longer blocks
-        stay on the CPU. A single step, which may be recorded, gets its tensors on the GPU in their final form, without
-        empty places.
+        On a GPU they are those of one step, whatever `block_limit` would allow: a recorded step cannot read how many rows
+        its batch has, so it gets its tensors in their final form, on the GPU and without empty places.
         """
         if self.epochs is None:
             return {}
         sequences = {"index": self.epochs} | ({} if self._changes is None else {"change": self._changes})
         batch = {name: sequence.take(steps) for name, sequence in sequences.items()}
-        if self.device == "cpu" or steps > 1:
+        if self.device == "cpu":
             return batch
+        assert steps == 1, "a network's block is one step on a GPU"
         size = int((batch["index"][0, 0] < self.terms).sum())
         return {name: sequences[name].sent(part, self.device)[:, :, :size] for name, part in batch.items()}
 

@@ -33,6 +33,8 @@ from harness.runs.worker import run as local_run
 from harness.system.errors import PluginError, UsageError
 from harness.system.locks import HeldError
 from harness.tasks import Network
+from plugins.samplers.amagold import AMAGOLD
+from plugins.samplers.ggmc import GGMC
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
@@ -188,6 +190,34 @@ def test_steps_of_every_network_are_recorded_and_end_where_plain_ones_do(name):
     schedule = Cyclical(step_size=1e-9, cycles=1, beta=0.5)
     _, gpu = same_recorded(NETWORKS[name], MSGLD(), schedule, 12, chains=1, burn_in=11)
     assert len(gpu.graphs) == 2  # a stage without noise and one with it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convolution(Exact):
+    """A small network without statistics of its batches: on a CPU its blocks are of many steps."""
+
+    def network(self):
+        return Network(lambda: nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 10)))
+
+
+SHORT = {**SMALL, "batch": 8, "train_images": 20, "test_images": 10}
+"""Batches of 8, 8 and 4 rows."""
+
+
+@pytest.mark.parametrize(
+    ("task", "cls"),
+    [
+        (Convolution(**SHORT), MSGLD),
+        (Convolution(**SHORT), AMAGOLD),
+        (Convolution(**SHORT), GGMC),
+        (Exact(**SHORT), MSGLD),
+    ],
+)
+def test_short_batches_are_recorded_in_their_own_size(task, cls):
+    recorded, gpu = same_recorded(task, cls(), STEP, 14, chains=1, burn_in=0)
+    batches = [dict(batches) for _, batches in recorded.stage.stepper._graphs]
+    assert len(batches) == len(gpu.graphs)
+    assert {shape[-1] for batch in batches for name, shape in batch.items() if "index" in name} == {8, 4}
 
 
 def test_photographs_are_recorded_though_they_are_read_while_they_are_used(photographs):

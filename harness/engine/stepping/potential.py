@@ -127,8 +127,8 @@ class BoundPotential:
 class CountingPotential(BoundPotential):
     """A bound potential that counts gradient calls, those on the batch and those on all the data.
 
-    A step with several batches (`batches_per_step`) is bound to all of them, (C, B, ...) each, and its calls go through
-    them in order. With the `shape` of theta, a call is one gradient for each chain. A call at another shape raises
+    A step with several batches (`batches_per_step`) is bound to all of them, "0/name", "1/name" and so on, and its calls
+    go through them in order. With the `shape` of theta, a call is one gradient for each chain. A call at another shape raises
     `PluginError`, and so does a call that torch would batch, differentiate or record, because it could compute more
     gradients than the one that is counted.
     """
@@ -159,13 +159,21 @@ class CountingPotential(BoundPotential):
         )  # fmt: skip
 
     def draw_batches(self, steps: int) -> Batch:
-        """Return the batches of the next steps: (steps, C, ...), or (steps, C, B, ...) if a step has several."""
-        drawn = self._problem.draw_batches(steps * self.batches)
+        """Return the batches of the next steps, (steps, C, ...) by name; "b/name" in batch b if a step has several.
+
+        For one step they are drawn one by one, because those of a network on a GPU may differ in size.
+        """
         if self.batches == 1:
-            return drawn
-        return {
-            name: leaf.unflatten(0, (steps, self.batches)).transpose(1, 2).contiguous() for name, leaf in drawn.items()
-        }
+            return self._problem.draw_batches(steps)
+        if steps == 1:
+            each = [self._problem.draw_batches(1) for _ in range(self.batches)]
+        else:
+            drawn = self._problem.draw_batches(steps * self.batches)
+            each = [
+                {name: leaf[b :: self.batches].contiguous() for name, leaf in drawn.items()}
+                for b in range(self.batches)
+            ]
+        return {f"{b}/{name}": leaf for b, batch in enumerate(each) for name, leaf in batch.items()}
 
     def _batch_of_call(self) -> Batch | None:
         """Count a call, and return its batch."""
@@ -173,8 +181,8 @@ class CountingPotential(BoundPotential):
         self.calls = number + 1
         if batch is None or self.batches == 1:
             return batch
-        index = number // self.calls_per_batch % self.batches
-        return {name: leaf[:, index] for name, leaf in batch.items()}
+        prefix = f"{number // self.calls_per_batch % self.batches}/"
+        return {name.removeprefix(prefix): leaf for name, leaf in batch.items() if name.startswith(prefix)}
 
     def grad(self, x: Tensor) -> Tensor:
         """Return grad U (C, D) at x, counted."""

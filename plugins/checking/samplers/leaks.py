@@ -10,7 +10,7 @@ from torch import Tensor
 
 from harness import Sampler
 from harness.engine import Block, Loop, StepNoise
-from plugins.checking.gaussian import GaussianTask
+from plugins.checking.gaussian import Batch, GaussianTask
 from plugins.checking.law import Broken, Law, fingerprint, same, streams, trajectory, varying
 
 TASK = GaussianTask(variance=0.5)
@@ -29,7 +29,12 @@ def check(sampler: Sampler) -> None:
     _check_others_unchanged(undisturbed, _walk(sampler, lambda theta, _: theta[VICTIM].add_(0.125)), "is moved")
     _check_stays_nan(undisturbed, _walk(sampler, lambda theta, _: theta[VICTIM].fill_(torch.nan)), "position")
     if sampler.gradients_per_step:
-        _check_stays_nan(undisturbed, _walk(sampler, lambda _, slope: slope[VICTIM].fill_(torch.nan)), "gradient")
+        _check_stays_nan(undisturbed, _walk(sampler, _lose_gradients), "gradient")
+
+
+def _lose_gradients(_: Tensor, batch: Batch) -> None:
+    for slope in batch.values():
+        slope[VICTIM] = torch.nan
 
 
 def _start(sampler: Sampler) -> Loop:
@@ -37,22 +42,22 @@ def _start(sampler: Sampler) -> Loop:
     return Loop(TASK, sampler, path, streams(CHAINS), CHAINS // 2)
 
 
-def _walk(sampler: Sampler, disturb: Callable[[Tensor, Tensor], object] | None = None) -> list[Tensor]:
-    """Return the draw of every step; `disturb` writes into position and slope of step AT."""
+def _walk(sampler: Sampler, disturb: Callable[[Tensor, Batch], object] | None = None) -> list[Tensor]:
+    """Return the draw of every step; `disturb` writes into position and slopes of step AT."""
     running = _start(sampler)
     stage = running.stage
     noise = stage.noise.draw(STEPS, heated=True)
-    slopes = stage.potential.draw_batches(STEPS)["slope"]
+    batches = stage.potential.draw_batches(STEPS)
     theta, state = running.theta, running.state
     draws: list[Tensor] = []
     for k in range(STEPS):
-        slope = slopes[k].clone()
+        batch = {name: leaf[k].clone() for name, leaf in batches.items()}
         if disturb is not None and k == AT:
             theta = theta.clone()
-            disturb(theta, slope)
+            disturb(theta, batch)
         block = Block(
             h=stage.h[k : k + 1], T=stage.T[k : k + 1], slots=stage.noise.slots,
-            noise=[slot[k : k + 1] for slot in noise], batches={"slope": slope[None]},
+            noise=[slot[k : k + 1] for slot in noise], batches={name: leaf[None] for name, leaf in batch.items()},
             keep=np.ones(1, dtype=bool), adapt=bool(running.trajectory.burn_in[k]),
         )  # fmt: skip
         with torch.no_grad():
@@ -66,13 +71,13 @@ def _check_arguments_unchanged(sampler: Sampler) -> None:
     running = _start(sampler)
     stage = running.stage
     noise = stage.noise.draw(2, heated=True)
-    slopes = stage.potential.draw_batches(2)["slope"]
+    batches = stage.potential.draw_batches(2)
     theta, state = running.theta, running.state
     for k in range(2):
         handed = StepNoise(stage.noise.slots)
         handed.start([slot[k] for slot in noise])
-        stage.potential.bind({"slope": slopes[k]})
-        inputs = {"theta": theta, "h": stage.h, "T": stage.T, "the batch": slopes}
+        stage.potential.bind({name: leaf[k] for name, leaf in batches.items()})
+        inputs = {"theta": theta, "h": stage.h, "T": stage.T, "the batch": torch.stack(list(batches.values()))}
         inputs |= {f"state {name!r}": leaf for name, leaf in state.items()}
         inputs |= {"noise": torch.cat([slot.flatten() for slot in noise])} if noise else {}
         before = {name: fingerprint([leaf]) for name, leaf in inputs.items()}
