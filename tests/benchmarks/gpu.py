@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tarfile
 import time
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -162,10 +163,27 @@ def budget_of(method: str, asked: argparse.Namespace, record: Record) -> str:
 
 
 def environment(asked: argparse.Namespace) -> dict[str, str]:
-    """Of a part: this checkout first on the path, and the data."""
+    """Of a part: this checkout first on the path, with its plugins, and the data."""
     data = asked.data or (asked.work / "data" if (asked.work / "data").exists() else None)
-    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    path = os.pathsep.join(filter(None, (str(ROOT), str(declared(asked.work)), os.environ.get("PYTHONPATH"))))
     return {**os.environ, "PYTHONPATH": path, **({"BENCH_DATA": str(data)} if data else {})}
+
+
+def declared(work: Path) -> Path:
+    """Return a folder with the metadata of an installation, where nothing can be installed: it declares the plugins."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    folder = work.resolve() / "plugins"
+    metadata = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    metadata.mkdir(parents=True, exist_ok=True)
+    (metadata / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    groups = project["entry-points"].items()
+    lines = [
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items()) for group, points in groups
+    ]
+    (metadata / "entry_points.txt").write_text("\n".join(lines))
+    return folder
 
 
 class Record:

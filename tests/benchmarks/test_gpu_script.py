@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tarfile
+from pathlib import Path
 
 import pytest
 from benchmarks import gpu
@@ -130,3 +131,20 @@ def test_the_commands_are_those_of_this_checkout(tmp_path):
         assert all(gpu.Path(word).exists() for word in command if word.endswith(".py"))
     assert json.loads(gpu.command_of("look-tf32", asked, record)[-1])["tf32"] is True
     assert gpu.environment(asked)["PYTHONPATH"].startswith(str(gpu.ROOT))
+
+
+def test_a_checkout_alone_has_its_plugins(tmp_path, monkeypatch):
+    """As where the project cannot be installed: the interpreter sees all packages but the project's."""
+    bare = tmp_path / "packages"
+    bare.mkdir()
+    for folder in map(Path, sys.path):
+        for package in folder.iterdir() if folder.name == "site-packages" else ():
+            if not package.name.startswith("sgmcmc_bench") and not (bare / package.name).exists():
+                (bare / package.name).symlink_to(package)
+    monkeypatch.setenv("PYTHONPATH", str(bare))
+    asked = gpu.argparse.Namespace(work=tmp_path / "work", data=None)
+    bench = [sys.executable, "-S", *gpu.BENCH[1:], "--results", str(tmp_path / "results")]
+    words = ["run", "--sampler", "sgld", "--task", "gaussian2d", "--seeds", "0", "--budget", "steps=20", "--yes"]
+    log = tmp_path / "log"
+    assert gpu.execute([*bench, *words], log, 100.0, gpu.environment(asked)) == 0, log.read_text()
+    assert "1 done" in log.read_text()
