@@ -25,6 +25,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as tree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from harness.contracts.module import ALIGNMENT
+
 CUDA = torch.device("cuda:0")
 READS = frozenset({
     "item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__len__of_values", "is_nonzero", "equal",
@@ -35,6 +37,8 @@ VALUE_SHAPED = frozenset({
     "nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "bincount", "repeat_interleave",
     "_local_scalar_dense", "is_nonzero", "equal",
 })  # fmt: skip
+ALIGNED = ("convolution", "native_batch_norm", "_native_batch_norm", "mkldnn_convolution", "miopen", "cudnn")
+"""The beginnings of the names of operations whose kernels read vectors of `ALIGNMENT` bytes."""
 BOTH_SIDES = frozenset({"copy_", "_to_copy", "index", "index_put", "index_put_", "_index_put_impl_"})
 
 MARKED: dict[int, StorageWeakRef] = {}
@@ -173,6 +177,8 @@ class PretendedGPU(TorchFunctionMode):
         side = any(sides) if leaves else self.sides[-1]
         if side and leaves:
             self._refuse(name, leaves, sides, args)
+        if side and name.startswith(ALIGNED) and any(leaf.data_ptr() % ALIGNMENT for leaf in leaves):
+            raise GPUError(f"{name}: misaligned address")
         if self.graph is not None and torch.Tag.nondeterministic_seeded in function.tags:
             raise GPUError(f"{name}: random numbers in a recorded step")
         if self.graph is not None and side:

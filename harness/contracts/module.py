@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+
+ALIGNMENT = 16
+"""Bytes to which a GPU's kernels need a tensor's start aligned. Those of convolutions and normalisation end in "CUDA
+error: misaligned address" otherwise (torch 2.11, cuDNN 9.19), whatever torch tells them of the start."""
+
+ROW_ALIGNMENT = 256
+"""Bytes to which the start of a whole vector is aligned, so that all chains take the same kernels."""
 
 
 @dataclass(frozen=True)
@@ -140,10 +149,34 @@ class Network:
 
         if self.module.training != training:
             self.module.train(training)
-        out: Tensor = torch.func.functional_call(
-            self.module, self.weights(weights, low) | self.statistics(statistics), (x,)
-        )
+        running = self.statistics(statistics)
+        used = _aligned(running, self.buffer_sizes)
+        if any(used[name] is not leaf for name, leaf in running.items()):
+            used = {name: leaf.clone() for name, leaf in running.items()}  # all: autograd sees what is written below
+        leaves = _aligned(self.weights(aligned(weights), low), self.sizes) | used
+        out: Tensor = torch.func.functional_call(self.module, leaves, (x,))
+        for name, leaf in running.items() if training else ():
+            if used[name] is not leaf:
+                leaf.copy_(used[name])
         return out
+
+
+def aligned(flat: Tensor) -> Tensor:
+    """Return a chain's vector of weights, or a copy whose start a GPU's kernels can use."""
+    import torch
+
+    if flat.is_cuda and not torch.compiler.is_compiling() and flat.data_ptr() % ROW_ALIGNMENT:
+        return flat.clone()
+    return flat
+
+
+def _aligned(leaves: Mapping[str, Tensor], sizes: Sequence[int]) -> dict[str, Tensor]:
+    """Return the parts of an aligned vector, those as copies whose start in it a GPU's kernels cannot use."""
+    starts = itertools.accumulate(sizes, initial=0)
+    return {
+        name: leaf.clone() if leaf.is_cuda and start * leaf.element_size() % ALIGNMENT else leaf
+        for (name, leaf), start in zip(leaves.items(), starts, strict=False)
+    }
 
 
 @functools.cache

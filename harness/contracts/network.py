@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 import numpy as np
 
 from harness.contracts.chain_sequence import ChainSequence
-from harness.contracts.module import Layout, Network
+from harness.contracts.module import ROW_ALIGNMENT, Layout, Network, aligned
 from harness.contracts.posterior import DataProblem, DataTask
 from harness.contracts.predictions import Classification, Likelihood, unseen_metrics
 from harness.contracts.task import Cost, Metric, Observer
@@ -228,7 +228,7 @@ class NetworkProblem(DataProblem):
         if task.changes(streams[0].numpy("data"), shape) is not None:
             self._changes = ChainSequence([s.numpy("data") for s in streams], lambda g: task.changes(g, shape))
         statistics = self.network.first_statistics().to(device, self.dtype)
-        self.buffers = statistics.repeat(len(streams), 1)
+        self.buffers = _rows(statistics, len(streams))
         self.block_limit = 1 if len(statistics) or (self.cuts_batches and device != "cpu") else None
 
     def read(self) -> dict[str, Tensor]:
@@ -382,7 +382,7 @@ class NetworkProblem(DataProblem):
     def _mean_loss(self, c: int, weights: Tensor, part: tuple[Tensor, Tensor], *, update: bool) -> Tensor:
         statistics = self.buffers[c] if update else self.buffers[c].clone()
         loss = self._compiled if self._compiled is not None and weights.requires_grad else self._loss
-        return loss(weights, statistics, *part)
+        return loss(aligned(weights), statistics, *part)
 
     def _loss(self, weights: Tensor, statistics: Tensor, x: Tensor, label: Tensor) -> Tensor:
         return self.task.mean_loss(self.forward(weights, statistics, x, training=True), label)
@@ -425,3 +425,11 @@ class NetworkProblem(DataProblem):
             if sequence is not None:
                 sequence.load({n.removeprefix(name): leaf for n, leaf in state.items() if n.startswith(name)})
         self.buffers.copy_(state["buffers"])
+
+
+def _rows(statistics: Tensor, chains: int) -> Tensor:
+    """Return statistics (B,) for each chain, (C, B), in rows that are aligned as a GPU's kernels need them."""
+    import torch
+
+    padded = torch.nn.functional.pad(statistics, (0, -len(statistics) % ROW_ALIGNMENT))
+    return padded.repeat(chains, 1)[:, : len(statistics)]

@@ -5,6 +5,7 @@ import torch
 from generated import SMALL, Generated
 from support import SAMPLERS, make_loop, run_loop
 
+from harness.contracts.randomness import Streams
 from harness.engine.stepping.graph import Graph
 from plugins.schedules.constant import Constant
 from plugins.schedules.cyclical import Cyclical
@@ -62,3 +63,14 @@ def test_a_network_learns_alike_recorded_and_plain():
         loop = make_loop(Generated(**SMALL), SAMPLERS["msgld"], Constant(step_size=1e-6), 8, device="cuda:0", mode=mode)
         positions.append(run_loop(loop).theta)
     torch.testing.assert_close(positions[1], positions[0], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_gradient_does_not_depend_on_the_row_of_the_chain(precision):
+    """Rows of an odd number of weights start where not all kernels can read, and other kernels have other bits."""
+    task = Generated(**{**SMALL, "width": 1}, precision=precision)
+    problem = task.build([Streams(0, 0)] * 3, "cuda:0")
+    batch = {name: leaf[0] for name, leaf in problem.draw_batches(1).items()}
+    gradient = problem.gradient(problem.initial(), batch)
+    assert task.dim() % 4
+    assert torch.equal(gradient, gradient[:1].expand(3, -1))

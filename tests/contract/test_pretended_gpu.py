@@ -381,3 +381,11 @@ def test_a_run_keeps_its_numbers_with_neighbours_on_a_gpu():
     alone, _ = advance(task, SGLD(), STEP, 8, "compiled", seeds=(1,), burn_in=7)
     together, _ = advance(task, SGLD(), STEP, 8, "compiled", seeds=(0, 1, 2), burn_in=7)
     torch.testing.assert_close(together.theta[2:4], alone.theta, **CLOSE)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_kernels_get_aligned_weights_and_statistics_in_every_row(precision):
+    """The weights of these layers are odd parts of odd rows, of 4 bytes each."""
+    task = Generated(**{**SHORT, "width": 1}, precision=precision)
+    assert task.dim() % 4
+    same_recorded(task, SGLD(), STEP, WARM + 6, chains=3)

@@ -59,7 +59,7 @@ def making(sampler: Sampler, failure: Callable[[Sampler, Exception], BenchError]
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # hints from the compiler, for example about TF32
+            warnings.simplefilter("ignore")  # the compiler's own: no filter that makes them errors may stop it
             yield
     except Exception as error:
         if isinstance(error, BenchError) or lacks_memory(error):
