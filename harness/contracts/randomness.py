@@ -11,9 +11,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import itertools
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -78,12 +79,19 @@ class Streams:
             return generator.manual_seed(int.from_bytes(digest[:8], "big"))
         return generator.set_state(_mt19937_state(digest, generator.get_state()))
 
-    def fastest(self, name: str, device: str, dtype: DType) -> Generator:
-        """Return the generator that draws numbers of this dtype on this device fastest."""
-        import torch
 
-        on_numpy = torch.device(device).type == "cpu" and dtype == torch.float64
-        return self.numpy(name) if on_numpy else self.torch(name, device)
+def noise_generators(streams: Sequence[Streams], device: str, dtype: DType) -> list[Generator]:
+    """Return for each chain the generator that draws its noise of this dtype on this device fastest.
+
+    On a GPU the chains of a run share one, because a kernel for each chain would take longer than the steps.
+    """
+    import torch
+
+    if torch.device(device).type == "cpu":
+        return [s.numpy("noise") if dtype == torch.float64 else s.torch("noise") for s in streams]
+    runs = {(s.seed, s.axes): s for s in reversed(streams)}
+    generators = {run: s.torch("noise", device, per_chain=False) for run, s in runs.items()}
+    return [generators[s.seed, s.axes] for s in streams]
 
 
 def _sequence(digest: bytes) -> np.random.SeedSequence:
@@ -110,11 +118,14 @@ def _mt19937_state(digest: bytes, template: torch.Tensor) -> torch.Tensor:
 class ChainNoise:
     """The noise of C chains over a block of steps, drawn in advance; samplers get it as `noise`.
 
-    `slots` are the requests of one step for noise, in order.
+    `generators` has one for each chain; chains that follow one another may share one. `slots` are the requests of one
+    step for noise, in order.
     """
 
     def __init__(self, generators: Sequence[Generator], slots: Sequence[Slot]) -> None:
-        self.generators = list(generators)
+        shared = [list(chains) for _, chains in itertools.groupby(generators, key=id)]
+        self.generators = [chains[0] for chains in shared]
+        self.chains = [len(chains) for chains in shared]
         self.slots = list(slots)
         if self.generators and any(_may_be_fast(slot.kind, slot.dtype, self.generators[0]) for slot in slots):
             _fast_normals()  # compiled here if necessary, before the steps are timed
@@ -135,18 +146,20 @@ class ChainNoise:
         device = first.device if isinstance(first, torch.Generator) else torch.device("cpu")
         if slot.kind == "normal" and not heated:
             return torch.zeros((), dtype=slot.dtype, device=device)
-        drawn = torch.empty((len(self.generators), steps, *slot.shape), dtype=slot.dtype, device=device)
-        for generator, chain in zip(self.generators, drawn, strict=True):
-            _fill(chain, slot.kind, generator)
+        drawn = torch.empty((sum(self.chains), steps, *slot.shape), dtype=slot.dtype, device=device)
+        for generator, chains in zip(self.generators, drawn.split(self.chains), strict=True):
+            _fill(chains, slot.kind, generator)
         return drawn.transpose(0, 1)
 
     def state(self) -> torch.Tensor:
-        """Return the generators' states, (C, bytes) uint8."""
-        return states(self.generators)
+        """Return the states of the chains' generators, (C, bytes) uint8."""
+        import torch
+
+        return states(self.generators).repeat_interleave(torch.tensor(self.chains), 0)
 
     def load(self, state: torch.Tensor) -> None:
         """Set the generators to the states in `state`."""
-        load_states(self.generators, state)
+        load_states(self.generators, [rows[0] for rows in state.split(self.chains)])
 
 
 def _fill(out: torch.Tensor, kind: str, generator: Generator) -> None:
@@ -209,7 +222,7 @@ def states(generators: Sequence[Generator]) -> torch.Tensor:
     return torch.from_numpy(np.array(words, dtype=np.uint64).view(np.uint8))
 
 
-def load_states(generators: Sequence[Generator], state: torch.Tensor) -> None:
+def load_states(generators: Sequence[Generator], state: Iterable[torch.Tensor]) -> None:
     """Set generators to the states that `states` returned."""
     import numpy as np
     import torch

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from harness.contracts.randomness import ChainNoise, Slot, Streams
+from harness.contracts.randomness import ChainNoise, Slot, Streams, noise_generators
 from harness.contracts.task import Cost, data_passes
 from harness.engine.run_state import Divergence, RunState
 from harness.engine.stepping import stepper
@@ -91,7 +91,7 @@ class Stage:
         problem.load(carried)
         self.cost = Cost(at_start + spent_before, per_step)
         self.lost_at = torch.zeros(len(streams), dtype=torch.int64, device=device)
-        self.noise = ChainNoise([s.fastest("noise", device, self.dtype) for s in streams], slots)
+        self.noise = ChainNoise(noise_generators(streams, device, self.dtype), slots)
         most = max(1, (problem.block_limit or len(trajectory)) // sampler.batches_per_step)
         length = min(self.noise.block_length(problem.dim), most)
         self.ends = dict(cut(trajectory, length, sampler.refresh_every))

@@ -19,11 +19,11 @@ def prepare(case: Case) -> Work:
     import torch
     from stepping import streams
 
-    from harness.contracts.randomness import ChainNoise, Slot
+    from harness.contracts.randomness import ChainNoise, Slot, noise_generators
     from tasks.synthetic.mixture25 import Mixture25
 
     torch.set_num_threads(1)
-    generators = [s.fastest("noise", "cpu", torch.float64) for s in streams(case)]
+    generators = noise_generators(streams(case), "cpu", torch.float64)
     noise = ChainNoise(generators, [Slot("normal", (2,), torch.float64)])
     problem = Mixture25(noise=0.0).build(streams(case), "cpu")
     carry: dict[str, Any] = {"theta": problem.initial()}

@@ -18,6 +18,7 @@ from torch import nn
 from torch.utils import _pytree as tree
 from torchvision.models.resnet import Bottleneck
 
+import harness.engine.stepping.graph
 import harness.engine.stepping.update
 from harness.contracts.registry import load, registry
 from harness.engine.stage import LOOK
@@ -49,6 +50,8 @@ from tasks.vision.notmnist import NotMNIST
 
 GPU = "cuda:0"
 FEW = 60
+PART = 2
+"""Steps in a graph, so that a short run has several."""
 STEP = Constant(step_size=1e-9)
 CLOSE = {"rtol": 0, "atol": 1e-9}
 """In double precision, rounding is 1e-15 and grows in these steps; one noise of a step is sqrt(2 h T) = 4e-5."""
@@ -74,6 +77,7 @@ def uncompiled(monkeypatch):
 
         return call
 
+    monkeypatch.setattr(harness.engine.stepping.graph, "PART", PART)
     monkeypatch.setattr(harness.engine.stepping.update, "_compile", compiled)
     monkeypatch.setattr(harness.engine.stepping.update, "Opaque", lambda potential: potential)
 
@@ -188,7 +192,7 @@ NETWORKS = {
 @pytest.mark.parametrize("name", NETWORKS)
 def test_steps_of_every_network_are_recorded_and_end_where_plain_ones_do(name):
     schedule = Cyclical(step_size=1e-9, cycles=1, beta=0.5)
-    _, gpu = same_recorded(NETWORKS[name], MSGLD(), schedule, 12, chains=1, burn_in=11)
+    _, gpu = same_recorded(NETWORKS[name], MSGLD(), schedule, 16, chains=1, burn_in=15)
     assert len(gpu.graphs) == 2  # a stage without noise and one with it
 
 
@@ -215,7 +219,7 @@ SHORT = {**SMALL, "batch": 8, "train_images": 20, "test_images": 10}
 )
 def test_short_batches_are_recorded_in_their_own_size(task, cls):
     recorded, gpu = same_recorded(task, cls(), STEP, 14, chains=1, burn_in=0)
-    batches = [dict(batches) for _, batches in recorded.stage.stepper._graphs]
+    batches = [dict(kind[1]) for kind in recorded.stage.stepper._graphs]
     assert len(batches) == len(gpu.graphs)
     assert {shape[-1] for batch in batches for name, shape in batch.items() if "index" in name} == {8, 4}
 
@@ -246,7 +250,7 @@ def test_small_densities_can_be_recorded_where_that_is_asked_for(task):
     plain, _ = advance(task, MSGLD(), Constant(step_size=0.01), 20, "plain")
     recorded, gpu = advance(task, MSGLD(), Constant(step_size=0.01), 20, "compiled")
     torch.testing.assert_close(recorded.theta, plain.theta, **CLOSE)
-    assert gpu.graphs[0].replays == 20 - WARM
+    assert gpu.graphs[0].replays == (20 - WARM) // PART
 
 
 def test_a_run_on_a_gpu_goes_on_from_its_checkpoint():
@@ -284,6 +288,7 @@ Constants = mutant("Constants", SGLD, before="theta = theta * torch.tensor([1.0]
 Masks = mutant("Masks", SGLD, after="theta = theta + theta[theta.abs() > 1e9].sum()")
 Draws = mutant("Draws", SGLD, before="theta = theta + 0 * torch.randn_like(theta)")
 Scalars = mutant("Scalars", SGLD, before="theta = theta * torch.ones(())")  # on the CPU: a graph would keep it
+Explodes = mutant("Explodes", SGLD, after="theta = theta.where(h < 1, torch.inf)")
 Sides = mutant("Sides", SGLD, before="theta = theta + torch.zeros(theta.shape, dtype=theta.dtype)")
 
 
@@ -389,3 +394,21 @@ def test_kernels_get_aligned_weights_and_statistics_in_every_row(precision):
     task = Generated(**{**SHORT, "width": 1}, precision=precision)
     assert task.dim() % 4
     same_recorded(task, SGLD(), STEP, WARM + 6, chains=3)
+
+
+def test_draws_and_lost_chains_of_parts_are_those_of_the_whole_block():
+    """Kept draws lie anywhere in the parts, and a chain is lost in the middle of one."""
+    kept = []
+    for mode in ("plain", "compiled"):
+        with PretendedGPU():
+            loop = make_loop(Mixture5(), SGLD(), Constant(step_size=0.01), 23, chains=3, thin=3, device=GPU, mode=mode)
+            loop.runs[0].observer.observe = lambda draws, _, at: kept.append((draws.cpu(), at))
+            run_loop(loop)
+    (plain, steps), *rest = kept
+    assert len(plain) == len(steps) > 5
+    torch.testing.assert_close(torch.cat([draws for draws, _ in rest]), plain, **CLOSE)
+    with PretendedGPU():
+        loop = make_loop(Mixture5(), Explodes(), Constant(step_size=0.01), 23, chains=3, device=GPU, mode="compiled")
+        loop.stage.h[13] = 2
+        run_loop(loop)
+    assert loop.runs[0].divergence.step == 14

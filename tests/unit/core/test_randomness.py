@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from harness.contracts.randomness import ChainNoise, Slot, Streams, _sequence
+from harness.contracts.randomness import ChainNoise, Slot, Streams, _sequence, noise_generators
 
 pytestmark = pytest.mark.numbers
 
@@ -21,9 +21,11 @@ def test_the_whole_hash_enters_the_cpu_generator():
 
 
 def test_double_precision_on_the_cpu_is_drawn_by_numpy_and_all_else_by_torch():
-    stream = Streams(0, 0)
-    assert isinstance(stream.fastest("noise", "cpu", torch.float64), np.random.Generator)
-    assert isinstance(stream.fastest("noise", "cpu", torch.float32), torch.Generator)
+    streams = [Streams(0, chain) for chain in range(2)]
+    for dtype, kind in ((torch.float64, np.random.Generator), (torch.float32, torch.Generator)):
+        one, other = noise_generators(streams, "cpu", dtype)
+        assert isinstance(one, kind)
+        assert one is not other
 
 
 def test_a_shared_stream_is_the_same_for_all_chains():
