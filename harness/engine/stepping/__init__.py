@@ -33,7 +33,7 @@ def stepper(
     if mode == "plain":
         return Plain(sampler, potential)
     if device != "cpu":
-        return Graph(sampler, potential)
+        return Graph(sampler, potential, opaque=opaque)
     if by_update(dim, opaque=opaque):
         return Update(sampler, potential, "aot_eager" if mode == "traced" else "inductor")
     return Compiled(sampler, potential)

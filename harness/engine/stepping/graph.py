@@ -44,8 +44,8 @@ class Graph(Update):
 
     counts = False
 
-    def __init__(self, sampler: Sampler, potential: CountingPotential) -> None:
-        super().__init__(sampler, potential)
+    def __init__(self, sampler: Sampler, potential: CountingPotential, *, opaque: bool = True) -> None:
+        super().__init__(sampler, potential, opaque=opaque)
         self._warm: Counter[Hashable] = Counter()
         self._memory: dict[Hashable, list[Tensor]] = {}
         self._graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, Advanced]] = {}

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from harness.contracts.task import Batch
     from harness.engine.stepping.potential import BoundPotential, CountingPotential
 
-    Function = Callable[[Tensor, State, Tensor, Tensor, list[Tensor]], None]
+    Function = Callable[[Tensor, State, Tensor, Tensor, list[Tensor], Batch], None]
 
 _POTENTIALS: weakref.WeakValueDictionary[int, BoundPotential] = weakref.WeakValueDictionary()
 
@@ -56,9 +56,11 @@ class Update(Stepper):
 
     in_place = True
 
-    def __init__(self, sampler: Sampler, potential: CountingPotential, backend: str = "inductor") -> None:
+    def __init__(
+        self, sampler: Sampler, potential: CountingPotential, backend: str = "inductor", *, opaque: bool = True
+    ) -> None:
         super().__init__(sampler, potential)
-        self.backend = backend
+        self.backend, self.opaque = backend, opaque
         self._functions: dict[tuple[bool, ...], Function] = {}
 
     def make(self, theta: Tensor, state: State, block: Block) -> None:
@@ -67,14 +69,14 @@ class Update(Stepper):
 
         noise = _noise(block, 0)
         copies = {name: leaf.clone() for name, leaf in state.items()}
-        batch = {name: leaf.to(theta.device) for name, leaf in (split(block.batches, 1)[0] or {}).items()}
+        batch = {name: leaf.to(theta.device).contiguous() for name, leaf in (split(block.batches, 1)[0] or {}).items()}
         self.potential.bind(batch or None)
+        given = (theta.clone(), copies, block.h[0], block.T[0], noise, {} if self.opaque else batch)
         with making(self.sampler):
-            update = self._functions[kind_of(block)] = _compile(
-                _update(self.sampler, self.potential, block), self.backend
-            )
+            written = _update(self.sampler, self.potential, block, given, opaque=self.opaque)
+            update = self._functions[kind_of(block)] = _compile(written, self.backend)
             try:
-                update(theta.clone(), copies, block.h[0], block.T[0], noise)
+                update(*given)
             except torch._dynamo.exc.BackendCompilerFailed as error:  # noqa: SLF001 - it has no public name
                 raise _of_compiler(error.inner_exception) from error
         self.potential.take_counts()
@@ -102,7 +104,7 @@ class Update(Stepper):
         self, batch: Batch | None, theta: Tensor, state: State, block: Block, now: tuple[Tensor, Tensor, list[Tensor]]
     ) -> None:
         self.potential.bind(batch)
-        self._functions[kind_of(block)](theta, state, *now)
+        self._functions[kind_of(block)](theta, state, *now, {} if self.opaque else batch or {})
 
 
 def _noise(block: Block, k: int) -> list[Tensor]:
@@ -204,18 +206,35 @@ def _with_autograd(function: Callable[[Tensor], Any], x: Tensor) -> Any:
         return function(x)
 
 
-def _update(sampler: Sampler, potential: BoundPotential, block: Block) -> Function:
-    """Return a function that makes one step of this kind of block, on theta and state in place."""
-    slots, adapt, handed = block.slots, block.adapt, Potential(Opaque(potential), sampler)
+def _update(
+    sampler: Sampler, potential: CountingPotential, block: Block, given: tuple[Any, ...], *, opaque: bool
+) -> Function:
+    """Return a function that makes one step of this kind of block, on theta and state in place.
 
-    def update(theta: Tensor, state: State, h: Tensor, T: Tensor, values: list[Tensor]) -> None:
+    If the potential is not `opaque`, the function consists of what the step did with the `given` arguments.
+    """
+    slots, adapt, handed = block.slots, block.adapt, Potential(Opaque(potential) if opaque else potential, sampler)
+
+    def step(
+        theta: Tensor, state: State, h: Tensor, T: Tensor, values: list[Tensor], batch: Batch
+    ) -> tuple[Tensor, State]:
         noise = StepNoise(slots)
         noise.start(values)
-        new_theta, new = sampler.step(theta, dict(state), handed, h, T, Noise(noise))
+        counting = None if opaque else potential.on(batch or None, theta.shape)
+        asked = handed if counting is None else Potential(counting, sampler)
+        new_theta, new = sampler.step(theta, dict(state), asked, h, T, Noise(noise))
         noise.finish()
+        if counting is not None:
+            check_calls(sampler, counting.take_counts())
         if adapt:
             new = sampler.adapt(new, h, T)
         check_returned(sampler, new_theta, new, theta, state)  # `copy_` would cast and broadcast silently
+        return new_theta, new
+
+    made = step if opaque else _trace(step, given)
+
+    def update(theta: Tensor, state: State, h: Tensor, T: Tensor, values: list[Tensor], batch: Batch) -> None:
+        new_theta, new = made(theta, state, h, T, values, batch)
         # A result may be theta or an entry of the state itself, so all results are settled before any is written.
         before = [theta, *state.values()]
         changed = zip(before, (new_theta, *(new[name] for name in state)), strict=True)
@@ -225,6 +244,13 @@ def _update(sampler: Sampler, potential: BoundPotential, block: Block) -> Functi
 
     # torch counts what it compiled by code object, and gives up after a few, so each run has its own.
     return FunctionType(update.__code__.replace(), update.__globals__, closure=update.__closure__)
+
+
+def _trace(step: Callable[..., Any], given: tuple[Any, ...]) -> Callable[..., Any]:
+    """Return the operations of torch that a step does, which its compiler can fuse."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    return make_fx(step)(*given)
 
 
 def _separate_copy(value: Tensor, before: Sequence[Tensor]) -> Tensor:
