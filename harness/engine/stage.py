@@ -209,8 +209,7 @@ class Stage:
 
         They come from a separate step, whose results are checked and not used.
         """
-        generators = [Streams(0, row, ("probe",)).torch("noise", self.device) for row in range(rows)]
-        noise = DirectNoise(generators, self.dtype)
+        noise = DirectNoise([Streams(0, 0, ("probe",)).torch("noise", self.device)] * rows, self.dtype)
         potential = self.potential.on(self._peek_batch(), self.theta.shape)
         h, warm = self.h[0].clone(), torch.ones_like(self.T[0])
         with torch.no_grad():
