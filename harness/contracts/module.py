@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 ALIGNMENT = 16
-"""Bytes to which a GPU's kernels need a tensor's start aligned. Those of convolutions and normalisation end in "CUDA
-error: misaligned address" otherwise (torch 2.11, cuDNN 9.19), whatever torch tells them of the start."""
+"""Bytes to which a GPU's kernels need a tensor's start aligned. cuDNN's batch normalisation ends in "CUDA error:
+misaligned address" otherwise, for weights and for running statistics (torch 2.11, cuDNN 9.19, an H200)."""
 
 ROW_ALIGNMENT = 256
 """Bytes to which the start of a whole vector is aligned, so that all chains take the same kernels."""

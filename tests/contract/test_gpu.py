@@ -7,11 +7,26 @@ from support import SAMPLERS, make_loop, run_loop
 
 from harness.contracts.randomness import Streams
 from harness.engine.stepping.graph import Graph
+from harness.results.spec import Execution
+from harness.runs.job import set_up
 from plugins.schedules.constant import Constant
 from plugins.schedules.cyclical import Cyclical
 from tasks.synthetic.mixture5 import Mixture5
 
-pytestmark = pytest.mark.gpu
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.filterwarnings("ignore:.*does not have a deterministic implementation"),
+]
+
+
+@pytest.fixture(autouse=True)
+def as_in_a_worker():
+    """Torch's flags as those of a run: deterministic algorithms, and no TF32."""
+    set_up(Execution(device="cuda", dtype="float32"), "cuda:0")
+    yield
+    torch.set_deterministic_debug_mode("default")
+
+
 SCHEDULE = Constant(step_size=0.02)
 
 
