@@ -11,8 +11,10 @@ from planted import maker
 from support import SAMPLERS, both, make_loop, run_loop
 from torch._inductor.exc import CppCompileError
 
+from harness.contracts.registry import load, registry
 from harness.engine.stepping import execution_mode
 from harness.engine.stepping.making import UncompiledError
+from harness.engine.stepping.update import Update
 from plugins.checking.law import Broken
 from plugins.checking.task_laws import law_compiled_is_plain
 from plugins.samplers.sghmc import SGHMC
@@ -165,3 +167,24 @@ def test_a_lost_chain_is_seen_at_its_step():
         divergences.append(run_loop(loop).runs[0].divergence)
     assert 1 < divergences[0].step < divergences[0].seen_at
     assert (divergences[1].step, divergences[1].chain) == (divergences[0].step, divergences[0].chain)
+
+
+class Traced(Update):
+    """Updates with the gradient in them, as a GPU has them for densities, run as torch traced them."""
+
+    counts = False
+
+    def __init__(self, sampler, potential):
+        super().__init__(sampler, potential, "eager", opaque=False)
+
+
+@pytest.mark.parametrize("name", ["contour-sgld", "ggmc", "hmc", "msgld", "santa", "sqnlmc", "swag"])
+def test_the_operations_of_a_whole_step_do_what_the_step_does(name, monkeypatch):
+    cls = load(registry().find("samplers", name).info.target)
+    task = Heart(batch=None if name == "hmc" else 50)
+    plain = run_loop(make_loop(task, cls(), Constant(step_size=1e-3), 5))
+    monkeypatch.setattr("harness.engine.stage.stepper", lambda _, *given, **__: Traced(*given[:2]))
+    traced = run_loop(make_loop(task, cls(), Constant(step_size=1e-3), 5))
+    torch.testing.assert_close(traced.theta, plain.theta, rtol=1e-9, atol=1e-12)
+    for entry, leaf in plain.state.items():
+        torch.testing.assert_close(traced.state[entry], leaf, rtol=1e-9, atol=1e-12)
