@@ -31,8 +31,8 @@ from harness.engine.stepping.making import kind_of, making, reasons, tell_compil
 from harness.engine.stepping.noise import Noise, StepNoise
 from harness.engine.stepping.potential import Potential
 from harness.system.cpp import CompilerError, error_line, lacks_means
+from harness.system.device_errors import lacks_memory, lost_device
 from harness.system.errors import BenchError
-from harness.system.memory import lacks_memory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -242,7 +242,7 @@ def _separate_copy(value: Tensor, before: Sequence[Tensor]) -> Tensor:
 
 def _of_compiler(error: Exception) -> Exception:
     """Return an error of torch's compiler as a `CompilerError`, with the C++ compiler's own message if it has one."""
-    if isinstance(error, BenchError) or lacks_memory(error):
+    if isinstance(error, BenchError) or lacks_memory(error) or lost_device(error):
         return error
     output = getattr(error, "output", None)  # of a CppCompileError, whose text begins with the command
     said = f"the C++ compiler failed: {error_line(output)}" if isinstance(output, str) else reasons(error)
