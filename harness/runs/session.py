@@ -72,7 +72,7 @@ class Session:
         for attempt in self.attempts:
             with writing():
                 attempt.event("resumed" if checkpoints else "started", position=self.loop.position, **where)
-        self._data, self._undeclared = tuple(job.data), set[str]()
+        self._data, self._why_plain, self._undeclared = tuple(job.data), job.why_plain, set[str]()
         self._warn_of_instability()
         self._warn_of_memory()
         self._warn_of_undeclared_files()
@@ -246,6 +246,9 @@ class Session:
                 status=Status.DIVERGED if lost else Status.DONE,
                 reason=reason,
                 executed=self.loop.executed,
+                compiled=sum(stage.stepper.compiled for stage in self.loop.stages),
+                graphs=sum(stage.stepper.graphs for stage in self.loop.stages),
+                why_plain=self._why_plain,
                 step=lost.step if lost else None,
                 chain=lost.chain if lost else None,
                 started=attempt.started(),

@@ -14,6 +14,14 @@ pytestmark = pytest.mark.gpu
 SCHEDULE = Constant(step_size=0.02)
 
 
+def assert_made(loop, kinds=None):
+    """A function was compiled, and a graph recorded, for each kind of step, of which there are `kinds`."""
+    stepper = loop.stage.stepper
+    assert isinstance(stepper, Graph)
+    assert stepper.graphs == len(stepper._graphs) >= stepper.compiled == len(stepper._functions) >= 1
+    assert kinds is None or (stepper.compiled, stepper.graphs) == (kinds, kinds)
+
+
 def on_gpu(name, steps, seeds, **more):
     return make_loop(Mixture5(), SAMPLERS[name], SCHEDULE, steps, seeds=seeds, device="cuda:0", **more)
 
@@ -51,7 +59,8 @@ def test_recorded_steps_do_what_plain_ones_do(name):
         run_loop(make_loop(Mixture5(), SAMPLERS[name], schedule, 60, seeds=(0, 1), device="cuda:0", mode=mode))
         for mode in ("plain", "compiled")
     )
-    assert isinstance(recorded.stage.stepper, Graph)
+    assert_made(recorded, 2)  # without noise and with it
+    assert (plain.stage.stepper.compiled, plain.stage.stepper.graphs) == (0, 0)
     torch.testing.assert_close(recorded.theta, plain.theta, rtol=1e-9, atol=1e-9)
 
 
@@ -61,4 +70,5 @@ def test_a_network_learns_alike_recorded_and_plain():
     for mode in ("plain", "compiled"):
         loop = make_loop(Generated(**SMALL), SAMPLERS["msgld"], Constant(step_size=1e-6), 8, device="cuda:0", mode=mode)
         positions.append(run_loop(loop).theta)
+    assert_made(loop)
     torch.testing.assert_close(positions[1], positions[0], rtol=1e-3, atol=1e-4)

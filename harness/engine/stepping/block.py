@@ -55,7 +55,10 @@ class Advanced:
 
 
 class Stepper(ABC):
-    """A mode of execution of the steps of one sampler at a potential."""
+    """A mode of execution of the steps of one sampler at a potential.
+
+    `compiled` counts the functions compiled for its steps, and `graphs` the CUDA graphs that they were recorded as.
+    """
 
     mode: ClassVar[str]
     """How the steps are executed: "plain" or "compiled"."""
@@ -65,6 +68,7 @@ class Stepper(ABC):
 
     def __init__(self, sampler: Sampler, potential: CountingPotential) -> None:
         self.sampler, self.potential = sampler, potential
+        self.compiled = self.graphs = 0
 
     @abstractmethod
     def make(self, theta: Tensor, state: State, block: Block) -> None:

@@ -33,6 +33,7 @@ class Compiled(Stepper):
 
         with making(self.sampler):  # a plugin may raise anything that it raises only when it is recorded
             self._code[kind_of(block)] = Native(_step(self.sampler, self.potential, block), theta, state, block)
+        self.compiled += 1
 
     def advance(self, theta: Tensor, state: State, block: Block) -> Advanced:
         """Run the steps of a block."""

@@ -77,6 +77,7 @@ class Update(Stepper):
                 update(theta.clone(), copies, block.h[0], block.T[0], noise)
             except torch._dynamo.exc.BackendCompilerFailed as error:  # noqa: SLF001 - it has no public name
                 raise _of_compiler(error.inner_exception) from error
+        self.compiled += 1
         self.potential.take_counts()
 
     def advance(self, theta: Tensor, state: State, block: Block) -> Advanced:
@@ -111,14 +112,25 @@ def _noise(block: Block, k: int) -> list[Tensor]:
 
 
 class Opaque:
-    """A potential as operations that the compiler does not compile: it knows only the shapes of their results."""
+    """A potential as operations that the compiler does not compile: it knows only the shapes of their results.
+
+    Its methods are for code that is compiled. `CompilerError` if torch executes them instead.
+    """
 
     def __init__(self, potential: BoundPotential, *, full: bool = False) -> None:
         _register()
         self.terms = potential.terms
         self._potential = potential  # its number is valid for as long as it exists
-        self._which = (_number(potential), full)
+        self._operand = (_number(potential), full)
         self._full = self if full else Opaque(potential, full=True)
+
+    @property
+    def _which(self) -> tuple[int, bool]:
+        import torch
+
+        if not torch.compiler.is_compiling():
+            raise CompilerError("torch executed the update and did not compile it", lasting=False)
+        return self._operand
 
     def grad(self, x: Tensor) -> Tensor:
         """Return grad U (C, D) at x."""
