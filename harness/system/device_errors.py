@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 DEVICE: Mapping[int, str] = {
     4: "driver shutting down", 46: "busy or unavailable", 53: "unspecified launch failure",
@@ -24,10 +24,9 @@ CODE: Mapping[int, str] = {
     700: "illegal memory access", 702: "launch timed out", 710: "device-side assert triggered",
     715: "illegal instruction", 716: "misaligned address", 717: "global/shared address space",
     718: "invalid program counter", 721: "tensor memory not completely freed",
+    **dict.fromkeys(range(900, 909), "captur"),
 }  # fmt: skip
-"""Errors of CUDA for which a kernel is at fault. After one no kernel works in the same process."""
-
-MEMORY: Mapping[int, str] = {2: "out of memory"}
+"""Errors of CUDA for which a kernel, or a recording, is at fault. After one, kernels may fail in the same process."""
 
 _CUDA = r"cuda(?![:.])"
 """Matches the name in the texts of CUDA, and of torch and Triton about it, and not `cuda:0` or `torch.cuda`."""
@@ -45,7 +44,7 @@ _lost = _reports(
     "fallen off the bus", "No CUDA GPUs are available", "found no NVIDIA driver",
 )  # fmt: skip
 _of_code = _reports(CODE)
-_full = _reports(MEMORY, "DefaultCPUAllocator", r"\bCU[A-Z]+_\w*ALLOC(?:ATION)?_FAILED")
+_full = _reports({2: "out of memory"}, "DefaultCPUAllocator", r"\bCU[A-Z]+_\w*ALLOC(?:ATION)?_FAILED")
 _unready = re.compile(r"\bCU[A-Z]+_STATUS_NOT_INITIALIZED").search
 _of_cuda = re.compile(rf"{_CUDA}|cublas|cudnn|cusolver|cusparse|cufft", re.IGNORECASE).search
 
@@ -69,24 +68,21 @@ def of_cuda(error: BaseException) -> bool:
 def lacks_memory(error: BaseException) -> bool:
     """Return whether an error of Python, torch or CUDA says that memory is lacking, of this machine or of a GPU.
 
-    A library of CUDA that finds no memory for its handle says that it is not initialized. It says so too after a kernel
-    has failed.
+    A library of CUDA without memory for its handle says that it is not initialized, as it does after a kernel failed.
     """
-    kinds = (MemoryError, getattr(sys.modules.get("torch"), "OutOfMemoryError", MemoryError))
     causes = chain(error)
-    if any(isinstance(cause, kinds) or _full(cause) for cause in causes):
-        return True
-    return any(_unready(_text(cause)) for cause in causes) and failed_kernel() is None
+    said = any(isinstance(cause, MemoryError) or _is_full(cause) for cause in causes)
+    return said or (any(_unready(_text(cause)) for cause in causes) and failed_kernel() is None)
 
 
 def lost_device(error: BaseException) -> BaseException | None:
     """Return the error that says that the device is lost, or None.
 
-    CUDA says it, or no kernel works after an error of CUDA that is no fault of a kernel.
+    CUDA says it, or no kernel works after an error of CUDA that is no fault of a kernel or a recording.
     """
     causes = chain(error)
-    said = _first(_lost, causes)
-    if said or not of_cuda(error) or _first(_of_code, causes):
+    said = next(filter(_lost, causes), None)
+    if said or not of_cuda(error) or any(map(_of_code, causes)):
         return said
     failed = failed_kernel()
     return None if failed is None or _of_code(failed) else failed
@@ -98,10 +94,7 @@ def unusable(error: BaseException) -> bool:
 
 
 def failed_kernel() -> Exception | None:
-    """Execute a kernel on the GPU of this process, and return its error; None if it works, or no GPU is in use.
-
-    That its memory is full is no failure.
-    """
+    """Execute a kernel on the GPU of this process, if it uses one. Return its error, unless memory is lacking."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return None
@@ -109,16 +102,16 @@ def failed_kernel() -> Exception | None:
         torch.zeros(1, device="cuda").add_(1)
         torch.cuda.synchronize()
     except Exception as error:  # noqa: BLE001 - any error of a driver
-        return None if isinstance(error, torch.OutOfMemoryError) or _full(error) else error
+        return None if _is_full(error) else error
     return None
 
 
-def _first(test: Callable[[BaseException], bool], errors: Iterable[BaseException]) -> BaseException | None:
-    return next(filter(test, errors), None)
+def _is_full(error: BaseException) -> bool:
+    return _full(error) or type(error).__name__ == "OutOfMemoryError"
 
 
 def _number(error: BaseException) -> int | None:
-    """Return the cudaError_t of an error of the type that torch gives it, 0 if it is not said; None of another type."""
+    """Return the cudaError_t of an error of torch's type for it, 0 if it has none; None for another type."""
     kind = getattr(sys.modules.get("torch"), "AcceleratorError", ())
     return getattr(error, "error_code", 0) if isinstance(error, kind) else None
 

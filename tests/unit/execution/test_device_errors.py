@@ -348,6 +348,15 @@ def test_metrics_that_poison_the_context_are_the_fault_of_one_run(failing):
     assert [failing.standing(spec).status for spec in job.specs] == ["error", "orphaned"]
 
 
+def test_a_step_that_cannot_be_recorded_is_not_the_devices_fault(failing):
+    failing.in_phase("capture", of_runtime(900, RUNTIME["code"][900]))
+    failing.dead(of_runtime(901, RUNTIME["code"][901]))
+    assert failing.run(failing.one) is None
+    standing = failing.standing(failing.one.specs[0])
+    assert standing.status == "error"
+    assert "run.compile=plain" in standing.reason
+
+
 def test_a_library_that_is_not_initialized_lacks_memory_only_if_kernels_work(failing):
     error = RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`")
     assert verdict(error) == "memory"
