@@ -7,46 +7,34 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
-
-DEVICE: Mapping[int, str] = {
-    4: "driver shutting down", 46: "busy or unavailable", 53: "unspecified launch failure",
-    100: "no CUDA-capable device", 214: "ECC error", 216: "exclusive-thread device already in use",
-    220: "NVLink error", 226: "a hardware error", 714: "hardware stack error", 719: "unspecified launch failure",
-    802: "system not yet initialized", 803: "unsupported display driver", 804: "forward compatibility was attempted",
-    805: "to the MPS control daemon", 806: "between the MPS server and the MPS client", 807: "MPS server is not ready",
-    808: "required to create MPS client", 809: "required to support device connections",
-    810: "MPS client has been terminated", 999: "unknown error",
-}  # fmt: skip
-"""Errors of CUDA for which the device, its driver or its MPS server is at fault: cudaError_t, and words of the text."""
-
-CODE: Mapping[int, str] = {
-    700: "illegal memory access", 702: "launch timed out", 710: "device-side assert triggered",
-    715: "illegal instruction", 716: "misaligned address", 717: "global/shared address space",
-    718: "invalid program counter", 721: "tensor memory not completely freed",
-    **dict.fromkeys(range(900, 909), "captur"),
-}  # fmt: skip
-"""Errors of CUDA for which a kernel, or a recording, is at fault. After one, kernels may fail in the same process."""
+from collections.abc import Callable
 
 _CUDA = r"cuda(?![:.])"
 """Matches the name in the texts of CUDA, and of torch and Triton about it, and not `cuda:0` or `torch.cuda`."""
 
 
-def _reports(numbers: Mapping[int, str], *elsewhere: str) -> Callable[[BaseException], bool]:
-    """Return a test for errors with one of these numbers, or with its words in CUDA's text, or with another text."""
-    words = "|".join(map(re.escape, numbers.values()))
-    text = re.compile("|".join([rf"{_CUDA}[^\n]*?(?:{words})", *elsewhere]), re.IGNORECASE)
-    return lambda error: _number(error) in numbers or bool(text.search(_text(error)))
+def _says(cuda: str, other: str = "(?!)") -> Callable[[BaseException], object]:
+    """Return a test for errors with these words in a text of CUDA, or with others in any text of torch."""
+    search = re.compile(rf"{_CUDA}[^\n]*?(?:{cuda})|{other}", re.IGNORECASE).search
+    return lambda error: search(_text(error))
 
 
-_lost = _reports(
-    DEVICE, "uncorrectable (?:ECC|NVLink) error", "(?:GPU|device) is (?:lost|no longer available)",
-    "fallen off the bus", "No CUDA GPUs are available", "found no NVIDIA driver",
-)  # fmt: skip
-_of_code = _reports(CODE)
-_full = _reports({2: "out of memory"}, "DefaultCPUAllocator", r"\bCU[A-Z]+_\w*ALLOC(?:ATION)?_FAILED")
-_unready = re.compile(r"\bCU[A-Z]+_STATUS_NOT_INITIALIZED").search
-_of_cuda = re.compile(rf"{_CUDA}|cublas|cudnn|cusolver|cusparse|cufft", re.IGNORECASE).search
+_lost = _says(
+    "driver shutting down|busy or unavailable|no longer available|unspecified launch failure|no CUDA-capable device|"
+    "ECC error|NVLink error|hardware error|hardware stack error|in use by a different thread|MPS (?:client|server)|"
+    "support device connections|system not yet initialized|unsupported display driver|forward compatibility was|"
+    "unknown error",
+    "uncorrectable (?:ECC|NVLink) error|GPU is lost|fallen off the bus|No CUDA GPUs are|found no NVIDIA driver",
+)
+"""Tells errors for which the device, its driver or its MPS server is at fault."""
+_of_code = _says(
+    "illegal memory access|launch timed out|device-side assert triggered|illegal instruction|misaligned address|"
+    "global/shared address space|invalid program counter|tensor memory not completely freed|captur"
+)
+"""Tells errors for which a kernel or a recording is at fault. After one, kernels may fail in the same process."""
+_full = _says("out of memory", r"DefaultCPUAllocator|\bCU[A-Z]+_\w*ALLOC(?:ATION)?_FAILED")
+_unready = _says("(?!)", r"\bCU[A-Z]+_STATUS_NOT_INITIALIZED")
+_of_cuda = _says("", "cublas|cudnn|cusolver|cusparse|cufft")
 
 
 def chain(error: BaseException) -> list[BaseException]:
@@ -62,7 +50,8 @@ def chain(error: BaseException) -> list[BaseException]:
 
 def of_cuda(error: BaseException) -> bool:
     """Return whether an error of CUDA or its libraries is among its causes."""
-    return any(_number(cause) is not None or _of_cuda(_text(cause)) for cause in chain(error))
+    kind = getattr(sys.modules.get("torch"), "AcceleratorError", ())
+    return any(isinstance(cause, kind) or _of_cuda(cause) for cause in chain(error))
 
 
 def lacks_memory(error: BaseException) -> bool:
@@ -72,7 +61,7 @@ def lacks_memory(error: BaseException) -> bool:
     """
     causes = chain(error)
     said = any(isinstance(cause, MemoryError) or _is_full(cause) for cause in causes)
-    return said or (any(_unready(_text(cause)) for cause in causes) and failed_kernel() is None)
+    return said or (any(map(_unready, causes)) and failed_kernel() is None)
 
 
 def lost_device(error: BaseException) -> BaseException | None:
@@ -107,13 +96,7 @@ def failed_kernel() -> Exception | None:
 
 
 def _is_full(error: BaseException) -> bool:
-    return _full(error) or type(error).__name__ == "OutOfMemoryError"
-
-
-def _number(error: BaseException) -> int | None:
-    """Return the cudaError_t of an error of torch's type for it, 0 if it has none; None for another type."""
-    kind = getattr(sys.modules.get("torch"), "AcceleratorError", ())
-    return getattr(error, "error_code", 0) if isinstance(error, kind) else None
+    return bool(_full(error)) or type(error).__name__ == "OutOfMemoryError"
 
 
 def _text(error: BaseException) -> str:

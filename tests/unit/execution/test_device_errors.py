@@ -122,10 +122,9 @@ OTHERS = [
 ]
 
 
-def of_runtime(number, text, *, numbered=True):
+def of_runtime(number, text):
     error = torch.AcceleratorError(f"CUDA error: {text}{HINTS}")
-    if numbered:
-        error.error_code = number
+    error.error_code = number
     return error
 
 
@@ -135,11 +134,6 @@ def verdict(error):
 
 TABLE = [
     *((kind, of_runtime(number, text)) for kind, texts in RUNTIME.items() for number, text in texts.items()),
-    *(
-        (kind, of_runtime(number, text, numbered=False))
-        for kind, texts in RUNTIME.items()
-        for number, text in texts.items()
-    ),
     *((kind, RuntimeError(f"CUDA error: {text}")) for kind, texts in RUNTIME.items() for text in texts.values()),
     *OTHERS,
 ]
