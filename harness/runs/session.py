@@ -235,6 +235,7 @@ class Session:
         reason = f"chain {lost.chain} of seed {spec.seed} became non-finite at step {lost.step}" if lost else None
         reason = f"{reason} of the warm start" if lost and lost.seen_at <= 0 else reason
         steps = lost.seen_at if lost else self.loop.position
+        compiled, graphs = map(sum, zip(*(stage.stepper.code_counts() for stage in self.loop.stages), strict=True))
         stored_at = np.flatnonzero(self.loop.trajectory.keep)[:: run.stride or 1].repeat(run.particles) + 1
         with writing():
             stored = attempt.seal_draws(spec.chains, self.loop.problem.dim, stored_at, weighted=run.weighted)
@@ -246,8 +247,8 @@ class Session:
                 status=Status.DIVERGED if lost else Status.DONE,
                 reason=reason,
                 executed=self.loop.executed,
-                compiled=sum(stage.stepper.compiled for stage in self.loop.stages),
-                graphs=sum(stage.stepper.graphs for stage in self.loop.stages),
+                compiled=compiled,
+                graphs=graphs,
                 why_plain=self._why_plain,
                 step=lost.step if lost else None,
                 chain=lost.chain if lost else None,

@@ -78,7 +78,6 @@ class Graph(Update):
             super()._step(places or None, theta, state, block, (h, T, noise))
         self._pool = graph.pool()  # no step's memory outlives it, so all graphs share one pool
         self._graphs[kind] = graph
-        self.graphs += 1
         graph.replay()
 
 

@@ -60,7 +60,7 @@ def making(sampler: Sampler, failure: Callable[[Sampler, Exception], BenchError]
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the compiler; as errors they would keep it from compiling
+            warnings.simplefilter("ignore")  # the compiler's own: no filter that makes them errors may stop it
             yield
     except Exception as error:
         if isinstance(error, BenchError) or lacks_memory(error) or lost_device(error):

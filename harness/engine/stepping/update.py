@@ -77,7 +77,6 @@ class Update(Stepper):
                 update(theta.clone(), copies, block.h[0], block.T[0], noise)
             except torch._dynamo.exc.BackendCompilerFailed as error:  # noqa: SLF001 - it has no public name
                 raise _of_compiler(error.inner_exception) from error
-        self.compiled += 1
         self.potential.take_counts()
 
     def advance(self, theta: Tensor, state: State, block: Block) -> Advanced:
@@ -112,25 +111,14 @@ def _noise(block: Block, k: int) -> list[Tensor]:
 
 
 class Opaque:
-    """A potential as operations that the compiler does not compile: it knows only the shapes of their results.
-
-    Its methods are for code that is compiled. `CompilerError` if torch executes them instead.
-    """
+    """A potential as operations that the compiler does not compile: it knows only the shapes of their results."""
 
     def __init__(self, potential: BoundPotential, *, full: bool = False) -> None:
         _register()
         self.terms = potential.terms
         self._potential = potential  # its number is valid for as long as it exists
-        self._operand = (_number(potential), full)
+        self._which = (_number(potential), full)
         self._full = self if full else Opaque(potential, full=True)
-
-    @property
-    def _which(self) -> tuple[int, bool]:
-        import torch
-
-        if not torch.compiler.is_compiling():
-            raise CompilerError("torch executed the update and did not compile it", lasting=False)
-        return self._operand
 
     def grad(self, x: Tensor) -> Tensor:
         """Return grad U (C, D) at x."""
@@ -235,8 +223,7 @@ def _update(sampler: Sampler, potential: BoundPotential, block: Block) -> Functi
         for leaf, value in fresh:
             leaf.copy_(value)
 
-    # torch counts what it compiled by code object, and gives up after a few, so each run has its own.
-    return FunctionType(update.__code__.replace(), update.__globals__, closure=update.__closure__)
+    return update
 
 
 def _separate_copy(value: Tensor, before: Sequence[Tensor]) -> Tensor:
@@ -264,7 +251,14 @@ def _of_compiler(error: Exception) -> Exception:
 def _compile(update: Function, backend: str) -> Function:
     import torch
 
+    def compiled_only(*arguments: Any) -> None:
+        if not torch.compiler.is_compiling():
+            raise CompilerError("torch executed the update and did not compile it", lasting=False)
+        update(*arguments)
+
     tell_compiler()
+    # torch counts what it compiled by code object, and gives up after a few, so each run has its own.
+    own = FunctionType(compiled_only.__code__.replace(), compiled_only.__globals__, closure=compiled_only.__closure__)
     options = {"compile_threads": 1} if backend == "inductor" else None
-    compiled: Function = torch.compile(update, fullgraph=True, dynamic=False, backend=backend, options=options)
+    compiled: Function = torch.compile(own, fullgraph=True, dynamic=False, backend=backend, options=options)
     return compiled

@@ -11,6 +11,7 @@ from harness.contracts.registry import registry
 from harness.engine.loop import Loop
 from harness.engine.run_state import RunState
 from harness.engine.stepping.making import UncompiledError, making
+from harness.engine.stepping.update import Update
 from harness.runs import local
 from harness.runs.child import Stop, last_message
 from harness.runs.plan import RunRequest, plan
@@ -182,6 +183,7 @@ class Failing:
         monkeypatch.setattr(harness.engine.stepping.update, "_compile", lambda update, _: update)
         monkeypatch.setattr(harness.engine.stepping.update, "Opaque", lambda potential: potential)
         monkeypatch.setattr("harness.engine.stepping.execution_mode.obstacle", lambda *_: None)
+        monkeypatch.setattr("harness.engine.stepping.graph.PART", 2, raising=False)  # the steps of a graph: a few
         given = {"run.compile": "compiled", "run.thin": 1}
         asked = RunRequest(["sgld"], ["mixture5"], seeds=[0, 1], chains=2, budget="steps=8", given=given, device="cuda")
         (job,) = local.jobs(plan(registry(), asked, ledger), ledger.root, (), ())
@@ -207,10 +209,10 @@ class Failing:
         elif phase == "making":
             self.patched(harness.engine.stepping.update, "_compile", lambda: True, error)
         elif phase == "capture":
-            self.patched(SGLD, "step", lambda: self.gpu.graph is not None, error)
+            self.patched(Update, "_step", lambda: self.gpu.graph is not None, error)
         elif phase == "step":
             self.patched(Session, "advance", self.advance, error)
-            self.patched(SGLD, "step", self.once, error)
+            self.patched(Update, "_step", self.once, error)
         elif phase == "observation":
             self.patched(RunState, "take", lambda: True, error)
         elif phase == "checkpoint":
@@ -230,7 +232,7 @@ class Failing:
         return False
 
     def once(self):
-        """Whether this is the first step, after those of trials."""
+        """Whether this is the first step of all runs."""
         return self.advancing == [0] and not self.advancing.append(1)
 
     def dead(self, error):
