@@ -134,8 +134,8 @@ def jobs(
         size = min(members[0].max_block, -(-len(members) // shares))
         for start in range(0, len(members), size):
             block = members[start : start + size]
-            specs, data, why = [item.spec for item in block], block[0].data, block[0].missing
-            blocks.append(Job(specs, results, "cpu", "cpu-0", 1, plugins, distributions, data, why_plain=why))
+            specs = [item.spec for item in block]
+            blocks.append(Job(specs, results, "cpu", "cpu-0", 1, plugins, distributions, block[0].data))
     return blocks
 
 

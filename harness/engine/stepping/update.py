@@ -258,7 +258,7 @@ def _compile(update: Function, backend: str) -> Function:
 
     tell_compiler()
     # torch counts what it compiled by code object, and gives up after a few, so each run has its own.
-    own = FunctionType(compiled_only.__code__.replace(), compiled_only.__globals__, closure=compiled_only.__closure__)
+    entry = FunctionType(compiled_only.__code__.replace(), compiled_only.__globals__, closure=compiled_only.__closure__)
     options = {"compile_threads": 1} if backend == "inductor" else None
-    compiled: Function = torch.compile(own, fullgraph=True, dynamic=False, backend=backend, options=options)
+    compiled: Function = torch.compile(entry, fullgraph=True, dynamic=False, backend=backend, options=options)
     return compiled
