@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from torch._inductor.exc import CppCompileError
 
 from harness.engine.stepping import execution_mode
 from harness.engine.stepping.making import UncompiledError
-from harness.system.cpp import CompilerError
 from plugins.checking.law import Broken
 from plugins.checking.task_laws import law_compiled_is_plain
 from plugins.samplers.sghmc import SGHMC
@@ -114,31 +112,6 @@ def test_no_variable_makes_a_compiled_step_a_plain_one(monkeypatch, variable):
         make_loop(Mixture5(), SGLD(), Constant(step_size=0.01), 5, mode="traced")
         assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before + 1
         assert not torch._dynamo.config.suppress_errors
-
-
-def test_an_update_that_torch_executes_uncompiled_is_an_error():
-    with torch.compiler.set_stance("force_eager"), pytest.raises(UncompiledError, match="did not compile it") as error:
-        make_loop(Mixture5(), SGLD(), Constant(step_size=0.01), 5, mode="traced")
-    assert error.value.scope == "moment"
-    loop = make_loop(Mixture5(), SGLD(), Constant(step_size=0.01), 5, mode="traced")
-    assert loop.stage.stepper.code_counts() == (1, 0)
-    with torch.compiler.set_stance("force_eager"), pytest.raises(CompilerError, match="did not compile it"):
-        run_loop(loop)
-
-
-def test_warnings_do_not_keep_an_update_from_being_compiled(monkeypatch):
-    def warns(graph, _):
-        for category in (UserWarning, DeprecationWarning, FutureWarning, RuntimeWarning, ResourceWarning):
-            warnings.warn("of the compiler", category, stacklevel=1)
-        return graph
-
-    def compiled(update, _):
-        return torch.compile(update, fullgraph=True, dynamic=False, backend=warns)
-
-    monkeypatch.setattr("harness.engine.stepping.update._compile", compiled)
-    with warnings.catch_warnings(action="error"):
-        loop = make_loop(Mixture5(), SGLD(), Constant(step_size=0.01), 5, mode="traced")
-    assert run_loop(loop).stage.stepper.code_counts() == (1, 0)
 
 
 LACK = [
