@@ -86,6 +86,8 @@ def execute(
             user_files.keep(file, app.results / user_files.FOLDER)
         blocks = local.jobs(missing, app.results, app.plugins, app.registry.distributions, local.side_by_side(places))
         blocks = [replace(block, timeout=timeout, retry=retry, draws=draws) for block in blocks]
+        why = {p.spec.key: p.missing for p in missing}
+        blocks = [replace(block, why_plain=why[block.specs[0].key]) for block in blocks]
         progress = Progress(app, blocks, len(places))
         if launcher:
             outcome = launcher.launch(blocks, progress)

@@ -19,9 +19,10 @@ from harness.application.application import Launching, results_folder
 from harness.application.bench import Bench
 from harness.cli.context import COMPLETION, Command
 from harness.contracts.offers import HARNESS
+from harness.system.device_errors import lacks_memory
 from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError, why
 from harness.system.files import user_path
-from harness.system.memory import lacks_memory, memory_limit
+from harness.system.memory import memory_limit
 from harness.system.streams import say, unwritten
 
 INTERRUPTED = 130

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.contracts.plugin_errors import format_error
+from harness.system.device_errors import lacks_memory, of_cuda
 from harness.system.errors import BenchError, DataError, PluginError
-from harness.system.memory import lacks_memory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -100,7 +100,7 @@ def explained(what: str, arrays: Mapping[str, Tensor]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, BenchError) or lacks_memory(error) or "CUDA" in str(error):
+        if isinstance(error, BenchError) or lacks_memory(error) or of_cuda(error):
             raise
         *_, last = frames = extract_tb(error.__traceback__)
         parts = [f"{name} {tuple(array.shape)} {array.dtype}".replace("torch.", "") for name, array in arrays.items()]

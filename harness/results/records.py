@@ -119,6 +119,9 @@ class AttemptResult:
     executed: str | None = entry(
         "how its steps were executed, the mode of its run; NULL in records of earlier versions and of failed runs", None
     )
+    compiled: int | None = entry("functions that were compiled for its steps; NULL as `executed`", None, least=0)
+    graphs: int | None = entry("CUDA graphs that its steps were recorded as; NULL as `executed`", None, least=0)
+    why_plain: str | None = entry("why its steps were plain, though compiled ones are its default", None)
     step: int | None = entry("step, counted from 1, where a chain became non-finite", None)
     chain: int | None = entry("that chain, counted from 0", None)
     started: str | None = entry("start, UTC", None, type="timestamp")

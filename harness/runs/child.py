@@ -16,10 +16,10 @@ from typing import Any
 from harness.contracts.plugin_errors import format_error
 from harness.results.ledger.heartbeats import Send
 from harness.results.records import Status
-from harness.runs.failure import lost_device
+from harness.system.device_errors import lacks_memory, lost_device
 from harness.system.errors import BenchError, RunError
 from harness.system.locks import HeldError
-from harness.system.memory import lacks_memory, stay_within_free
+from harness.system.memory import stay_within_free
 from harness.system.streams import secure
 
 GRACE_SECONDS = 60.0
@@ -83,16 +83,23 @@ def serve(call: Call, pipe: Connection) -> None:
         module, _, name = call.function.partition(":")
         work, last = getattr(importlib.import_module(module), name), (send, stop) if call.patient else (send,)
         send("end", {"value": work(*call.arguments, *last)})
-    except BenchError as error:
-        held = isinstance(error, HeldError)
-        trace = traceback.format_exc()
-        send("failed", {"message": str(error), "exit_code": error.exit_code, "held": held, "traceback": trace})
     except BaseException as error:  # noqa: BLE001 - the launcher must be told of any error
-        device, trace = lost_device(error), traceback.format_exc()
+        send(*last_message(error))
+
+
+def last_message(error: BaseException) -> tuple[str, dict[str, Any]]:
+    """Return the message with which a child ends that an error has ended, with the exit code of the command."""
+    code, lost = 1, lost_device(error)
+    if lost is not None:
+        message = format_error(lost)
+    elif isinstance(error, BenchError):
+        message, code = str(error), error.exit_code
+    else:
         what = "not enough memory" if lacks_memory(error) else "worker failed"
         message = f"{what}: {format_error(error).removeprefix('MemoryError: ')}"
-        kind, message = ("device lost", device) if device else ("failed", message)
-        send(kind, {"message": message, "exit_code": 1, "held": False, "traceback": trace})
+    trace = "".join(traceback.format_exception(error))
+    payload = {"message": message, "exit_code": code, "held": isinstance(error, HeldError), "traceback": trace}
+    return "failed" if lost is None else "device lost", payload
 
 
 def _check_usable() -> None:

@@ -14,14 +14,8 @@ from harness.results.ledger.heartbeats import Send
 from harness.results.records import AttemptResult, Status
 from harness.results.spec import RunSpec
 from harness.runs.limit import OutOfTimeError
+from harness.system.device_errors import lacks_memory, lost_device
 from harness.system.errors import FULL, BenchError, DataError, PluginError, why
-from harness.system.memory import lacks_memory
-
-LOST = (
-    "gpu is lost", "fallen off the bus", "no longer available", "ecc error", "hardware stack error",
-    "no cuda-capable device", "devices are busy or unavailable", "unspecified launch failure", "driver shutting down",
-)  # fmt: skip
-"""Parts of CUDA's messages when the device is at fault. An illegal access or a failed assert is a fault of the code."""
 
 
 class DiskError(DataError):
@@ -50,17 +44,13 @@ def setting_up(spec: RunSpec) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, BenchError) or lost_device(error):
+        if lost_device(error):
             raise
         if lacks_memory(error):
             raise MemoryError(f"{spec.method} on {spec.task.name}: {format_error(error)}") from error
+        if isinstance(error, BenchError):
+            raise
         raise PluginError(f"{spec.method} on {spec.task.name} cannot begin: {format_error(error)}") from error
-
-
-def lost_device(error: BaseException) -> str | None:
-    """Return the text of an error that means that the device is lost, or None for any other error."""
-    text = format_error(error)
-    return text if isinstance(error, RuntimeError) and any(words in text.lower() for words in LOST) else None
 
 
 def fail_all(

@@ -23,7 +23,10 @@ LOCK_TIMEOUT_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Job:
-    """The input of a worker: the runs of one block, the results folder, and the device. `name` is a launcher's job."""
+    """The input of a worker: the runs of one block, the results folder, and the device. `name` is a launcher's job.
+
+    `why_plain` says why the runs are not compiled although that is their default.
+    """
 
     specs: Sequence[RunSpec]
     results: Path
@@ -37,6 +40,7 @@ class Job:
     retry: bool = False
     draws: str = "some"
     name: str = ""
+    why_plain: str | None = None
 
 
 def prepare(job: Job) -> None:

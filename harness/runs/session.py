@@ -32,6 +32,7 @@ from harness.runs.job import Job
 from harness.runs.limit import OutOfTimeError, interrupted_after
 from harness.runs.resume import TRUTH, Arrays, build, check_code, open_attempt
 from harness.runs.truths import checksum
+from harness.system.device_errors import lost_device, unusable
 from harness.system.locks import Lock, kernel
 
 UNDECLARED = (
@@ -45,7 +46,10 @@ WRITERS = 4
 
 
 class Session:
-    """Runs of one block that advance together from the same position. It writes only through their attempts."""
+    """Runs of one block that advance together from the same position. It writes only through their attempts.
+
+    `unusable` says that the error of a run left the GPU unusable to this process, so that no other run is to be tried.
+    """
 
     def __init__(
         self,
@@ -58,6 +62,7 @@ class Session:
     ) -> None:
         self.loop, self.specs, self.attempts, self.send = loop, list(specs), list(attempts), send
         self.locks: Sequence[tuple[Lock, Lock]] = ()
+        self.unusable = False
         self.seconds = dict.fromkeys(("setup", "sampling", "observing", "checkpoint"), 0.0)
         self._began_at = loop.done
         if checkpoints:
@@ -67,7 +72,7 @@ class Session:
         for attempt in self.attempts:
             with writing():
                 attempt.event("resumed" if checkpoints else "started", position=self.loop.position, **where)
-        self._data, self._undeclared = tuple(job.data), set[str]()
+        self._data, self._why_plain, self._undeclared = tuple(job.data), job.why_plain, set[str]()
         self._warn_of_instability()
         self._warn_of_memory()
         self._warn_of_undeclared_files()
@@ -197,9 +202,12 @@ class Session:
             for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
                 try:
                     outcome = run.observer.outcome() if run.divergence is None else None
-                except BaseException as error:  # noqa: BLE001 - any error becomes the reason of this run
-                    trace = traceback.format_exc()
-                    fail_all([attempt], [spec], error, trace, self.send, self._steps(), self._share())
+                except BaseException as error:
+                    if lost_device(error):
+                        raise
+                    self._fail([attempt], [spec], error, traceback.format_exc())
+                    if self.unusable:
+                        break
                 else:
                     self._warn_of_undeclared_files()
                     written.append(pool.submit(self._conclude, run, attempt, spec, outcome))
@@ -212,7 +220,11 @@ class Session:
         for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
             if run.divergence and attempt.result() is None:
                 self._conclude(run, attempt, spec, None)
-        fail_all(self.attempts, self.specs, error, trace, self.send, self._steps(), self._share())
+        self._fail(self.attempts, self.specs, error, trace)
+
+    def _fail(self, attempts: Sequence[Attempt], specs: Sequence[RunSpec], error: BaseException, trace: str) -> None:
+        fail_all(attempts, specs, error, trace, self.send, self._steps(), self._share())
+        self.unusable = unusable(error)
 
     def _steps(self) -> int:
         """Return the number of finished steps, without those of a warm start."""
@@ -223,6 +235,7 @@ class Session:
         reason = f"chain {lost.chain} of seed {spec.seed} became non-finite at step {lost.step}" if lost else None
         reason = f"{reason} of the warm start" if lost and lost.seen_at <= 0 else reason
         steps = lost.seen_at if lost else self.loop.position
+        compiled, graphs = map(sum, zip(*(stage.stepper.code_counts() for stage in self.loop.stages), strict=True))
         stored_at = np.flatnonzero(self.loop.trajectory.keep)[:: run.stride or 1].repeat(run.particles) + 1
         with writing():
             stored = attempt.seal_draws(spec.chains, self.loop.problem.dim, stored_at, weighted=run.weighted)
@@ -234,6 +247,9 @@ class Session:
                 status=Status.DIVERGED if lost else Status.DONE,
                 reason=reason,
                 executed=self.loop.executed,
+                compiled=compiled,
+                graphs=graphs,
+                why_plain=self._why_plain,
                 step=lost.step if lost else None,
                 chain=lost.chain if lost else None,
                 started=attempt.started(),

@@ -23,6 +23,7 @@ from harness.runs.child import Stop
 from harness.runs.job import LOCK_TIMEOUT_SECONDS, Job, device_held, prepare
 from harness.runs.limit import interrupted_after
 from harness.runs.uncompiled import asked_mode
+from harness.system.device_errors import lost_device
 from harness.system.errors import DataError
 from harness.system.locks import HeldError, Lock
 from harness.system.text import seconds_set
@@ -59,7 +60,7 @@ def _run(job: Job, stack: ExitStack, stop: Stop, send: Send) -> None:
             notice.update({**_labels(session.specs, job.device), "attempt": attempt})
             session.locks = [locks.pop(spec.key) for spec in session.specs]
             _advance(session, stop, notice.hearing(send), job.timeout)
-            if stop.reason:
+            if stop.reason or session.unusable:
                 return
     except UncompiledError as error:
         if asked_mode(specs[0]) is not None:
@@ -111,7 +112,7 @@ def _blocks(session: Any, stop: Stop, send: Send, timeout: float | None) -> Iter
 
 def _advance(session: Any, stop: Stop, send: Send, timeout: float | None = None) -> None:
     """Advance a session to its end, report its progress to the launcher, and write checkpoints at intervals."""
-    from harness.runs.failure import DiskError, lost_device
+    from harness.runs.failure import DiskError
 
     pause = checkpoint_seconds()
     saved = time.monotonic()
@@ -130,16 +131,16 @@ def _advance(session: Any, stop: Stop, send: Send, timeout: float | None = None)
             session.conclude()
         else:
             session.suspend(stop.reason)
-    except DataError as error:
-        session.check_folders()  # if they are gone, that is why a write failed
-        if isinstance(error, DiskError) and error.full:
-            session.note(Status.DISK_FULL)
-        raise
     except BaseException as error:
-        if lost_device(error) is None:
+        if lost_device(error):
+            session.note(Status.DEVICE_LOST)
+        elif isinstance(error, DataError):
+            session.check_folders()  # if they are gone, that is why a write failed
+            if isinstance(error, DiskError) and error.full:
+                session.note(Status.DISK_FULL)
+        else:
             session.fail(error, traceback.format_exc())
             return
-        session.note(Status.DEVICE_LOST)
         raise
 
 
@@ -182,9 +183,9 @@ def rerun(job: Job, folder: Path, send: Send) -> dict[str, Any]:
                     for _ in _blocks(session, Stop(), send, job.timeout):
                         pass
                 session.conclude()
-            except DataError:
-                raise
-            except Exception as error:  # noqa: BLE001 - the run failed, as it may have done before
+            except Exception as error:  # the run failed, as it may have done before
+                if isinstance(error, DataError) or lost_device(error):
+                    raise
                 record["trace"] = traceback.format_exc()
                 session.fail(error, record["trace"])
             last = session.loop.runs[0].last_finite

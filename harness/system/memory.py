@@ -1,4 +1,4 @@
-"""The memory of this process: its limit, errors that say that it is lacking, and the reuse of freed memory."""
+"""The memory of this process: its limit, and the reuse of freed memory."""
 
 from __future__ import annotations
 
@@ -35,16 +35,6 @@ def stay_within_free() -> None:
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         if free and (hard == resource.RLIM_INFINITY or 1024 * int(free[1]) < hard):
             resource.setrlimit(resource.RLIMIT_DATA, (1024 * int(free[1]), hard))
-
-
-def lacks_memory(error: BaseException) -> bool:
-    """Return whether an error of Python or torch says that memory is lacking, of this machine or of a GPU.
-
-    torch raises a `RuntimeError` if the CPU's memory is lacking, and an `OutOfMemoryError` if a GPU's is.
-    """
-    texts = error.args if type(error) is RuntimeError else ()  # a plugin's own error may not even have a text
-    said = any(isinstance(text, str) and "DefaultCPUAllocator" in text for text in texts)
-    return said or isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
 
 
 def keep_freed() -> None:

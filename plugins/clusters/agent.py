@@ -74,7 +74,7 @@ def make_parcel(jobs: list[Job], launcher: Launcher, bench: Bench) -> bytes:
                 "specs": [spec.to_json() for spec in job.specs],
                 "data": [asdict(file) for file in job.data],
                 "distributions": list(job.distributions),
-                "options": {"timeout": job.timeout, "retry": job.retry, "draws": job.draws},
+                "options": {name: getattr(job, name) for name in ("timeout", "retry", "draws", "why_plain")},
             }
         )
         for spec in job.specs:

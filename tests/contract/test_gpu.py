@@ -30,6 +30,10 @@ def as_in_a_worker():
 SCHEDULE = Constant(step_size=0.02)
 
 
+def compiled_by_torch():
+    return torch._dynamo.utils.counters["stats"]["unique_graphs"]
+
+
 def on_gpu(name, steps, seeds, **more):
     return make_loop(Mixture5(), SAMPLERS[name], SCHEDULE, steps, seeds=seeds, device="cuda:0", **more)
 
@@ -62,21 +66,28 @@ def test_the_law_is_that_of_the_cpu():
 
 @pytest.mark.parametrize("name", ["msgld", "sghmc"])
 def test_recorded_steps_do_what_plain_ones_do(name):
-    schedule = Cyclical(step_size=0.02, cycles=2, beta=0.5)
+    schedule, before = Cyclical(step_size=0.02, cycles=2, beta=0.5), compiled_by_torch()
     plain, recorded = (
         run_loop(make_loop(Mixture5(), SAMPLERS[name], schedule, 60, seeds=(0, 1), device="cuda:0", mode=mode))
         for mode in ("plain", "compiled")
     )
     assert isinstance(recorded.stage.stepper, Graph)
+    assert plain.stage.stepper.code_counts() == (0, 0)
+    compiled, graphs = recorded.stage.stepper.code_counts()
+    assert (compiled, compiled_by_torch() - before) == (2, 2)  # without noise and with it
+    assert graphs >= 2
     torch.testing.assert_close(recorded.theta, plain.theta, rtol=1e-9, atol=1e-9)
 
 
 def test_a_network_learns_alike_recorded_and_plain():
     """Recorded kernels may differ from plain ones in the last bits, and single precision forgets soon: few steps."""
-    positions = []
+    positions, before = [], compiled_by_torch()
     for mode in ("plain", "compiled"):
         loop = make_loop(Generated(**SMALL), SAMPLERS["msgld"], Constant(step_size=1e-6), 8, device="cuda:0", mode=mode)
         positions.append(run_loop(loop).theta)
+    compiled, graphs = loop.stage.stepper.code_counts()
+    assert compiled == compiled_by_torch() - before >= 1
+    assert graphs >= 1
     torch.testing.assert_close(positions[1], positions[0], rtol=1e-3, atol=1e-4)
 
 

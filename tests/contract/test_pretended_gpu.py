@@ -367,7 +367,9 @@ def test_two_workers_cannot_have_one_gpu_whatever_their_results_folders(monkeypa
 
 
 def test_the_record_of_a_run_says_which_gpu_it_was_on(tmp_path, monkeypatch):
-    request = RunRequest(["sgld"], ["mixture5"], seeds=[0], chains=2, budget="steps=20", device="cuda")
+    monkeypatch.setattr("harness.engine.stepping.execution_mode.obstacle", lambda *_: None)
+    how = {"device": "cuda", "given": {"run.compile": "compiled", "run.burn_in": 0.5}}
+    request = RunRequest(["sgld"], ["mixture5"], seeds=[0], chains=2, budget="steps=20", **how)
     ledger = Ledger(tmp_path)
     planned = plan(registry(), request, ledger)
     ledger.prepare()
@@ -382,6 +384,8 @@ def test_the_record_of_a_run_says_which_gpu_it_was_on(tmp_path, monkeypatch):
     recorded = json.loads((attempt.path / "environment.json").read_text())
     assert recorded["device"] == GPU
     assert environment.is_whole(recorded)
+    result = attempt.result()
+    assert (result["executed"], result["compiled"], result["graphs"]) == ("compiled", 2, 2)  # in the burn-in and after
 
 
 def test_a_run_keeps_its_numbers_with_neighbours_on_a_gpu():

@@ -116,13 +116,16 @@ def test_no_variable_makes_a_compiled_step_a_plain_one(monkeypatch, variable):
         assert not torch._dynamo.config.suppress_errors
 
 
-LACK = [RuntimeError("DefaultCPUAllocator: can't allocate memory"), torch.OutOfMemoryError("can't allocate memory")]
+LACK = [
+    RuntimeError("DefaultCPUAllocator: can't allocate memory"), torch.OutOfMemoryError("can't allocate memory"),
+    torch.AcceleratorError("CUDA error: out of memory"), torch.AcceleratorError("CUDA error: hardware stack error"),
+]  # fmt: skip
 
 
 @pytest.mark.usefixtures("compiler_that_fails")
 @pytest.mark.parametrize("compiler_that_fails", [*LACK, MemoryError("can't allocate memory")], indirect=True)
-def test_a_compiler_that_lacks_memory_ends_the_run():
-    with pytest.raises((RuntimeError, MemoryError), match="can't allocate memory"):
+def test_a_compiler_that_lacks_memory_or_its_device_ends_the_run():
+    with pytest.raises((RuntimeError, MemoryError), match=r"can't allocate memory|out of memory|stack error"):
         run_loop(make_loop(Heart(batch=50), SAMPLERS["sghmc"], STAGES, 12, mode="compiled"))
 
 

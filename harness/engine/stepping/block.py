@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.system.errors import PluginError
 
@@ -65,6 +65,12 @@ class Stepper(ABC):
 
     def __init__(self, sampler: Sampler, potential: CountingPotential) -> None:
         self.sampler, self.potential = sampler, potential
+        self._functions: dict[Any, Any] = {}
+        self._graphs: dict[Any, Any] = {}
+
+    def code_counts(self) -> tuple[int, int]:
+        """Return how many functions were compiled for its steps, and as how many CUDA graphs they were recorded."""
+        return len(self._functions), len(self._graphs)
 
     @abstractmethod
     def make(self, theta: Tensor, state: State, block: Block) -> None:

@@ -23,20 +23,17 @@ class Compiled(Stepper):
 
     mode = "compiled"
 
-    def __init__(self, sampler: Sampler, potential: CountingPotential) -> None:
-        super().__init__(sampler, potential)
-        self._code: dict[tuple[bool, ...], Native] = {}
-
     def make(self, theta: Tensor, state: State, block: Block) -> None:
         """Make the function for blocks like this one."""
         from harness.engine.stepping.native import Native
 
         with making(self.sampler):  # a plugin may raise anything that it raises only when it is recorded
-            self._code[kind_of(block)] = Native(_step(self.sampler, self.potential, block), theta, state, block)
+            self._functions[kind_of(block)] = Native(_step(self.sampler, self.potential, block), theta, state, block)
 
     def advance(self, theta: Tensor, state: State, block: Block) -> Advanced:
         """Run the steps of a block."""
-        return self._code[kind_of(block)].advance(theta, state, block, self.sampler.particles * theta.shape[1])
+        native: Native = self._functions[kind_of(block)]
+        return native.advance(theta, state, block, self.sampler.particles * theta.shape[1])
 
 
 def _step(sampler: Sampler, potential: CountingPotential, block: Block) -> Step:

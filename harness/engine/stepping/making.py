@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from harness.system.arithmetic import libc, processor, variables
 from harness.system.cpp import CompilerError, find_compiler, identity
+from harness.system.device_errors import chain, lacks_memory, lost_device
 from harness.system.errors import BenchError, UsageError
-from harness.system.memory import lacks_memory
 
 if TYPE_CHECKING:
     from harness.contracts.sampler import Sampler
@@ -53,16 +53,17 @@ class UncompiledError(UsageError):
 
 @contextmanager
 def making(sampler: Sampler, failure: Callable[[Sampler, Exception], BenchError] = UncompiledError) -> Iterator[None]:
-    """Turn errors in making a sampler's code into a `failure` that tells all reasons, except a lack of memory.
+    """Turn errors in making a sampler's code into a `failure` that tells all reasons.
 
-    Errors with an exit code stay what they are: for example, a time limit was reached, or a step breaks the contract.
+    A lack of memory and a lost device stay what they are, as do errors with an exit code: for example, a time limit was
+    reached, or a step breaks the contract.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the compiler's own: no filter that makes them errors may stop it
             yield
     except Exception as error:
-        if isinstance(error, BenchError) or lacks_memory(error):
+        if isinstance(error, BenchError) or lacks_memory(error) or lost_device(error):
             raise
         raise failure(sampler, error) from error
 
@@ -96,6 +97,4 @@ def tell_compiler() -> None:
 
 def reasons(error: BaseException) -> str:
     """Return the message of an error, and before it those of the errors that caused it."""
-    earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    message = f"{type(error).__name__}: {str(error).strip()}"
-    return f"{reasons(earlier)}; then {message}" if earlier is not None else message
+    return "; then ".join(f"{type(cause).__name__}: {str(cause).strip()}" for cause in reversed(chain(error)))

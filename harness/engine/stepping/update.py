@@ -31,8 +31,8 @@ from harness.engine.stepping.making import kind_of, making, reasons, tell_compil
 from harness.engine.stepping.noise import Noise, StepNoise
 from harness.engine.stepping.potential import Potential
 from harness.system.cpp import CompilerError, error_line, lacks_means
+from harness.system.device_errors import lacks_memory, lost_device
 from harness.system.errors import BenchError
-from harness.system.memory import lacks_memory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -242,8 +242,7 @@ def _update(
         for leaf, value in fresh:
             leaf.copy_(value)
 
-    # torch counts what it compiled by code object, and gives up after a few, so each run has its own.
-    return FunctionType(update.__code__.replace(), update.__globals__, closure=update.__closure__)
+    return update
 
 
 def _trace(step: Callable[..., Any], given: tuple[Any, ...]) -> Callable[..., Any]:
@@ -268,7 +267,7 @@ def _separate_copy(value: Tensor, before: Sequence[Tensor]) -> Tensor:
 
 def _of_compiler(error: Exception) -> Exception:
     """Return an error of torch's compiler as a `CompilerError`, with the C++ compiler's own message if it has one."""
-    if isinstance(error, BenchError) or lacks_memory(error):
+    if isinstance(error, BenchError) or lacks_memory(error) or lost_device(error):
         return error
     output = getattr(error, "output", None)  # of a CppCompileError, whose text begins with the command
     said = f"the C++ compiler failed: {error_line(output)}" if isinstance(output, str) else reasons(error)
@@ -278,7 +277,14 @@ def _of_compiler(error: Exception) -> Exception:
 def _compile(update: Function, backend: str) -> Function:
     import torch
 
+    def compiled_only(*arguments: Any) -> None:
+        if not torch.compiler.is_compiling():
+            raise CompilerError("torch executed the update and did not compile it", lasting=False)
+        update(*arguments)
+
     tell_compiler()
+    # torch counts what it compiled by code object, and gives up after a few, so each run has its own.
+    entry = FunctionType(compiled_only.__code__.replace(), compiled_only.__globals__, closure=compiled_only.__closure__)
     options = {"compile_threads": 1} if backend == "inductor" else None
-    compiled: Function = torch.compile(update, fullgraph=True, dynamic=False, backend=backend, options=options)
+    compiled: Function = torch.compile(entry, fullgraph=True, dynamic=False, backend=backend, options=options)
     return compiled

@@ -1,5 +1,6 @@
 """What a command does where the steps of a long run cannot be compiled: the mode that is executed is in the key."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -51,8 +52,10 @@ def test_runs_that_cannot_be_compiled_are_plain_runs_by_their_key_and_are_done_o
     told = (said.count("is not compiled and takes more time"), said.count("there is no such thing"))
     assert (code, told) == (0, (1, 1))
     assert said.endswith("2 done\n")
-    modes = harness.Bench(tmp_path / "results").sql("select compile, executed from run join attempt using (run_key)")
-    assert modes.rows() == [("plain", "plain")] * 2
+    query = "select compile, executed, compiled, graphs, why_plain from run join attempt using (run_key)"
+    for *mode, why in harness.Bench(tmp_path / "results").sql(query).rows():
+        assert mode == ["plain", "plain", 0, 0]
+        assert "there is no such thing" in why
     code, _, said = bench(*RUN, "--budget", "steps=6000", compiler=compiler)
     assert (code, said.splitlines()[0]) == (0, "2 runs: 2 done before, 0 to do")
     assert "compiled" not in said
@@ -95,6 +98,9 @@ def test_a_run_that_was_compiled_is_not_resumed_without_its_compiler(bench, tmp_
     code, _, said = bench(*long, compiler="")
     assert (code, "not compiled" in said) == (0, False)
     (done,) = (tmp_path / "results" / "runs").glob("*/*/*/")
+    result = json.loads((done / "result.json").read_text())
+    execution = result["executed"], result["compiled"], result["graphs"], result["why_plain"]
+    assert execution == ("compiled", 2, 0, None)  # the steps of the burn-in, and those after it
     for name in ("result.json", "draws.safetensors", "curves.safetensors"):
         (done / name).unlink()  # as if it had been stopped
     before = {path: path.read_bytes() for path in done.iterdir()}

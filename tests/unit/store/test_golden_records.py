@@ -107,7 +107,9 @@ def stored(folder):
     attempt(results, run_spec(12), 22, status="timeout", seconds={}, steps_done=None, passes=None, metrics=[])
     attempt(results, run_spec(12), 23, ("created", "started", "preempted"))
     attempt(results, run_spec(13), 24, ())
-    again = attempt(results, run_spec(14), 25, status="done")
+    again = attempt(
+        results, run_spec(14), 25, status="done", executed="plain", compiled=0, graphs=0, why_plain="no compiler"
+    )
     rescored.write(
         again, [{**METRICS[0], "value": 0.75, "version": 2}], {"c/x": np.ones(1), "c/y": np.ones((1, 1))}, {}
     )
