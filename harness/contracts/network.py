@@ -211,7 +211,7 @@ class NetworkProblem(DataProblem):
     task: NetworkTask
     network: Any
     cuts_batches: ClassVar[bool] = True
-    """Whether a short batch has fewer rows than others: the blocks of a GPU are then one step. False: it is filled up."""
+    """Whether a short batch has fewer rows than others, so that a GPU's blocks are one step. False: it is filled up."""
 
     stretch: ClassVar[int] = 500
     """Number of rows in one forward pass when a whole set goes through the network."""
@@ -279,8 +279,8 @@ class NetworkProblem(DataProblem):
     def draw_batches(self, steps: int) -> Batch:
         """Return the indices of rows and the changes to the rows.
 
-        On a GPU they are those of one step, whatever `block_limit` would allow: a recorded step cannot read how many rows
-        its batch has, so it gets its tensors in their final form, on the GPU and without empty places.
+        On a GPU they are those of one step: a recorded step cannot read how many rows its batch has, so it gets its
+        tensors in their final form, on the GPU and without empty places.
         """
         if self.epochs is None:
             return {}

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from generated import SMALL, Generated
+from recordable import RECORDED, REFUSED, record
 from support import SAMPLERS, make_loop, run_loop
 
 from harness.engine.stepping.graph import Graph
@@ -62,3 +63,15 @@ def test_a_network_learns_alike_recorded_and_plain():
         loop = make_loop(Generated(**SMALL), SAMPLERS["msgld"], Constant(step_size=1e-6), 8, device="cuda:0", mode=mode)
         positions.append(run_loop(loop).theta)
     torch.testing.assert_close(positions[1], positions[0], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("expression", RECORDED)
+def test_a_gpu_records_what_the_pretended_one_records(expression):
+    record(expression)
+
+
+@pytest.mark.parametrize("expression", REFUSED)
+def test_a_gpu_refuses_what_the_pretended_one_refuses(expression):
+    with pytest.raises((RuntimeError, torch.AcceleratorError)):
+        record(expression)
+    torch.cuda.synchronize()

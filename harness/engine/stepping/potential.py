@@ -127,10 +127,10 @@ class BoundPotential:
 class CountingPotential(BoundPotential):
     """A bound potential that counts gradient calls, those on the batch and those on all the data.
 
-    A step with several batches (`batches_per_step`) is bound to all of them, "0/name", "1/name" and so on, and its calls
-    go through them in order. With the `shape` of theta, a call is one gradient for each chain. A call at another shape raises
-    `PluginError`, and so does a call that torch would batch, differentiate or record, because it could compute more
-    gradients than the one that is counted.
+    A step with several batches (`batches_per_step`) is bound to all of them, "0/name", "1/name" and so on, and its
+    calls go through them in order. With the `shape` of theta, a call is one gradient for each chain. A call at another
+    shape raises `PluginError`, and so does a call that torch would batch, differentiate or record, because it could
+    compute more gradients than the one that is counted.
     """
 
     def __init__(
