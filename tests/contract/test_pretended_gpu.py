@@ -19,6 +19,7 @@ from torch import nn
 from torch.utils import _pytree as tree
 from torchvision.models.resnet import Bottleneck
 
+import harness.engine.stage
 import harness.engine.stepping.update
 from harness.contracts.registry import load, registry
 from harness.engine.stage import LOOK
@@ -247,8 +248,9 @@ def of_rows(rows, network, batch=25):
         return {"x": generator.normal(size=(rows, 6)), "label": generator.integers(0, 3, rows)}
 
     members = {
-        "dtype": "float64", "prior_precision": 1.0, "provides": PROVIDED, "protocols": Landsat.protocols,
-        "batch": batch, "network": lambda _: network, "arrays": arrays,
+        "dtype": "float64", "prior_precision": 1.0, "protocols": Landsat.protocols, "batch": batch,
+        "network": lambda _: network, "arrays": arrays,
+        "provides": PROVIDED if network is DENSE else NetworkTask.provides,
     }  # fmt: skip
     return type("OfRows", (NetworkTask,), members)()
 
@@ -335,6 +337,35 @@ def test_a_step_waits_for_nothing_but_the_look_at_lost_chains():
             loop.advance_block()
     epochs = 1 + (LOOK - WARM) // 2
     assert gpu.waits.count("a copy from the CPU") == len(gpu.waits) <= 2 * epochs  # indices and changes of rows
+
+
+def recorded_samplers():
+    """The samplers whose steps on a module or on an MLP are recorded, each with these tasks."""
+    for part in samplers():
+        for network, kind in ((MODULE, "module"), (DENSE, "mlp")):
+            sampler, task = part.values[0], of_rows(50, network)
+            if set(sampler.needs) <= task.provides and not sampler.full_gradients_per_step:
+                yield pytest.param(sampler, task, id=f"{part.id}-{kind}")
+
+
+@pytest.mark.parametrize(("sampler", "task"), list(recorded_samplers()))
+def test_steps_of_every_sampler_wait_for_nothing_but_the_look_at_lost_chains(sampler, task, monkeypatch):
+    """Among them are those that warm up and the one that is recorded."""
+    look, several = WARM + 6, task.network() is DENSE
+    monkeypatch.setattr(harness.engine.stage, "LOOK", look)
+    with PretendedGPU() as gpu:
+        loop = make_loop(task, sampler, STEP, 2 * look, device=GPU, mode="compiled", thin=2 * look)
+        stage = loop.stage
+        block = stage._block(0, look) if several else None
+        gpu.waits.clear()
+        if several:
+            with torch.no_grad():
+                stage.stepper.advance(stage.theta, stage.state, block)
+        while loop.position < look - 1 and not several:
+            loop.advance_block()
+    assert len(gpu.graphs) == 1
+    epochs = 0 if several else look // 2
+    assert gpu.waits.count("a copy from the CPU") == len(gpu.waits) <= epochs
 
 
 mutant = maker(globals())
