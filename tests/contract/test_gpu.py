@@ -7,6 +7,7 @@ from recordable import RECORDED, REFUSED, record
 from support import SAMPLERS, make_loop, run_loop
 
 from harness.engine.stepping.graph import Graph
+from plugins.inspection import doctor
 from plugins.schedules.constant import Constant
 from plugins.schedules.cyclical import Cyclical
 from tasks.synthetic.mixture5 import Mixture5
@@ -63,6 +64,11 @@ def test_a_network_learns_alike_recorded_and_plain():
         loop = make_loop(Generated(**SMALL), SAMPLERS["msgld"], Constant(step_size=1e-6), 8, device="cuda:0", mode=mode)
         positions.append(run_loop(loop).theta)
     torch.testing.assert_close(positions[1], positions[0], rtol=1e-3, atol=1e-4)
+
+
+def test_doctor_records_a_step():
+    state, text, _ = doctor._recorded("cuda:0")
+    assert state == "ok", text
 
 
 @pytest.mark.parametrize("expression", RECORDED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -12,7 +13,7 @@ import pytest
 import torch
 from generated import SMALL, Exact, Generated
 from planted import maker
-from pretended_gpu import GPUError, PretendedGPU
+from pretended_gpu import GPUError, PretendedGPU, Recorded
 from recordable import RECORDED, REFUSED, REFUSED_BY_MAGMA, record
 from support import make_loop, run_loop
 from torch import nn
@@ -23,6 +24,7 @@ import harness.engine.stage
 import harness.engine.stepping.update
 from harness.contracts.registry import load, registry
 from harness.engine.stage import LOOK
+from harness.engine.stepping import execution_mode
 from harness.engine.stepping.graph import WARM, Graph
 from harness.results import environment
 from harness.results.ledger.ledger import Ledger
@@ -35,6 +37,7 @@ from harness.runs.worker import run as local_run
 from harness.system.errors import PluginError, UsageError
 from harness.system.locks import HeldError
 from harness.tasks import Network, NetworkProblem, NetworkTask
+from plugins.inspection import doctor
 from plugins.samplers.amagold import AMAGOLD
 from plugins.samplers.ggmc import GGMC
 from plugins.samplers.hmc import HMC
@@ -471,6 +474,52 @@ def test_a_replay_does_the_operations_again_and_recording_changes_nothing():
         graph.replay()
         graph.replay()
         assert y.tolist() == [20, 20, 20]
+
+
+@pytest.fixture
+def checked(monkeypatch):
+    """The row of `bench doctor` about recorded steps, as a function."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(execution_mode, "obstacle", lambda _: None)
+    monkeypatch.setattr("importlib.metadata.version", lambda _: "3.6.0")
+    monkeypatch.setenv("CC", "gcc")
+
+    def row():
+        with PretendedGPU():
+            rows = {check: row for check, *row in doctor._gpu()}
+        assert rows.pop("GPU cuda:0") == ["ok", "a pretended GPU", ""]
+        return rows["recorded steps"]
+
+    return row
+
+
+def test_doctor_records_a_step(checked):
+    state, text, remedy = checked()
+    assert (state, remedy) == ("ok", "")
+    assert re.fullmatch(r"a step of .* by Triton 3.6.0 with gcc and .*Python\.h", text)
+
+
+def test_doctor_says_why_a_step_is_not_recorded_and_what_it_needs(checked, monkeypatch):
+    plain = MSGLD.step
+    monkeypatch.setattr(MSGLD, "step", lambda self, theta, *more: plain(self, theta + 0 * float(theta.sum()), *more))
+    state, reason, remedy = checked()
+    assert state == "problem"
+    assert all(words in reason for words in ("not recorded as a CUDA graph", "__float__() in a recorded step"))
+    assert all(word in remedy for word in ("gcc", "Python.h", "run.compile=plain"))
+
+
+def test_doctor_says_that_recorded_steps_differ_from_plain_ones(checked, monkeypatch):
+    monkeypatch.setattr(Recorded, "replay", lambda _: None)
+    state, reason, _ = checked()
+    assert (state, "from plain ones" in reason) == ("problem", True)
+
+
+def test_doctor_tries_no_step_without_a_compiler_or_a_gpu(checked, monkeypatch):
+    monkeypatch.setattr(execution_mode, "obstacle", lambda _: "there is no triton")
+    state, reason, remedy = checked()
+    assert (state, reason, "install it" in remedy) == ("warning", "there is no triton", True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert [row[:3] for row in doctor._gpu()] == [("GPU", "ok", "none that torch can use")]
 
 
 def test_settings_of_a_gpu_are_made_in_the_worker_and_read_for_the_record():
