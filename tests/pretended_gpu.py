@@ -9,8 +9,8 @@ operations wait within torch is as it was seen on an H200 with torch 2.11; `test
 
 A recorded graph is the list of operations of torch on the GPU. As there, recording changes no tensor; a replay does all
 operations again on the same memory, and none of the Python code. The tensors that were made meanwhile are the graph's:
-used elsewhere, they are an error. Compiled code is not pretended: tests take the compiler away, and the sampler's
-update runs as plain torch.
+elsewhere they can be copied after a replay, and any other use is an error. Compiled code is not pretended: tests take
+the compiler away, and the sampler's update runs as plain torch.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ CHECKING = frozenset({
 """Operations that look on the CPU whether they have succeeded. Others do with `check_errors`."""
 ONE_BY_ONE = frozenset({"cholesky_inverse", "cholesky_solve"})
 """Operations that wait if there are several matrices: up to torch 2.11, MAGMA does them."""
+COPYING = frozenset({
+    "_to_copy", "alias", "cat", "clone", "copy_", "detach", "select", "slice", "split", "stack", "unbind", "view",
+})  # fmt: skip
 BOTH_SIDES = frozenset({"copy_", "_to_copy", "index", "index_put", "index_put_", "_index_put_impl_"})
 
 MARKED: dict[int, StorageWeakRef] = {}
@@ -199,8 +202,9 @@ class PretendedGPU(TorchFunctionMode):
 
     def _refuse(self, function, args, kwargs, leaves, sides):
         name = function._schema.name.partition("::")[2]
-        if any(self._makers.get(_storage(leaf), self.graph) is not self.graph for leaf in leaves):
-            raise GPUError(f"{name}: a tensor that was made while a graph was recorded has no values outside of it")
+        for graph in (self._makers.get(_storage(leaf), self.graph) for leaf in leaves):
+            if graph is not self.graph and not (name in COPYING and graph.replays and self.graph is None):
+                raise GPUError(f"{name}: a tensor that was made while a graph was recorded is used elsewhere")
         for reason in _waits(function, name, args, kwargs):
             self.wait(f"{name}{reason}")
         if all(sides):

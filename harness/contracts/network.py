@@ -211,7 +211,7 @@ class NetworkProblem(DataProblem):
     task: NetworkTask
     network: Any
     cuts_batches: ClassVar[bool] = True
-    """Whether a short batch has fewer rows than others, so that a GPU's blocks are one step. False: it is filled up."""
+    """Whether short batches have fewer rows, or are filled up. If so, the blocks of a GPU are single steps."""
 
     stretch: ClassVar[int] = 500
     """Number of rows in one forward pass when a whole set goes through the network."""
@@ -279,7 +279,7 @@ class NetworkProblem(DataProblem):
     def draw_batches(self, steps: int) -> Batch:
         """Return the indices of rows and the changes to the rows.
 
-        On a GPU they are those of one step: a recorded step cannot read how many rows its batch has, so it gets its
+        On a GPU they are those of one step. A recorded step cannot read how many rows its batch has, so it gets its
         tensors in their final form, on the GPU and without empty places.
         """
         if self.epochs is None:
