@@ -34,7 +34,7 @@ from harness.runs.child import Stop
 from harness.runs.job import device_held, set_up
 from harness.runs.plan import RunRequest, plan
 from harness.runs.worker import run as local_run
-from harness.system.errors import PluginError, UsageError
+from harness.system.errors import DataError, PluginError, UsageError
 from harness.system.locks import HeldError
 from harness.tasks import Network, NetworkProblem, NetworkTask
 from plugins.inspection import doctor
@@ -311,6 +311,39 @@ def test_small_densities_can_be_recorded_where_that_is_asked_for(task):
     recorded, gpu = advance(task, MSGLD(), Constant(step_size=0.01), 20, "compiled")
     torch.testing.assert_close(recorded.theta, plain.theta, **CLOSE)
     assert gpu.graphs[0].replays == 20 - WARM
+
+
+CODE = (
+    "build", "energy", "grad", "value_and_grad", "log_density", "log_likelihood", "row_log_density", "log_prior",
+    "prior_gradient", "predicted", "network",
+)  # fmt: skip
+"""The methods of tasks that steps execute."""
+
+
+def code_of(cls):
+    return tuple(getattr(getattr(cls, name, None), "__qualname__", "") for name in CODE)
+
+
+def tasks_of_other_code():
+    """One task of the registry for each code, but for those of `NETWORKS` and the one that reads photographs."""
+    known = set(map(code_of, (Cifar100, ImageNet, Landsat, MnistSparse)))
+    for offer in registry().offers("tasks"):
+        cls = load(offer.info.target)
+        if code_of(cls) not in known:
+            known.add(code_of(cls))
+            yield pytest.param(cls, id=offer.name)
+
+
+@pytest.mark.parametrize("cls", list(tasks_of_other_code()))
+def test_steps_of_every_task_are_recorded(cls):
+    try:
+        task = cls().for_laws()
+        loops = [advance(task, SGLD(), STEP, WARM + 2, mode, chains=2)[0] for mode in ("plain", "compiled")]
+    except DataError as error:
+        pytest.skip(str(error))
+    plain, recorded = loops
+    torch.testing.assert_close(recorded.theta, plain.theta, **CLOSE)
+    assert recorded.executed == "compiled"
 
 
 def test_a_run_on_a_gpu_goes_on_from_its_checkpoint():
