@@ -4,11 +4,13 @@ Inside `PretendedGPU` a tensor made on or sent to "cuda:0" is a tensor of the CP
 so (`device`, `is_cuda`). All arithmetic is real. What a GPU refuses is an error: operations on tensors of both sides,
 NumPy views of the GPU's, generators of the other side. What makes Python wait for a GPU is noted in `waits`, and is an
 error while a graph is recorded: copies from side to side, values read by Python, results whose shape depends on values,
-constants made from Python numbers, random numbers, and scalars of the CPU, which a graph would keep for ever.
+constants made from Python numbers, random numbers, and scalars of the CPU, which a graph would keep for ever. Which
+operations wait within torch is as it was seen on an H200 with torch 2.11; `test_gpu.py` compares them on a real one.
 
-A recorded graph is the list of operations of torch. As on a GPU, recording changes no tensor; a replay does all
-operations again on the same memory, and none of the Python code. Compiled code is not pretended: tests take the
-compiler away, and the sampler's update runs as plain torch.
+A recorded graph is the list of operations of torch on the GPU. As there, recording changes no tensor; a replay does all
+operations again on the same memory, and none of the Python code. The tensors that were made meanwhile are the graph's:
+elsewhere they can be copied after a replay, and any other use is an error. Compiled code is not pretended: tests take
+the compiler away, and the sampler's update runs as plain torch.
 """
 
 from __future__ import annotations
@@ -29,13 +31,20 @@ from harness.contracts.module import ALIGNMENT
 
 CUDA = torch.device("cuda:0")
 READS = frozenset({
-    "item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__len__of_values", "is_nonzero", "equal",
-    "allclose", "__contains__",
+    "item", "tolist", "__bool__", "__int__", "__float__", "__index__", "is_nonzero", "equal", "allclose",
+    "__contains__", "__repr__",
 })  # fmt: skip
 FROM_DATA = frozenset({"tensor", "as_tensor", "new_tensor", "asarray", "scalar_tensor_from_data"})
-VALUE_SHAPED = frozenset({
-    "nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "bincount", "repeat_interleave",
-    "_local_scalar_dense", "is_nonzero", "equal",
+READING = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+CHECKING = frozenset({
+    "_linalg_check_errors", "_linalg_eigh", "_linalg_eigvals", "_linalg_svd", "linalg_eig", "linalg_ldl_factor_ex",
+    "linalg_lstsq", "linalg_matrix_exp", "linalg_pinv",
+})  # fmt: skip
+"""Operations that look on the CPU whether they have succeeded. Others do with `check_errors`."""
+ONE_BY_ONE = frozenset({"cholesky_inverse", "cholesky_solve"})
+"""Operations that wait if there are several matrices: up to torch 2.11, MAGMA does them."""
+COPYING = frozenset({
+    "_to_copy", "alias", "cat", "clone", "copy_", "detach", "select", "slice", "split", "stack", "unbind", "view",
 })  # fmt: skip
 ALIGNED = ("convolution", "native_batch_norm", "_native_batch_norm", "mkldnn_convolution", "miopen", "cudnn")
 """The beginnings of the names of operations whose kernels read vectors of `ALIGNMENT` bytes."""
@@ -82,7 +91,7 @@ class PretendedGPU(TorchFunctionMode):
         self.graphs: list[Recorded] = []
         self.sides = [False]
         self._saved: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._in_graph: set[int] = set()
+        self._makers: dict[int, Recorded] = {}
         self._operations = _Operations(self)
         self._patches = contextlib.ExitStack()
 
@@ -121,8 +130,11 @@ class PretendedGPU(TorchFunctionMode):
         if on_gpu and name in READS:
             self.wait(f"{name}()")
         args, kwargs, wanted = _sides_asked(self, name, args, kwargs)
-        if name == "one_hot":  # only on a CPU does it look whether the classes are in their range
-            function = _one_hot
+        if name == "one_hot" and on_gpu:
+            if len(args) + len(kwargs) < 2:
+                self.wait("one_hot() without the number of classes")
+            else:  # only on a CPU does it look whether the classes are in their range
+                function = _one_hot
         self.sides.append(on_gpu if wanted is None else wanted)
         generator = kwargs.get("generator")
         if generator is not None and (generator.device.type == "cuda") != self.sides[-1]:
@@ -159,7 +171,7 @@ class PretendedGPU(TorchFunctionMode):
     @contextlib.contextmanager
     def recording(self, graph: Recorded):
         """The operations within become the graph's; what they write is put back at the end."""
-        self.graph, self._saved, self._in_graph = graph, {}, set()
+        self.graph, self._saved = graph, {}
         self.graphs.append(graph)
         try:
             yield
@@ -176,7 +188,7 @@ class PretendedGPU(TorchFunctionMode):
         sides = [self.has(leaf) for leaf in leaves]
         side = any(sides) if leaves else self.sides[-1]
         if side and leaves:
-            self._refuse(name, leaves, sides, args)
+            self._refuse(function, args, kwargs, leaves, sides)
         if side and name.startswith(ALIGNED) and any(leaf.data_ptr() % ALIGNMENT for leaf in leaves):
             raise GPUError(f"{name}: misaligned address")
         if self.graph is not None and torch.Tag.nondeterministic_seeded in function.tags:
@@ -188,18 +200,19 @@ class PretendedGPU(TorchFunctionMode):
         if side:
             written = {_storage(leaf) for leaf, there in zip(leaves, sides, strict=True) if not there}
             self.mark([leaf for leaf in outputs if _storage(leaf) not in written])
-        if self.graph is not None:
-            self._in_graph |= {_storage(leaf) for leaf in outputs} - {_storage(leaf) for leaf in leaves}
+        if self.graph is not None and side:
+            new = {_storage(leaf) for leaf in outputs} - {_storage(leaf) for leaf in leaves}
+            self._makers |= dict.fromkeys(new, self.graph)
             self.graph.operations.append((function, args, kwargs, output))
         return output
 
-    def _refuse(self, name, leaves, sides, args):
-        if name in VALUE_SHAPED:
-            self.wait(f"{name}: Python reads values, or the shape depends on them")
-        if name.startswith(("index", "_index")) and name not in {"index_select", "index_add"}:
-            chosen = [leaf for leaf in tree.tree_leaves(args[1]) if isinstance(leaf, torch.Tensor)]
-            if any(leaf.dtype in {torch.bool, torch.uint8} for leaf in chosen):
-                self.wait(f"{name} by a mask: the shape depends on its values")
+    def _refuse(self, function, args, kwargs, leaves, sides):
+        name = function._schema.name.partition("::")[2]
+        for graph in (self._makers.get(_storage(leaf), self.graph) for leaf in leaves):
+            if graph is not self.graph and not (name in COPYING and graph.replays and self.graph is None):
+                raise GPUError(f"{name}: a tensor that was made while a graph was recorded is used elsewhere")
+        for reason in _waits(function, name, args, kwargs):
+            self.wait(f"{name}{reason}")
         if all(sides):
             return
         if name in BOTH_SIDES:
@@ -212,9 +225,26 @@ class PretendedGPU(TorchFunctionMode):
     def _save(self, leaves):
         """Keep what an operation may write, of what was there before: not all operations declare what they write."""
         for leaf in leaves:
-            if _storage(leaf) not in self._in_graph and _storage(leaf) not in self._saved:
+            if _storage(leaf) not in self._makers and _storage(leaf) not in self._saved:
                 whole = torch.empty(0, dtype=torch.uint8).set_(leaf.untyped_storage())
                 self._saved[_storage(leaf)] = (whole, whole.clone())
+
+
+def _waits(function, name, args, kwargs):
+    """Yield why an operation on tensors of the GPU waits for their values."""
+    leaves = [leaf for leaf in tree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
+    if name.startswith(("index", "_index")):
+        chosen = tree.tree_leaves(args[1]) if name not in {"index_select", "index_add"} else []
+        if any(getattr(leaf, "dtype", None) in {torch.bool, torch.uint8} for leaf in chosen):
+            yield " by a mask: the shape depends on its values"
+    elif READING & set(function.tags) and kwargs.get("output_size") is None:
+        yield ": Python reads values, or the shape depends on them"
+    if name in CHECKING or kwargs.get("check_errors"):
+        yield ": whether it has succeeded is checked on the CPU"
+    if name in ONE_BY_ONE and any(leaf.shape[:-2].numel() > 1 for leaf in leaves):
+        yield " of several matrices"
+    if name == "histc" and len({*args[2:4], *(kwargs.get(end, 0) for end in ("min", "max"))}) < 2:
+        yield " without a range"
 
 
 class _Operations(TorchDispatchMode):
@@ -279,7 +309,11 @@ def _torch_cuda(gpu: PretendedGPU):
     """What of `torch.cuda` the harness uses."""
     from unittest import mock
 
-    stream = SimpleNamespace(wait_stream=lambda _: None)
+    def waiting(*names):
+        return {name: lambda *_, name=name: gpu.wait(f"{name}()") for name in names}
+
+    nothing = dict.fromkeys(("wait_stream", "wait_event", "record_event", "record", "wait"), lambda *_: None)
+    stream = SimpleNamespace(**nothing, **waiting("synchronize", "query", "elapsed_time"))
 
     @contextlib.contextmanager
     def graph(recorded, *_):
@@ -289,11 +323,13 @@ def _torch_cuda(gpu: PretendedGPU):
     autocast = torch.autocast
     stand_ins = {
         "Stream": lambda *_, **__: stream,
+        "Event": lambda *_, **__: stream,
         "current_stream": lambda *_: stream,
         "stream": lambda _: contextlib.nullcontext(),
         "CUDAGraph": Recorded,
+        "is_current_stream_capturing": lambda: gpu.graph is not None,
         "graph": graph,
-        "synchronize": lambda *_: None,
+        **waiting("synchronize"),
         "set_device": lambda _: None,
         "device_count": lambda: 1,
         "get_device_properties": lambda _: SimpleNamespace(uuid=f"GPU-pretended-{os.getpid()}"),

@@ -272,7 +272,7 @@ class Task(Configurable):
     datasets   files that it reads, with checksums
     provides   what it offers samplers beyond gradients: "terms", "scores", "metric", "layout", "gauss_newton"
     opaque     True if the compiler does not compile energy and gradient, but the sampler's step alone; on a GPU, steps
-               of these tasks are recorded as a CUDA graph unless a setting says otherwise
+               of these tasks on minibatches are recorded as a CUDA graph unless a setting says otherwise
     given      for those of `provides` that cost a sampler no gradients ("metric"), a text that says what they are; rows
                of the samplers that use them state it
     prior_precision  of the prior N(0, I / prior_precision), if the prior is one

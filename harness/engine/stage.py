@@ -84,7 +84,7 @@ class Stage:
             batches=sampler.batches_per_step,
             calls_per_batch=max(1, sampler.gradients_per_step // sampler.batches_per_step),
         )  # fmt: skip
-        self.stepper = stepper(mode, sampler, self.potential, problem.dim, device, opaque=task.opaque)
+        self.stepper = stepper(mode, sampler, self.potential, task, problem.dim, device)
         carried = _copies(problem.state())
         self.state, at_start = self._init_state()
         slots, per_step, self.weighted, self.full_gradients = self._probe(len(streams))

@@ -6,6 +6,8 @@ import importlib
 import importlib.metadata
 import os
 import platform
+import shutil
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +30,8 @@ ENOUGH = 2 * 2**30
 
 def doctor(bench: Bench) -> Result:
     """Check versions, the results folder, data sets, plugins and GPU. Exit code 1 if there is a problem.
+
+    On a GPU it records a step of a tiny network, as runs of networks do; the compilation takes up to a minute.
 
     Examples:
         bench doctor
@@ -95,8 +99,6 @@ def _results(bench: Bench) -> Iterator[Answer]:
 
 
 def _space(folder: Path) -> Answer:
-    import shutil
-
     free = shutil.disk_usage(folder).free
     remedy = "" if free >= ENOUGH else "free some space, or choose another folder by --results DIR"
     return "free space", "ok" if free >= ENOUGH else "warning", f"{free / 2**30:.1f} GiB", remedy
@@ -160,3 +162,23 @@ def _gpu() -> Iterator[Answer]:
         return
     for i in range(torch.cuda.device_count()):
         yield f"GPU cuda:{i}", "ok", torch.cuda.get_device_name(i), ""
+    yield "recorded steps", *_recorded("cuda:0")
+
+
+def _recorded(device: str) -> tuple[str, str, str]:
+    """Try to record a step, as runs of networks do on a GPU."""
+    from plugins.inspection.recorded_step import try_recording
+
+    plain = "runs of networks are slower without, by --set run.compile=plain"
+    if why := execution_mode.obstacle(device):
+        return "warning", why, f"install it; {plain}"
+    compiler = os.environ.get("CC") or next(filter(shutil.which, execution_mode.GPU_COMPILERS))
+    header = Path(sysconfig.get_path("include"), "Python.h")
+    compilers = f"Triton {importlib.metadata.version('triton')} with {compiler} and {header}"
+    try:
+        try_recording(device)
+    except Exception as error:  # noqa: BLE001 - torch, Triton or a compiler may raise any error
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        absent = "" if header.exists() else ", which does not exist: install python3-dev"
+        return "problem", said[:500], f"compilers: {compilers}{absent}; {plain}"
+    return "ok", f"a step of a network ends as a plain one; compiled by {compilers}", ""

@@ -79,11 +79,11 @@ class NGVI(Sampler):
         stein = _outer(push, slope[:, None].expand_as(push))
         G = d[..., None, None] * ((stein + stein.mT) / 2 + hess_log_q[:, None])
         G = rate[..., None, None] * G
-        P = P + G + G @ torch.cholesky_inverse(_root(P)) @ G / 2
+        P = P + G + G @ _inverse(_root(P)) @ G / 2
         P = (P + P.mT) / 2
         root = _root(P)
         climb = rate[..., None] * d[..., None] * (-slope - score)[:, None]
-        mu = mu + torch.cholesky_solve(climb[..., None], root)[..., 0]
+        mu = mu + _solve(root, climb[..., None])[..., 0]
         b = -U / heat[:, 0] - log_q
         log_pi = torch.log_softmax(log_pi + rate * d * b[:, None], dim=1)
 
@@ -124,4 +124,20 @@ def _root(P: Tensor) -> Tensor:
     import torch
 
     root, failed = torch.linalg.cholesky_ex(P)
-    return root.masked_fill(failed[..., None, None] > 0, math.nan)
+    return root.mT.masked_fill(failed[..., None, None] > 0, math.nan).mT
+
+
+def _solve(root: Tensor, b: Tensor) -> Tensor:
+    """P^-1 b: the bits of `cholesky_solve`, which a GPU cannot record for several matrices."""
+    import torch
+
+    return torch.linalg.solve_triangular(root.mT, torch.linalg.solve_triangular(root, b, upper=False), upper=True)
+
+
+def _inverse(root: Tensor) -> Tensor:
+    """P^-1. A GPU cannot record `cholesky_inverse` for several matrices."""
+    import torch
+
+    if root.device.type == "cpu":
+        return torch.cholesky_inverse(root)
+    return _solve(root, torch.eye(root.shape[-1], dtype=root.dtype, device=root.device).expand_as(root))

@@ -65,10 +65,13 @@ class SGFS(Sampler):
         fisher = state["I"] + (covariance(scores) - state["I"]) / t
         n = scores.shape[1]
         gamma_N = (potential.terms + n) / n * potential.terms
-        inverse = self.b * torch.eye(theta.shape[1]).to(theta) + h.unsqueeze(-1) * gamma_N / 2 * fisher
+        identity = torch.eye(theta.shape[1], dtype=theta.dtype, device=theta.device)
+        inverse = self.b * identity + h.unsqueeze(-1) * gamma_N / 2 * fisher
         push = h * g - (2 * self.b * h * T).sqrt() * noise.normal(theta)
         root = torch.linalg.cholesky_ex(inverse).L
-        return theta - torch.cholesky_solve(push[:, :, None], root)[:, :, 0], {"I": fisher, "t": t}
+        # cholesky_solve has the same bits, but a GPU cannot record it
+        half = torch.linalg.solve_triangular(root, push[:, :, None], upper=False)
+        return theta - torch.linalg.solve_triangular(root.mT, half, upper=True)[:, :, 0], {"I": fisher, "t": t}
 
 
 def covariance(scores: Tensor) -> Tensor:

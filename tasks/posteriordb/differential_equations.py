@@ -13,7 +13,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -157,16 +157,23 @@ class Elimination(Posterior):
         """Return C (n,) at each of the times."""
         import torch
 
-        grid = self.grid
-        middles = np.sort(np.concatenate([grid, (grid[1:] + grid[:-1]) / 2]))
         k_a, half, fastest = values["k_a"], values["K_m"], -values["V_m"] / self.data["V"]
-        absorbed = (-k_a[:, None] * torch.from_numpy(middles)).exp() * (k_a * self.data["D"] / self.data["V"])[:, None]
+        absorbed = (-k_a[:, None] * self.data["middles"]).exp() * (k_a * self.data["D"] / self.data["V"])[:, None]
         inflow = absorbed.unbind(1)
 
         def slope(c: Tensor, time: int) -> Tensor:
             return torch.addcmul(inflow[time], fastest, c / (half + c))
 
-        return runge_kutta(slope, torch.zeros_like(k_a), np.diff(grid).tolist())[5:]
+        return runge_kutta(slope, torch.zeros_like(k_a), np.diff(self.grid).tolist())[5:]
+
+    @functools.cached_property
+    def data(self) -> Mapping[str, Any]:
+        """The data, and the ends and middles of the steps."""
+        import torch
+
+        ends = self.grid
+        middles = np.sort(np.concatenate([ends, (ends[1:] + ends[:-1]) / 2]))
+        return {**super().data, "middles": torch.from_numpy(middles)}
 
     @functools.cached_property
     def grid(self) -> Array:

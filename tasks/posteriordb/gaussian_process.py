@@ -28,10 +28,11 @@ class GaussianProcess(Posterior):
         """Return the Cholesky factor (n, 11, 11) of the covariance plus a diagonal; NaN where there is none."""
         import torch
 
-        x = self.data["x"]
+        x = self.data["x"].to(values["rho"])
         distance = (x[:, None] - x) / values["rho"][:, None, None]
         covariance = values["alpha"][:, None, None].square() * (-distance.square() / 2).exp()
-        factor, failed = torch.linalg.cholesky_ex(covariance + diagonal * torch.eye(len(x), dtype=x.dtype))
+        identity = torch.eye(len(x), dtype=x.dtype, device=x.device)
+        factor, failed = torch.linalg.cholesky_ex(covariance + diagonal * identity)
         return torch.where(failed[:, None, None] == 0, factor, torch.nan)
 
     def priors(self, values: Values) -> Tensor:
@@ -53,7 +54,7 @@ class GaussianProcessRegression(GaussianProcess):
         root = self.root(values, values["sigma"][:, None, None])
         y = self.data["y"][:, None].expand(len(root), -1, -1)
         z = torch.linalg.solve_triangular(root, y, upper=False)
-        log_determinant = (root * torch.eye(11, dtype=root.dtype)).sum(2).log().sum(1)
+        log_determinant = (root * torch.eye(11, dtype=root.dtype, device=root.device)).sum(2).log().sum(1)
         return self.priors(values) + normal(values["sigma"]) - z.square().sum((1, 2)) / 2 - log_determinant
 
 

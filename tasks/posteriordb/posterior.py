@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness.tasks import Protocol, Truth, quantile_levels
+from harness.tasks import DensityProblem, Protocol, Streams, Truth, quantile_levels
 from tasks.functions import Constrained, ConstrainedTask
 from tasks.posteriordb.data import files, load_data, reference_draws
 
@@ -117,6 +118,14 @@ class Posterior(Referenced, ConstrainedTask):
 
         theta = self.unconstrained(self.reference_values())
         return theta.mean(0), torch.linalg.cholesky(theta.T.cov())
+
+    def build(self, streams: Sequence[Streams], device: str) -> DensityProblem:
+        """Return the problem of `len(streams)` chains, with the data on the device."""
+        if device == "cpu":
+            return super().build(streams, device)
+        there = copy.copy(self)
+        vars(there)["data"] = {k: v if isinstance(v, float | int) else v.to(device) for k, v in self.data.items()}
+        return super(Posterior, there).build(streams, device)
 
     def start(self, generator: torch.Generator) -> Tensor:
         import torch

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness import param
-from harness.tasks import Truth
+from harness.tasks import Truth, constant
 from tasks.synthetic.noise import NoisyDensityTask, rotation
 
 if TYPE_CHECKING:
@@ -47,16 +47,13 @@ class IllConditionedGaussian(NoisyDensityTask):
         return np.asarray(Q / divisors @ Q.T)
 
     @functools.cached_property
-    def precision(self) -> list[list[float]]:
-        """The inverse of S, as numbers."""
-        rows: list[list[float]] = self._along(self.variances).tolist()
-        return rows
+    def precision(self) -> tuple[float, ...]:
+        """The inverse of S, row by row."""
+        return tuple(self._along(self.variances).ravel().tolist())
 
     def grad(self, theta: Tensor) -> Tensor:
-        import torch
-
         # Sums over the last axis: the bits of a chain do not depend on the others.
-        return (theta[:, None, :] * torch.tensor(self.precision, dtype=theta.dtype, device=theta.device)).sum(2)
+        return (theta[:, None, :] * constant(self.precision, theta).view(self.dimension, -1)).sum(2)
 
     def energy(self, theta: Tensor) -> Tensor:
         return (theta * self.grad(theta)).sum(1) / 2

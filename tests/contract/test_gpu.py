@@ -3,12 +3,14 @@
 import pytest
 import torch
 from generated import SMALL, Generated
+from recordable import RECORDED, REFUSED, record
 from support import SAMPLERS, make_loop, run_loop
 
 from harness.contracts.randomness import Streams
 from harness.engine.stepping.graph import Graph
 from harness.results.spec import Execution
 from harness.runs.job import set_up
+from plugins.inspection import doctor
 from plugins.schedules.constant import Constant
 from plugins.schedules.cyclical import Cyclical
 from tasks.synthetic.mixture5 import Mixture5
@@ -100,3 +102,20 @@ def test_a_gradient_does_not_depend_on_the_row_of_the_chain(precision):
     gradient = problem.gradient(problem.initial(), batch)
     assert task.dim() % 4
     assert torch.equal(gradient, gradient[:1].expand(3, -1))
+
+
+def test_doctor_records_a_step():
+    state, text, _ = doctor._recorded("cuda:0")
+    assert state == "ok", text
+
+
+@pytest.mark.parametrize("expression", RECORDED)
+def test_a_gpu_records_what_the_pretended_one_records(expression):
+    record(expression)
+
+
+@pytest.mark.parametrize("expression", REFUSED)
+def test_a_gpu_refuses_what_the_pretended_one_refuses(expression):
+    with pytest.raises((RuntimeError, torch.AcceleratorError)):
+        record(expression)
+    torch.cuda.synchronize()

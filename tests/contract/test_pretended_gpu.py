@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -12,16 +13,19 @@ import pytest
 import torch
 from generated import SMALL, Exact, Generated
 from planted import maker
-from pretended_gpu import GPUError, PretendedGPU
+from pretended_gpu import GPUError, PretendedGPU, Recorded
+from recordable import RECORDED, REFUSED, REFUSED_BY_MAGMA, record
 from support import make_loop, run_loop
 from torch import nn
 from torch.utils import _pytree as tree
 from torchvision.models.resnet import Bottleneck
 
+import harness.engine.stage
 import harness.engine.stepping.graph
 import harness.engine.stepping.update
 from harness.contracts.registry import load, registry
 from harness.engine.stage import LOOK
+from harness.engine.stepping import execution_mode
 from harness.engine.stepping.graph import WARM, Graph
 from harness.results import environment
 from harness.results.ledger.ledger import Ledger
@@ -31,9 +35,10 @@ from harness.runs.child import Stop
 from harness.runs.job import device_held, set_up
 from harness.runs.plan import RunRequest, plan
 from harness.runs.worker import run as local_run
-from harness.system.errors import PluginError, UsageError
+from harness.system.errors import DataError, PluginError, UsageError
 from harness.system.locks import HeldError
-from harness.tasks import Network
+from harness.tasks import Network, NetworkProblem, NetworkTask
+from plugins.inspection import doctor
 from plugins.samplers.amagold import AMAGOLD
 from plugins.samplers.ggmc import GGMC
 from plugins.samplers.hmc import HMC
@@ -41,6 +46,8 @@ from plugins.samplers.msgld import MSGLD
 from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
 from plugins.schedules.cyclical import Cyclical
+from tasks.gauss_newton import PROVIDED
+from tasks.mlp import MLP
 from tasks.regression.blr import Heart
 from tasks.synthetic.mixture5 import Mixture5
 from tasks.vision.cifar import Cifar100
@@ -147,23 +154,29 @@ def advance(task, sampler, schedule, steps, mode, **how):
     return loop, gpu
 
 
-def same_recorded(task, sampler, schedule, steps, **how):
-    """The recorded loop and its context, after a check that its steps end where plain ones do.
+def same_compiled(task, sampler, schedule, steps, **how):
+    """The compiled loop and its context, after a check that its steps end where plain ones do.
 
     In single precision the first bits that differ may grow within these steps, so there they need only be finite.
     """
     plain, _ = advance(task, sampler, schedule, steps, "plain", **how)
     recorded, gpu = advance(task, sampler, schedule, steps, "compiled", **how)
-    assert isinstance(recorded.stage.stepper, Graph)
-    assert any(graph.replays for graph in gpu.graphs)
     assert recorded.theta.isfinite().all()
     if task.dtype == "float32":
         return recorded, gpu
     torch.testing.assert_close(recorded.theta, plain.theta, **CLOSE)
     for name, leaf in plain.state.items():
         torch.testing.assert_close(recorded.state[name], leaf, rtol=1e-6, atol=1e-8)
-    torch.testing.assert_close(recorded.problem.buffers, plain.problem.buffers, **CLOSE)
+    torch.testing.assert_close(recorded.problem.state(), plain.problem.state(), **CLOSE)
     assert numbers(recorded.outcome) == pytest.approx(numbers(plain.outcome), rel=1e-6)
+    return recorded, gpu
+
+
+def same_recorded(task, sampler, schedule, steps, **how):
+    """The same of steps that are recorded."""
+    recorded, gpu = same_compiled(task, sampler, schedule, steps, **how)
+    assert isinstance(recorded.stage.stepper, Graph)
+    assert any(graph.replays for graph in gpu.graphs)
     return recorded, gpu
 
 
@@ -206,22 +219,25 @@ class Convolution(Exact):
         return Network(lambda: nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 10)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Pairs(MSGLD):
+    """Two minibatches a step."""
+
+    gradients_per_step: ClassVar[int] = 2
+    batches_per_step: ClassVar[int] = 2
+
+    def step(self, theta, state, potential, h, T, noise):
+        return super().step(theta - h * potential.grad(theta), state, potential, h, T, noise)
+
+
 SHORT = {**SMALL, "batch": 8, "train_images": 20, "test_images": 10}
 """Batches of 8, 8 and 4 rows."""
 
 
-@pytest.mark.parametrize(
-    ("task", "cls"),
-    [
-        (Convolution(**SHORT), MSGLD),
-        (Convolution(**SHORT), AMAGOLD),
-        (Convolution(**SHORT), GGMC),
-        (Exact(**SHORT), MSGLD),
-    ],
-)
-def test_short_batches_are_recorded_in_their_own_size(task, cls):
-    recorded, gpu = same_recorded(task, cls(), STEP, 14, chains=1, burn_in=0)
-    batches = [dict(kind[1]) for kind in recorded.stage.stepper._graphs]
+@pytest.mark.parametrize("task", [Convolution(**SHORT), Exact(**SHORT)], ids=["convolution", "resnet"])
+def test_short_batches_are_recorded_in_their_own_size(task):
+    recorded, gpu = same_recorded(task, Pairs(), STEP, 14, chains=1, burn_in=0)
+    batches = [dict(batches) for _, batches, *_ in recorded.stage.stepper._graphs]
     assert len(batches) == len(gpu.graphs)
     assert {shape[-1] for batch in batches for name, shape in batch.items() if "index" in name} == {8, 4}
 
@@ -232,19 +248,66 @@ def test_photographs_are_recorded_though_they_are_read_while_they_are_used(photo
     assert {name for name, _ in next(iter(loop.stage.stepper._graphs))[1]} == {"index", "pixels"}
 
 
+def of_rows(rows, network, batch=25):
+    """A task of this many rows of noise, in minibatches or (None) without."""
+
+    def arrays(_, part):
+        generator = np.random.default_rng(len(part))
+        return {"x": generator.normal(size=(rows, 6)), "label": generator.integers(0, 3, rows)}
+
+    members = {
+        "dtype": "float64", "prior_precision": 1.0, "protocols": Landsat.protocols, "batch": batch,
+        "network": lambda _: network, "arrays": arrays,
+        "provides": PROVIDED if network is DENSE else NetworkTask.provides,
+    }  # fmt: skip
+    return type("OfRows", (NetworkTask,), members)()
+
+
+def heart_of_rows(rows):
+    return type("HeartOfRows", (Heart,), {"shape": (rows, 14), "design": lambda self: Heart.design(self)[:rows]})(
+        batch=25
+    )
+
+
+MODULE, DENSE = Network(lambda: nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3))), MLP((6, 4, 3))
+
+
+@pytest.mark.parametrize(
+    ("task", "sampler"),
+    [
+        (Convolution(**SHORT), HMC(leapfrog=2)), (Convolution(**SHORT), GGMC()),
+        (Convolution(**SHORT), AMAGOLD(turns=3)), (of_rows(60, DENSE), HMC(leapfrog=2)),
+        (of_rows(60, MODULE, None), MSGLD()), (of_rows(60, DENSE, None), MSGLD()),
+    ],
+    ids=["hmc", "ggmc", "amagold", "hmc-mlp", "without-batches", "mlp-without-batches"],
+)  # fmt: skip
+def test_steps_that_go_through_all_the_data_are_compiled_and_not_recorded(task, sampler):
+    loop, gpu = same_compiled(task, sampler, STEP, 8, chains=2, burn_in=3)
+    assert loop.executed == "compiled"
+    assert gpu.graphs == []
+
+
 def samplers():
-    """Samplers that run on a network at their defaults."""
+    """The samplers of the registry, each with two tasks of 50 and of 100 rows that provide what it needs."""
     for offer in registry().offers("samplers"):
-        yield offer.name
+        cls = load(offer.info.target)
+        on_network = set(cls().needs) <= PROVIDED
+        tasks = [of_rows(rows, DENSE) if on_network else heart_of_rows(rows) for rows in (50, 100)]
+        yield pytest.param(cls(), tasks, id=offer.name)
 
 
-@pytest.mark.parametrize("name", sorted(samplers()))
-def test_steps_of_every_sampler_are_recorded(name):
-    cls = load(registry().find("samplers", name).info.target)
-    task = NETWORKS["Landsat-" + Landsat.protocols[0].name]
-    if not set(cls().needs) <= task.provides:
-        pytest.skip(f"needs {', '.join(sorted(cls().needs))} of a potential, which networks do not provide")
-    same_recorded(task, cls(), STEP, WARM + 4, chains=2, burn_in=WARM + 3)
+@pytest.mark.parametrize(("sampler", "tasks"), list(samplers()))
+def test_steps_of_every_sampler_are_recorded_and_no_graph_grows_with_the_data(sampler, tasks, monkeypatch):
+    monkeypatch.setattr(NetworkProblem, "stretch", 20)
+    check = same_compiled if sampler.full_gradients_per_step else same_recorded
+    how = {"chains": 2, "burn_in": WARM + 3}
+    contexts = [
+        check(tasks[0], sampler, STEP, WARM + 4, **how),
+        advance(tasks[1], sampler, STEP, WARM + 4, "compiled", **how),
+    ]
+    small, large = ([len(graph.operations) for graph in gpu.graphs] for _, gpu in contexts)
+    assert small == large
+    assert bool(small) == (sampler.full_gradients_per_step == 0)
 
 
 @pytest.mark.parametrize("cls", [MSGLD, GGMC, HMC])
@@ -254,6 +317,39 @@ def test_steps_of_densities_are_recorded_with_their_gradients(task, cls):
     recorded, gpu = advance(task, cls(), Constant(step_size=1e-4), 6, "compiled")
     assert gpu.graphs[0].replays >= 1
     torch.testing.assert_close(recorded.theta, plain.theta, **CLOSE)
+
+
+CODE = (
+    "build", "energy", "grad", "value_and_grad", "log_density", "log_likelihood", "row_log_density", "log_prior",
+    "prior_gradient", "predicted", "network",
+)  # fmt: skip
+"""The methods of tasks that steps execute."""
+
+
+def code_of(cls):
+    return tuple(getattr(getattr(cls, name, None), "__qualname__", "") for name in CODE)
+
+
+def tasks_of_other_code():
+    """One task of the registry for each code, but for those of `NETWORKS` and the one that reads photographs."""
+    known = set(map(code_of, (Cifar100, ImageNet, Landsat, MnistSparse)))
+    for offer in registry().offers("tasks"):
+        cls = load(offer.info.target)
+        if code_of(cls) not in known:
+            known.add(code_of(cls))
+            yield pytest.param(cls, id=offer.name)
+
+
+@pytest.mark.parametrize("cls", list(tasks_of_other_code()))
+def test_steps_of_every_task_are_recorded(cls):
+    try:
+        task = cls().for_laws()
+        loops = [advance(task, SGLD(), STEP, WARM + 2, mode, chains=2)[0] for mode in ("plain", "compiled")]
+    except DataError as error:
+        pytest.skip(str(error))
+    plain, recorded = loops
+    torch.testing.assert_close(recorded.theta, plain.theta, **CLOSE)
+    assert recorded.executed == "compiled"
 
 
 def test_a_run_on_a_gpu_goes_on_from_its_checkpoint():
@@ -285,6 +381,35 @@ def test_a_step_waits_for_nothing_but_the_look_at_lost_chains():
     assert gpu.waits.count("a copy from the CPU") == len(gpu.waits) <= 2 * epochs  # indices and changes of rows
 
 
+def recorded_samplers():
+    """The samplers whose steps on a module or on an MLP are recorded, each with these tasks."""
+    for part in samplers():
+        for network, kind in ((MODULE, "module"), (DENSE, "mlp")):
+            sampler, task = part.values[0], of_rows(50, network)
+            if set(sampler.needs) <= task.provides and not sampler.full_gradients_per_step:
+                yield pytest.param(sampler, task, id=f"{part.id}-{kind}")
+
+
+@pytest.mark.parametrize(("sampler", "task"), list(recorded_samplers()))
+def test_steps_of_every_sampler_wait_for_nothing_but_the_look_at_lost_chains(sampler, task, monkeypatch):
+    """Among them are those that warm up and the one that is recorded."""
+    look, several = WARM + 6, task.network() is DENSE
+    monkeypatch.setattr(harness.engine.stage, "LOOK", look)
+    with PretendedGPU() as gpu:
+        loop = make_loop(task, sampler, STEP, 2 * look, device=GPU, mode="compiled", thin=2 * look)
+        stage = loop.stage
+        block = stage._block(0, look) if several else None
+        gpu.waits.clear()
+        if several:
+            with torch.no_grad():
+                stage.stepper.advance(stage.theta, stage.state, block)
+        while loop.position < look - 1 and not several:
+            loop.advance_block()
+    assert gpu.graphs
+    epochs = 0 if several else look // 2
+    assert gpu.waits.count("a copy from the CPU") == len(gpu.waits) <= epochs
+
+
 mutant = maker(globals())
 Reads = mutant("Reads", SGLD, before="float(theta.sum()) > 1e9")
 Constants = mutant("Constants", SGLD, before="theta = theta * torch.tensor([1.0], device=theta.device)")
@@ -308,6 +433,64 @@ def test_what_no_graph_can_hold_is_refused_with_what_to_do(cls, reason):
     if cls is not Scalars:
         return
     advance(Convolution(**EVEN), cls(), STEP, 8, "plain", chains=1)
+
+
+class Keeps(SGLD):
+    """SGLD that keeps a constant while its first kind of step is recorded."""
+
+    kept: ClassVar[list] = []
+
+    def step(self, theta, state, potential, h, T, noise):
+        if torch.cuda.is_current_stream_capturing():
+            self.kept.append(torch.ones_like(theta))
+        moved, state = super().step(theta, state, potential, h, T, noise)
+        return (self.kept[0] * moved if self.kept else moved), state
+
+
+def test_what_was_made_while_a_graph_was_recorded_is_not_used_elsewhere():
+    kept = {}
+
+    def constant():
+        return kept.setdefault("constant", torch.ones(3, device=GPU))
+
+    with PretendedGPU():
+        x, graph = torch.zeros(3, device=GPU), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            x.add_(constant() + constant())
+            result = 2 * x
+        with pytest.raises(GPUError, match="clone: a tensor that was made while"):
+            result.clone()
+        graph.replay()
+        assert (2 * result.clone()).tolist() == [8, 8, 8]
+        assert x.tolist() == [2, 2, 2]
+        with pytest.raises(GPUError, match="add: a tensor that was made while a graph was recorded"):
+            x + constant()
+        with pytest.raises(GPUError, match="made while"), torch.cuda.graph(torch.cuda.CUDAGraph()):
+            x.add_(constant())
+        kept.clear()  # a constant from before is every graph's
+        x.add_(constant())
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            x.add_(constant())
+
+
+def test_a_sampler_that_keeps_what_it_made_while_it_was_recorded_is_refused_at_its_next_kind_of_step():
+    task = of_rows(50, MODULE)
+    advance(task, Keeps(), STEP, WARM + 4, "compiled")
+    Keeps.kept.clear()
+    with pytest.raises(GPUError, match="mul: a tensor that was made while a graph was recorded"):
+        advance(task, Keeps(), STEP, WARM + 4, "compiled", burn_in=WARM + 2)
+
+
+@pytest.mark.parametrize("expression", RECORDED)
+def test_the_pretended_gpu_records_what_a_gpu_records(expression):
+    with PretendedGPU():
+        record(expression)
+
+
+@pytest.mark.parametrize("expression", REFUSED + REFUSED_BY_MAGMA)
+def test_the_pretended_gpu_records_nothing_that_a_gpu_refuses(expression):
+    with PretendedGPU(), pytest.raises(GPUError):
+        record(expression)
 
 
 def test_the_pretended_gpu_refuses_what_a_gpu_refuses():
@@ -336,6 +519,52 @@ def test_a_replay_does_the_operations_again_and_recording_changes_nothing():
         graph.replay()
         graph.replay()
         assert y.tolist() == [20, 20, 20]
+
+
+@pytest.fixture
+def checked(monkeypatch):
+    """The row of `bench doctor` about recorded steps, as a function."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(execution_mode, "obstacle", lambda _: None)
+    monkeypatch.setattr("importlib.metadata.version", lambda _: "3.6.0")
+    monkeypatch.setenv("CC", "gcc")
+
+    def row():
+        with PretendedGPU():
+            rows = {check: row for check, *row in doctor._gpu()}
+        assert rows.pop("GPU cuda:0") == ["ok", "a pretended GPU", ""]
+        return rows["recorded steps"]
+
+    return row
+
+
+def test_doctor_records_a_step(checked):
+    state, text, remedy = checked()
+    assert (state, remedy) == ("ok", "")
+    assert re.fullmatch(r"a step of .* by Triton 3.6.0 with gcc and .*Python\.h", text)
+
+
+def test_doctor_says_why_a_step_is_not_recorded_and_what_it_needs(checked, monkeypatch):
+    plain = MSGLD.step
+    monkeypatch.setattr(MSGLD, "step", lambda self, theta, *more: plain(self, theta + 0 * float(theta.sum()), *more))
+    state, reason, remedy = checked()
+    assert state == "problem"
+    assert all(words in reason for words in ("not recorded as a CUDA graph", "__float__() in a recorded step"))
+    assert all(word in remedy for word in ("gcc", "Python.h", "run.compile=plain"))
+
+
+def test_doctor_says_that_recorded_steps_differ_from_plain_ones(checked, monkeypatch):
+    monkeypatch.setattr(Recorded, "replay", lambda graph: setattr(graph, "replays", graph.replays + 1))
+    state, reason, _ = checked()
+    assert (state, "from plain ones" in reason) == ("problem", True)
+
+
+def test_doctor_tries_no_step_without_a_compiler_or_a_gpu(checked, monkeypatch):
+    monkeypatch.setattr(execution_mode, "obstacle", lambda _: "there is no triton")
+    state, reason, remedy = checked()
+    assert (state, reason, "install it" in remedy) == ("warning", "there is no triton", True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert [row[:3] for row in doctor._gpu()] == [("GPU", "ok", "none that torch can use")]
 
 
 def test_settings_of_a_gpu_are_made_in_the_worker_and_read_for_the_record():

@@ -109,7 +109,7 @@ class Update(Stepper):
 
 def _noise(block: Block, k: int) -> list[Tensor]:
     """Return the noise of a step, in memory as in every other step: for other strides it would be compiled again."""
-    return [slot[k].reshape(-1).view(slot[k].shape) if slot.ndim else slot for slot in block.noise]
+    return [slot[k].contiguous().view(-1).view(slot[k].shape) if slot.ndim else slot for slot in block.noise]
 
 
 class Opaque:
