@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -88,36 +88,29 @@ def check_code(specs: Sequence[RunSpec]) -> None:
             raise RunError(f"the code of {part.name} changed since this command was planned; give the command again")
 
 
-class Opened(NamedTuple):
-    """An attempt, the checkpoint from which it continues, if any, and what the user must know about its start."""
-
-    attempt: Attempt
-    checkpoint: Arrays | None = None
-    told: str = ""
-
-
-def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> Opened:
+def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tuple[Attempt, Arrays | None, str]:
     """Return the attempt to resume and its checkpoint if what decides its numbers is the same, else a new attempt.
 
-    There is no checkpoint if the attempt has none that its draws and the stored truth fit.
+    There is no checkpoint if the attempt has none that its draws and the stored truth fit. The text, if any, is what
+    the user must know: why the run starts again although it has a checkpoint, or that it continues on another GPU.
     """
     standing = ledger.standing(spec.key)
     before = standing.unfinished or standing.resumable
     if before is None:
-        return Opened(Attempt.create(ledger.runs, spec, here))
+        return Attempt.create(ledger.runs, spec, here), None, ""
     if refusal := _refusal(before, spec, here):
-        return _restarted(Attempt.create(ledger.runs, spec, here), before, refusal)
-    there = _environment(before)
+        attempt = Attempt.create(ledger.runs, spec, here)
+        return attempt, None, _record_restart(attempt, before, refusal)
+    there, told = _environment(before), ""
     elsewhere = not standing.resumable and before.is_at_work_elsewhere()
     if standing.resumable or elsewhere:
         attempt = Attempt.create(ledger.runs, spec, here)
-        told = _record_move(attempt, there, here)
-        attempt.take_over(before, copy=elsewhere)
+        told = _take_over(attempt, before, here, copy=elsewhere)
     else:
-        attempt, told = before, ""
+        attempt = before
         failed = _interrupted_take_over(ledger, attempt, spec, here)
         if failed is not None:
-            attempt.take_over(failed, copy=failed.result() is None)
+            told = _take_over(attempt, failed, here, copy=failed.result() is None)
         attempt.describe(spec)  # fields outside the run key may be damaged on disk, or come from another command
     truth, wrong = (truths.read(ledger.root, spec) or {}).get(SEAL, ""), "its file is damaged"
     for checkpoint in attempt.checkpoints():
@@ -127,18 +120,26 @@ def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> Open
             wrong = "the draws on disk are not those that it refers to"
         else:
             _record_code(attempt, there.get("code", {}), here.get("code", {}))
-            return Opened(attempt, checkpoint, told or _record_move(attempt, _environment(attempt), here))
+            return attempt, checkpoint, told or _record_move(attempt, _environment(attempt), here)
     attempt.drop_draws()
     write_json(attempt.path / "environment.json", here)
-    return _restarted(attempt, attempt, wrong)
+    return attempt, None, _record_restart(attempt, attempt, wrong)
 
 
-def _restarted(attempt: Attempt, before: Attempt, reason: str) -> Opened:
-    """Record why an attempt starts at step 0, if the one before it has a checkpoint."""
+def _record_restart(attempt: Attempt, before: Attempt, reason: str) -> str:
+    """Record why an attempt starts at step 0, if the one before it has a checkpoint. Returns a text for the user."""
     if not any((before.path / name).exists() for name in CHECKPOINTS):
-        return Opened(attempt)
-    attempt.event("restarted", reason=reason, attempt_before=before.id, position=before.last_step())
-    return Opened(attempt, told=f"starts again, not from its checkpoint at step {before.last_step()}: {reason}")
+        return ""
+    step = before.last_step()
+    attempt.event("restarted", reason=reason, attempt_before=before.id, position=step)
+    return f"starts again, not from its checkpoint at step {step}: {reason}"
+
+
+def _take_over(attempt: Attempt, other: Attempt, here: Mapping[str, Any], *, copy: bool) -> str:
+    """Let a new attempt continue another one. The move is recorded first, as a kill may come at any time."""
+    told = "" if attempt.moves() else _record_move(attempt, _environment(other), here)
+    attempt.take_over(other, copy=copy)
+    return told
 
 
 def _record_move(attempt: Attempt, there: Mapping[str, Any], here: Mapping[str, Any]) -> str:

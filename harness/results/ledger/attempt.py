@@ -279,7 +279,8 @@ class Attempt:
         """Return the events of moves to other machines since the first step: what was `before`, what is `now`."""
         events = self.events()
         first = max((i for i, event in enumerate(events) if event["event"] == "started"), default=0)
-        return [event for event in events[first:] if event["event"] == "moved"]
+        moves = [event for event in events[first:] if event["event"] == "moved"]
+        return [move for move in moves if all(isinstance(move.get(side), dict) for side in ("before", "now"))]
 
     def started(self) -> str:
         """Return when the attempt began, however often it was resumed since: the time of its first event."""

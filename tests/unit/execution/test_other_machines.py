@@ -119,15 +119,15 @@ def test_a_checkpoint_is_used_unless_what_decides_the_numbers_differs(ledger, ki
 )
 def test_parts_of_fields_are_judged_by_what_they_decide(ledger, kind, field, value, goes_on):
     stopped(ledger, kind, machine(kind))
-    opened = open_attempt(ledger, run_spec(device=kind), machine(kind, **{field: value}))
-    assert (opened.checkpoint is not None) == goes_on
-    assert bool(opened.told) != goes_on
+    _, checkpoint, told = open_attempt(ledger, run_spec(device=kind), machine(kind, **{field: value}))
+    assert (checkpoint is not None) == goes_on
+    assert bool(told) != goes_on
 
 
 def test_each_move_is_recorded_from_where_the_run_was_last(ledger):
     stopped(ledger, "cuda", machine("cuda"))
     for gpu, cores in (("NVIDIA H100", 4), ("NVIDIA H100", 8), ("NVIDIA A100", 8)):
-        attempt = open_attempt(ledger, run_spec(device="cuda"), machine("cuda", gpu=gpu, cores=cores)).attempt
+        attempt, *_ = open_attempt(ledger, run_spec(device="cuda"), machine("cuda", gpu=gpu, cores=cores))
         attempt.event("resumed")
         attempt.event("preempted")
     assert [(move["before"], move["now"]) for move in attempt.moves()] == [
@@ -140,21 +140,28 @@ def test_each_move_is_recorded_from_where_the_run_was_last(ledger):
     assert not attempt.moves()
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [None, "event", "take_over"])
 def test_a_move_into_a_new_attempt_is_recorded_there_whenever_it_is_killed(ledger, monkeypatch, killed):
     left = stopped(ledger, "cuda", machine("cuda"))
     left.event("resumed", kernel="of another machine")  # which did not say that it ended
     here = machine("cuda", gpu="NVIDIA H100")
     if killed:
+        before = getattr(Attempt, killed)
+
+        def kill(attempt, first, *rest, **how):
+            if first in ("moved", left) or not isinstance(first, str):
+                raise KeyboardInterrupt
+            before(attempt, first, *rest, **how)
+
         with monkeypatch.context() as patch:
-            patch.setattr(Attempt, "take_over", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+            patch.setattr(Attempt, killed, kill)
             with pytest.raises(KeyboardInterrupt):
                 open_attempt(ledger, run_spec(device="cuda"), here)
     attempt, checkpoint, told = open_attempt(ledger, run_spec(device="cuda"), here)
     assert attempt.id != left.id
     assert checkpoint["counters"][0] == 5
     assert [move["before"] for move in attempt.moves()] == [{"gpu": "NVIDIA A100"}]
-    assert killed or "two devices" in told
+    assert ("two devices" in told) == (killed != "take_over")  # it was told before the kill
 
 
 def in_environment(monkeypatch, **fields):
