@@ -211,10 +211,13 @@ class NetworkProblem(DataProblem):
     task: NetworkTask
     network: Any
     cuts_batches: ClassVar[bool] = True
-    """Whether a short batch has fewer rows than others: the blocks of a GPU are then one step. False: it is filled up."""
+    """Whether a short batch has fewer rows: the blocks of a GPU are then one step. False: it is filled up."""
 
     stretch: ClassVar[int] = 500
-    """Number of rows in one forward pass when a whole set goes through the network."""
+    """Number of rows in one forward pass when a whole set goes through the network. The full U may depend on it."""
+
+    stretch_on_gpu: ClassVar[int] = 2_500
+    """The same for predictions on a GPU, which more rows keep busy. They do not depend on it."""
 
     def __init__(self, task: NetworkTask, streams: Sequence[Streams], device: str) -> None:
         import torch
@@ -279,8 +282,8 @@ class NetworkProblem(DataProblem):
     def draw_batches(self, steps: int) -> Batch:
         """Return the indices of rows and the changes to the rows.
 
-        On a GPU they are those of one step, whatever `block_limit` would allow: a recorded step cannot read how many rows
-        its batch has, so it gets its tensors in their final form, on the GPU and without empty places.
+        On a GPU they are those of one step, whatever `block_limit` would allow: a recorded step cannot read how many
+        rows its batch has, so it gets its tensors in their final form, on the GPU and without empty places.
         """
         if self.epochs is None:
             return {}
@@ -401,8 +404,9 @@ class NetworkProblem(DataProblem):
         """Yield the likelihood's `predicted` (C, m, ...) float32 of a set, in order, in stretches."""
         import torch
 
+        length = self.stretch if self.device == "cpu" else self.stretch_on_gpu
         with torch.no_grad():
-            for x in self.stretches(name, self.stretch):
+            for x in self.stretches(name, length):
                 yield self.task.likelihood.predicted(self.outputs(theta, chains, self.task.inputs(x))).float()
 
     def outputs(self, theta: Tensor, chains: slice, x: Tensor) -> Tensor:
