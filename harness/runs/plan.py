@@ -27,7 +27,7 @@ MAX_SEEDS = 1_000_000
 """The most seeds of any command. Their numbers alone take 40 MB."""
 SHARED_FROM = 50_000
 """Chain steps from which one more process on a CPU pays off, about a tenth of a second."""
-FILLS_GPU = 1_000_000
+FILLS_GPU = 100_000
 """Parameters of chains side by side up to which a GPU takes no longer for more of them. Assumed, not measured."""
 DIGITS = 15
 """The most digits of a seed or a budget. Such a number is still exact as a float, as JSON and DuckDB may read it."""
