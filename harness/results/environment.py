@@ -34,6 +34,8 @@ NEUTRAL = frozenset({"id", "code", "cores", "device"})
 """Entries that decide no bit of a result on a CPU. The run key has the plugins' code and the version of the engine."""
 PROCESSORS = frozenset({"platform", "cpu", "features", "libc", "threads", "cpu_capability", "compiler", "gpu"})
 """Entries in which two machines with the same versions and flags may differ if the run is on a GPU."""
+OF_GPUS = ("CUBLAS", "CUDNN", "NVIDIA", "TORCH")
+"""Beginnings of the variables that choose kernels of a GPU, or their precision."""
 _OF_EXTRA = re.compile(r"""; *(?:\(.*\) *and *)?extra *== *["']([^"']*)["'] *$""")
 """Matches the end of a requirement that holds under one extra only."""
 
@@ -100,14 +102,13 @@ def deciding(document: Mapping[str, Any]) -> dict[str, Any]:
     On a CPU they decide the bits; the release of the operating system is left out. On a GPU they are the versions and
     flags, so that a run may continue on a GPU of another model, with the bits of that one.
     """
-    on_gpu = str(document.get("device")).startswith("cuda")
-    left_out = NEUTRAL | PROCESSORS if on_gpu else NEUTRAL
-    rest = {name: value for name, value in document.items() if name not in left_out}
-    if on_gpu:
-        chosen = document.get("variables") or {}
-        return rest | {"variables": {name: value for name, value in chosen.items() if arithmetic.decides_on_gpu(name)}}
-    words = str(document.get("platform")).split()
-    return rest | {"platform": [*words[:1], *words[2:]]}
+    if not str(document.get("device")).startswith("cuda"):
+        words = str(document.get("platform")).split()
+        rest = {name: value for name, value in document.items() if name not in NEUTRAL}
+        return rest | {"platform": [*words[:1], *words[2:]]}
+    variables = (document.get("variables") or {}).items()
+    rest = {name: value for name, value in document.items() if name not in NEUTRAL | PROCESSORS}
+    return rest | {"variables": {name: value for name, value in variables if name.startswith(OF_GPUS)}}
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

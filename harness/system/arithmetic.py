@@ -34,11 +34,6 @@ def decides(name: str) -> bool:
     return _DECIDE.fullmatch(name) is not None and _HARMLESS.fullmatch(name) is None
 
 
-def decides_on_gpu(name: str) -> bool:
-    """Return whether a variable that `decides` chooses kernels of a GPU, or their precision."""
-    return name.startswith(("CUBLAS", "CUDNN", "NVIDIA", "TORCH"))
-
-
 def variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return these variables with their values, sorted. Of files, only the names are returned."""
     deciding = {name: value for name, value in sorted(environment.items()) if value and decides(name)}
