@@ -80,6 +80,7 @@ class StreamedProblem(NetworkProblem):
     """
 
     task: StreamedTask
+    stretch_on_gpu = NetworkProblem.stretch  # rows may be large
 
     def __init__(self, task: StreamedTask, streams: Sequence[Streams], device: str) -> None:
         self.tuned = streams[0].seed >= TUNING_SEED

@@ -194,13 +194,14 @@ class Bench(Application):
     def places(self, devices: str, workers: int | None, tasks: Sequence[str] = ()) -> tuple[str, list[Place]]:
         """Return the kind of device, which is part of run keys, and where workers run: on each device, or on the CPU.
 
-        The tasks decide on "auto". On the CPU there are `workers`, by default one per core.
+        The tasks decide on "auto". On the CPU there are `workers`, by default one per core. With --launcher the workers
+        are those of all its jobs.
         """
         from harness.application.launch import devices_for
         from harness.runs import local
 
         kind, named = devices_for(self, devices, tasks)
-        return kind, local.slots(named, workers)
+        return kind, local.slots(named, len(named) if self.launching else workers)
 
     def check_size(self, requests: Sequence[RunRequest], most: int | None = None) -> None:
         """Raise `UsageError` before planning more than `most` runs, by default `MAX_RUNS`; announce a long planning."""

@@ -36,7 +36,7 @@ class Launcher(Protocol):
 
     @property
     def devices(self) -> Sequence[str]:
-        """The devices, all of one kind, on which runs are executed side by side: cpu, or cuda:0, cuda:1, ..."""
+        """The devices, all of one kind, on which runs are executed side by side, as often as they are: cpu, cpu, ..."""
 
     def launch(self, jobs: Sequence[Job], progress: Progress) -> LaunchSummary:
         """Execute blocks of runs. Returns how they ended, or `detached` if the command does not wait for that.
@@ -84,7 +84,7 @@ def execute(
     if missing:
         for file in dict.fromkeys(file for p in missing for file in p.spec.files()):
             user_files.keep(file, app.results / user_files.FOLDER)
-        blocks = local.jobs(missing, app.results, app.plugins, app.registry.distributions, local.side_by_side(places))
+        blocks = local.jobs(missing, app.results, app.plugins, app.registry.distributions, len(places))
         blocks = [replace(block, timeout=timeout, retry=retry, draws=draws) for block in blocks]
         why = {p.spec.key: p.missing for p in missing}
         blocks = [replace(block, why_plain=why[block.specs[0].key]) for block in blocks]

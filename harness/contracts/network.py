@@ -214,7 +214,10 @@ class NetworkProblem(DataProblem):
     """Whether short batches have fewer rows, or are filled up. If so, the blocks of a GPU are single steps."""
 
     stretch: ClassVar[int] = 500
-    """Number of rows in one forward pass when a whole set goes through the network."""
+    """Number of rows in one forward pass when a whole set goes through the network. The full U may depend on it."""
+
+    stretch_on_gpu: ClassVar[int] = 2_500
+    """The same for predictions on a GPU, which more rows keep busy. They do not depend on it."""
 
     def __init__(self, task: NetworkTask, streams: Sequence[Streams], device: str) -> None:
         import torch
@@ -401,8 +404,9 @@ class NetworkProblem(DataProblem):
         """Yield the likelihood's `predicted` (C, m, ...) float32 of a set, in order, in stretches."""
         import torch
 
+        length = self.stretch if self.device == "cpu" else self.stretch_on_gpu
         with torch.no_grad():
-            for x in self.stretches(name, self.stretch):
+            for x in self.stretches(name, length):
                 yield self.task.likelihood.predicted(self.outputs(theta, chains, self.task.inputs(x))).float()
 
     def outputs(self, theta: Tensor, chains: slice, x: Tensor) -> Tensor:

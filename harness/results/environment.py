@@ -1,7 +1,7 @@
 """The environment of a run: machine, versions and code. It is the environment.json of an attempt.
 
 Nothing here starts CUDA or imports torch: torch is asked only if it is loaded already. Everything recorded is stable
-from run to run on one installation: an interrupted attempt is resumed only if all but device and code are equal.
+from run to run on one installation: an interrupted attempt is resumed only if what is `deciding` is equal.
 """
 
 from __future__ import annotations
@@ -30,6 +30,12 @@ from harness.system import arithmetic, cpp
 
 DRIVER = Path("/proc/driver/nvidia/gpus")
 DEVICES = Path("/dev")
+NEUTRAL = frozenset({"id", "code", "cores", "device"})
+"""Entries that decide no bit of a result on a CPU. The run key has the plugins' code and the version of the engine."""
+PROCESSORS = frozenset({"platform", "cpu", "features", "libc", "threads", "cpu_capability", "compiler", "gpu"})
+"""Entries in which two machines with the same versions and flags may differ if the run is on a GPU."""
+OF_GPUS = ("CUBLAS", "CUDNN", "NVIDIA", "TORCH")
+"""Beginnings of the variables that choose kernels of a GPU, or their precision."""
 _OF_EXTRA = re.compile(r"""; *(?:\(.*\) *and *)?extra *== *["']([^"']*)["'] *$""")
 """Matches the end of a requirement that holds under one extra only."""
 
@@ -43,6 +49,7 @@ def collect(device: str, distributions: Iterable[str]) -> dict[str, Any]:
     features, libc, variables    what else chooses the kernels: instruction sets, C library, environment variables
     cpu_capability    the instruction set that torch chose; None without torch
     deterministic, cudnn_deterministic, cudnn_benchmark, matmul_precision    torch's flags; None without torch
+    cuda, cudnn    their versions, on a GPU
     compiler       the C++ compiler of steps and of sums over draws; None if there is none that works
     code           distribution -> version, commit, dirty, digest: of the harness and of each plugin. A new commit makes
                    no new environment: engine and plugin sources are in the run key
@@ -89,6 +96,35 @@ def identity(document: Mapping[str, Any]) -> str:
     return former if former == document.get("id") else _digest({n: v for n, v in rest.items() if n != "code"})
 
 
+def deciding(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of an environment that must be the same for a run to continue from its checkpoint.
+
+    On a CPU they decide the bits; the release of the operating system is left out. On a GPU they are the versions and
+    flags, so that a run may continue on a GPU of another model, with the bits of that one.
+    """
+    if not str(document.get("device")).startswith("cuda"):
+        words = str(document.get("platform")).split()
+        rest = {name: value for name, value in document.items() if name not in NEUTRAL}
+        return rest | {"platform": [*words[:1], *words[2:]]}
+    variables = (document.get("variables") or {}).items()
+    rest = {name: value for name, value in document.items() if name not in NEUTRAL | PROCESSORS}
+    return rest | {"variables": {name: value for name, value in variables if name.startswith(OF_GPUS)}}
+
+
+def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the entries in which two environments differ, flat: "packages.torch", "code.sgmcmc-bench.commit"."""
+    old, new = _flat(then), _flat(now)
+    names = [name for name in dict.fromkeys([*old, *new]) if name != "id"]
+    return {name: (old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)}
+
+
+def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in record.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return flat
+
+
 def _compiler() -> dict[str, Any] | None:
     """Return the identity of the C++ compiler, the width of its vectors, and whether it compiled the sums over draws.
 
@@ -132,6 +168,7 @@ def _torch(device: str) -> dict[str, Any]:
         "cudnn_deterministic": torch.backends.cudnn.deterministic,
         "cudnn_benchmark": torch.backends.cudnn.benchmark,
         "matmul_precision": _matmul_precision(),
+        **({"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()} if on_gpu else {}),
     }
 
 

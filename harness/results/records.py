@@ -214,7 +214,8 @@ class Event:
     i: int = entry("number of the line, counted from 0", at="")
     time: datetime = entry("time of the event, UTC")
     event: str = entry(
-        "created, started, resumed, checkpoint, warning, diverged, took over, scored, finished, failed, "
+        "created, started, resumed, moved (to another machine or device), restarted (although it has a checkpoint), "
+        "checkpoint, warning, diverged, took over, scored, finished, failed, "
         f"{', '.join(PAUSED)}"
     )
     detail: Mapping[str, Any] = entry("the other fields, as JSON", at="")

@@ -25,7 +25,7 @@ from harness.results.records import Status
 from harness.runs.child import GRACE_SECONDS, Call, serve
 from harness.runs.children import Child, born, fork_server
 from harness.runs.job import Job
-from harness.runs.plan import Planned
+from harness.runs.plan import Planned, divide
 from harness.runs.worker import checkpoint_seconds
 from harness.system.errors import BenchError, UsageError
 
@@ -38,8 +38,6 @@ SILENT_SECONDS = 2.0
 JUDGE_AFTER_SECONDS = 5.0
 LOSSES = 2
 """How many devices a block of runs may lose before it is considered the cause."""
-SHARED_FROM = 50_000
-"""Chain steps of a group from which one more process pays off, about a tenth of a second."""
 
 
 class PreemptedError(BenchError):
@@ -106,37 +104,18 @@ def slots(devices: Sequence[str], workers: int | None) -> list[Place]:
     return [Place(device, device) for device in devices if device != "cpu"] + cpu
 
 
-def side_by_side(places: Sequence[Place]) -> int:
-    """Return the number of workers that may share a long group of runs. An accelerator gets whole groups."""
-    return sum(where.device == "cpu" for where in places)
-
-
 def jobs(
     planned: Iterable[Planned],
     results: Path,
     plugins: tuple[str, ...],
     distributions: tuple[str, ...],
-    cores: int = 1,
+    places: int = 1,
 ) -> list[Job]:
-    """Return the planned runs in blocks, one job each.
-
-    A block has runs that differ only in their seed, at most as many as the task advances together. If there are fewer
-    groups of runs than processor cores for them, long groups are split into more blocks. A run's numbers do not depend
-    on the other runs of its block, except for rounding on an accelerator.
-    """
-    groups: dict[str, list[Planned]] = {}
-    for item in planned:
-        groups.setdefault(item.spec.group, []).append(item)
-    blocks = []
-    for members in groups.values():
-        work = sum(item.spec.steps * item.spec.chains for item in members)
-        shares = min(max(1, cores // len(groups)), 1 + work // SHARED_FROM)
-        size = min(members[0].max_block, -(-len(members) // shares))
-        for start in range(0, len(members), size):
-            block = members[start : start + size]
-            specs = [item.spec for item in block]
-            blocks.append(Job(specs, results, "cpu", "cpu-0", 1, plugins, distributions, block[0].data))
-    return blocks
+    """Return the planned runs divided into blocks for `places` workers, one job each."""
+    return [
+        Job([item.spec for item in block], results, "cpu", "cpu-0", 1, plugins, distributions, block[0].data)
+        for block in divide(planned, places)
+    ]
 
 
 def launch(queue: Sequence[Job], places: Sequence[Place], listen: Send, *, long_is_fine: bool = True) -> LaunchSummary:

@@ -25,6 +25,10 @@ MAX_RUNS = 20_000
 """The most runs of a command without --max-runs. Planning half as many seeds of one group takes 2 s and 84 MB."""
 MAX_SEEDS = 1_000_000
 """The most seeds of any command. Their numbers alone take 40 MB."""
+SHARED_FROM = 50_000
+"""Chain steps from which one more process on a CPU pays off, about a tenth of a second."""
+FILLS_GPU = 100_000
+"""Parameters of chains side by side up to which a GPU takes no longer for more of them. Assumed, not measured."""
 DIGITS = 15
 """The most digits of a seed or a budget. Such a number is still exact as a float, as JSON and DuckDB may read it."""
 
@@ -49,12 +53,16 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class Planned:
-    """A run, its standing in the ledger, its cost in data passes per chain, and what is missing to compile it."""
+    """A run, its standing in the ledger, its cost in data passes per chain, and what is missing to compile it.
+
+    At most `max_block` runs advance together. `work` says what a step is of.
+    """
 
     spec: RunSpec
     standing: RunStatus
     passes: float
     max_block: int
+    work: Work
     data: tuple[DataFile, ...] = ()
     missing: str | None = None
 
@@ -137,9 +145,75 @@ def plan(registry: Registry, request: RunRequest, ledger: Ledger) -> list[Planne
         for spec in specs:
             if spec.key not in planned:
                 passes, block = settings.passes.after(spec.steps), settings.task.max_block[spec.execution.device]
-                data, lacks = tuple(settings.task.datasets), _lacks(spec, settings)
-                planned[spec.key] = Planned(spec, standings[spec.key], passes, block, data, lacks)
+                work = _work(settings, spec.execution.device, spec.chains)
+                data, lacks = tuple(settings.task.datasets), _lacks(spec, work)
+                planned[spec.key] = Planned(spec, standings[spec.key], passes, block, work, data, lacks)
     return list(planned.values())
+
+
+def divide(planned: Iterable[Planned], places: int) -> list[list[Planned]]:
+    """Return the planned runs in blocks for `places` workers side by side, those with the most work first.
+
+    A block has runs that differ only in their seed, at most as many as the task advances together. A run's numbers do
+    not depend on the other runs of its block, except for rounding on an accelerator, so time alone decides:
+
+    CPU  The chains of a block share instructions. Groups stay whole unless workers would have nothing to do; then the
+         group with the largest blocks is cut into one more, until there are as many blocks as workers.
+    GPU  A block that keeps it busy takes as long as its runs one after the other. The runs, group by group, are dealt
+         out in equal shares of the work: a group is cut where a share ends (McNaughton 1959, doi:10.1287/mnsc.6.1.1).
+    """
+    by_group: dict[str, list[Planned]] = {}
+    for item in planned:
+        by_group.setdefault(item.spec.group, []).append(item)
+    groups = [*by_group.values()]
+    on_cpu = all(runs[0].work.device == "cpu" for runs in groups)
+    blocks = _shared(groups, places) if on_cpu else _dealt(groups, places)
+    parts = [part for block in blocks for part in _cut(block, -(-len(block) // block[0].max_block))]
+    return sorted(parts, key=_cost, reverse=True)
+
+
+def _shared(groups: Sequence[list[Planned]], places: int) -> list[list[Planned]]:
+    parts = [1] * len(groups)
+    while sum(parts) < places and (more := [i for i, runs in enumerate(groups) if parts[i] < _most_parts(runs)]):
+        parts[max(more, key=lambda i: _cost(groups[i]) / parts[i])] += 1
+    return [block for runs, number in zip(groups, parts, strict=True) for block in _cut(runs, number)]
+
+
+def _dealt(groups: Sequence[list[Planned]], places: int) -> list[list[Planned]]:
+    share = sum(map(_cost, groups)) / max(1, places) or 1.0  # 0: a sampler without gradients
+    blocks: list[list[Planned]] = []
+    dealt = 0.0
+    for runs in groups:
+        shares: dict[int, list[Planned]] = {}
+        for part in _cut(runs, _most_parts(runs)):
+            shares.setdefault(int(dealt / share * (1 + 1e-12)), []).extend(part)
+            dealt += _cost(part)
+        blocks += shares.values()
+    return blocks
+
+
+def _most_parts(runs: Sequence[Planned]) -> int:
+    """Return the most parts of a group of which each is worth a worker of its own.
+
+    On a GPU, chains of a density advance side by side; those of a network one after the other, so that one run is.
+    """
+    work, steps = runs[0].work, runs[0].spec.steps
+    if work.device == "cpu":
+        least = -(-SHARED_FROM // (work.chains * steps))
+    else:
+        least = 1 if work.opaque else -(-FILLS_GPU // (work.chains * work.dim))
+    return max(1, len(runs) // least)
+
+
+def _cut(runs: list[Planned], parts: int) -> list[list[Planned]]:
+    """Cut runs into parts whose sizes differ by at most one."""
+    ends = [len(runs) * i // parts for i in range(parts + 1)]
+    return [runs[low:high] for low, high in itertools.pairwise(ends)]
+
+
+def _cost(runs: Sequence[Planned]) -> float:
+    """Return the cost of runs of a group, in data passes of all chains."""
+    return len(runs) * runs[0].passes * runs[0].spec.chains
 
 
 def tuning_notes(specs: Iterable[RunSpec]) -> list[str]:
@@ -154,9 +228,9 @@ def tuning_notes(specs: Iterable[RunSpec]) -> list[str]:
     return [f"{text}: {', '.join([*names][:3])}{', ...' * (len(names) > 3)}" for text, names in pairs.items()]
 
 
-def _lacks(spec: RunSpec, settings: Settings) -> str | None:
+def _lacks(spec: RunSpec, work: Work) -> str | None:
     """Return what is missing to compile a run that would be compiled by default, or None."""
-    asked, work = uncompiled.asked_mode(spec), _work(settings, spec.execution.device, spec.chains)
+    asked = uncompiled.asked_mode(spec)
     lacks = slowed(asked, spec.steps, work)
     if asked is None and lacks is None and spec.steps >= work.compiled_from:
         return uncompiled.why(uncompiled.in_mode(spec, "compiled"))

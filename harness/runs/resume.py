@@ -11,8 +11,8 @@ from harness.contracts.randomness import Streams
 from harness.engine.loop import Loop
 from harness.engine.stepping.execution_mode import LARGE
 from harness.engine.trial import try_observer
-from harness.results.environment import is_whole
-from harness.results.ledger.attempt import DRAWN, Attempt
+from harness.results.environment import deciding, differences, is_whole
+from harness.results.ledger.attempt import CHECKPOINTS, DRAWN, Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import RESUMABLE
 from harness.results.spec import RunSpec, recorded_key
@@ -32,6 +32,9 @@ DRAW_BYTES = 64 * 2**20
 
 TRUTH = "truth"
 """Name of a checkpoint's array with the checksum of the stored truth that its draws were compared with."""
+
+MOST, MOST_CHANGES = 40, 3
+"""Most characters of a value in a message about another environment, and most values."""
 
 Arrays = dict[str, np.ndarray]
 
@@ -85,51 +88,97 @@ def check_code(specs: Sequence[RunSpec]) -> None:
             raise RunError(f"the code of {part.name} changed since this command was planned; give the command again")
 
 
-def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tuple[Attempt, Arrays | None]:
-    """Return the attempt to resume and its checkpoint if code and versions are the same, else a new attempt and None.
+def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tuple[Attempt, Arrays | None, str]:
+    """Return the attempt to resume and its checkpoint if what decides its numbers is the same, else a new attempt.
 
-    The checkpoint is None too if the attempt has none that its draws and the stored truth fit.
+    There is no checkpoint if the attempt has none that its draws and the stored truth fit. The text, if any, is what
+    the user must know: why the run starts again although it has a checkpoint, or that it continues on another GPU.
     """
     standing = ledger.standing(spec.key)
     before = standing.unfinished or standing.resumable
-    if before is None or not _is_ours(before, spec, here):
-        return Attempt.create(ledger.runs, spec, here), None
-    began = (read_json(before.path / "environment.json") or {}).get("code", {})
+    if before is None:
+        return Attempt.create(ledger.runs, spec, here), None, ""
+    if refusal := _refusal(before, spec, here):
+        attempt = Attempt.create(ledger.runs, spec, here)
+        return attempt, None, _record_restart(attempt, before, refusal)
+    there, told = _environment(before), ""
     elsewhere = not standing.resumable and before.is_at_work_elsewhere()
     if standing.resumable or elsewhere:
         attempt = Attempt.create(ledger.runs, spec, here)
-        attempt.take_over(before, copy=elsewhere)
+        told = _take_over(attempt, before, here, copy=elsewhere)
     else:
         attempt = before
         failed = _interrupted_take_over(ledger, attempt, spec, here)
         if failed is not None:
-            attempt.take_over(failed, copy=failed.result() is None)
+            told = _take_over(attempt, failed, here, copy=failed.result() is None)
         attempt.describe(spec)  # fields outside the run key may be damaged on disk, or come from another command
-    truth = (truths.read(ledger.root, spec) or {}).get(SEAL, "")
+    truth, wrong = (truths.read(ledger.root, spec) or {}).get(SEAL, ""), "its file is damaged"
     for checkpoint in attempt.checkpoints():
-        if _compared_with(checkpoint, truth) and _draws_fit(attempt, checkpoint, spec):
-            _record_code(attempt, began, here.get("code", {}))
-            return attempt, checkpoint
+        if not _compared_with(checkpoint, truth):
+            wrong = "its draws were compared with another truth"
+        elif not _draws_fit(attempt, checkpoint, spec):
+            wrong = "the draws on disk are not those that it refers to"
+        else:
+            _record_code(attempt, there.get("code", {}), here.get("code", {}))
+            return attempt, checkpoint, told or _record_move(attempt, _environment(attempt), here)
     attempt.drop_draws()
-    return attempt, None
+    write_json(attempt.path / "environment.json", here)
+    return attempt, None, _record_restart(attempt, attempt, wrong)
+
+
+def _record_restart(attempt: Attempt, before: Attempt, reason: str) -> str:
+    """Record why an attempt starts at step 0, if the one before it has a checkpoint. Returns a text for the user."""
+    if not any((before.path / name).exists() for name in CHECKPOINTS):
+        return ""
+    step = before.last_step()
+    attempt.event("restarted", reason=reason, attempt_before=before.id, position=step)
+    return f"starts again, not from its checkpoint at step {step}: {reason}"
+
+
+def _take_over(attempt: Attempt, other: Attempt, here: Mapping[str, Any], *, copy: bool) -> str:
+    """Let a new attempt continue another one. The move is recorded first, as a kill may come at any time."""
+    told = "" if attempt.moves() else _record_move(attempt, _environment(other), here)
+    attempt.take_over(other, copy=copy)
+    return told
+
+
+def _record_move(attempt: Attempt, there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """Record that a run continues in another environment; returns a text for the user if it is another kind of GPU."""
+    changed = [name for name in {**there, **here} if name not in ("id", "code") and there.get(name) != here.get(name)]
+    if not changed:
+        return ""
+    before, now = ({name: machine.get(name) for name in changed} for machine in (there, here))
+    attempt.event("moved", before=before, now=now)
+    return f"continues on {now['gpu']} after {before['gpu']}: its bits are those of two devices" if "gpu" in now else ""
+
+
+def _environment(attempt: Attempt) -> dict[str, Any]:
+    """Return the environment in which an attempt was last, as far as it is recorded."""
+    record = read_json(attempt.path / "environment.json") or {}
+    for move in attempt.moves():
+        record |= move["now"]
+    return record
 
 
 def _interrupted_take_over(ledger: Ledger, attempt: Attempt, spec: RunSpec, here: Mapping[str, Any]) -> Attempt | None:
     """Return the failed attempt that this one was made to resume, if a kill came before all its files were moved."""
-    if any(event["event"] != "created" for event in attempt.events()):
+    if any(event["event"] not in ("created", "moved") for event in attempt.events()):
         return None
     earlier = [other for other in ledger.attempts(spec.key) if other.id < attempt.id]
     result = earlier[-1].result() if earlier else None
     failed = bool(earlier) and (result is None or result["status"] in RESUMABLE)
-    return earlier[-1] if failed and _is_ours(earlier[-1], spec, here) else None
+    return earlier[-1] if failed and not _refusal(earlier[-1], spec, here) else None
 
 
-def _is_ours(attempt: Attempt, spec: RunSpec, here: Mapping[str, Any]) -> bool:
-    """Return whether an attempt has undamaged records of this run and environment, whatever the device and commit."""
+def _refusal(attempt: Attempt, spec: RunSpec, here: Mapping[str, Any]) -> str:
+    """Return why a run cannot continue from an attempt, or "": records, versions, flags, and on a CPU arithmetic."""
     record = read_json(attempt.path / "spec.json") or {}
     there = read_json(attempt.path / "environment.json") or {}
-    alike = _machine(there) == _machine(here)
-    return recorded_key(record) == spec.key and is_whole(there) and alike
+    if recorded_key(record) != spec.key or not is_whole(there):
+        return "the records of the attempt are damaged"
+    changed = differences(deciding(there), deciding(here))
+    texts = [f"{name} was {str(then)[:MOST]}, is {str(now)[:MOST]}" for name, (then, now) in changed.items()]
+    return ", ".join([*texts[:MOST_CHANGES], *["..."] * (len(texts) > MOST_CHANGES)])
 
 
 def _record_code(attempt: Attempt, began: Mapping[str, Any], here: Mapping[str, Any]) -> None:
@@ -142,10 +191,6 @@ def _record_code(attempt: Attempt, began: Mapping[str, Any], here: Mapping[str, 
     if code != began:
         record = read_json(attempt.path / "environment.json") or {}
         write_json(attempt.path / "environment.json", {**record, "code": code})
-
-
-def _machine(environment: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in environment.items() if name not in ("id", "device", "code")}
 
 
 def _compared_with(checkpoint: Arrays, truth: str) -> bool:

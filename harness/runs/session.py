@@ -22,7 +22,7 @@ from harness.engine.run_state import RunState
 from harness.results import environment
 from harness.results.ledger.attempt import Attempt, now
 from harness.results.ledger.commit import conclude, second
-from harness.results.ledger.heartbeats import Send
+from harness.results.ledger.heartbeats import Send, ranges
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult, Status, ValueRow
 from harness.results.spec import RunSpec
@@ -93,9 +93,15 @@ class Session:
         groups: dict[tuple[bool, int], list[tuple[RunSpec, Attempt, Arrays | None]]] = {}
         with writing(), ThreadPoolExecutor(WRITERS) as pool:
             opened = list(pool.map(lambda spec: open_attempt(ledger, spec, here), specs))
-        for spec, (attempt, checkpoint) in zip(specs, opened, strict=True):
+        told: dict[str, list[int]] = {}
+        for spec, (attempt, checkpoint, text) in zip(specs, opened, strict=True):
+            told.setdefault(text, []).append(spec.seed)
             position = int(checkpoint["counters"][0]) if checkpoint else 0
             groups.setdefault((checkpoint is not None, position), []).append((spec, attempt, checkpoint))
+        for text, seeds in told.items():
+            if text:
+                who = f"{specs[0].method} on {specs[0].task.name}, seed{'s' * (len(seeds) > 1)} {ranges(seeds)}"
+                send("warning", {"text": f"{who}: {text}"})
         if len(groups) > 1:
             first, building = None, 0.0
         for _, members in sorted(groups.items()):

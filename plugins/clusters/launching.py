@@ -48,8 +48,9 @@ class CommandLauncher:
 
     @property
     def devices(self) -> list[str]:
-        """The devices of a job."""
-        return self.launcher.devices
+        """The devices of all jobs together; a CPU once for each worker."""
+        of_job = self.launcher.devices
+        return (of_job if of_job != ["cpu"] else of_job * self.launcher.workers) * self.launcher.jobs
 
     def launch(self, blocks: Sequence[Job], progress: Progress) -> LaunchSummary:
         """Submit the runs that are not under way, and wait for all of them unless the command has --detach."""

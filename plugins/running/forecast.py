@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 from harness import Bench, BenchError, Registry, Result
 from harness.reporting import table
 from harness.results import FINAL, Ledger, RunSpec, Status
-from harness.runs import Planned, task_facts
+from harness.runs import Planned, plan, task_facts
 from harness.system import count, read_json
 
 OVERHEAD = {"plain": 2e4, "compiled": 500.0, "opaque": 1e6, "draw": 50.0, "opaque draw": 1e4}
@@ -32,31 +31,52 @@ takes 3 to 6.
 """
 
 
-def forecast(bench: Bench, planned: Sequence[Planned]) -> Result:
-    """Return which of the planned runs are done, why the others are not, and their cost; a row for each group."""
+MOST_JOBS = 6
+"""Most jobs of a group whose sizes are listed."""
+
+
+def forecast(bench: Bench, planned: Sequence[Planned], places: Sequence[Any]) -> Result:
+    """Return which of the planned runs are done, why the others are not, and their cost; a row for each group.
+
+    The jobs, whose runs advance together, are those of `bench run` with as many workers as there are `places`.
+    """
     ended = functools.cache(lambda: _ended(bench.results))  # read when it is first needed, and once
-    rest = Counter(item.spec.group for item in planned if not item.standing.cached)
+    left = [item for item in planned if not item.standing.cached and not item.standing.failed]
+    blocks = plan.divide(left, len(places))
+    job = {item.spec.key: i for i, block in enumerate(blocks) for item in block}
+    sizes: dict[str, list[int]] = {}
+    for block in blocks:
+        sizes.setdefault(block[0].spec.group, []).append(len(block))
     first = {item.spec.group: item for item in reversed(planned)}
-    estimates = {group: _estimate(bench.registry, ended, item, rest[group]) for group, item in first.items()}
-    rows = [_row(ended, item, estimates[item.spec.group][0]) for item in planned]
+    estimates = {
+        group: _estimate(bench.registry, ended, item, max(sizes.get(group, [1]))) for group, item in first.items()
+    }
+    rows = [_row(ended, item, estimates[item.spec.group][0], job.get(item.spec.key)) for item in planned]
     groups: dict[str, list[dict[str, Any]]] = {}
     for item, row in zip(planned, rows, strict=True):
         groups.setdefault(item.spec.group, []).append(row)
-    columns = ["method", "task", "seeds", "to do", "why", "seconds", "data passes", "chains", "steps"]
-    left = [row for row in rows if row["to_do"]]
-    known = [row["seconds"] for row in left if row["seconds"] is not None]
+    columns = ["method", "task", "seeds", "to do", "jobs", "why", "seconds", "data passes", "chains", "steps"]
+    known = [row["seconds"] for row in rows if row["to_do"] and row["seconds"] is not None]
     cost = f", about {sum(known):,.0f} s of one core" if left and len(known) == len(left) else ""
     failed = sum(item.standing.failed for item in planned)
     done = f"{len(rows) - len(left) - failed} done before" + (f", {failed} failed before" if failed else "")
     note = f"{count(len(rows), 'run')}: {done}, {len(left)} to do{cost}"
-    lines = [{**_line(members), "estimate": estimates[group][1]} for group, members in groups.items()]
+    lines = [
+        {**_line(members), "jobs": _listed(sizes.get(group, [])), "estimate": estimates[group][1]}
+        for group, members in groups.items()
+    ]
     return Result([table(lines, [*columns, "estimate"])], rows, notes=[note])
 
 
-def _row(ended: Ended, item: Planned, seconds: float | None) -> dict[str, Any]:
+def _listed(sizes: Sequence[int]) -> str:
+    """Return the number of runs of each job of a group: "2, 1, 1", or "16 of up to 5"."""
+    return ", ".join(map(str, sizes)) if len(sizes) <= MOST_JOBS else f"{len(sizes)} of up to {max(sizes)}"
+
+
+def _row(ended: Ended, item: Planned, seconds: float | None, job: int | None) -> dict[str, Any]:
     standing = item.standing
     return item.record() | {
-        "to_do": not standing.cached and not standing.failed, "why": _why(ended, item), "passes": item.passes,
+        "to_do": job is not None, "job": job, "why": _why(ended, item), "passes": item.passes,
         "seconds": None if seconds is None or standing.cached else round(seconds, 3),
     }  # fmt: skip
 

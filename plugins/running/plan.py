@@ -14,6 +14,7 @@ from plugins.running.request import with_request
 def plan(
     bench: Bench,
     asked: Sequence[RunRequest],
+    workers: options.Workers = None,
     devices: options.AnyDevices = "auto",
     max_runs: options.MaxRuns = MAX_RUNS,
 ) -> Result:
@@ -22,6 +23,6 @@ def plan(
     Examples:
         bench plan --sampler sgld,csgld --task mixture25 --seeds 0-9 --chains 4
         bench plan --sampler hmc --task blr-heart --budget quick --json
+        bench plan --sampler msgld --task cifar10 --seeds 0-4 --devices cuda:0,cuda:1
     """
-    planned, _ = bench.prepared(asked, devices, None, max_runs)
-    return forecast(bench, planned)
+    return forecast(bench, *bench.prepared(asked, devices, workers, max_runs))

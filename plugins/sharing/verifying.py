@@ -15,7 +15,7 @@ import hashlib
 import json
 import math
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -67,8 +67,6 @@ BY_CHOICE = ("draws_stored", "draws_stride")
 DESCRIBED = ("unit", "direction", "target", "primary")
 """Entries of a metric that reports take from the runs."""
 RESCORE = "plugins.upkeep.rescoring:rescore"
-UNLIKE = ("id", "code", "cores")
-"""Entries in which two environments with equal bits may differ."""
 
 Row = dict[str, Any]
 
@@ -205,7 +203,7 @@ class Verifier:
                 draws="all" if newer else self.job.draws,
             )  # fmt: skip
             again = Path(call(replay.RERUN, job, results, listen=lambda *_: None, seconds=job.timeout)["attempt"])
-            result, environment = Attempt(again).result() or {}, read_json(again / "environment.json") or {}
+            result, here = Attempt(again).result() or {}, read_json(again / "environment.json") or {}
             if newer and result.get("status") == Status.DONE:
                 names = tuple(metric["name"] for metric in result["metrics"])
                 self._measure(job, [Asked(again, run.spec, names, always=True)])
@@ -222,7 +220,7 @@ class Verifier:
         if result["status"] == row["status"] == Status.DONE and (wrong := [e for e in COUNTED if e in apart]):
             raise Contradiction(f"seed {row['seed']} has another {texts[[*apart].index(wrong[0])]}")
         there = read_json(attempt.path / "environment.json") or {}
-        if difference and device == "cpu" and _kind(there) == _kind(environment):
+        if difference and device == "cpu" and environment.deciding(there) == environment.deciding(here):
             raise Contradiction(f"seed {row['seed']} has other numbers in the same environment: {difference}")
         if difference and result["status"] != row["status"]:
             raise RunError(f"seed {row['seed']} is {row['status']} there and {result['status']} on this machine")
@@ -422,11 +420,6 @@ def same_mean(a: Sequence[float], b: Sequence[float]) -> float:
     if spread <= (1e-12 * apart) ** 2 or np.ptp(x) == 0:
         return 1 / math.comb(n + m, m)
     return float(2 * t.sf(apart / math.sqrt(spread / (n + m - 2) * (1 / n + 1 / m)), n + m - 2))
-
-
-def _kind(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of an environment that decide the bits of a run."""
-    return {name: value for name, value in environment.items() if name not in UNLIKE}
 
 
 def _close(a: float | None, b: float | None) -> bool:

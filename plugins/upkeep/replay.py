@@ -15,7 +15,7 @@ from harness.application import Progress
 from harness.contracts import data
 from harness.reporting import table
 from harness.reports import Table
-from harness.results import PARTS, Attempt, RunSpec, Send, Status, checksum
+from harness.results import PARTS, Attempt, RunSpec, Send, Status, checksum, environment
 from harness.results import spec as specs
 from harness.runs import Job, call, task_facts, truths
 from harness.system import SEAL, read_json
@@ -76,9 +76,14 @@ class Replay:
         for file, made_again in self.damaged.items():
             how = "; the replay made it as it was written" if made_again else ""
             facts.append(f"{file} of the attempt is damaged: its checksum does not match result.json{how}")
+        for move in self.asked.attempt.moves() if self.asked.device != "cpu" else ():
+            changed = [
+                f"{n} {move['before'][n]} -> {now}" for n, now in move["now"].items() if isinstance(now, str | int)
+            ]
+            facts.append(f"the run continued on another machine: {', '.join(changed)}")
         if self.environment:
-            changed = ", ".join(f"{name} {then} -> {now}" for name, (then, now) in self.environment.items())
-            facts.append(f"the environment is not the same: {changed}")
+            differing = ", ".join(f"{name} {then} -> {now}" for name, (then, now) in self.environment.items())
+            facts.append(f"the environment is not the same: {differing}")
         return facts or [
             "code, engine, data and environment are the same and the kept files are whole: it is not deterministic"
         ]
@@ -153,30 +158,15 @@ def _compared(asked: ReplayRequest, done: Mapping[str, Any]) -> Replay:
     compared.append("result.json")
     differences += differing_results(asked.stored, again)
     damaged = _damaged(stored, new, kept)
-    environment = _environment(stored, new)
-    return Replay(
-        asked, again, differences, compared, missing, environment, damaged, done["last_finite"], done["trace"]
-    )
+    then, now = (read_json(folder / "environment.json") or {} for folder in (stored, new))
+    changed = environment.differences(then, now)
+    return Replay(asked, again, differences, compared, missing, changed, damaged, done["last_finite"], done["trace"])
 
 
 def _damaged(stored: Path, new: Path, kept: Mapping[str, str]) -> dict[str, bool]:
     """Return the damaged files of the attempt, and whether the replay reproduced their original content."""
     wrong = [f for f, digest in kept.items() if (stored / f).exists() and checksum(stored / f) != digest]
     return {file: (new / file).exists() and checksum(new / file) == kept[file] for file in wrong}
-
-
-def _environment(stored: Path, new: Path) -> dict[str, tuple[Any, Any]]:
-    """Return the entries in which two environments differ, flat: "packages.torch", "code.sgmcmc-bench.commit"."""
-    then, now = (_flat(read_json(folder / "environment.json") or {}) for folder in (stored, new))
-    names = [name for name in dict.fromkeys([*then, *now]) if name != "id"]
-    return {name: (then.get(name), now.get(name)) for name in names if then.get(name) != now.get(name)}
-
-
-def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in record.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
-    return flat
 
 
 def replay(

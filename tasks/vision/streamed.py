@@ -58,6 +58,7 @@ class StreamedProblem(NetworkProblem):
     """
 
     task: ImageNet
+    stretch_on_gpu = NetworkProblem.stretch  # images are large
 
     def __init__(self, task: ImageNet, streams: Sequence[Streams], device: str) -> None:
         if streams[0].seed >= TUNING_SEED:

@@ -37,7 +37,7 @@ from harness.runs.plan import RunRequest, plan
 from harness.runs.worker import run as local_run
 from harness.system.errors import DataError, PluginError, UsageError
 from harness.system.locks import HeldError
-from harness.tasks import Network, NetworkProblem, NetworkTask
+from harness.tasks import Network, NetworkProblem, NetworkTask, Streams
 from plugins.inspection import doctor
 from plugins.samplers.amagold import AMAGOLD
 from plugins.samplers.ggmc import GGMC
@@ -228,6 +228,37 @@ class Pairs(MSGLD):
 
     def step(self, theta, state, potential, h, T, noise):
         return super().step(theta - h * potential.grad(theta), state, potential, h, T, noise)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Normalised(Exact):
+    """Batch normalisation: U depends on how the rows are stretched, predictions do not."""
+
+    def network(self):
+        return Network(
+            lambda: nn.Sequential(
+                nn.AvgPool2d(4), nn.Conv2d(3, 2, 1), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 10)
+            )
+        )
+
+
+def test_predictions_go_through_a_gpu_in_longer_stretches_and_the_full_energy_does_not():
+    task = Normalised(**{**SMALL, "train_images": 1200, "test_images": 2600, "augment": False})
+    object.__setattr__(task, "batch", None)  # so that each gradient is of all rows
+    seen = {}
+    with PretendedGPU():
+        for device in ("cpu", GPU):
+            problem = task.build([Streams(0, 0, ("test",))], device)
+            theta = problem.initial()
+            predicted = list(problem.predict(theta, slice(0, 1), "test"))
+            terms = [n for n, _ in problem.parts(0, {})]
+            energy = problem.energy(theta, None).to("cpu")
+            seen[device] = [part.shape[1] for part in predicted], terms, torch.cat(predicted, 1).to("cpu"), energy
+    (short, terms, on_cpu, full), (long, same, on_gpu, again) = seen.values()
+    assert (short, long) == ([500] * 5 + [100], [2500, 100])
+    assert terms == same == [500, 500, 200]
+    torch.testing.assert_close(on_gpu, on_cpu)
+    torch.testing.assert_close(again, full)
 
 
 SHORT = {**SMALL, "batch": 8, "train_images": 20, "test_images": 10}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # slow to import, and not needed by a command that finds noth
 
 DRAWN = "drawn"
 """The entry of a checkpoint that holds the SHA-256 of the draws on which the checkpoint relies."""
-_CHECKPOINT, _BEFORE = "checkpoint.safetensors", "checkpoint-before.safetensors"
+CHECKPOINTS = _CHECKPOINT, _BEFORE = "checkpoint.safetensors", "checkpoint-before.safetensors"
 _DRAWS = "draws.part"
 RESULT = "result.json"
 """The file that makes an attempt final."""
@@ -133,7 +133,7 @@ class Attempt:
 
     def checkpoints(self) -> Iterator[dict[str, np.ndarray]]:
         """Yield the intact checkpoints, the latest first."""
-        for name in (_CHECKPOINT, _BEFORE):
+        for name in CHECKPOINTS:
             arrays = read_checkpoint(self.path / name)
             if arrays is not None:
                 yield arrays
@@ -274,6 +274,13 @@ class Attempt:
         """Return the step of the latest checkpoint, as recorded in the events; 0 if there is none."""
         steps = [event.get("position") for event in self.events() if event["event"] == "checkpoint"]
         return max((step for step in steps if isinstance(step, int)), default=0)
+
+    def moves(self) -> list[dict[str, Any]]:
+        """Return the events of moves to other machines since the first step: what was `before`, what is `now`."""
+        events = self.events()
+        first = max((i for i, event in enumerate(events) if event["event"] == "started"), default=0)
+        moves = [event for event in events[first:] if event["event"] == "moved"]
+        return [move for move in moves if all(isinstance(move.get(side), dict) for side in ("before", "now"))]
 
     def started(self) -> str:
         """Return when the attempt began, however often it was resumed since: the time of its first event."""

@@ -1,60 +1,144 @@
-"""How planned runs become blocks: by group, at most as large as the task allows, shared out over idle cores."""
+"""How planned runs become blocks: by group, at most as large as the task allows, divided over idle workers."""
 
+import itertools
 from types import SimpleNamespace
 
 import pytest
 
 from harness.application.bench import Bench
 from harness.application.launch import devices_for
+from harness.engine.stepping.execution_mode import Work
 from harness.runs import local
+from harness.runs.plan import FILLS_GPU
+from harness.runs.plan import SHARED_FROM as LONG
 from harness.system.errors import UsageError
+from plugins.clusters.launching import CommandLauncher, share_out
+from plugins.clusters.slurm import Slurm
 
-LONG = local.SHARED_FROM
+NETWORK = {"dim": 300_000, "opaque": True}
+DENSITY = {"dim": 2, "opaque": False}
 
 
-def planned(groups=1, seeds=10, steps=LONG, chains=1, max_block=10_000):
-    """What `jobs` looks at of planned runs."""
+def planned(seeds=10, group=0, steps=LONG, chains=1, max_block=10_000, device="cpu", task=DENSITY):
+    """What `jobs` looks at of the planned runs of a group."""
+    work = Work(device=device, chains=chains, **task)
+    facts = {"passes": steps, "max_block": max_block, "work": work, "data": ()}
     return [
-        SimpleNamespace(
-            spec=SimpleNamespace(group=f"group {group}", seed=seed, steps=steps, chains=chains),
-            max_block=max_block,
-            data=(),
-        )
-        for group in range(groups)
+        SimpleNamespace(spec=SimpleNamespace(group=group, seed=seed, steps=steps, chains=chains), **facts)
         for seed in range(seeds)
     ]
 
 
-def blocks(runs, cores, tmp_path):
-    planned_jobs = local.jobs(runs, tmp_path, (), (), cores)
-    assert sorted((s.group, s.seed) for job in planned_jobs for s in job.specs) == sorted(
+def jobs(runs, places, tmp_path):
+    """The blocks of runs: each run is in one of them, and each block is of one group."""
+    blocks = [job.specs for job in local.jobs(runs, tmp_path, (), (), places)]
+    assert sorted((s.group, s.seed) for block in blocks for s in block) == sorted(
         (p.spec.group, p.spec.seed) for p in runs
     )
-    assert all(len({spec.group for spec in job.specs}) == 1 for job in planned_jobs)
-    return [len(job.specs) for job in planned_jobs]
+    assert all(len({spec.group for spec in block}) == 1 for block in blocks)
+    return blocks
+
+
+def sizes(runs, places, tmp_path):
+    return [len(block) for block in jobs(runs, places, tmp_path)]
+
+
+def loads(blocks, places, work=lambda _: 1):
+    """The work of each worker if the first idle one takes the next block, and one run of it follows the other."""
+    done = [0] * places
+    for block in blocks:
+        done[done.index(min(done))] += sum(map(work, block))
+    return done
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize(("seeds", "places"), [*itertools.product(range(1, 9), range(1, 6))])
+def test_a_group_is_divided_evenly_over_all_workers(tmp_path, device, seeds, places):
+    for most in (1, 3, 64):
+        blocks = jobs(planned(seeds, device=device, max_block=most, task=NETWORK), places, tmp_path)
+        work = loads(blocks, places)
+        assert max(work) - min(work) <= 1
+        assert len(blocks) == min(seeds, places) or most < seeds
+        assert all(len(block) <= most for block in blocks)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_several_groups_leave_no_worker_idle(tmp_path, device):
+    """On GPUs the ends are a run apart at most; on CPUs a group is divided only for workers that have nothing else."""
+    for groups, seeds, places in itertools.product(range(2, 6), range(1, 9), range(1, 6)):
+        runs = [item for group in range(groups) for item in planned(seeds, group, device=device, task=NETWORK)]
+        blocks = jobs(runs, places, tmp_path)
+        work = loads(blocks, places)
+        assert len(blocks) <= groups + places
+        if device == "cuda":
+            assert max(work) - min(work) <= 1, (groups, seeds, places)
+        else:
+            assert len(blocks) == max(groups, min(places, groups * seeds))
 
 
 @pytest.mark.parametrize(
-    ("groups", "cores", "expected"),
+    ("seeds", "places", "device", "expected"),
     [
-        (1, 1, [10]),
-        (1, 2, [5, 5]),
-        (1, 4, [3, 3, 3, 1]),
-        (1, 64, [1] * 10),
-        (2, 2, [10, 10]),
-        (3, 2, [10, 10, 10]),
-        (2, 5, [5, 5, 5, 5]),
-        (1, 0, [10]),
+        ([10], 4, "cpu", [3, 3, 2, 2]),
+        ([10], 64, "cpu", [1] * 10),
+        ([10], 0, "cpu", [10]),
+        ([10, 10], 2, "cpu", [10, 10]),
+        ([10, 10, 10], 2, "cpu", [10, 10, 10]),
+        ([10, 10], 5, "cpu", [5, 5, 4, 3, 3]),
+        ([9, 1], 3, "cpu", [5, 4, 1]),
+        ([5], 4, "cuda", [2, 1, 1, 1]),
+        ([5, 5, 5], 4, "cuda", [4, 3, 3, 2, 2, 1]),
+        ([5, 5, 5, 5], 3, "cuda", [5, 5, 4, 3, 2, 1]),
     ],
 )
-def test_long_groups_are_shared_out_over_idle_cores(tmp_path, groups, cores, expected):
-    assert blocks(planned(groups), cores, tmp_path) == expected
+def test_groups_are_divided_like_this(tmp_path, seeds, places, device, expected):
+    runs = [item for group, n in enumerate(seeds) for item in planned(n, group, device=device, task=NETWORK)]
+    assert sorted(sizes(runs, places, tmp_path), reverse=True) == expected
 
 
-def test_a_gpu_has_one_place_and_gets_whole_groups(tmp_path):
-    places = local.slots(["cuda:0", "cuda:1"], None)
-    assert places == [("cuda:0", "cuda:0"), ("cuda:1", "cuda:1")]
-    assert blocks(planned(), local.side_by_side(places), tmp_path) == [10]
+def test_workers_end_within_two_of_the_longest_runs_if_runs_cost_unequally(tmp_path):
+    for cheap, dear, places in itertools.product(range(1, 6), range(1, 6), range(1, 6)):
+        runs = planned(cheap, 0, device="cuda", task=NETWORK) + planned(dear, 1, 3 * LONG, device="cuda", task=NETWORK)
+        blocks = jobs(runs, places, tmp_path)
+        work = loads(blocks, places, lambda spec: spec.steps // LONG)
+        assert max(work) - min(work) < 2 * 3, (cheap, dear, places)
+
+
+@pytest.mark.parametrize("gpus", [0, 1, 2])
+def test_one_group_is_divided_over_all_jobs_of_a_launcher(tmp_path, gpus):
+    for seeds, most in itertools.product(range(1, 9), range(1, 6)):
+        launcher = CommandLauncher(Bench(), "slurm", Slurm(jobs=most, workers=2, gpus=gpus))
+        places = most * (gpus or 2)
+        assert launcher.devices == ["cuda:0", "cuda:1"][:gpus] * most or launcher.devices == ["cpu"] * places
+        runs = planned(seeds, device="cuda" if gpus else "cpu", task=NETWORK)
+        parts = share_out(local.jobs(runs, tmp_path, (), (), places), most)
+        assert len(parts) == min(seeds, most)
+        work = [sum(len(job.specs) for job in part) for part in parts]
+        assert max(work) - min(work) <= 2, work
+
+
+def test_a_sampler_without_gradients_is_divided_too(tmp_path):
+    runs = planned(4, device="cuda", task=NETWORK)
+    for item in runs:
+        item.passes = 0
+    assert sum(sizes(runs, 4, tmp_path)) == 4
+
+
+def test_short_groups_stay_together(tmp_path):
+    assert sizes(planned(4, steps=LONG // 5), 4, tmp_path) == [4]
+    assert sizes(planned(4, steps=LONG // 5, chains=10), 4, tmp_path) == [1] * 4
+
+
+@pytest.mark.parametrize(
+    ("chains", "expected"), [(100, [8]), (FILLS_GPU // 4, [2] * 4), (FILLS_GPU, [2] * 4), (FILLS_GPU // 8, [4, 4])]
+)
+def test_chains_of_a_density_that_leave_a_gpu_idle_stay_together(tmp_path, chains, expected):
+    assert sizes(planned(8, chains=chains, device="cuda"), 4, tmp_path) == expected
+
+
+def test_each_gpu_and_each_core_is_a_place():
+    assert local.slots(["cuda:0", "cuda:1"], None) == [("cuda:0", "cuda:0"), ("cuda:1", "cuda:1")]
+    assert local.slots(["cpu"], 2) == [("cpu", "cpu-0"), ("cpu", "cpu-1")]
 
 
 @pytest.mark.parametrize(
@@ -77,12 +161,7 @@ def test_each_device_is_named_once(text, expected):
         assert devices_for(Bench(), text) == ("cuda", expected)
 
 
-def test_short_groups_stay_together(tmp_path):
-    assert blocks(planned(seeds=4, steps=LONG // 5), 4, tmp_path) == [4]
-    assert blocks(planned(seeds=4, steps=LONG // 5, chains=10), 4, tmp_path) == [1] * 4
-
-
 def test_no_block_is_larger_than_the_task_allows(tmp_path):
-    assert blocks(planned(max_block=2), 1, tmp_path) == [2] * 5
-    assert blocks(planned(max_block=2), 2, tmp_path) == [2] * 5
-    assert blocks(planned(max_block=7), 2, tmp_path) == [5, 5]
+    assert sizes(planned(max_block=2), 1, tmp_path) == [2] * 5
+    assert sizes(planned(max_block=2), 2, tmp_path) == [2, 2, 2, 2, 1, 1]
+    assert sizes(planned(max_block=7), 2, tmp_path) == [5, 5]

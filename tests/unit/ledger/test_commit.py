@@ -314,5 +314,5 @@ def test_a_new_attempt_that_was_to_take_over_does_so_after_a_kill(ledger, monkey
     before.event("started", kernel="another one")
     taken_over = create(ledger)
     assert resume._interrupted_take_over(ledger, taken_over, spec(), {}) is None  # of another environment
-    monkeypatch.setattr(resume, "_is_ours", lambda *_: True)
+    monkeypatch.setattr(resume, "_refusal", lambda *_: "")
     assert resume._interrupted_take_over(ledger, taken_over, spec(), {}).id == before.id
