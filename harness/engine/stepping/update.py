@@ -231,10 +231,10 @@ def _update(
         check_returned(sampler, new_theta, new, theta, state)  # `copy_` would cast and broadcast silently
         return new_theta, new
 
-    made = step if opaque else _trace(step, given)
+    whole_step = step if opaque else _trace(step, given)
 
     def update(theta: Tensor, state: State, h: Tensor, T: Tensor, values: list[Tensor], batch: Batch) -> None:
-        new_theta, new = made(theta, state, h, T, values, batch)
+        new_theta, new = whole_step(theta, state, h, T, values, batch)
         # A result may be theta or an entry of the state itself, so all results are settled before any is written.
         before = [theta, *state.values()]
         changed = zip(before, (new_theta, *(new[name] for name in state)), strict=True)
