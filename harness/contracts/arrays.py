@@ -100,7 +100,7 @@ def explained(what: str, arrays: Mapping[str, Tensor]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, BenchError) or lacks_memory(error) or of_cuda(error):
+        if isinstance(error, BenchError) or lacks_memory(error) or of_cuda(error) or "CUDA" in str(error):
             raise
         *_, last = frames = extract_tb(error.__traceback__)
         parts = [f"{name} {tuple(array.shape)} {array.dtype}".replace("torch.", "") for name, array in arrays.items()]
