@@ -155,41 +155,25 @@ def divide(planned: Iterable[Planned], places: int) -> list[list[Planned]]:
     """Return the planned runs in blocks for `places` workers side by side, those with the most work first.
 
     A block has runs that differ only in their seed, at most as many as the task advances together. A run's numbers do
-    not depend on the other runs of its block, except for rounding on an accelerator, so time alone decides:
-
-    CPU  The chains of a block share instructions. Groups stay whole unless workers would have nothing to do; then the
-         group with the largest blocks is cut into one more, until there are as many blocks as workers.
-    GPU  A block that keeps it busy takes as long as its runs one after the other. The runs, group by group, are dealt
-         out in equal shares of the work: a group is cut where a share ends (McNaughton 1959, doi:10.1287/mnsc.6.1.1).
+    not depend on the other runs of its block, except for rounding on an accelerator, so time alone decides. The runs,
+    group by group, are dealt out in equal shares of the work, and a group is cut where a share ends (McNaughton 1959,
+    doi:10.1287/mnsc.6.1.1). On CPUs, where the chains of a block share instructions, groups are cut only if there are
+    fewer than workers.
     """
-    by_group: dict[str, list[Planned]] = {}
+    groups: dict[str, list[Planned]] = {}
     for item in planned:
-        by_group.setdefault(item.spec.group, []).append(item)
-    groups = [*by_group.values()]
-    on_cpu = all(runs[0].work.device == "cpu" for runs in groups)
-    blocks = _shared(groups, places) if on_cpu else _dealt(groups, places)
-    parts = [part for block in blocks for part in _cut(block, -(-len(block) // block[0].max_block))]
-    return sorted(parts, key=_cost, reverse=True)
-
-
-def _shared(groups: Sequence[list[Planned]], places: int) -> list[list[Planned]]:
-    parts = [1] * len(groups)
-    while sum(parts) < places and (more := [i for i, runs in enumerate(groups) if parts[i] < _most_parts(runs)]):
-        parts[max(more, key=lambda i: _cost(groups[i]) / parts[i])] += 1
-    return [block for runs, number in zip(groups, parts, strict=True) for block in _cut(runs, number)]
-
-
-def _dealt(groups: Sequence[list[Planned]], places: int) -> list[list[Planned]]:
-    share = sum(map(_cost, groups)) / max(1, places) or 1.0  # 0: a sampler without gradients
-    blocks: list[list[Planned]] = []
+        groups.setdefault(item.spec.group, []).append(item)
+    whole = len(groups) >= places and all(runs[0].work.device == "cpu" for runs in groups.values())
+    share = math.inf if whole else sum(map(_cost, groups.values())) / places or 1.0  # 0: a sampler without gradients
     dealt = 0.0
-    for runs in groups:
+    blocks: list[list[Planned]] = []
+    for runs in groups.values():
         shares: dict[int, list[Planned]] = {}
         for part in _cut(runs, _most_parts(runs)):
             shares.setdefault(int(dealt / share * (1 + 1e-12)), []).extend(part)
             dealt += _cost(part)
-        blocks += shares.values()
-    return blocks
+        blocks += [part for one in shares.values() for part in _cut(one, -(-len(one) // one[0].max_block))]
+    return sorted(blocks, key=_cost, reverse=True)
 
 
 def _most_parts(runs: Sequence[Planned]) -> int:
