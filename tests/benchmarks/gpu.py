@@ -82,12 +82,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("--width", type=int, default=64, help="of the network of a block")
     run.add_argument("--retry", action="store_true", help="try failed parts again")
     record = verbs.add_parser("record", help="write the record of several sessions")
-    record.add_argument("--session", nargs=3, action="append", default=[], metavar=("FILE", "DATE", "CODE"))
+    what = "file, date, version of the code, and notes"
+    record.add_argument("--session", nargs="+", action="append", default=[], metavar="FILE DATE CODE NOTE", help=what)
     record.add_argument("--attempts", type=Path, nargs="*", default=[], help="unpacked: folders with runs/")
     record.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args(arguments)
     if asked.verb == "record":
-        sessions = [(Record(Path(file)).lines, date, code) for file, date, code in asked.session]
+        sessions = [(Record(Path(file)).lines, *how) for file, *how in asked.session]
         write_record(asked.out, sessions, asked.attempts)
         return 0
     asked.work = asked.work or asked.out / "work"
@@ -98,10 +99,10 @@ def go_on(asked: argparse.Namespace) -> int:
     for folder in (asked.out, asked.work):
         folder.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + asked.seconds
-    lacking = prepare(asked)
+    missing = prepare(asked)
     record = Record(asked.out / "results.jsonl")
     for name in parts():
-        if record.ended(name, retry=asked.retry) or (lacking and needs_images(name)):
+        if record.ended(name, retry=asked.retry) or (missing and needs_images(name)):
             continue
         left = deadline - time.monotonic() - GRACE_SECONDS
         if left < LEAST_SECONDS:
@@ -123,7 +124,7 @@ def go_on(asked: argparse.Namespace) -> int:
     left_out = [name for name in parts() if not record.last(name)]
     say(f"all done{'; failed: ' + ', '.join(failed) if failed else ''}")
     if left_out:
-        say(f"left out: {', '.join(left_out)}; what is missing: {', '.join(lacking)}")
+        say(f"left out: {', '.join(left_out)}; what is missing: {', '.join(missing)}")
     return int(bool(failed))
 
 
@@ -179,9 +180,9 @@ def environment(asked: argparse.Namespace) -> dict[str, str]:
 
 def prepare(asked: argparse.Namespace) -> list[str]:
     """Unpack pieces of archives, name the folder of the data in BENCH_DATA, and return what is missing of CIFAR-10."""
-    data, missing = asked.data or asked.work / "data", []
+    data, lost = asked.data or asked.work / "data", []
     if any(PIECE.fullmatch(path.name) for path in (data.iterdir() if data.is_dir() else ())):
-        missing = unpack(data, asked.work / "unpacked")
+        lost = unpack(data, asked.work / "unpacked")
         data = asked.work / "unpacked"
     if data.is_dir():
         os.environ["BENCH_DATA"] = str(data.resolve())
@@ -189,10 +190,10 @@ def prepare(asked: argparse.Namespace) -> list[str]:
     from harness.contracts.data import problem
     from tasks.datasets.cifar import CIFAR10
 
-    lacking = [*missing, *(f"{file.path} ({wrong})" for file in CIFAR10 if (wrong := problem(file)))]
-    if lacking:
-        say(f"no run on CIFAR-10: {', '.join(lacking)}")
-    return lacking
+    missing = [*lost, *(f"{file.path} ({wrong})" for file in CIFAR10 if (wrong := problem(file)))]
+    if missing:
+        say(f"no run on CIFAR-10: {', '.join(missing)}")
+    return missing
 
 
 def unpack(folder: Path, to: Path) -> list[str]:
@@ -313,17 +314,18 @@ def pack(asked: argparse.Namespace) -> None:
                     archive.add(path, path.relative_to(results(asked)))
 
 
-def write_record(path: Path, sessions: Sequence[tuple[Any, str, str]], folders: Sequence[Path]) -> None:
+def write_record(path: Path, sessions: Sequence[tuple[Any, ...]], folders: Sequence[Path]) -> None:
     """Write what the lines of results.jsonl have of blocks and tests, and the finished runs: docs/benchmarks/gpu.json.
 
-    A session is the lines, the date, and the version of the code.
+    A session is the lines, the date, the version of the code, and notes for the reader.
     """
     written = []
-    for lines, date, code in sessions:
+    for lines, date, code, *notes in sessions:
         last = {line["part"]: line for line in lines}
         cases = [case for line in last.values() for case in line["found"].get("lines", ())]
         tests = last.get("tests", {}).get("found", {}).get("log", "").rstrip().rpartition("\n")[2]
-        written.append({"date": date, "code": code, "tests": tests.strip("= "), "cases": cases})
+        how = {"date": date, "code": code, "notes": notes, "tests": tests.strip("= ")}
+        written.append({**how, "cases": cases})
     runs = [run for folder in folders for run in map(finished, sorted(folder.glob("runs/*/*/*"))) if run]
     path.write_text(json.dumps({"sessions": written, "runs": runs}, indent=1) + "\n")
 
@@ -334,12 +336,12 @@ def finished(folder: Path) -> dict[str, Any] | None:
         return None
     spec, result, where = (json.loads((folder / f"{n}.json").read_text()) for n in ("spec", "result", "environment"))
     by_user = {name: origin["value"] for name, origin in spec["origins"].items() if origin["provenance"] == "user"}
-    metrics = {metric["name"]: metric["value"] for metric in result["metrics"]}
+    metrics, code = {m["name"]: m["value"] for m in result["metrics"]}, where["code"]["sgmcmc-bench"]
     return {
         **{name: spec[name] for name in RECORDED}, "task": spec["task"]["name"], "settings": by_user,
         **{name: result[name] for name in ("status", "finished", "passes", "draws_kept", "executed", "seconds")},
         **{name: where.get(name) for name in ("gpu", "torch", "python")},
-        "code": where["code"]["sgmcmc-bench"]["commit"], "metrics": metrics,
+        "code": code["commit"][:8] + " with changes" * code["dirty"], "metrics": metrics,
     }  # fmt: skip
 
 

@@ -53,10 +53,10 @@ def lines(block: str, asked: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for how, measure in BLOCKS[block]({**ASKED, **asked}):
         began = time.perf_counter()
         try:
-            found = measure()
+            values = measure()
         except Exception as error:  # noqa: BLE001 - it is the finding of this case
-            found = {"error": f"{type(error).__name__}: {error}"[:500]}
-        yield {"block": block, "asked": how, "took": round(time.perf_counter() - began, 2), **found}
+            values = {"error": f"{type(error).__name__}: {error}"[:500]}
+        yield {"block": block, "asked": how, "took": round(time.perf_counter() - began, 2), **values}
 
 
 def ready(asked: Mapping[str, Any]) -> Iterator[Case]:
@@ -67,9 +67,9 @@ def ready(asked: Mapping[str, Any]) -> Iterator[Case]:
     device = asked["device"]
 
     def versions() -> dict[str, Any]:
-        found = {"python": platform.python_version(), "torch": torch.__version__, "cores": len(os.sched_getaffinity(0))}
+        values = {"python": platform.python_version(), "torch": torch.__version__, "cores": os.cpu_count()}
         gpu = device != "cpu" and {"gpu": torch.cuda.get_device_name(device), "cudnn": torch.backends.cudnn.version()}
-        return found | (gpu or {})
+        return values | (gpu or {})
 
     def plugins() -> dict[str, Any]:
         from harness.contracts.registry import registry
@@ -83,13 +83,13 @@ def ready(asked: Mapping[str, Any]) -> Iterator[Case]:
 
     def peak() -> dict[str, Any]:
         size = 8192 if device != "cpu" else 256
-        found = {}
+        values = {}
         for precision, tf32 in PRECISIONS:
             torch.backends.cuda.matmul.allow_tf32 = tf32
             a, b = torch.rand(2, size, size, device=device, dtype=getattr(torch, precision))
-            found["tf32" if tf32 else precision] = 2 * size**3 / median_seconds(lambda: a @ b, device) / 1e12  # noqa: B023
+            values["tf32" if tf32 else precision] = 2 * size**3 / median_seconds(lambda: a @ b, device) / 1e12  # noqa: B023
         x = torch.rand(8 * size**2, device=device)
-        return found | {"copy": 2 * x.nbytes / median_seconds(x.clone, device) / 1e12}
+        return values | {"copy": 2 * x.nbytes / median_seconds(x.clone, device) / 1e12}
 
     for measure in (versions, plugins, compiler, peak):
         yield {"what": measure.__name__}, measure
@@ -117,8 +117,8 @@ def timed(asked: Mapping[str, Any], how: Mapping[str, Any]) -> dict[str, Any]:
     began = time.perf_counter()
     with memory_order(last=how["last"]):
         loop = looped(asked, **how)
-        found = rounds_of(loop, asked)
-    return {"ready": round(time.perf_counter() - began - sum(found["ms"]) * asked["steps"] / 1e3, 2), **found}
+        values = rounds_of(loop, asked)
+    return {"ready": round(time.perf_counter() - began - sum(values["ms"]) * asked["steps"] / 1e3, 2), **values}
 
 
 def rounds_of(loop: Any, asked: Mapping[str, Any], rounds: int = ROUNDS) -> dict[str, Any]:
@@ -128,17 +128,17 @@ def rounds_of(loop: Any, asked: Mapping[str, Any], rounds: int = ROUNDS) -> dict
     if device != "cpu":
         torch.cuda.reset_peak_memory_stats()
     warm_up(loop, device)
-    found: dict[str, Any] = {"ms": [], "host_ms": []}
+    values: dict[str, Any] = {"ms": [], "host_ms": []}
     for _ in range(rounds):
         wait(device)
         began = time.perf_counter()
         for _ in range(times):
             loop.advance_block()
-        found["host_ms"].append(1e3 * (time.perf_counter() - began) / times)
+        values["host_ms"].append(1e3 * (time.perf_counter() - began) / times)
         wait(device)
-        found["ms"].append(1e3 * (time.perf_counter() - began) / times)
-    found |= {"finite": bool(loop.theta.isfinite().all()), "graphs": len(getattr(loop.stage.stepper, "_graphs", ()))}
-    return found if device == "cpu" else found | {"memory": torch.cuda.max_memory_allocated() / 1e6}
+        values["ms"].append(1e3 * (time.perf_counter() - began) / times)
+    values |= {"finite": bool(loop.theta.isfinite().all()), "graphs": len(getattr(loop.stage.stepper, "_graphs", ()))}
+    return values if device == "cpu" else values | {"memory": torch.cuda.max_memory_allocated() / 1e6}
 
 
 def profile(asked: Mapping[str, Any]) -> Iterator[Case]:
@@ -218,7 +218,7 @@ def predict(asked: Mapping[str, Any]) -> Iterator[Case]:
 def memory(asked: Mapping[str, Any]) -> Iterator[Case]:
     """The errors and their causes; what is asked last is whether this process can go on."""
 
-    def lacking(at: int) -> dict[str, Any]:
+    def starved(at: int) -> dict[str, Any]:
         loop = looped(asked, precision="float32", batch=512 if asked["device"] != "cpu" else 4)
         for _ in range(at):
             loop.advance_block()
@@ -229,8 +229,8 @@ def memory(asked: Mapping[str, Any]) -> Iterator[Case]:
                 return {"ended": causes(error)}
         return {"ended": []}
 
-    yield {"when": "first step"}, lambda: lacking(0)
-    yield {"when": "recording"}, lambda: lacking(3)
+    yield {"when": "first step"}, lambda: starved(0)
+    yield {"when": "recording"}, lambda: starved(3)
     yield {"when": "afterwards"}, lambda: rounds_of(looped(asked, precision="float32"), {**asked, "steps": 1}, 1)
 
 
@@ -253,11 +253,11 @@ def no_memory(device: str) -> Iterator[None]:
 
 
 def causes(error: BaseException | None) -> list[str]:
-    found = []
+    values = []
     while error is not None:
-        found.append(f"{type(error).__module__}.{type(error).__qualname__}: {error}"[:300])
+        values.append(f"{type(error).__module__}.{type(error).__qualname__}: {error}"[:300])
         error = error.__cause__ or error.__context__
-    return found
+    return values
 
 
 def chains(asked: Mapping[str, Any]) -> Iterator[Case]:

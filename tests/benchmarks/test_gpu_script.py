@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
 import io
 import itertools
@@ -22,6 +23,11 @@ from tasks.datasets import cifar
 WAITS = "import time; time.sleep(60)"
 MEASURED = {"block": "steps", "asked": {"precision": "bfloat16", "mode": "compiled"}, "ms": [500.0, 400.0, 900.0]}
 TINY = {"device": "cpu", "width": 1, "steps": 1, "chains": 10, "images": 4}
+STEP = {
+    "block": "steps", "host_ms": [1.0],
+    "asked": {"precision": "float32", "tf32": True, "mode": "compiled", "last": True, "batch": 64},
+}  # fmt: skip
+CODE = {"commit": "0123456789", "dirty": True}
 METRICS = [{"name": "ess", "value": 5.0}]
 
 
@@ -31,7 +37,7 @@ def write_attempt(folder):
     spec = dict.fromkeys(gpu.RECORDED, "") | {"method": "sgld", "task": {"name": "gaussian2d"}, "origins": origins}
     result = {"status": "done", "reason": None, "seconds": {"sampling": 2.0}, "steps_done": 10, "metrics": METRICS}
     result |= {"finished": "2026-11-27", "passes": 1.0, "draws_kept": 1, "executed": "compiled"}
-    environment = {"gpu": "a GPU", "torch": "2.11", "python": "3.12", "code": {"sgmcmc-bench": {"commit": "abc"}}}
+    environment = {"gpu": "a GPU", "torch": "2.11", "python": "3.12", "code": {"sgmcmc-bench": CODE}}
     for name, record in (("spec", spec), ("result", result), ("environment", environment)):
         (folder / f"{name}.json").write_text(json.dumps(record))
 
@@ -93,6 +99,7 @@ def test_a_part_that_fails_is_recorded_and_the_next_ones_are_done(script):
     (session,), (run,) = written["sessions"], written["runs"]
     assert (session["tests"], session["cases"]) == ("3 passed", [MEASURED, MEASURED])
     assert (run["settings"], run["metrics"]) == ({"task.precision": "bfloat16"}, {"ess": 5.0})
+    assert run["code"] == "01234567 with changes"
     # Of 24 s those that are left, at 2 steps a second, of which .8 are for steps, in whole epochs of 10.
     assert (script.out / "budget-sgld").read_text() in {"steps=10", "steps=20", "steps=30"}
     assert script()[2] == order
@@ -194,6 +201,33 @@ def test_a_case_that_fails_is_a_line(monkeypatch):
     first, second = gpu_blocks.lines("ready", TINY)
     assert first["error"] == "RuntimeError: misaligned address"
     assert "error" not in second
+
+
+@pytest.fixture
+def page(monkeypatch):
+    monkeypatch.syspath_prepend(str(gpu.HERE))
+    return importlib.import_module("gpu_page")
+
+
+def test_the_page_is_that_of_the_record(page):
+    folder = gpu.ROOT / "docs" / "benchmarks"
+    record = json.loads((folder / page.FILE).read_text())
+    operations = json.loads((folder / "networks.json").read_text())["limit"]["operations"]
+    assert page.summary(record) in folder.with_suffix(".md").read_text()
+    assert page.section(record, operations) in (folder / "tables.md").read_text()
+
+
+def test_a_page_of_little_says_what_was_not_measured(page, tmp_path):
+    """As after a first call, or where cases failed."""
+    lines = [{"part": "steps", "found": {"lines": [{**STEP, "ms": [2.0, 60.0, 4.0]}, {**STEP, "error": "no memory"}]}}]
+    gpu.write_record(tmp_path / "gpu.json", [(lines, "2026-11-27", "abc", "A note.")], [])
+    record = json.loads((tmp_path / "gpu.json").read_text())
+    goals = [line.split(" | ") for line in page.summary(record).splitlines() if line.startswith("| ResNet-18")]
+    assert [goal[2] for goal in goals] == ["3.13", "not measured", "not measured"]  # 782 times the median
+    tables = page.section(record, 1e11)
+    assert "2, 60, 4" in tables
+    assert "1 of steps (no memory)" in tables
+    assert "A note." in tables
 
 
 def test_the_papers_runs_are_the_protocols():
