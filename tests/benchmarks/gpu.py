@@ -54,6 +54,7 @@ TIMEOUT = 124
 """Recorded as the exit code of such a part."""
 GRACE_SECONDS = 40.0
 """For a run that is ended to write its checkpoint."""
+TRAIN = 50_000
 RUNS = {"msgld": ("cifar10@adaptive-drift", 250 * 500, 500), "csgld": ("cifar10@csgmcmc", 200 * 782, 782)}
 """The papers' runs: task, steps, steps an epoch."""
 PIECE = re.compile(r"(?P<archive>.+\.(?:tar|tar\.gz|tgz))\.(?P<number>\d+)")
@@ -162,7 +163,8 @@ def budget_of(method: str, asked: argparse.Namespace, record: Record) -> str:
         return file.read_text()
     _, steps, epoch = RUNS[method]
     lines = [line for line in record.last("steps").get("found", {}).get("lines", ()) if line.get("ms")]
-    lines.sort(key=lambda line: (line["asked"]["precision"] != asked.precision, line["asked"]["mode"] != "compiled"))
+    how = {"mode": "compiled", "precision": asked.precision, "last": True, "batch": round(TRAIN / epoch)}
+    lines.sort(key=lambda line: [line["asked"][name] != value for name, value in how.items()])
     speed = 1e3 / statistics.median(lines[0]["ms"]) if lines else 0.0
     runs_left = [name for name in RUNS if not record.ended(f"run-{name}", retry=False)]
     left = (60 * asked.minutes - record.seconds()) / max(1, len(runs_left))

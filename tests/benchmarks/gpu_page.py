@@ -134,7 +134,7 @@ def _why(cases: Cases) -> str:
     session, case, normalisation = _normalisation(cases, "bfloat16")
     ms = cases.ms(BFLOAT16, session)
     return (
-        f"the GPU computes. Its kernels take {_most(case)}{number(case['gpu_us'] / 1e3)} of the {number(ms)} ms of a "
+        f"the GPU is busy: its kernels take {_most(case)}{number(case['gpu_us'] / 1e3)} of the {number(ms)} ms of a "
         f"step, and torch's own batch normalisation, which it uses in bfloat16 in place of cuDNN's, "
         f"{number(normalisation / 1e3)} ms of that (session {session})."
     )

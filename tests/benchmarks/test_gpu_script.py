@@ -21,7 +21,8 @@ from benchmarks import gpu, gpu_blocks
 from tasks.datasets import cifar
 
 WAITS = "import time; time.sleep(60)"
-MEASURED = {"block": "steps", "asked": {"precision": "bfloat16", "mode": "compiled"}, "ms": [500.0, 400.0, 900.0]}
+BFLOAT16 = {"precision": "bfloat16", "mode": "compiled", "last": True, "batch": 64}
+MEASURED = {"block": "steps", "asked": BFLOAT16, "ms": [500.0, 400.0, 900.0]}
 TINY = {"device": "cpu", "width": 1, "steps": 1, "chains": 10, "images": 4}
 STEP = {
     "block": "steps", "host_ms": [1.0],
@@ -131,6 +132,20 @@ def test_a_part_that_hangs_has_failed_and_costs_its_limit(script, monkeypatch):
     code, record, order = script()
     assert (code, record.last("steps")["code"]) == (1, gpu.TIMEOUT)
     assert order[-2:] == ["tests", "beside-sgd"]
+
+
+def test_a_run_gets_as_many_epochs_as_fit_at_the_speed_of_its_steps(tmp_path):
+    """Those of its batch and precision, and recorded, where they were measured."""
+    how = [{}, {"batch": 100}, {"batch": 100, "last": False}, {"mode": "plain"}, {"precision": "float32"}]
+    lines = [{**MEASURED, "asked": BFLOAT16 | other, "ms": [10.0**n]} for n, other in enumerate(how)]
+    asked = gpu.argparse.Namespace(out=tmp_path, minutes=25.0, precision="bfloat16")
+    record = gpu.Record(tmp_path / "results.jsonl")
+    record.add("steps", 0, 0.0, [], {"lines": lines})
+    assert gpu.budget_of("msgld", asked, record) == "steps=60000"  # half of 1,500 s, .8 of it, 10 ms a step
+    assert gpu.budget_of("csgld", asked, record) == "paper"
+    (tmp_path / "budget-msgld").unlink()
+    record.add("steps", 0, 0.0, [], {"lines": lines[3:]})
+    assert gpu.budget_of("msgld", asked, record) == "steps=500"
 
 
 def test_images_come_in_pieces(script, tmp_path, monkeypatch, capsys):
