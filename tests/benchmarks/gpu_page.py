@@ -125,7 +125,7 @@ def _goals(cases: Cases, runs: Sequence[Mapping[str, Any]]) -> list[Goal]:
     for count in (1_000, 100_000):
         ours, theirs = cases.last("chains", **CHAINS, chains=count), cases.last("blackjax", **PEER, chains=count)
         ratio = [theirs["us_a_step"] / ours["us_a_step"]] if ours and theirs else []
-        label = f"SGLD on mixture25, {plural(count)}, speed over blackjax (vmap, float64)"
+        label = f"SGLD on mixture25, recorded, {plural(count)}, speed over blackjax (vmap, float64)"
         goals.append(Goal(label, ratio, 1, True, WHY_CHAINS))
     return goals
 
