@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from limits import COUNTS
 from parts import PARTS
 from tables import grid, number, plural
 
@@ -44,7 +45,7 @@ def explained(record: Mapping[str, Any]) -> str:
     """What bounds a step, in words with the numbers of this machine."""
     limits = record["limits"]
     words = [PEAK.format(**{name: value / 1e9 for name, value in limits["peaks"].items()})]
-    for task, counts in limits.COUNTS.items():
+    for task, counts in COUNTS.items():
         floor = limits["floors"][task]
         words.append(STEP.format(task=task, **counts, ns=floor, rate=floor["rate"] / 1e6))
     return "".join(words) + REASON

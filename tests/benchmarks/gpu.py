@@ -1,14 +1,21 @@
-"""All that needs a GPU, in parts that are recorded as they finish: what a step takes, the GPU's tests, one run a paper.
+"""All that needs a GPU, in parts that are recorded as they finish: measurements, the GPU's tests, one run a paper.
 
     python tests/benchmarks/gpu.py run --work /somewhere/large --out gpu-results --seconds 520
 
-The same command again goes on where the last one stopped; it says "all done" at the end. The first parts take two
-minutes and need no data: whether steps can be recorded, seconds an epoch (plain, recorded, bfloat16, TF32), memory.
-A part that fails is recorded with the end of its log, and the next one begins; `--retry` tries failed parts again.
-Runs get as many epochs as fit in what is left of `--minutes`, at the speed that was measured, up to those of the paper;
-one that is interrupted (SIGTERM, as a scheduler does it) goes on from its checkpoint in the next call. `--work` holds
-data and checkpoints and stays where it is; `--out` is small and holds results.jsonl, logs, and the attempts as
-attempts.tar.gz, which another machine unpacks in a results folder and reads with `bench ingest`.
+The same command again goes on where the last one stopped; it says "all done" at the end. First come the blocks of
+gpu_blocks.py, which need no data and eleven minutes at most, each with a limit. A part that fails is recorded with the
+end of its log, and the next one begins; `--retry` tries failed parts again. Runs get as many epochs as fit in what is
+left of `--minutes`, at the speed that was measured, up to those of the paper; one that is interrupted (SIGTERM, as a
+scheduler does it) goes on from its checkpoint in the next call. `--work` holds data and checkpoints and stays where it
+is; `--out` is small and holds results.jsonl, logs, the attempts as attempts.tar.gz, which another machine unpacks in a
+results folder and reads with `bench ingest`, and gpu.json, the record of them. A machine that takes no large files gets
+CIFAR-10 in pieces, in the folder `--data`; runs whose images are not complete are left out:
+
+    split -d -b 60M cifar-10-python.tar.gz cifar-10-python.tar.gz.
+
+The record of several machines or days is one of their results.jsonl, each with its date and the version of the code:
+
+    python tests/benchmarks/gpu.py record --out docs/benchmarks/gpu.json --session results.jsonl 2026-11-27 0045fba4
 
 Runs need torch, NumPy, SciPy, torchvision, pluggy, typer, rich, safetensors and platformdirs; only reports need DuckDB
 and polars.
@@ -19,6 +26,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
+import shutil
 import signal
 import statistics
 import subprocess
@@ -34,27 +43,23 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 LEAST_SECONDS = 45.0
 """Less than this is too little to begin a part with."""
-LIMITS = {"look": 150.0, "tests": 240.0, "beside": 240.0}
+BLOCKS = {
+    "ready": 60.0, "steps": 75.0, "network": 180.0, "profile": 40.0, "rows": 60.0, "predict": 40.0, "memory": 40.0,
+    "chains": 90.0, "blackjax": 60.0,
+}  # fmt: skip
+"""The blocks of gpu_blocks.py, with the seconds that each may take."""
+LIMITS = {**BLOCKS, "tests": 240.0, "beside": 240.0}
 """Seconds of a part by the first word of its name; one that takes longer has failed."""
 TIMEOUT = 124
 """Recorded as the exit code of such a part."""
 GRACE_SECONDS = 40.0
 """For a run that is ended to write its checkpoint."""
 TRAIN = 50_000
-LOOKS: Mapping[str, Mapping[str, Any]] = {
-    "look-recorded": {"mode": "compiled"},
-    "look-plain": {"mode": "plain"},
-    "look-bfloat16": {"mode": "compiled", "precision": "bfloat16"},
-    "look-tf32": {"mode": "compiled", "tf32": True},
-    "look-plain-bfloat16": {"mode": "plain", "precision": "bfloat16"},
-    "look-network": {"mode": "network"},
-    "look-network-bfloat16": {"mode": "network", "precision": "bfloat16"},
-    "look-decoding": {"mode": "decoding"},
-}
-LOOK = {"precision": "float32", "tf32": False, "width": 64, "batch": 100, "sampler": "msgld"}
-ROUNDS = 5
 RUNS = {"msgld": ("cifar10@adaptive-drift", 250 * 500, 500), "csgld": ("cifar10@csgmcmc", 200 * 782, 782)}
-"""The papers' runs: task, steps, steps an epoch. Published: test accuracy 93.51 +- 0.08, test error 4.29 +- 0.06."""
+"""The papers' runs: task, steps, steps an epoch."""
+PIECE = re.compile(r"(?P<archive>.+\.(?:tar|tar\.gz|tgz))\.(?P<number>\d+)")
+RECORDED = ("key", "method", "protocol", "seed", "steps", "budget", "compile", "tf32")
+"""What the record has of the spec of a run."""
 SPARE = 0.8
 """Share of the time that is left that the steps of a run may take; the rest is for evaluation and checkpoints."""
 BENCH = [sys.executable, "-c", "from harness.cli import main; main()"]
@@ -68,23 +73,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run = verbs.add_parser("run", help="do what is left")
     run.add_argument("--out", type=Path, default=Path("gpu-results"))
     run.add_argument("--work", type=Path, help="large files; default: work/ in --out")
-    run.add_argument("--data", type=Path, help="default: data/ in --work, else BENCH_DATA")
+    run.add_argument("--data", type=Path, help="files or pieces of archives; default: data/ in --work, else BENCH_DATA")
     run.add_argument("--seconds", type=float, default=520.0, help="after which this call ends")
     run.add_argument("--minutes", type=float, default=25.0, help="that all calls may take together")
     run.add_argument("--device", default="cuda:0")
     run.add_argument("--precision", default="bfloat16", choices=("float32", "bfloat16"), help="of the runs")
     run.add_argument("--seed", type=int, default=0)
-    run.add_argument("--steps", type=int, default=100, help="of a round of a look")
-    run.add_argument("--width", type=int, default=64, help="of the network of a look")
+    run.add_argument("--steps", type=int, default=60, help="of a round of a block")
+    run.add_argument("--width", type=int, default=64, help="of the network of a block")
     run.add_argument("--retry", action="store_true", help="try failed parts again")
-    look = verbs.add_parser("look", help="one measurement, as JSON on stdout")
-    look.add_argument("asked", type=json.loads)
+    record = verbs.add_parser("record", help="write the record of several sessions")
+    what = "file, date, version of the code, and notes"
+    record.add_argument("--session", nargs="+", action="append", default=[], metavar="FILE DATE CODE NOTE", help=what)
+    record.add_argument("--attempts", type=Path, nargs="*", default=[], help="unpacked: folders with runs/")
+    record.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args(arguments)
-    if asked.verb == "look":
-        answer = os.fdopen(os.dup(1), "w")
-        os.dup2(2, 1)  # what libraries print must not mix with the answer
-        answer.write(json.dumps(measure(asked.asked)) + "\n")
-        answer.flush()
+    if asked.verb == "record":
+        sessions = [(Record(Path(file)).lines, *how) for file, *how in asked.session]
+        write_record(asked.out, sessions, asked.attempts)
         return 0
     asked.work = asked.work or asked.out / "work"
     return go_on(asked)
@@ -94,9 +100,10 @@ def go_on(asked: argparse.Namespace) -> int:
     for folder in (asked.out, asked.work):
         folder.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + asked.seconds
+    missing = prepare(asked)
     record = Record(asked.out / "results.jsonl")
     for name in parts():
-        if record.ended(name, retry=asked.retry):
+        if record.ended(name, retry=asked.retry) or (missing and needs_images(name)):
             continue
         left = deadline - time.monotonic() - GRACE_SECONDS
         if left < LEAST_SECONDS:
@@ -111,23 +118,27 @@ def go_on(asked: argparse.Namespace) -> int:
         record.add(name, code, seconds, command, findings(name, asked, log, code))
         say(f"{name}: {'interrupted' if code is None else f'exit code {code}'}, {seconds:.0f} s; {log}")
         pack(asked)
+        write_record(asked.out / "gpu.json", [(record.lines, time.strftime("%Y-%m-%d"), version())], [results(asked)])
         if code is None:
             return again(f"{name} was interrupted")
-    failed = [name for name in parts() if record.last(name)["code"] != 0]
+    failed = [name for name in parts() if record.last(name).get("code", 0) != 0]
+    left_out = [name for name in parts() if not record.last(name)]
     say(f"all done{'; failed: ' + ', '.join(failed) if failed else ''}")
+    if left_out:
+        say(f"left out: {', '.join(left_out)}; what is missing: {', '.join(missing)}")
     return int(bool(failed))
 
 
 def parts() -> list[str]:
     """The names of the parts, those first that teach most."""
-    return [*LOOKS, "tests", *(f"run-{method}" for method in RUNS), "beside-sgd"]
+    return [*BLOCKS, "tests", *(f"run-{method}" for method in RUNS), "beside-sgd"]
 
 
 def command_of(name: str, asked: argparse.Namespace, record: Record) -> list[str]:
     kind, _, rest = name.partition("-")
-    if kind == "look":
-        how = {**LOOK, **LOOKS[name], "device": asked.device, "steps": asked.steps, "width": asked.width}
-        return [sys.executable, "-W", "ignore", str(HERE / "gpu.py"), "look", json.dumps(how)]
+    if kind in BLOCKS:
+        how = {"device": asked.device, "steps": asked.steps, "width": asked.width}
+        return [sys.executable, "-W", "ignore", str(HERE / "gpu_blocks.py"), name, json.dumps(how)]
     if kind == "tests":
         tests = str(ROOT / "tests/contract/test_gpu.py")
         return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests]
@@ -136,7 +147,7 @@ def command_of(name: str, asked: argparse.Namespace, record: Record) -> list[str
         how = ["--seeds", str(asked.seed), "--budget", budget, "--devices", asked.device, "--preemptible", "--yes"]
         precision = ["--set", f"task.precision={asked.precision}"] if RUNS[rest][0].startswith("cifar") else []
         task = ["--sampler", rest, "--task", RUNS[rest][0]]
-        return [*BENCH, "--results", str(asked.work / "results"), "run", *task, *how, *precision]
+        return [*BENCH, "--results", str(results(asked)), "run", *task, *how, *precision]
     wanted = {"device": asked.device.partition(":")[0], "rounds": 5, "steps": 50, "precision": asked.precision}
     return [sys.executable, "-W", "ignore", str(HERE / "networks.py"), json.dumps({**wanted, "width": asked.width})]
 
@@ -144,16 +155,17 @@ def command_of(name: str, asked: argparse.Namespace, record: Record) -> list[str
 def budget_of(method: str, asked: argparse.Namespace, record: Record) -> str:
     """The paper's budget, or the whole epochs that fit in what is left, at least one.
 
-    The choice is kept in a file, as the budget is part of the run's key. The speed is that of the look at the wanted
-    precision, else of the first look that succeeded.
+    The choice is kept in a file, as the budget is part of the run's key. The speed is that of recorded steps at the
+    wanted precision, else of the first that were measured.
     """
     file = asked.out / f"budget-{method}"
     if file.exists():
         return file.read_text()
     _, steps, epoch = RUNS[method]
-    looks = ["look-bfloat16" if asked.precision == "bfloat16" else "look-recorded", *LOOKS]
-    speeds = [record.last(look).get("found", {}).get("steps_per_second") for look in looks]
-    speed = next(filter(None, speeds), 0.0)
+    lines = [line for line in record.last("steps").get("found", {}).get("lines", ()) if line.get("ms")]
+    how = {"mode": "compiled", "precision": asked.precision, "last": True, "batch": round(TRAIN / epoch)}
+    lines.sort(key=lambda line: [line["asked"][name] != value for name, value in how.items()])
+    speed = 1e3 / statistics.median(lines[0]["ms"]) if lines else 0.0
     runs_left = [name for name in RUNS if not record.ended(f"run-{name}", retry=False)]
     left = (60 * asked.minutes - record.seconds()) / max(1, len(runs_left))
     fit = int(SPARE * left * speed / epoch) * epoch
@@ -163,10 +175,58 @@ def budget_of(method: str, asked: argparse.Namespace, record: Record) -> str:
 
 
 def environment(asked: argparse.Namespace) -> dict[str, str]:
-    """Of a part: this checkout first on the path, with its plugins, and the data."""
-    data = asked.data or (asked.work / "data" if (asked.work / "data").exists() else None)
+    """Of a part: this checkout first on the path, with its plugins."""
     path = os.pathsep.join(filter(None, (str(ROOT), str(declared(asked.work)), os.environ.get("PYTHONPATH"))))
-    return {**os.environ, "PYTHONPATH": path, **({"BENCH_DATA": str(data)} if data else {})}
+    return {**os.environ, "PYTHONPATH": path}
+
+
+def prepare(asked: argparse.Namespace) -> list[str]:
+    """Unpack pieces of archives, name the folder of the data in BENCH_DATA, and return what is missing of CIFAR-10."""
+    data, lost = asked.data or asked.work / "data", []
+    if any(PIECE.fullmatch(path.name) for path in (data.iterdir() if data.is_dir() else ())):
+        lost = unpack(data, asked.work / "unpacked")
+        data = asked.work / "unpacked"
+    if data.is_dir():
+        os.environ["BENCH_DATA"] = str(data.resolve())
+    sys.path[:0] = [str(ROOT)]
+    from harness.contracts.data import problem
+    from tasks.datasets.cifar import CIFAR10
+
+    missing = [*lost, *(f"{file.path} ({wrong})" for file in CIFAR10 if (wrong := problem(file)))]
+    if missing:
+        say(f"no run on CIFAR-10: {', '.join(missing)}")
+    return missing
+
+
+def unpack(folder: Path, to: Path) -> list[str]:
+    """Unpack archives from their numbered pieces, as far as there are any, and return the names of those between."""
+    missing = []
+    pieces: dict[str, dict[int, Path]] = {}
+    for path in sorted(folder.iterdir()):
+        if match := PIECE.fullmatch(path.name):
+            pieces.setdefault(match["archive"], {})[int(match["number"])] = path
+    for archive, numbered in pieces.items():
+        width = len(next(iter(numbered.values())).name) - len(archive) - 1
+        lost = [number for number in range(max(numbered)) if number not in numbered]
+        missing += [f"{archive}.{number:0{width}}" for number in lost]
+        to.mkdir(parents=True, exist_ok=True)
+        joined = to / archive
+        with joined.open("wb") as stream:
+            for number in range(min([*lost, max(numbered) + 1])):
+                with numbered[number].open("rb") as piece:
+                    shutil.copyfileobj(piece, stream)
+        try:
+            with tarfile.open(joined) as whole:
+                for member in whole:
+                    whole.extract(member, to, filter="data")
+        except (tarfile.TarError, EOFError, OSError) as error:  # it ends early: the files before are there
+            say(f"{archive} is not complete: {error}")
+        joined.unlink()
+    return missing
+
+
+def needs_images(name: str) -> bool:
+    return name.startswith("run-") and RUNS[name.removeprefix("run-")][0].startswith("cifar")
 
 
 def declared(work: Path) -> Path:
@@ -213,8 +273,11 @@ class Record:
 
 
 def findings(name: str, asked: argparse.Namespace, log: Path, code: int | None) -> dict[str, Any]:
-    """What a part found: the JSON at the end of its log, the metrics of a run, else the end of its log."""
-    text = log.read_text(errors="replace")
+    """What a part found: the lines of a block, the metrics of a run, the JSON of a measurement, the end of its log."""
+    text = log.read_text(errors="replace").rpartition("\n$ ")[2]
+    if name in BLOCKS:
+        lines = [json.loads(line) for line in text.splitlines() if line.startswith('{"block"')]
+        return {"lines": lines} if code == 0 else {"lines": lines, "log": text[-2000:]}
     if name.startswith("run-"):
         return {"attempts": [attempt(folder) for folder in attempts(asked, name.removeprefix("run-"))]}
     if code == 0 and name != "tests":
@@ -222,8 +285,12 @@ def findings(name: str, asked: argparse.Namespace, log: Path, code: int | None) 
     return {"log": text[-2000:]}
 
 
+def results(asked: argparse.Namespace) -> Path:
+    return Path(asked.work, "results")
+
+
 def attempts(asked: argparse.Namespace, method: str | None = None) -> Iterator[Path]:
-    for path in sorted((asked.work / "results" / "runs").glob("*/*/*/spec.json")):
+    for path in sorted((results(asked) / "runs").glob("*/*/*/spec.json")):
         if method is None or json.loads(path.read_text())["method"] == method:
             yield path.parent
 
@@ -240,105 +307,50 @@ def attempt(folder: Path) -> dict[str, Any]:
 
 
 def pack(asked: argparse.Namespace) -> None:
-    results = asked.work / "results"
-    if not (results / "runs").is_dir():
+    if not (results(asked) / "runs").is_dir():
         return
     with tarfile.open(asked.out / "attempts.tar.gz", "w:gz") as archive:
         for folder in attempts(asked):
             for path in (folder / name for name in SMALL):
                 if path.exists():
-                    archive.add(path, path.relative_to(results))
+                    archive.add(path, path.relative_to(results(asked)))
 
 
-def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Steps a second of a network of the papers on images that are noise, as a worker would do them; memory in MB."""
-    sys.path[:0] = [str(ROOT), str(HERE)]
-    import networks
-    import torch
+def write_record(path: Path, sessions: Sequence[tuple[Any, ...]], folders: Sequence[Path]) -> None:
+    """Write what the lines of results.jsonl have of blocks and tests, and the finished runs: docs/benchmarks/gpu.json.
 
-    from harness.results.spec import Execution
-    from harness.runs.job import set_up
-
-    asked = {**LOOK, **asked}
-    if asked["mode"] == "decoding":
-        return decoding(asked["steps"])
-    device, on_gpu = asked["device"], asked["device"] != "cpu"
-    torch.set_num_threads(1)
-    kind = "cuda" if on_gpu else "cpu"
-    set_up(Execution(device=kind, dtype="float32", compile=asked["mode"], tf32=asked["tf32"]), device)
-    said: dict[str, Any] = {"torch": torch.__version__, "python": sys.version.split()[0], "asked": dict(asked)}
-    if on_gpu:
-        said["gpu"] = torch.cuda.get_device_name(device)
-    began = time.perf_counter()
-    loop, _ = networks.looped(asked["sampler"], asked, device)
-    for _ in range(8):  # three to warm up, one recorded, and some replayed
-        loop.advance_block()
-    wait(device)
-    said["seconds_until_ready"] = round(time.perf_counter() - began, 2)
-    rounds = []
-    for _ in range(ROUNDS):
-        began = time.perf_counter()
-        for _ in range(asked["steps"]):
-            loop.advance_block()
-        wait(device)
-        rounds.append(asked["steps"] / (time.perf_counter() - began))
-    speed = statistics.median(rounds)
-    said |= {
-        "steps_per_second": speed,
-        "range": [min(rounds), max(rounds)],
-        "seconds_per_epoch": TRAIN / asked["batch"] / speed,
-        "finite": bool(loop.theta.isfinite().all()),
-        "graphs": len(getattr(loop.stage.stepper, "_graphs", ())),
-    }
-    if on_gpu:
-        said["memory"] = torch.cuda.max_memory_allocated() / 1e6
-        said["memory_reserved"] = torch.cuda.max_memory_reserved() / 1e6
-    return said
+    A session is the lines, the date, the version of the code, and notes for the reader.
+    """
+    written = []
+    for lines, date, code, *notes in sessions:
+        last = {line["part"]: line for line in lines}
+        cases = [case for line in last.values() for case in line["found"].get("lines", ())]
+        tests = last.get("tests", {}).get("found", {}).get("log", "").rstrip().rpartition("\n")[2]
+        how = {"date": date, "code": code, "notes": notes, "tests": tests.strip("= ")}
+        written.append({**how, "cases": cases})
+    runs = [run for folder in folders for run in map(finished, sorted(folder.glob("runs/*/*/*"))) if run]
+    path.write_text(json.dumps({"sessions": written, "runs": runs}, indent=1) + "\n")
 
 
-def decoding(batches: int) -> dict[str, Any]:
-    """Images of ImageNet's usual size that the task decodes a second, by one thread and by one a core."""
-    import tempfile
-
-    import numpy as np
-    import torch
-    from PIL import Image
-
-    from harness.contracts.randomness import Streams
-    from tasks.vision.imagenet import ImageNet
-
-    torch.set_num_threads(1)
-    random, speeds = np.random.default_rng(0), {}
-    with tempfile.TemporaryDirectory() as folder:
-        for part in ("train", "val"):
-            for name in ("a", "b"):
-                classes = Path(folder, part, name)
-                classes.mkdir(parents=True)
-                for i in range(32 if part == "train" else 1):
-                    coarse = Image.fromarray(random.integers(0, 256, (24, 32, 3), dtype=np.uint8)).resize((500, 375))
-                    grain = random.normal(0, 12, (375, 500, 3))
-                    pixels = np.clip(np.asarray(coarse) + grain, 0, 255).astype(np.uint8)
-                    Image.fromarray(pixels).save(classes / f"{i}.JPEG", quality=90)
-        for threads in sorted({1, len(os.sched_getaffinity(0))}):
-            task = ImageNet(folder=folder, batch=64, images=64, classes=2, threads=threads)
-            problem = task.build([Streams(0, 0)], "cpu")
-            began, used = time.perf_counter(), time.process_time()
-            for _ in range(batches):
-                batch = {name: leaf[0] for name, leaf in problem.draw_batches(1).items()}
-                problem.batch_rows(0, batch, 64)
-            problem.pool.shutdown()
-            wall, processor = time.perf_counter() - began, time.process_time() - used
-            speeds[f"{threads} threads"] = {
-                "images_per_second": 64 * batches / wall, "per_core": 64 * batches / processor,
-            }  # fmt: skip
-    return {"asked": {"mode": "decoding", "batches": batches}, **speeds}
+def finished(folder: Path) -> dict[str, Any] | None:
+    """What a reader wants to know of a finished attempt."""
+    if not (folder / "result.json").exists():
+        return None
+    spec, result, where = (json.loads((folder / f"{n}.json").read_text()) for n in ("spec", "result", "environment"))
+    by_user = {name: origin["value"] for name, origin in spec["origins"].items() if origin["provenance"] == "user"}
+    metrics, code = {m["name"]: m["value"] for m in result["metrics"]}, where["code"]["sgmcmc-bench"]
+    return {
+        **{name: spec[name] for name in RECORDED}, "task": spec["task"]["name"], "settings": by_user,
+        **{name: result[name] for name in ("status", "finished", "passes", "draws_kept", "executed", "seconds")},
+        **{name: where.get(name) for name in ("gpu", "torch", "python")},
+        "code": code["commit"][:8] + " with changes" * code["dirty"], "metrics": metrics,
+    }  # fmt: skip
 
 
-def wait(device: str) -> None:
-    if device != "cpu":
-        import torch
-
-        torch.cuda.synchronize()
+def version() -> str:
+    """This checkout's commit; "" outside of a repository."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def execute(command: Sequence[str], log: Path, seconds: float, environment: Mapping[str, str]) -> int | None:

@@ -45,6 +45,23 @@ def images() -> Any:
     return pixels, torch.randint(0, 10, (IMAGES,), generator=generator)
 
 
+def noise_task(asked: Mapping[str, Any], count: int) -> Any:
+    """cifar10 on so many of these images, repeated where they are too few."""
+    import torch
+
+    from tasks.vision.cifar import Cifar10
+
+    class Noise(Cifar10):
+        """cifar10 on other images."""
+
+        def images(self, name: str) -> Any:
+            at = torch.arange(count) % IMAGES
+            return tuple(part[at].numpy() for part in images())
+
+    how = {name: asked[name] for name in ("width", "batch", "precision")}
+    return Noise(**how, train_images=count, test_images=count)
+
+
 def looped(sampler: str, asked: Mapping[str, Any], device: str) -> Any:
     """The harness's loop on cifar10 with these images."""
     from harness.contracts.randomness import Streams
@@ -52,25 +69,13 @@ def looped(sampler: str, asked: Mapping[str, Any], device: str) -> Any:
     from harness.engine.loop import Loop
     from harness.engine.stepping.execution_mode import Work, choose
     from plugins.schedules.constant import Constant
-    from tasks.vision.cifar import Cifar10
 
-    class Noise(Cifar10):
-        """cifar10 on other images."""
-
-        def images(self, name: str) -> Any:
-            return tuple(part.numpy() for part in images())
-
-    task = Noise(
-        width=asked["width"],
-        batch=asked["batch"],
-        precision=asked["precision"],
-        train_images=IMAGES,
-        test_images=IMAGES,
-    )
+    task = noise_task(asked, IMAGES // asked["batch"] * asked["batch"])  # no short batch, compiled for itself
     instance = load(registry().find("samplers", sampler).info.target)()
     trajectory = Constant(step_size=1e-7, temperature=2e-5).trajectory(STEPS, task.steps_per_epoch())
     mode = asked.get("mode") or choose(None, 156_400, Work(device=device, dim=task.dim(), opaque=True))
-    return Loop(task, instance, trajectory.with_burn_in(STEPS - 1), [Streams(0, 0)], 1, mode=mode, device=device), mode
+    streams = [Streams(seed, 0) for seed in range(asked.get("chains", 1))]
+    return Loop(task, instance, trajectory.with_burn_in(STEPS - 1), streams, 1, mode=mode, device=device), mode
 
 
 def usual(asked: Mapping[str, Any], device: str) -> Callable[[], None]:

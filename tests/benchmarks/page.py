@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import chart
+import gpu_page
 import networks
 import samplers
 from cases import GRAD, LOGISTIC_METHODS, ONE
@@ -49,7 +50,8 @@ measured, and has all tables: other samplers and tasks, memory, whole commands, 
 Each ratio is computed round by round; its median is compared with the goal, and the range follows in parentheses.
 
 {goals}
-"""
+
+{gpu_goals}"""
 
 APART = """\
 # Benchmarks: the tables
@@ -127,7 +129,9 @@ other libraries draw {batch} indices with replacement.
 {logistic}
 
 {samplers}
-{networks}## Memory
+{networks}
+{gpu}
+## Memory
 
 The largest process of a complete `bench run --sampler sgld --task mixture25`, every state kept and observed. If the
 draws would take more than 64 MiB on disk, only every n-th draw is stored.
@@ -186,7 +190,17 @@ def apart(folder: Path) -> dict[str, str]:
         if record and record.get("machine") != rest:
             head, _, body = sections[name].partition("\n\n")
             sections[name] = f"{head}\n\n{EARLIER}\n\n{body}"
-    return sections
+    return sections | gpu_sections(folder)
+
+
+def gpu_sections(folder: Path) -> dict[str, str]:
+    """The goals on a GPU and their tables; "" where there is no record."""
+    path = folder / gpu_page.FILE
+    if not path.exists():
+        return {"gpu_goals": "", "gpu": ""}
+    record = json.loads(path.read_text())
+    operations = json.loads((folder / networks.FILE).read_text())["limit"]["operations"]
+    return {"gpu_goals": gpu_page.summary(record), "gpu": gpu_page.section(record, operations)}
 
 
 def figures(record: Mapping[str, Any], folder: Path) -> None:
