@@ -232,7 +232,6 @@ class PretendedGPU(TorchFunctionMode):
 
 def _waits(function, name, args, kwargs):
     """Yield why an operation on tensors of the GPU waits for their values."""
-    leaves = [leaf for leaf in tree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
     if name.startswith(("index", "_index")):
         chosen = tree.tree_leaves(args[1]) if name not in {"index_select", "index_add"} else []
         if any(getattr(leaf, "dtype", None) in {torch.bool, torch.uint8} for leaf in chosen):
@@ -241,7 +240,7 @@ def _waits(function, name, args, kwargs):
         yield ": Python reads values, or the shape depends on them"
     if name in CHECKING or kwargs.get("check_errors"):
         yield ": whether it has succeeded is checked on the CPU"
-    if name in ONE_BY_ONE and any(leaf.shape[:-2].numel() > 1 for leaf in leaves):
+    if name in ONE_BY_ONE and args[0].shape[:-2].numel() > 1:
         yield " of several matrices"
     if name == "histc" and len({*args[2:4], *(kwargs.get(end, 0) for end in ("min", "max"))}) < 2:
         yield " without a range"
