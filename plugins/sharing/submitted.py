@@ -236,6 +236,14 @@ def refuse_known(submission: SubmittedRuns, board: Path, levels: Mapping[str, Le
             submission.refused.setdefault(attempt, f"{board} has this attempt with another result.json")
 
 
+def run_here(board: Path) -> set[str]:
+    """Return the keys of the runs that the owner of a board made."""
+    if not (board / published.MANIFEST).exists():
+        return set()
+    query = "select run_key from attempt join verification using (attempt) where level = ?"
+    return {row["run_key"] for row in published.Published(board).rows(query, [str(Level.RUN_HERE)])}
+
+
 def code_of(submission: SubmittedRuns, folder: Path) -> tuple[list[str], list[str]]:
     """Write the submitted modules of samplers, schedules and tasks that consist of one file.
 
