@@ -58,8 +58,8 @@ With five sent and five fresh runs, drawn from 200 seeds each of three samplers 
 it refuses up to 1 % of honest rows. It detects a joint error that was divided by 5 in 9 to 89 % of rows, and by 10 in
 27 to 100 %: what it overlooks does not rank.
 """
-ROUNDING = 1e-3
-"""Largest relative difference between a metric of kept draws, which are float32, and the one of the run."""
+CURVE_ROUNDING = 1e-3
+"""Largest difference between the roots of two values of a curve: most are squares of errors in sds."""
 FEWEST = 3
 """Least number of sent runs for this test."""
 DRAWS = "draws.safetensors"
@@ -354,7 +354,19 @@ class Verifier:
                 if not _close(before, after):
                     seed = row["seed"]
                     raise Contradiction(f"{change['metric']} of seed {seed} is {before}, and {after} by its draws")
+            self._check_curves(row, what["curves"])
         return len(measured)
+
+    def _check_curves(self, row: Row, measured: Mapping[str, Array]) -> None:
+        """Raise `Contradiction` if the curves of a run, by which rows rank, are not those of its draws."""
+        stored = {name: pairs[0][1] for name, pairs in self._curves([row["attempt"]]).items()}
+        here = {name.removesuffix("/y"): y.reshape(-1) for name, y in measured.items() if name.endswith("/y")}
+        for name in sorted(stored.keys() | here.keys()):
+            theirs, ours = (np.sqrt(np.abs(curves.get(name, np.empty(0)))) for curves in (stored, here))
+            if theirs.shape != ours.shape or not np.allclose(
+                theirs, ours, rtol=reader.ROUNDING, atol=CURVE_ROUNDING, equal_nan=True
+            ):
+                raise Contradiction(f"curve {name} of seed {row['seed']} is another one by its draws")
 
     def _measure(self, job: Job, asked: Sequence[Asked], *, refused: bool = False) -> list[dict[str, Any]]:
         """Return the results of rescoring by attempt.
@@ -485,4 +497,4 @@ def _kind(environment: Mapping[str, Any]) -> dict[str, Any]:
 def _close(a: float | None, b: float | None) -> bool:
     if a is None or b is None:
         return a is b
-    return abs(a - b) <= ROUNDING * max(abs(a), abs(b), ROUNDING)
+    return abs(a - b) <= reader.ROUNDING * max(abs(a), abs(b), reader.ROUNDING)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 from support import bench as in_a_process
 from support import bench_words
 
@@ -89,8 +89,9 @@ def seal(path, record):
 
 
 def better(record, factor=0.1):
+    """Change the metrics but the joint error, which the curves would contradict."""
     for metric in record["metrics"]:
-        metric["value"] = metric["value"] and metric["value"] * factor
+        metric["value"] = metric["value"] and metric["value"] * (1 if metric["name"] == "joint_error" else factor)
 
 
 def alter(folder, table, change):
@@ -155,8 +156,67 @@ def test_kept_draws_are_scored_again(sent, verify):
 
 
 def smaller(rows):
-    kept = [{**row, "y": [y if y is None else y / 2 for y in row["y"]]} for row in rows.to_pylist()]
+    kept = rows.to_pylist()
+    for row in kept:
+        row["y"] = [y and y / 2 for y in row["y"]] if row["name"] == "whitened_second" else row["y"]
     return type(rows).from_pylist(kept, rows.schema)
+
+
+def forge_curves(folder, factor=0.1, names=("joint_error", "joint_b2_z_max", "joint_b2_z2_max")):
+    """Multiply curves by which rows rank, with all checksums."""
+    for path in folder.glob("runs/*/*/*/curves.safetensors"):
+        arrays = load_file(path)
+        save_file({n: v * (factor if n.removesuffix("/y") in names else 1) for n, v in arrays.items()}, path)
+        result = json.loads((path.parent / "result.json").read_text())
+        result["files"][path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        seal(path.parent / "result.json", result)
+
+
+RANKING = ("joint_error", "joint_b2_z_max,joint_b2_z2_max", "joint_error,joint_b2_z_max,joint_b2_z2_max")
+
+
+@pytest.mark.parametrize("names", RANKING)
+def test_curves_that_were_divided_and_sealed_again_are_not_taken_in(sent, verify, names):
+    """They rank the row, and the metrics of result.json are as they were."""
+    forge_curves(sent, names=names.split(","))
+    code, _, said = verify(sent, "--replays", "0")
+    assert code == 4, said
+    assert "the joint error by its curves is" in said
+
+
+@pytest.mark.parametrize("names", RANKING[:2])
+def test_curves_that_were_divided_in_an_export_are_refused(sent, verify, tmp_path, names):
+    out = exported(sent, tmp_path / "out")
+
+    def lower(rows):
+        kept = [
+            {**row, "y": [y and y * 0.1 for y in row["y"]] if row["name"] in names.split(",") else row["y"]}
+            for row in rows.to_pylist()
+        ]
+        return type(rows).from_pylist(kept, rows.schema)
+
+    alter(out, "curve_points", lower)
+    code, rows, said = verify(out, "--into", tmp_path / "board")
+    assert code == 4, said
+    assert all("the joint error by its curves is" in row["refused"] for row in rows)
+
+
+def test_curves_and_metric_that_were_forged_alike_are_found_by_the_draws(sent, verify):
+    forge_curves(sent, 0.1, ("joint_error",))
+    forge_curves(sent, 0.01, ("joint_b2_z_max", "joint_b2_z2_max"))
+    metric = {"joint_error": 0.01}
+    forge(sent, lambda record: [m.update(value=m["value"] * metric.get(m["name"], 1)) for m in record["metrics"]])
+    code, (row,), said = verify(sent, "--replays", "0")
+    assert (code, row["verified"]) == (1, "refused"), said
+    assert "by its draws" in row["how"]
+
+
+@pytest.mark.parametrize("name", ["whitened_second", "distribution_error", "chain_error_z", "joint_b2_z_mean"])
+def test_every_curve_is_compared_with_the_draws(sent, verify, name):
+    forge_curves(sent, 0.5, (name,))
+    code, (row,), said = verify(sent, "--replays", "0")
+    assert (code, row["verified"]) == (1, "refused"), said
+    assert f"curve {name} of seed" in row["how"]
 
 
 def other_machine(folder):
@@ -402,7 +462,9 @@ def test_rows_of_another_engine_are_not_replayed_and_not_called_false(sent, veri
 def measured_again(folder):
     """Reports show the metrics of rescored.json, so a replay has to compare these."""
     for attempt in map(Attempt, folder.glob("runs/*/*/*/")):
-        metrics = [{**m, "value": m["value"] and m["value"] * 0.1} for m in attempt.result()["metrics"]]
+        record = attempt.result()
+        better(record)
+        metrics = record["metrics"]
         rescored.write(attempt, metrics, load_file(attempt.path / "curves.safetensors"), {})
 
 
