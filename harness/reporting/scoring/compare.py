@@ -196,34 +196,25 @@ def compare_values(
     """
     pairs = tuple(sorted(a.keys() & b.keys()))
     comparison = Comparison("", 1, "", direction, target, pairs, scale=scale)
-    if not pairs and min(len(a), len(b)) >= FEWEST and scale == "difference":
-        x, y = [*a.values()], [*b.values()]
-        comparison = replace(comparison, a=sum(x) / len(x), b=sum(y) / len(y))
-        if direction == "target" and target is not None:
-            x, y = ([abs(value - target) for value in side] for side in (x, y))
-        tested = unpaired_test(x, y)
-        return replace(comparison, effect=tested.estimate, tested=tested, withheld=_aimless(comparison))
-    if not pairs:
+    if not pairs and (scale == "ratio" or min(len(a), len(b)) < FEWEST):
         return replace(comparison, withheld="no seed of which both have a value")
-    x, y = ([side[seed] for seed in pairs] for side in (a, b))
+    x, y = ([side[seed] for seed in pairs or side] for side in (a, b))
     comparison = replace(comparison, a=sum(x) / len(x), b=sum(y) / len(y))
     if direction == "target" and target is not None:
         x, y = ([abs(value - target) for value in side] for side in (x, y))
-    differences = [one - other for one, other in zip(x, y, strict=True)]
-    if scale == "ratio":
-        differences = log_ratios(x, y).tolist()
-    comparison = replace(comparison, effect=_effect(float(np.mean(differences)), scale))
-    if len(pairs) < FEWEST:
-        return _too_few(comparison)
-    tested = test(differences)
+    if not pairs:
+        tested = unpaired_test(x, y)
+        comparison = replace(comparison, effect=tested.estimate)
+    else:
+        differences = log_ratios(x, y).tolist() if scale == "ratio" else [i - j for i, j in zip(x, y, strict=True)]
+        comparison = replace(comparison, effect=_effect(float(np.mean(differences)), scale))
+        if len(pairs) < FEWEST:
+            return _too_few(comparison)
+        tested = test(differences)
     if scale == "ratio":
         tested = replace(tested, method=f"{tested.method}, of log ratios by seed")
-    return replace(comparison, tested=tested, withheld=_aimless(comparison))
-
-
-def _aimless(comparison: Comparison) -> str:
-    without = comparison.direction == "target" and comparison.target is None
-    return "the metric has no best value" if without else ""
+    aimless = "the metric has no best value" if direction == "target" and target is None else ""
+    return replace(comparison, tested=tested, withheld=aimless)
 
 
 def _effect(value: float, scale: Scale) -> float:

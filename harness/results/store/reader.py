@@ -128,19 +128,21 @@ def check_joint_error(metrics: Iterable[Row], curves: Mapping[str, NDArray[np.fl
     greatest error is the end of its curve of z or z^2.
     """
     stated = [row["value"] for row in metrics if row["name"] == "joint_error"]
-    if not stated or "joint_error" not in curves:
+    if not stated or "joint_error" not in curves or not curves["joint_error"].size:
         return
     import numpy as np
 
     with np.errstate(over="ignore", invalid="ignore"):
         squares = curves["joint_error"] ** 2
         pairs = [(squares.mean(axis=0).max(), np.nan if stated[0] is None else stated[0])]
-    ends = [curves[name][:, -1:] for name in ("joint_b2_z_max", "joint_b2_z2_max") if name in curves]
+    ends = [curves[name][:, -1] for name in ("joint_b2_z_max", "joint_b2_z2_max") if curves.get(name, squares[:0]).size]
     if len(ends) == 2:
-        pairs.append((squares.max(axis=1), np.concatenate(ends, axis=1).max(axis=1)))
-    for a, b in pairs:
-        a, b = (np.where(np.isfinite(side), side, np.inf) for side in (a, b))  # noqa: PLW2901
-        if np.shape(a) != np.shape(b) or not np.allclose(a, b, rtol=ROUNDING, atol=ROUNDING**2):
+        if {len(end) for end in ends} != {len(squares)}:
+            raise Malformed("the curves by which rows rank have different numbers of chains")
+        pairs.append((squares.max(axis=1), np.maximum(*ends)))
+    for by_curve, said in pairs:
+        a, b = (np.nan_to_num(side, nan=np.inf, posinf=np.inf) for side in (by_curve, said))
+        if not np.allclose(a, b, rtol=ROUNDING, atol=ROUNDING**2):
             raise Malformed(f"the joint error by its curves is {np.max(a):.6g}, where it says {np.max(b):.6g}")
 
 
