@@ -359,12 +359,16 @@ class Verifier:
 
     def _check_curves(self, row: Row, measured: Mapping[str, Array]) -> None:
         """Raise `Contradiction` if the curves of a run, by which rows rank, are not those of its draws."""
-        stored = {name: pairs[0][1] for name, pairs in self._curves([row["attempt"]]).items()}
-        here = {name.removesuffix("/y"): y.reshape(-1) for name, y in measured.items() if name.endswith("/y")}
-        for name in sorted(stored.keys() | here.keys()):
-            theirs, ours = (np.sqrt(np.abs(curves.get(name, np.empty(0)))) for curves in (stored, here))
-            if theirs.shape != ours.shape or not np.allclose(
-                theirs, ours, rtol=reader.ROUNDING, atol=CURVE_ROUNDING, equal_nan=True
+        stored = {
+            f"{name}/{axis}": values
+            for name, (curve,) in self._curves([row["attempt"]]).items()
+            for axis, values in zip("xy", curve, strict=True)
+        }
+        for name in sorted(stored.keys() | measured.keys()):
+            both = [of[name].reshape(-1) if name in of else np.empty(0) for of in (stored, measured)]
+            there, here = (np.copysign(np.sqrt(np.abs(values)), values) for values in both)
+            if there.shape != here.shape or not np.allclose(
+                there, here, rtol=reader.ROUNDING, atol=CURVE_ROUNDING, equal_nan=True
             ):
                 raise Contradiction(f"curve {name} of seed {row['seed']} is another one by its draws")
 

@@ -22,9 +22,11 @@ from harness.cli.app import run
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.spec import recorded_key
+from harness.runs import EndedError
 from harness.system.files import SEAL, sealed
 from plugins.fresh_seeds import fresh_seeds
 from plugins.sharing import exporting as export
+from plugins.sharing import verifying
 
 ROOT = Path(__file__).parents[2]
 TASK = ["--task", "gaussian2d", "--budget", "smoke", "--seeds", "0-4"]
@@ -166,7 +168,7 @@ def forge_curves(folder, factor=0.1, names=("joint_error", "joint_b2_z_max", "jo
     """Multiply curves by which rows rank, with all checksums."""
     for path in folder.glob("runs/*/*/*/curves.safetensors"):
         arrays = load_file(path)
-        save_file({n: v * (factor if n.removesuffix("/y") in names else 1) for n, v in arrays.items()}, path)
+        save_file({n: v * (factor if {n, n.removesuffix("/y")} & {*names} else 1) for n, v in arrays.items()}, path)
         result = json.loads((path.parent / "result.json").read_text())
         result["files"][path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
         seal(path.parent / "result.json", result)
@@ -211,9 +213,12 @@ def test_curves_and_metric_that_were_forged_alike_are_found_by_the_draws(sent, v
     assert "by its draws" in row["how"]
 
 
-@pytest.mark.parametrize("name", ["whitened_second", "distribution_error", "chain_error_z", "joint_b2_z_mean"])
-def test_every_curve_is_compared_with_the_draws(sent, verify, name):
-    forge_curves(sent, 0.5, (name,))
+@pytest.mark.parametrize(
+    ("name", "factor"),
+    [("whitened_second/y", 0.5), ("distribution_error/y", 0.5), ("whitened_mean/y", -1), ("joint_b2_z_max/x", 0.5)],
+)
+def test_every_curve_is_compared_with_the_draws(sent, verify, name, factor):
+    forge_curves(sent, factor, (name,))
     code, (row,), said = verify(sent, "--replays", "0")
     assert (code, row["verified"]) == (1, "refused"), said
     assert f"curve {name} of seed" in row["how"]
@@ -384,6 +389,22 @@ def test_a_replay_or_a_scoring_that_takes_too_long_leaves_the_row_reported(sent,
     code, (row,), _ = verify(sent, "--timeout", "0.0001", "--replays", "0")
     assert (code, row["verified"]) == (0, "reported")
     assert "its draws could not be measured: it took more than 0.0001 s" in row["how"]
+
+
+def test_a_row_whose_fresh_runs_cost_too_much_stays_replayed_and_unranked(sent, verify, tmp_path, monkeypatch, capsys):
+    real = verifying.call
+
+    def call(function, job, *more, **named):
+        if len(job.specs) == 5:
+            raise EndedError(-14, f"it took more than {named['seconds']:g} s")
+        return real(function, job, *more, **named)
+
+    monkeypatch.setattr(verifying, "call", call)
+    words = ("--into", tmp_path / "board", "--timeout", "90s")
+    code, (row,), said = verify(exported(sent, tmp_path / "out"), *words)
+    assert (code, row["verified"]) == (0, "replayed"), said
+    assert row["how"].endswith("with the same bits; not run on fresh seeds: it took more than 90 s")
+    assert ranks(tmp_path / "board", capsys)["sgld"][:2] == (None, "replayed")
 
 
 @pytest.mark.parametrize("kind", ["nothing", "empty", "no runs", "altered"])
