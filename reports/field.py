@@ -77,6 +77,8 @@ EARLIER = (
     "These rows were tuned under the earlier protocol and judged by the earlier rules (a leader was a row that was not "
     "significantly worse than the best, Holm's method over the orderings); they are not compared with new ones.\n\n"
 )
+KNOWN = ", which whoever chose the settings could know"
+"""What is said of seeds that count from 0; those of a season are larger."""
 FIGURES = {
     "profile": "Share of tasks on which a sampler is within a factor of the best one",
     "pareto": "Cost and error of each sampler on each task",
@@ -156,7 +158,8 @@ def _runs(numbers: Mapping[str, Any]) -> Table:
     columns = [Column(key, header, "left" if key == "status" else "right") for key, header in names.items()]
     rows = [{**row, "hours": number(row["hours"]) if row["hours"] is not None else None} for row in numbers["runs"]]
     about = [
-        f"seeds {row['low']} to {row['high']}; {' or '.join(map(str, row['chains']))} chains a run"
+        f"seeds {row['low']} to {row['high']}{KNOWN if row['low'] == 0 else ''}; "
+        f"{' or '.join(map(str, row['chains']))} chains a run"
         for row in numbers["seeds"]
     ]
     return Table("Runs", columns, rows, [*about, "hours: of sampling, summed over runs"])

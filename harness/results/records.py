@@ -179,17 +179,12 @@ class Level(StrEnum):
 
     REPORTED = "reported"
     RESCORED = "rescored"
-    REPEATED = "repeated"
     REPLAYED = "replayed"
     RUN_HERE = "run here"
 
     def ranks(self, protocol: str) -> bool:
-        """Return whether rows of a protocol are ranked from this level on.
-
-        Rows that cannot be replayed are ranked from `RESCORED` on, the others from `REPEATED` on.
-        """
-        least = Level.RESCORED if protocol == ELSEWHERE else Level.REPEATED
-        return [*Level].index(self) >= [*Level].index(least)
+        """Return whether rows of a protocol are ranked at this level: `RUN_HERE`, and others that were rescored."""
+        return self == Level.RUN_HERE or (protocol == ELSEWHERE and self != Level.REPORTED)
 
 
 ELSEWHERE = "elsewhere"
@@ -203,7 +198,7 @@ class Verification:
     attempt: str = entry("attempt that it belongs to")
     level: str = entry(f"{', '.join(Level)}: {Level.RUN_HERE} is by the owner of the folder")
     how: str = entry("what was compared, and the outcome")
-    salt: str = entry("text that chose which runs `bench verify` replayed; empty where it chose none")
+    salt: str = entry("text from which `bench verify` derived seeds, or which run it replayed; empty for neither")
 
 
 @dataclass(frozen=True)

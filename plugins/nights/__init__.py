@@ -4,11 +4,12 @@ Suites: what to run unattended, as data. One TOML file a suite; its name is the 
 
     summary = "..."                  what it is for, in a line
     reports = ["leaderboard"]        the reports to publish; all without it
+    season = 1                       decides which seeds a number of seeds means; all suites of a season share them
 
     [[run]]                          a run command; its entries mean what the options of `bench run` mean
     samplers = ["sgld", "csgld"]     or "all": every sampler and method that `study` has settings for, on each task
     tasks = ["mixture25@csgmcmc"]
-    seeds = "0-9"                    or [0, 3, 7]; this and all below may be left out
+    seeds = 5                        those of the season; or "0-9", or [0, 3, 7]; this and all below may be left out
     chains = 4
     budget = "quick"
     schedule = "polynomial"

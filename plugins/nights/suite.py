@@ -17,11 +17,14 @@ from harness.runs import RunRequest, parse_seeds
 from harness.system import user_path
 from harness.tasks import TUNING_SEED
 from plugins import toml_files
+from plugins.fresh_seeds import fresh_seeds
 from plugins.running.groups import ALL, LeftOut, check_owners, members
 
-KEYS = ("summary", "reports", "run")
+KEYS = ("summary", "reports", "season", "run")
 RUN_KEYS = ("samplers", "tasks", "seeds", "chains", "budget", "schedule", "settings", "study", "sweep")
 MAX_CHAINS = 100_000
+MAX_SEEDS = 1000
+"""Most seeds of a season: a row of more is none that anybody runs every night."""
 _PLAIN = (str, int, float, bool)
 
 
@@ -79,7 +82,9 @@ def read(path: Path) -> Suite:
     reports = _names(where, document, "reports") if "reports" in document else None
     summary = document.get("summary", "")
     _require(isinstance(summary, str), f"{where}: summary", summary, "text")
-    entries = tuple(_entry(f"{where}, run {i}", run) for i, run in enumerate(runs, 1))
+    season = document.get("season")
+    _require(season is None or (type(season) is int and season > 0), f"{where}: season", season, "a number from 1")
+    entries = tuple(_entry(f"{where}, run {i}", run, season) for i, run in enumerate(runs, 1))
     return Suite(path.stem, path, summary, entries, reports, tuple(range(1, len(entries) + 1)))
 
 
@@ -116,7 +121,7 @@ def about(suite: Suite, number: int) -> Iterator[None]:
         raise type(error)(f"{suite.path}, run {number}: {_short(error)}") from error
 
 
-def _entry(where: str, run: Mapping[str, Any]) -> RunRequest:
+def _entry(where: str, run: Mapping[str, Any], season: int | None) -> RunRequest:
     _refuse_unknown(where, run, RUN_KEYS)
     for key in ("samplers", "tasks"):
         if key not in run:
@@ -139,7 +144,7 @@ def _entry(where: str, run: Mapping[str, Any]) -> RunRequest:
     return RunRequest(
         samplers=() if every else _names(where, run, "samplers"),
         tasks=_names(where, run, "tasks"),
-        seeds=_seeds(where, run["seeds"]) if "seeds" in run else None,
+        seeds=_seeds(where, run["seeds"], season) if "seeds" in run else None,
         chains=chains,
         budget=_text(where, run, "budget") if "budget" in run else "paper",
         given=given,
@@ -176,7 +181,12 @@ def _text(where: str, table: Mapping[str, Any], key: str) -> str:
     return str(value)
 
 
-def _seeds(where: str, value: Any) -> list[int]:
+def _seeds(where: str, value: Any, season: int | None) -> list[int]:
+    """Return the seeds of a command; a number of seeds means the first ones of the season, the same in all suites."""
+    if type(value) is int and 1 <= value <= MAX_SEEDS:
+        if season is None:
+            raise UsageError(f"{where}: seeds = {value} is a number of seeds; add season = 1 before the first [[run]]")
+        return fresh_seeds(value, "season", season)
     if isinstance(value, str):
         try:
             return parse_seeds(value)
@@ -184,7 +194,7 @@ def _seeds(where: str, value: Any) -> list[int]:
             raise UsageError(f"{where}: {_short(error).replace('--seeds', 'seeds =')}") from error
     if _is_list(value, int) and all(type(seed) is int and 0 <= seed < TUNING_SEED for seed in value):
         return list(dict.fromkeys(value))
-    numbers = f"a list of numbers from 0, below {TUNING_SEED:,}"
+    numbers = f"a number of seeds up to {MAX_SEEDS:,} nor a list of numbers from 0, below {TUNING_SEED:,}"
     raise UsageError(f'{where}: seeds = {value!r:.60} is neither text like "0-9" nor {numbers}')
 
 

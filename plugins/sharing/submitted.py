@@ -7,13 +7,14 @@ read alike; the records of each attempt in an exported folder are written to a t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 from duckdb import DuckDBPyConnection
 
 from harness import DataError
@@ -130,6 +131,7 @@ def _lay_out(submission: SubmittedRuns, folder: Path) -> None:
             submission.refused.setdefault(row["attempt"], str(error))
         else:
             submission.places[row["attempt"]] = Attempt(folder / row["path"])
+    _check_errors(submission, records)
     with connection.in_memory() as db, submission.store.reading() as theirs:
         ingest.ingest(db, changes.News(records))
         for table in COMPARED:
@@ -138,6 +140,20 @@ def _lay_out(submission: SubmittedRuns, folder: Path) -> None:
                 keys = {tuple(row[name] for name in _key(table)) for row in record.rows.get(table, ())}
                 if any(stated.get(key) != have.get(key) for key in keys | ({(record.attempt,)} & stated.keys())):
                     submission.refused.setdefault(record.attempt, f"its row in {table} is not what its records say")
+
+
+def _check_errors(submission: SubmittedRuns, records: Iterable[reader.Record]) -> None:
+    """Refuse attempts whose curves give another joint error than their metric."""
+    query = "select name, x, y from curve_points where attempt = ? and starts_with(name, 'joint_')"
+    for record in records:
+        try:
+            curves = {
+                row["name"]: np.array(row["y"], dtype=np.float64).reshape(-1, len(row["x"]) or 1)
+                for row in submission.store.rows(query, [record.attempt])
+            }
+            reader.check_joint_error(record.rows.get("metric", ()), curves)
+        except (columns.Malformed, ValueError) as error:
+            submission.refused.setdefault(record.attempt, str(error))
 
 
 def _key(table: str) -> tuple[str, ...]:
@@ -234,6 +250,14 @@ def refuse_known(submission: SubmittedRuns, board: Path, levels: Mapping[str, Le
             submission.refused.setdefault(attempt, f"{board} has run {row['run_key'][:12]} already, as attempt {first}")
         elif there.get(attempt, here.get(attempt)) != here.get(attempt):
             submission.refused.setdefault(attempt, f"{board} has this attempt with another result.json")
+
+
+def run_here(board: Path) -> set[str]:
+    """Return the keys of the runs that the owner of a board made."""
+    if not (board / published.MANIFEST).exists():
+        return set()
+    query = "select run_key from attempt join verification using (attempt) where level = ?"
+    return {row["run_key"] for row in published.Published(board).rows(query, [str(Level.RUN_HERE)])}
 
 
 def code_of(submission: SubmittedRuns, folder: Path) -> tuple[list[str], list[str]]:

@@ -15,7 +15,7 @@ import typer
 from harness import Bench, Result, UsageError, options
 from harness.contracts import user_files
 from harness.reporting import table
-from harness.reports import Level
+from harness.reports import Level, Store
 from harness.results import Verification, ranges
 from harness.system import count, harmless
 
@@ -35,19 +35,24 @@ def verify(
         str,
         typer.Option("--salt", help="What the sender could not know, such as the merge commit; default: random."),
     ] = "",
-    replays: Annotated[int, typer.Option("--replays", min=0, max=1000, help="Runs of each row to repeat.")] = 1,
-    timeout: Annotated[str, typer.Option("--timeout", help="Time limit of each of them: 2h, 30m, 90s or 90.")] = "1h",
+    replays: Annotated[
+        int, typer.Option("--replays", min=0, max=1000, help="Sent runs of each row to repeat; 0: nothing is run.")
+    ] = 1,
+    timeout: Annotated[
+        str,
+        typer.Option("--timeout", help="Time limit of a replay, and of a row's fresh runs together: 2h, 30m, 90s, 90."),
+    ] = "1h",
     execute: Annotated[
         bool, typer.Option("--execute", help="Execute samplers that the folder contains. It is a stranger's code.")
     ] = False,
 ) -> Result:
-    """Check a folder of results: keys, checksums, rows; compute metrics again from draws, and repeat some runs.
+    """Check a folder of results: keys, checksums, rows; score draws again, repeat runs, and run rows on fresh seeds.
 
-    Each row becomes reported, rescored, repeated or replayed; leaderboards rank from repeated on. Runs to repeat are
-    chosen by SHA-256(salt:run key). In the same environment their bits must be equal, and the row is replayed; on
-    another machine it is repeated if the numbers of the row and of the repeated runs have the same mean (t test at
-    1 %, by Holm over the row's numbers). Nothing in the folder is executed without --execute. Exit code 1 if a row is
-    refused, 4 if a file is damaged or altered.
+    Each row becomes reported, rescored, replayed or run here; leaderboards rank what was run here. The runs to repeat
+    are chosen by SHA-256(salt:run key), and in the same environment their bits must be equal: the row is replayed. Then
+    the row runs on five seeds that follow from the salt and the row. These runs are its rank. The row is refused if the
+    sent ones differ from them (t test at 1 %, by Holm over the row's numbers). Nothing in the folder is executed
+    without --execute. Exit code 1 if a row is refused, 4 if a file is damaged or altered.
 
     Examples:
         bench verify ../theirs/bench-results
@@ -67,7 +72,7 @@ def verify(
         user_files.FOLDERS.append(folder / user_files.FOLDER)
         if into is not None:
             submitted.refuse_known(submission, into)
-        files, notes = bench.plugins, [f"runs were chosen by the salt {salt}"] if replays else []
+        files, notes = bench.plugins, [f"replayed runs and fresh seeds follow from the salt {salt}"] if replays else []
         notes += submission.notes
         if execute:
             aside = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-verify-code-")))
@@ -76,22 +81,38 @@ def verify(
             bench.say(f"note: {folder} contains {count(len(code), 'module')}, whose code is executed now")
         theirs = Bench(bench.results, plugins=files)
         job = replace(theirs.job([]), timeout=limit)
-        verifier, rows, verdicts = Verifier(submission, job, theirs.registry), rows_of(submission), []
+        here = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-verify-runs-")))
+        verifier, rows, verdicts = Verifier(submission, job, theirs.registry, here), rows_of(submission), []
         for i, row in enumerate(rows):
             bench.say(f"{i + 1} of {len(rows)}: {row[0]['method']} on {row[0]['task']}")
             verdicts.append(verifier.verdict(row, salt, replays))
         if into is not None:
             levels = {k: v for one in verdicts if not one.refused for k, v in one.records(salt).items()}
+            fresh = {attempt: key for one in verdicts if not one.refused for attempt, key in one.fresh.items()}
 
-            def taken() -> dict[str, Verification]:
+            def sent() -> dict[str, Verification]:
                 submitted.refuse_known(submission, into, {attempt: Level(one.level) for attempt, one in levels.items()})
-                return {attempt: one for attempt, one in levels.items() if attempt not in submission.refused}
+                return {a: one for a, one in levels.items() if a not in submission.refused and a not in fresh}
 
-            fresh, written, kept = export(submission.store, into, taken)
-            done = f"{count(fresh, 'attempt')} taken into {into}: {written} shards written, {kept} left"
-            notes.append(done)
+            def run_here() -> dict[str, Verification]:
+                there = submitted.run_here(into)
+                return {attempt: levels[attempt] for attempt, key in fresh.items() if key not in there}
+
+            exports = [export(submission.store, into, sent)]
+            if fresh:
+                store = Store(here)
+                store.read_runs()
+                exports.append(export(store, into, run_here))
+            notes += [
+                f"{count(new, 'attempt')} taken into {into}: {written} shards written, {kept} left"
+                for new, written, kept in exports
+            ]
     left = [(one, [row for row in one.attempts if row["attempt"] not in submission.refused]) for one in verdicts]
-    answer = _answer([replace(one, attempts=rows) for one, rows in left if rows], submission.refused, notes)
+    answer = _answer(
+        [replace(one, attempts=rows or one.attempts) for one, rows in left if rows or one.fresh],
+        submission.refused,
+        notes,
+    )
     return replace(answer, changed=into is not None)
 
 
@@ -100,7 +121,7 @@ def _answer(verdicts: Sequence[Verdict], refused: Mapping[str, str], notes: list
         {
             **{name: one.attempts[0][name] for name in ("method", "task", "protocol")},
             "group": one.attempts[0]["group_key"], "seeds": ranges(row["seed"] for row in one.attempts),
-            "verified": "refused" if one.refused else str(one.level), "how": one.how,
+            "verified": "refused" if one.refused else str(one.reached), "how": one.how,
             "attempts": [row["attempt"] for row in one.attempts],
         }
         for one in verdicts

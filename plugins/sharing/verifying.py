@@ -1,12 +1,12 @@
 """The verification of the numbers in a submission: what `bench verify` does after the files were checked.
 
-Runs of each row are chosen by a hash of a salt, which the sender could not know, and the run key, and are repeated
-here. In the environment that the sender had, the bits must be equal. Numbers of another version of the harness are not
-called false if they differ. On another machine rounding differs, and with it
-every draw of a chaotic chain; there the metrics of the row's runs and of the repeated ones are compared as two samples.
+Some runs of each row are repeated here: in the environment that the sender had, their bits must be equal. Then the row
+runs on seeds that follow from a salt, which the sender could not know. These runs are its rank, and the runs that were
+sent must not differ significantly from them. Numbers of another version of the harness are not called false if they
+differ.
 
-A run that was made on a GPU is repeated on a GPU only. If its bits differ, the same test decides, even if both
-environments are equal: their records lack some facts that decide the bits on a GPU, such as the version of the driver.
+A run that was made on a GPU is repeated on a GPU only, where other bits prove nothing, even if both environments are
+equal: their records lack some facts that decide the bits on a GPU, such as the version of the driver.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import hashlib
 import json
 import math
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +31,18 @@ from harness.results import (
     FINAL,
     PARTS,
     Attempt,
+    Ledger,
     RunSpec,
     Status,
     Verification,
     environment,
+    ranges,
     reader,
     rescored,
 )
 from harness.runs import EndedError, Job, RunRequest, call, expand
 from harness.system import read_json
+from plugins.fresh_seeds import fresh_seeds
 from plugins.sharing.submission import TARGET, Array
 from plugins.sharing.submitted import SubmittedRuns
 from plugins.tuning import studies
@@ -49,17 +52,18 @@ from plugins.upkeep.rescoring import Asked
 from plugins.upkeep.stored_spec import installed, offer, other_code, recorded_spec, truth_of
 
 LEVEL = 0.01
-"""Level of the test on another machine: the share of honest rows that it refuses, by Holm over the row's numbers."""
-ROUNDING = 1e-3
-"""Largest relative difference between a metric of kept draws, which are float32, and the one of the run."""
-FEWEST = 3
-"""Least number of reported runs for this test."""
-REPEATED = 5
-"""Runs that are repeated for this test. With five reported and five repeated runs, drawn from 200 seeds each of three
-samplers on gaussian2d, mixture5 and blr-heart, it refuses up to 1 % of honest rows. It detects a joint error that was
-divided by 5 in 9 to 89 % of rows, and by 10 in 27 to 100 %. With one repeated run it detects the latter in 3 to 18 %.
+"""Level of the test of sent against fresh runs: the share of honest rows that it refuses, by Holm over the numbers.
+
+With five sent and five fresh runs, drawn from 200 seeds each of three samplers on gaussian2d, mixture5 and blr-heart,
+it refuses up to 1 % of honest rows. It detects a joint error that was divided by 5 in 9 to 89 % of rows, and by 10 in
+27 to 100 %: what it overlooks does not rank.
 """
+CURVE_ROUNDING = 1e-3
+"""Largest difference between the roots of two values of a curve: most are squares of errors in sds."""
+FEWEST = 3
+"""Least number of sent runs for this test."""
 DRAWS = "draws.safetensors"
+FINISHED = "share of finished runs"
 COUNTED = ("steps_done", "passes", "passes_per_step", "draws_kept")
 """Entries of a result that rounding does not change."""
 BY_CHOICE = ("draws_stored", "draws_stride")
@@ -79,25 +83,30 @@ class Contradiction(Exception):  # noqa: N818 - a finding
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result for one row: its level, an explanation (`how`), and whether its numbers are wrong (`refused`)."""
+    """The result for one row.
+
+    attempts  the runs that were sent, and their level
+    how       an explanation
+    refused   whether their numbers are wrong
+    fresh     attempt -> run key of the runs on fresh seeds, which are the row's rank; {} if there are none
+    """
 
     attempts: Sequence[Row]
     level: Level
     how: str
     refused: bool = False
+    fresh: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def reached(self) -> Level:
+        """The level of the runs that are the row's rank."""
+        return Level.RUN_HERE if self.fresh else self.level
 
     def records(self, salt: str) -> dict[str, Verification]:
         """Return what an exported folder stores about the row, by attempt."""
-        used = salt if self.level in (Level.REPEATED, Level.REPLAYED) else ""
-        return {row["attempt"]: Verification(row["attempt"], self.level, self.how, used) for row in self.attempts}
-
-
-@dataclass(frozen=True)
-class Repeated:
-    """A run that was repeated here: its record, and the first difference of its bits ("" if they are equal)."""
-
-    record: reader.Record
-    difference: str
+        used = salt if self.level == Level.REPLAYED else ""
+        sent = {row["attempt"]: Verification(row["attempt"], self.level, self.how, used) for row in self.attempts}
+        return sent | {attempt: Verification(attempt, Level.RUN_HERE, self.how, salt) for attempt in self.fresh}
 
 
 def rows_of(submission: SubmittedRuns) -> list[list[Row]]:
@@ -127,16 +136,20 @@ class Verifier:
     submission  the opened submission
     job         where to repeat runs, with the results folder that has stored truths; its runs are filled in
     plugins     the installed ones, and the submitted code if its execution was requested
+    folder      the results folder for runs on fresh seeds
     """
 
     submission: SubmittedRuns
     job: Job
     plugins: Registry
+    folder: Path
 
     def verdict(self, rows: Sequence[Row], salt: str, replays: int) -> Verdict:
-        """Rescore the runs of one row whose draws were sent, repeat some of its runs, and return the verdict."""
+        """Rescore the runs of one row whose draws were sent, repeat some, run it on fresh seeds; return the verdict."""
         done: list[str] = []
         level = Level.REPORTED
+        fresh: Mapping[str, str] = {}
+        step = "replayed"
         try:
             if count := self._rescore(rows):
                 done.append(f"the metrics of {count} of {len(rows)} runs were computed again from their draws")
@@ -145,52 +158,83 @@ class Verifier:
             if rows[0]["protocol"] == ELSEWHERE:
                 return Verdict(rows, level, "; ".join([*done, "made by other software, which cannot be replayed"]))
             if not replays:
-                return Verdict(rows, level, "; ".join(done) or "its files are whole; nothing was replayed")
-            level, agreement = self._replay(rows, chosen(rows, salt), replays)
+                return Verdict(rows, level, "; ".join(done) or "its files are whole; nothing was run")
+            same, bits = self._replay(rows, chosen(rows, salt)[:replays])
+            level = Level.REPLAYED if same else level
+            done.append(bits)
+            step = "run on fresh seeds"
+            fresh, agreement = self._run(rows, salt)
             done.append(agreement)
         except Contradiction as wrong:
             if other := next(filter(None, (other_code(self.submission.places[row["attempt"]]) for row in rows)), ""):
                 return Verdict(rows, Level.REPORTED, f"not judged, because {other}: {wrong}")
             return Verdict(rows, Level.REPORTED, str(wrong), refused=True)
         except BenchError as obstacle:
-            done.append(f"not replayed: {obstacle}")
-        return Verdict(rows, level, "; ".join(done))
+            done.append(f"not {step}: {obstacle}")
+        return Verdict(rows, level, "; ".join(done), fresh=fresh)
 
-    def _replay(self, rows: Sequence[Row], order: Sequence[Row], replays: int) -> tuple[Level, str]:
-        """Repeat runs of a row; return the level that follows, and how they agree.
+    def _replay(self, rows: Sequence[Row], repeated: Sequence[Row]) -> tuple[bool, str]:
+        """Repeat runs of a row; return whether their bits are equal, and how they agree.
 
-        Raise `Contradiction` if they disagree, and `BenchError` if they cannot be compared.
-
-        If the bits differ, at least five runs are repeated, or all if there are fewer: one says little about a mean.
+        Raise `Contradiction` if they disagree in the same environment, and `BenchError` if they cannot be repeated.
         """
-        if not order:
+        if not repeated:
             raise RunError("no run of it ended")
-        first = replay.request(self.submission.places[order[0]["attempt"]], self.plugins, anyway=False)
-        where = "on another machine" if _device(first.spec) == "cpu" else "on a GPU"
+        _device(replay.request(self.submission.places[repeated[0]["attempt"]], self.plugins, anyway=False).spec)
         self._check_labels(rows)
-        again = {row["seed"]: self._repeated(row) for row in order[:replays]}
-        if any(one.difference for one in again.values()):
-            again |= {row["seed"]: self._repeated(row) for row in order[replays:REPEATED]}
-        seeds = f"seed{'s' * (len(again) > 1)} {', '.join(map(str, sorted(again)))} replayed"
-        if not any(one.difference for one in again.values()):
-            return Level.REPLAYED, f"{seeds} with the same bits"
-        family = {
-            name: p
-            for name, reported in self._numbers(rows).items()
-            if (p := _alike(reported, [_numbers(one.record).get(name) for one in again.values()])) is not None
-        }
-        if not family:
-            difference = next(one.difference for one in again.values() if one.difference)
-            raise RunError(f"on this machine the bits differ ({difference}), and fewer than three runs can be compared")
-        adjusted = dict(zip(family, statistics.holm([*family.values()]), strict=True))
-        worst = min(adjusted, key=lambda name: adjusted[name])
-        finding = f"{worst} has p = {adjusted[worst]:.2g} after Holm over {len(adjusted)} numbers"
-        if adjusted[worst] < LEVEL:
-            raise Contradiction(f"{seeds} {where}, with other numbers: {finding}")
-        return Level.REPEATED, f"{seeds} {where}, with numbers of the same mean: {finding}"
+        differences = [self._difference(row) for row in repeated]
+        seeds = f"repeated seed{'s' * (len(repeated) > 1)} {ranges(row['seed'] for row in repeated)}"
+        if not any(differences):
+            return True, f"{seeds} with the same bits"
+        return False, f"{seeds}: this machine gives other bits ({next(filter(None, differences))})"
 
-    def _repeated(self, row: Row) -> Repeated:
-        """Repeat one run and compare it; raise `Contradiction` if it differs although its environment is the same."""
+    def _run(self, rows: Sequence[Row], salt: str) -> tuple[dict[str, str], str]:
+        """Run a row on fresh seeds; return the run keys by attempt, and how far the sent runs differ from these.
+
+        Raise `Contradiction` if they differ significantly, and `BenchError` if a run does not end.
+        """
+        sent = [row for row in rows if row["status"] in FINAL]
+        run = replay.request(self.submission.places[sent[0]["attempt"]], self.plugins, anyway=False)
+        group, device = rows[0]["group_key"], _device(run.spec)
+        seeds = fresh_seeds(statistics.MINIMUM_SEEDS, salt, group, known={row["seed"] for row in rows})
+        specs = [replace(run.spec, seed=seed) for seed in seeds]
+        job = replace(
+            self.job, specs=specs, results=self.folder, device=device, slot=device, data=run.data, draws="none"
+        )  # fmt: skip
+        call(replay.RERUN, job, self.folder, listen=lambda *_: None, seconds=job.timeout)
+        attempts = [attempt for spec in specs for attempt in Ledger(self.folder).attempts(spec.key)]
+        for attempt in attempts:
+            result = attempt.result() or {}
+            if result.get("status") not in FINAL:
+                raise RunError(f"a run on a fresh seed ends with {result.get('status')}: {result.get('reason')}")
+            for row in sent if result["status"] == Status.DONE else ():
+                if row["status"] == Status.DONE:
+                    stored = _shown(self.submission.places[row["attempt"]])
+                    _check_described(row["seed"], stored["metrics"], result["metrics"])
+        records = [reader.read(self.folder, str(attempt.path.relative_to(self.folder))) for attempt in attempts]
+        how = f"run on {len(seeds)} fresh seeds{self._agreement(sent, records)}"
+        return {record.attempt: record.run_key for record in records}, how
+
+    def _agreement(self, sent: Sequence[Row], fresh: Sequence[reader.Record]) -> str:
+        """Return by how much the sent runs differ from fresh ones; raise `Contradiction` if significantly."""
+        there, here = self._numbers(sent), _numbers(fresh)
+        family = {name: p for name in here if (p := _alike(there.get(name, []), here[name])) is not None}
+        if not family:
+            return f"; fewer than {FEWEST} sent runs can be compared with them"
+        worst = min(family, key=lambda name: family[name])
+        adjusted = min(statistics.holm([*family.values()]))
+        means = [float(np.mean(_finite(numbers[worst]))) for numbers in (there, here)]
+        finding = f"{worst} is {means[0]:.3g} in sent runs and {means[1]:.3g} in fresh ones, p = {adjusted:.2g}"
+        finding += f" after Holm over {len(family)} numbers"
+        if adjusted < LEVEL:
+            raise Contradiction(f"fresh seeds give other numbers: {finding}")
+        return f", without a significant difference: {finding}"
+
+    def _difference(self, row: Row) -> str:
+        """Repeat one run and return the first difference of its bits, "" if there is none.
+
+        Raise `Contradiction` if it differs although its environment is the same.
+        """
         attempt = self.submission.places[row["attempt"]]
         run = replay.request(attempt, self.plugins, anyway=False)
         if truth_of(attempt):
@@ -224,7 +268,7 @@ class Verifier:
             raise Contradiction(f"seed {row['seed']} has other numbers in the same environment: {difference}")
         if difference and result["status"] != row["status"]:
             raise RunError(f"seed {row['seed']} is {row['status']} there and {result['status']} on this machine")
-        return Repeated(record, difference)
+        return difference
 
     def _check_labels(self, rows: Sequence[Row]) -> None:
         """Raise `RunError` if method, budget and origins, which no key contains, do not give the row's runs."""
@@ -271,13 +315,14 @@ class Verifier:
         return curves
 
     def _numbers(self, rows: Sequence[Row]) -> dict[str, list[float | None]]:
-        """Return the numbers that are compared on another machine, by name, for the runs that are done."""
+        """Return the numbers that are compared with fresh runs, by name."""
         done = [row["attempt"] for row in rows if row["status"] == Status.DONE]
         query = "select name, value from metric where attempt in (select unnest(?::varchar[])) order by attempt"
         numbers: dict[str, list[float | None]] = {}
         for row in self.submission.store.rows(query, [done]):
             numbers.setdefault(row["name"], []).append(row["value"])
-        return numbers | {_of_curve(name): [_size(y) for _, y in pairs] for name, pairs in self._curves(done).items()}
+        numbers |= {_of_curve(name): [_size(y) for _, y in pairs] for name, pairs in self._curves(done).items()}
+        return {**numbers, FINISHED: [float(row["status"] == Status.DONE) for row in rows]}
 
     def _rescore(self, rows: Sequence[Row]) -> int:
         """Measure runs of a row again from their draws, and return how many.
@@ -307,7 +352,23 @@ class Verifier:
                 if not _close(before, after):
                     seed = row["seed"]
                     raise Contradiction(f"{change['metric']} of seed {seed} is {before}, and {after} by its draws")
+            self._check_curves(row, what["curves"])
         return len(measured)
+
+    def _check_curves(self, row: Row, measured: Mapping[str, Array]) -> None:
+        """Raise `Contradiction` if the curves of a run, by which rows rank, are not those of its draws."""
+        stored = {
+            f"{name}/{axis}": values
+            for name, (curve,) in self._curves([row["attempt"]]).items()
+            for axis, values in zip("xy", curve, strict=True)
+        }
+        for name in sorted(stored.keys() | measured.keys()):
+            both = [of[name].reshape(-1) if name in of else np.empty(0) for of in (stored, measured)]
+            there, here = (np.copysign(np.sqrt(np.abs(values)), values) for values in both)
+            if there.shape != here.shape or not np.allclose(
+                there, here, rtol=reader.ROUNDING, atol=CURVE_ROUNDING, equal_nan=True
+            ):
+                raise Contradiction(f"curve {name} of seed {row['seed']} is another one by its draws")
 
     def _measure(self, job: Job, asked: Sequence[Asked], *, refused: bool = False) -> list[dict[str, Any]]:
         """Return the results of rescoring by attempt.
@@ -377,10 +438,14 @@ def _check_described(seed: int, reported: Sequence[Row], measured: Sequence[Row]
                 raise Contradiction(f"metric {name} of seed {seed} has {what} {said}")
 
 
-def _numbers(record: reader.Record) -> dict[str, float | None]:
-    """Return the metrics and curves of a repeated run as numbers by name."""
-    curves = {_of_curve(curve.name): _size(curve.y) for curve in record.curves}
-    return {row["name"]: row["value"] for row in record.rows["metric"]} | curves
+def _numbers(records: Sequence[reader.Record]) -> dict[str, list[float | None]]:
+    """Return the same numbers of runs that were made here."""
+    numbers: dict[str, list[float | None]] = {}
+    for record in records:
+        curves = {_of_curve(curve.name): _size(curve.y) for curve in record.curves}
+        for name, value in ({row["name"]: row["value"] for row in record.rows["metric"]} | curves).items():
+            numbers.setdefault(name, []).append(value)
+    return {**numbers, FINISHED: [float(record.row["status"] == Status.DONE) for record in records]}
 
 
 def _of_curve(name: str) -> str:
@@ -393,9 +458,13 @@ def _size(y: Array) -> float | None:
     return float(np.mean(values**2)) if values.size else None
 
 
-def _alike(reported: Sequence[float | None], repeated: Sequence[float | None]) -> float | None:
+def _finite(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None and np.isfinite(value)]
+
+
+def _alike(sent: Sequence[float | None], fresh: Sequence[float | None]) -> float | None:
     """Return p of equal means for two samples of a number; None if there are too few values."""
-    a, b = ([value for value in values if value is not None and np.isfinite(value)] for values in (reported, repeated))
+    a, b = _finite(sent), _finite(fresh)
     return same_mean(a, b) if len(a) >= FEWEST and b else None
 
 
@@ -425,4 +494,4 @@ def same_mean(a: Sequence[float], b: Sequence[float]) -> float:
 def _close(a: float | None, b: float | None) -> bool:
     if a is None or b is None:
         return a is b
-    return abs(a - b) <= ROUNDING * max(abs(a), abs(b), ROUNDING)
+    return abs(a - b) <= reader.ROUNDING * max(abs(a), abs(b), reader.ROUNDING)

@@ -48,7 +48,7 @@ def rescore(job: Job, asked: Sequence[Asked], send: Send) -> None:
     """Measure one attempt after the other, each within the job's time limit.
 
     For each one send "refused" with the reason, or "rescored" with the values and versions that changed, whether
-    anything was written, and all that was measured.
+    anything was written, and all that was measured: metrics and, if nothing is to be written, curves.
     """
     prepare(job)
     here = environment.collect("cpu", job.distributions)
@@ -106,7 +106,8 @@ def _replaced(
         for name, record in after.items()
         if _reading(old := before.get(name, {})) != _reading(record)
     ]  # fmt: skip
-    return {"changes": changes, "written": written, "measured": measured}
+    curves = {} if item.write else curve_arrays(outcome)
+    return {"changes": changes, "written": written, "measured": measured, "curves": curves}
 
 
 def _reading(record: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -11,8 +11,11 @@ from harness import UsageError
 from harness.analysis.diagnostics.crossing import MINIMUM_CHAINS
 from harness.analysis.statistics.ranks import MINIMUM_SEEDS
 from harness.contracts.registry import load, registry
+from harness.runs.plan import parse_seeds
 from harness.runs.plugin_metadata import sampler_facts, task_facts
 from harness.runs.settings import find_pair, unmet
+from harness.tasks import TUNING_SEED
+from plugins.fresh_seeds import fresh_seeds
 from plugins.nights.suite import about, complete, find, read
 from plugins.tuning import studies
 
@@ -86,7 +89,12 @@ def test_an_entry_means_what_the_options_mean(tmp_path):
         (RUN.replace('["sgld"]', '"all"'), 'run 1: samplers = "all" means all that a study has settings for; add'),
         (RUN.replace('["sgld"]', "[1]"), "run 1: samplers = [1] is not a list of names"),
         (RUN + 'seeds = "0-"', "run 1: seeds = '0-': '0-' is neither a number nor a range"),
-        (RUN + "seeds = 3", "run 1: seeds = 3 is neither text"),
+        (RUN + "seeds = 3", "run 1: seeds = 3 is a number of seeds; add season = 1"),
+        ("season = 1\n" + RUN + "seeds = 0", "run 1: seeds = 0 is neither text"),
+        ("season = 1\n" + RUN + "seeds = 1001", "run 1: seeds = 1001 is neither text"),
+        ("season = 1\n" + RUN + "seeds = true", "run 1: seeds = True is neither text"),
+        ("season = 0\n" + RUN, "season = 0 is not a number from 1"),
+        ("season = '1'\n" + RUN, "season = '1' is not a number from 1"),
         (RUN + "seeds = [true]", "run 1: seeds = [True] is neither"),
         (RUN + "seeds = [-1]", "run 1: seeds = [-1] is neither"),
         (RUN + "chains = 0", "run 1: chains = 0 is not a number from 1"),
@@ -135,6 +143,27 @@ def test_the_digest_follows_the_commands_and_not_the_comments(tmp_path):
     first = read(write(tmp_path, RUN)).digest
     assert read(write(tmp_path, "# a comment\nsummary = 'words'\n" + RUN)).digest == first
     assert read(write(tmp_path, RUN + "chains = 3\n")).digest != first
+
+
+def test_seeds_of_a_season_are_shared_by_suites_and_change_with_it(tmp_path):
+    one, other, next_one = (
+        read(write(tmp_path, f"season = {season}\n{RUN}seeds = {number}", f"{name}.toml")).entries[0].seeds
+        for name, season, number in (("a", 1, 5), ("b", 1, 8), ("c", 2, 8))
+    )
+    assert one == other[:5]
+    assert len({*other, *next_one}) == 16
+    assert all(999 < seed < TUNING_SEED for seed in (*other, *next_one))
+    assert parse_seeds(",".join(map(str, one))) == one
+    assert one == fresh_seeds(5, "season", 1)
+    assert {*fresh_seeds(5, "season", 1, known=one)}.isdisjoint(one)
+
+
+def test_nights_run_on_the_seeds_of_a_season():
+    """Whoever chose settings on seeds 0 to 4 has chosen them for no row of a night."""
+    names = ("smoke", "nightly")
+    assert {tuple(entry.seeds) for name in names for entry in find(registry(), name).entries} == {
+        tuple(fresh_seeds(5, "season", 1))
+    }
 
 
 def test_shipped_suites_are_found_by_name_and_read(tmp_path):

@@ -86,7 +86,8 @@ def forge(folder, factor):
     for path in folder.glob("runs/*/*/*/result.json"):
         record = {name: value for name, value in json.loads(path.read_text()).items() if name != SEAL}
         for metric in record["metrics"]:
-            metric["value"] = metric["value"] and metric["value"] * factor
+            if metric["name"] != "joint_error":  # which the curves would contradict
+                metric["value"] = metric["value"] and metric["value"] * factor
         path.write_text(json.dumps(sealed(record)))
 
 
@@ -121,14 +122,13 @@ def test_the_key_decides_where_a_run_is_repeated(sent, verify, tmp_path):
 
 def test_with_a_gpu_equal_bits_are_replayed(sent, verify):
     code, row, repeated = verify(sent, [GPU, "cuda:1"])
-    assert (code, row["verified"], repeated) == (0, "replayed", [GPU]), row
+    assert (code, row["verified"], repeated) == (0, "run here", [GPU, GPU]), row
 
 
-@pytest.mark.parametrize(("factor", "level"), [(1 + 1e-9, "repeated"), (1e-4, "refused")])
-def test_with_a_gpu_other_bits_need_the_same_mean(sent, verify, factor, level):
+@pytest.mark.parametrize(("factor", "level"), [(1 + 1e-9, "run here"), (1e-4, "refused")])
+def test_with_a_gpu_other_bits_are_compared_with_fresh_runs(sent, verify, factor, level):
     """In an environment of equal record, too: it does not name the driver."""
     forge(without_draws(sent), factor)
     code, row, repeated = verify(sent, [GPU], "--replays", "3")
     assert (code, row["verified"]) == (int(level == "refused"), level), row
-    assert repeated == [GPU] * len(SEEDS)
-    assert "on a GPU" in row["how"]
+    assert repeated == [GPU] * 4, "three replays, and the fresh runs together"

@@ -1,4 +1,4 @@
-"""`bench verify`: honest results become replayed, forged ones are refused, and nothing of a stranger's is executed."""
+"""`bench verify`: honest rows run on fresh seeds, forged ones are refused, and nothing of a stranger's is executed."""
 
 import hashlib
 import io
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 from support import bench as in_a_process
 from support import bench_words
 
@@ -22,8 +22,11 @@ from harness.cli.app import run
 from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.spec import recorded_key
+from harness.runs import EndedError
 from harness.system.files import SEAL, sealed
+from plugins.fresh_seeds import fresh_seeds
 from plugins.sharing import exporting as export
+from plugins.sharing import verifying
 
 ROOT = Path(__file__).parents[2]
 TASK = ["--task", "gaussian2d", "--budget", "smoke", "--seeds", "0-4"]
@@ -88,8 +91,9 @@ def seal(path, record):
 
 
 def better(record, factor=0.1):
+    """Change the metrics but the joint error, which the curves would contradict."""
     for metric in record["metrics"]:
-        metric["value"] = metric["value"] and metric["value"] * factor
+        metric["value"] = metric["value"] and metric["value"] * (1 if metric["name"] == "joint_error" else factor)
 
 
 def alter(folder, table, change):
@@ -114,7 +118,7 @@ def ranks(results, capsys):
     return {row["method"]: (row["rank"], row["verified"], row["status"]) for row in rows if row["ranked_by"]}
 
 
-def test_rows_from_elsewhere_rank_from_replayed_on(sent, verify, tmp_path, capsys):
+def test_the_rank_of_a_row_from_elsewhere_is_that_of_its_fresh_runs(sent, verify, tmp_path, capsys):
     out = exported(sent, tmp_path / "out")
     assert ranks(out, capsys)["sgld"][:2] == (1, "run here")
     board = exported(out, tmp_path / "board")  # what somebody says of himself is not taken over
@@ -123,16 +127,24 @@ def test_rows_from_elsewhere_rank_from_replayed_on(sent, verify, tmp_path, capsy
     assert status.startswith("reported: ")
     code, (row,), said = verify(out, "--into", board, "--salt", "abc")
     assert code == 0, said
-    assert (row["verified"], row["seeds"]) == ("replayed", "0-4")
-    assert "same bits" in row["how"]
-    assert ranks(board, capsys)["sgld"][:2] == (1, "replayed")
+    assert (row["verified"], row["seeds"]) == ("run here", "0-4")
+    assert re.search("same bits; run on 5 fresh seeds, without a significant difference: .* in sent runs", row["how"])
+    assert ranks(board, capsys)["sgld"][:2] == (1, "run here")
     assert verify(out, "--salt", "abc")[1] == [row], "the salt chooses the runs"
     before = sorted(path.name for path in board.iterdir())
     assert verify(out, "--into", board, "--salt", "abc")[0] == 0
     assert sorted(path.name for path in board.iterdir()) == before
     capsys.readouterr()
-    assert bench(board, "sql", "select distinct level, salt from verification") == 0
-    assert json.loads(capsys.readouterr().out) == [{"level": "replayed", "salt": "abc"}]
+    assert bench(board, "sql", "select level, salt, seed from verification join attempt using (attempt) join run using "
+                 "(run_key) order by all") == 0  # fmt: skip
+    rows = json.loads(capsys.readouterr().out)
+    assert [(one["level"], one["salt"]) for one in rows] == [("replayed", "abc")] * 5 + [("run here", "abc")] * 5
+    fresh = fresh_seeds(5, "abc", row["group"])
+    assert [one["seed"] for one in rows] == [*range(5), *sorted(fresh)]
+    assert {*fresh}.isdisjoint(fresh_seeds(5, "abd", row["group"])), "the sender cannot know them"
+    capsys.readouterr()
+    assert bench(board, "report", "leaderboard") == 0
+    assert {one["seeds"] for one in json.loads(capsys.readouterr().out)} == {5}
 
 
 def test_kept_draws_are_scored_again(sent, verify):
@@ -146,8 +158,70 @@ def test_kept_draws_are_scored_again(sent, verify):
 
 
 def smaller(rows):
-    kept = [{**row, "y": [y if y is None else y / 2 for y in row["y"]]} for row in rows.to_pylist()]
+    kept = rows.to_pylist()
+    for row in kept:
+        row["y"] = [y and y / 2 for y in row["y"]] if row["name"] == "whitened_second" else row["y"]
     return type(rows).from_pylist(kept, rows.schema)
+
+
+def forge_curves(folder, factor=0.1, names=("joint_error", "joint_b2_z_max", "joint_b2_z2_max")):
+    """Multiply curves by which rows rank, with all checksums."""
+    for path in folder.glob("runs/*/*/*/curves.safetensors"):
+        arrays = load_file(path)
+        save_file({n: v * (factor if {n, n.removesuffix("/y")} & {*names} else 1) for n, v in arrays.items()}, path)
+        result = json.loads((path.parent / "result.json").read_text())
+        result["files"][path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        seal(path.parent / "result.json", result)
+
+
+RANKING = ("joint_error", "joint_b2_z_max,joint_b2_z2_max", "joint_error,joint_b2_z_max,joint_b2_z2_max")
+
+
+@pytest.mark.parametrize("names", RANKING)
+def test_curves_that_were_divided_and_sealed_again_are_not_taken_in(sent, verify, names):
+    """They rank the row, and the metrics of result.json are as they were."""
+    forge_curves(sent, names=names.split(","))
+    code, _, said = verify(sent, "--replays", "0")
+    assert code == 4, said
+    assert "the joint error by its curves is" in said
+
+
+@pytest.mark.parametrize("names", RANKING[:2])
+def test_curves_that_were_divided_in_an_export_are_refused(sent, verify, tmp_path, names):
+    out = exported(sent, tmp_path / "out")
+
+    def lower(rows):
+        kept = [
+            {**row, "y": [y and y * 0.1 for y in row["y"]] if row["name"] in names.split(",") else row["y"]}
+            for row in rows.to_pylist()
+        ]
+        return type(rows).from_pylist(kept, rows.schema)
+
+    alter(out, "curve_points", lower)
+    code, rows, said = verify(out, "--into", tmp_path / "board")
+    assert code == 4, said
+    assert all("the joint error by its curves is" in row["refused"] for row in rows)
+
+
+def test_curves_and_metric_that_were_forged_alike_are_found_by_the_draws(sent, verify):
+    forge_curves(sent, 0.1, ("joint_error",))
+    forge_curves(sent, 0.01, ("joint_b2_z_max", "joint_b2_z2_max"))
+    metric = {"joint_error": 0.01}
+    forge(sent, lambda record: [m.update(value=m["value"] * metric.get(m["name"], 1)) for m in record["metrics"]])
+    code, (row,), said = verify(sent, "--replays", "0")
+    assert (code, row["verified"]) == (1, "refused"), said
+    assert "by its draws" in row["how"]
+
+
+@pytest.mark.parametrize(
+    ("name", "factor"),
+    [("whitened_second/y", 0.5), ("distribution_error/y", 0.5), ("whitened_mean/y", -1), ("joint_b2_z_max/x", 0.5)],
+)
+def test_every_curve_is_compared_with_the_draws(sent, verify, name, factor):
+    forge_curves(sent, factor, (name,))
+    code, (row,), said = verify(sent, "--replays", "0")
+    assert (code, row["verified"]) == (1, "refused"), said
+    assert f"curve {name} of seed" in row["how"]
 
 
 def other_machine(folder):
@@ -159,14 +233,14 @@ def other_machine(folder):
         path.write_text(json.dumps({"id": hashlib.sha256(text.encode()).hexdigest(), **record}))
 
 
-@pytest.mark.parametrize(("factor", "level"), [(1 + 1e-9, "repeated"), (1e-4, "refused")])
-def test_of_another_machine_the_numbers_need_the_same_mean(sent, verify, tmp_path, factor, level):
+@pytest.mark.parametrize(("factor", "level"), [(1 + 1e-9, "run here"), (1e-4, "refused")])
+def test_numbers_of_another_machine_may_not_differ_from_fresh_ones(sent, verify, tmp_path, factor, level):
     other_machine(sent)
     forge(sent, lambda record: better(record, factor))
     code, (row,), _ = verify(exported(sent, tmp_path / "out"), "--replays", "3")
     assert (code, row["verified"]) == (int(level == "refused"), level), row
-    assert "on another machine" in row["how"]
     assert "Holm" in row["how"]
+    assert ("this machine gives other bits" if level == "run here" else "fresh seeds give other") in row["how"]
 
 
 def test_a_forged_cost_of_another_machine_is_found(sent, verify, tmp_path):
@@ -188,14 +262,14 @@ def test_of_several_attempts_the_one_that_counts_is_verified(sent, verify, tmp_p
     assert (code, row["verified"], len(row["attempts"])) == (1, "refused", 5), said
 
 
-def test_two_seeds_of_another_machine_stay_reported(sent, verify, tmp_path):
+def test_two_seeds_are_too_few_to_differ_and_rank_by_their_fresh_runs(sent, verify, tmp_path):
     other_machine(sent)
     forge(sent, lambda record: better(record, 1.01))
     for path in sorted(sent.glob("runs/*/*/*/"))[2:]:
         shutil.rmtree(path)
     code, (row,), _ = verify(exported(sent, tmp_path / "out"))
-    assert (code, row["verified"]) == (0, "reported")
-    assert "fewer than three" in row["how"]
+    assert (code, row["verified"]) == (0, "run here")
+    assert "fewer than 3 sent runs" in row["how"]
 
 
 @pytest.mark.parametrize("table", ["metric", "run", "attempt", "environment"])
@@ -279,16 +353,16 @@ def test_the_rows_and_levels_of_a_board_are_not_replaced_by_less_verified_ones(s
     """Somebody sends attempts of others again, with other curves and as of another machine."""
     board, copy = tmp_path / "board", tmp_path / "copy"
     shutil.copytree(sent, copy)
-    assert verify(exported(sent, tmp_path / "first"), "--into", board)[0] == 0
+    assert verify(exported(sent, tmp_path / "first"), "--into", board, "--salt", "abc")[0] == 0
     before = {path.name: path.read_bytes() for path in board.iterdir()}
     other_machine(copy)
     for path in sorted(copy.glob("runs/*/*/*/"))[2:]:
         shutil.rmtree(path)
     out = exported(copy, tmp_path / "second")
     alter(out, "curve_points", smaller)
-    assert verify(out, "--into", board)[0] == 0
+    assert verify(out, "--into", board, "--salt", "abc")[0] == 0
     assert {path.name: path.read_bytes() for path in board.iterdir()} == before
-    assert ranks(board, capsys)["sgld"][:2] == (1, "replayed")
+    assert ranks(board, capsys)["sgld"][:2] == (1, "run here")
     assert verify(board, "--into", board)[0] == 2
 
 
@@ -297,13 +371,13 @@ def test_a_strangers_code_runs_only_when_asked(home, verify, tmp_path):
     (home / "ran").unlink(missing_ok=True)
     code, rows, said = verify(tmp_path / "out")
     assert code == 0, said
-    assert {row["method"]: row["verified"] for row in rows} == {"leimkuhler-matthews": "reported", "sgld": "replayed"}
+    assert {row["method"]: row["verified"] for row in rows} == {"leimkuhler-matthews": "reported", "sgld": "run here"}
     assert not (home / "ran").exists()
     answer = subprocess.run(
         bench_words("--json", "verify", tmp_path / "out", "--execute"),
         check=True, capture_output=True, text=True, cwd=tmp_path,
     )  # fmt: skip
-    assert {row["verified"] for row in json.loads(answer.stdout)} == {"replayed"}
+    assert {row["verified"] for row in json.loads(answer.stdout)} == {"run here"}
     assert "whose code is executed" in answer.stderr
     assert (home / "ran").exists()
 
@@ -315,6 +389,22 @@ def test_a_replay_or_a_scoring_that_takes_too_long_leaves_the_row_reported(sent,
     code, (row,), _ = verify(sent, "--timeout", "0.0001", "--replays", "0")
     assert (code, row["verified"]) == (0, "reported")
     assert "its draws could not be measured: it took more than 0.0001 s" in row["how"]
+
+
+def test_a_row_whose_fresh_runs_cost_too_much_stays_replayed_and_unranked(sent, verify, tmp_path, monkeypatch, capsys):
+    real = verifying.call
+
+    def call(function, job, *more, **named):
+        if len(job.specs) == 5:
+            raise EndedError(-14, f"it took more than {named['seconds']:g} s")
+        return real(function, job, *more, **named)
+
+    monkeypatch.setattr(verifying, "call", call)
+    words = ("--into", tmp_path / "board", "--timeout", "90s")
+    code, (row,), said = verify(exported(sent, tmp_path / "out"), *words)
+    assert (code, row["verified"]) == (0, "replayed"), said
+    assert row["how"].endswith("with the same bits; not run on fresh seeds: it took more than 90 s")
+    assert ranks(tmp_path / "board", capsys)["sgld"][:2] == (None, "replayed")
 
 
 @pytest.mark.parametrize("kind", ["nothing", "empty", "no runs", "altered"])
@@ -376,7 +466,7 @@ def test_numbers_of_another_version_of_the_harness_are_not_called_false(sent, ve
 def test_another_commit_of_the_harness_with_the_same_bits_is_replayed(sent, verify, tmp_path):
     made_by(sent, digest="f" * 64, commit="1" * 40)
     code, (row,), said = verify(exported(sent, tmp_path / "out"))
-    assert (code, row["verified"]) == (0, "replayed"), (row, said)
+    assert (code, row["verified"]) == (0, "run here"), (row, said)
 
 
 def test_rows_of_another_engine_are_not_replayed_and_not_called_false(sent, verify, tmp_path, monkeypatch):
@@ -393,7 +483,9 @@ def test_rows_of_another_engine_are_not_replayed_and_not_called_false(sent, veri
 def measured_again(folder):
     """Reports show the metrics of rescored.json, so a replay has to compare these."""
     for attempt in map(Attempt, folder.glob("runs/*/*/*/")):
-        metrics = [{**m, "value": m["value"] and m["value"] * 0.1} for m in attempt.result()["metrics"]]
+        record = attempt.result()
+        better(record)
+        metrics = record["metrics"]
         rescored.write(attempt, metrics, load_file(attempt.path / "curves.safetensors"), {})
 
 
@@ -426,12 +518,12 @@ def test_honest_metrics_of_bench_rescore_are_replayed(sent, verify, tmp_path):
     assert bench(sent, "rescore", "--metric", name) == 0
     assert [*sent.glob("runs/*/*/*/rescored.json")]
     code, (row,), said = verify(exported(sent, tmp_path / "out"))
-    assert (code, row["verified"]) == (0, "replayed"), (row, said)
+    assert (code, row["verified"]) == (0, "run here"), (row, said)
     assert "same bits" in row["how"]
 
 
 def test_rows_cannot_be_put_into_the_group_of_others(sent, verify, tmp_path):
-    """A row is a group, of which some runs are repeated: a forged run must not choose its group."""
+    """A row is a group: a forged run must not choose its group."""
     spoil_specs(sent.glob("runs/*/*/*/spec.json"), group="0" * 64)
     for folder in (exported(sent, tmp_path / "out"), sent):
         code, rows, said = verify(folder, "--replays", "0")
@@ -601,8 +693,8 @@ def test_the_workflow_checks_a_request_and_takes_in_what_was_merged(sent, tmp_pa
         answer = step(text)
         assert answer.returncode == 0, answer.stderr
     assert b"taken into" not in step(steps("board")[0]).stderr, "nothing is verified twice"
-    assert ranks(repository / "board", capsys)["sgld"][:2] == (1, "replayed")
-    assert any("replayed" in page.read_text() for page in (repository / "public").rglob("*.html"))
+    assert ranks(repository / "board", capsys)["sgld"][:2] == (1, "run here")
+    assert any("sgld" in page.read_text() for page in (repository / "public").rglob("*.html"))
     listed = ["git", "ls-tree", "-r", "--name-only", "main"]
     files = subprocess.run(listed, check=True, cwd=remote, capture_output=True, text=True)
     assert "board/manifest.json" in files.stdout
@@ -632,10 +724,11 @@ def test_a_run_that_somebody_reports_stays_open_to_whoever_can_show_it(sent, ver
     code, rows, _ = verify(out, "--into", board, "--replays", "0")
     assert (code, {"already, as attempt" in row["refused"] for row in rows}) == (4, {True})
     code, (row,), said = verify(out, "--into", board)
-    assert (code, row["verified"]) == (0, "replayed"), said
-    assert ranks(board, capsys)["sgld"][:2] == (1, "replayed")
-    assert bench(board, "sql", "select distinct level from result join verification using (attempt)") == 0
-    assert json.loads(capsys.readouterr().out) == [{"level": "replayed"}]
+    assert (code, row["verified"]) == (0, "run here"), said
+    assert ranks(board, capsys)["sgld"][:2] == (1, "run here")
+    query = "select distinct level from result join verification using (attempt) order by level"
+    assert bench(board, "sql", query) == 0
+    assert json.loads(capsys.readouterr().out) == [{"level": "replayed"}, {"level": "run here"}]
     assert verify(first, "--into", board)[0] == 4
 
 
@@ -644,12 +737,12 @@ def test_a_seed_that_nobody_verified_does_not_lower_its_row(sent, verify, tmp_pa
     shutil.copytree(sent, more)
     renamed(more, [4], better)
     renamed(sent, range(4))
-    assert verify(exported(sent, tmp_path / "first"), "--into", board, "--replays", "4")[0] == 0
+    assert verify(exported(sent, tmp_path / "first"), "--into", board)[0] == 0
     code, _, said = verify(exported(more, tmp_path / "second"), "--into", board, "--replays", "0")
     assert code == 0, said
     capsys.readouterr()
     assert bench(board, "report", "leaderboard") == 0
-    assert {(row["verified"], row["seeds"]) for row in json.loads(capsys.readouterr().out)} == {("replayed", 4)}
+    assert {(row["verified"], row["seeds"]) for row in json.loads(capsys.readouterr().out)} == {("run here", 5)}
 
 
 PLUGIN = """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -21,6 +21,7 @@ from harness.analysis.statistics.tests import (
     PairedTest,
     log_ratio_test,
     paired_test,
+    unpaired,
     unpaired_test,
     with_signed_ranks,
 )
@@ -103,29 +104,31 @@ def rank_replicates(
     replicates: ArrayLike,
     direction: Direction,
     level: float = 0.95,
-    seeds: int | Sequence[int] = MINIMUM_SEEDS,
+    seeds: int | Sequence[Collection[int]] = MINIMUM_SEEDS,
     margin: float | None = None,
     limit: float = math.inf,
     by_seed: Sequence[Mapping[int, float]] | None = None,
 ) -> list[Rank]:
-    """Rank M methods by values point (M,), from paired bootstrap replicates (M, B) over `seeds` seeds (of each).
+    """Rank M methods by values point (M,), from bootstrap replicates (M, B) over `seeds`, a number or those of each.
 
     This is for statistics that are not means over seeds (`bootstrap_low_error` returns replicates). They are compared
-    by the logarithm of their ratio, and so is the margin. A method whose value is not below `limit` is never tied. If
-    seeds may fail rarely, `by_seed` has each method's statistic of each seed alone, for tests by signed ranks.
+    by the logarithm of their ratio, and so is the margin; without pairing unless they have the same seeds. A method
+    whose value is not below `limit` is never tied. If seeds may fail rarely, `by_seed` has each method's statistic of
+    each seed alone, for tests by signed ranks.
     """
     values, resampled = np.asarray(point, dtype=np.float64), np.asarray(replicates, dtype=np.float64)
     if values.ndim != 1 or resampled.ndim != 2 or len(resampled) != len(values) or not resampled.size:
         raise ValueError(f"point (M,) and replicates (M, B) do not fit: {values.shape}, {resampled.shape}")
     if np.isnan(values).any() or np.isnan(resampled).any():
         raise ValueError(_NAN)
-    counts = np.broadcast_to(seeds, values.shape)
-    if counts.min() < 2:
-        raise ValueError(f"replicates need two seeds, got {counts.min()}")
+    of_each = [set(range(seeds))] * len(values) if isinstance(seeds, int) else [set(one) for one in seeds]
+    if (fewest := min(map(len, of_each))) < 2:
+        raise ValueError(f"replicates need two seeds, got {fewest}")
     rows = np.column_stack([resampled, values])
 
     def test(a: int, b: int) -> PairedTest:
-        tested = log_ratio_test(rows[a], rows[b], int(min(counts[a], counts[b])))
+        other = rows[b] if of_each[a] == of_each[b] else unpaired(rows[b])
+        tested = log_ratio_test(rows[a], other, min(len(of_each[a]), len(of_each[b])))
         if by_seed is None:
             return tested
         common = by_seed[a].keys() & by_seed[b].keys()

@@ -242,6 +242,7 @@ def bootstrap_t(estimate: float, replicates: ArrayLike, seeds: int) -> PairedTes
 def log_ratio_test(a: Array, b: Array, seeds: int) -> PairedTest:
     """Test whether log(a / b) is zero, from replicates over the same seeds (B + 1,); the last is the statistic.
 
+    Replicates over other seeds are `unpaired`.
     If A exists (is neither zero nor infinite) in a replicate in which B does not, an end is infinite if B itself does
     not exist, or if the end is beyond every ratio of two values that exist.
     """
@@ -263,6 +264,11 @@ def log_ratio_test(a: Array, b: Array, seeds: int) -> PairedTest:
         return low, high
 
     return replace(tested, ends=ends)
+
+
+def unpaired(replicates: Array) -> Array:
+    """Return replicates (B + 1,) in another order, but for the last: nothing pairs them with those of other seeds."""
+    return np.append(np.roll(replicates[:-1], 1), replicates[-1:])
 
 
 def log_ratios(a: ArrayLike, b: ArrayLike) -> Array:

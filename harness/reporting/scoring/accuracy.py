@@ -131,22 +131,12 @@ def joint_error(group: Group, curves: Curves) -> Estimates | None:
     of_seed = {int(s): float(worst((errors[seeds == s] ** 2).mean(axis=0))) for s in np.unique(seeds)}
     return {
         JOINT: Estimate(
-            JOINT,
-            1,
-            "1",
-            "min",
-            None,
-            b2,
-            low,
-            high,
-            kind,
-            n,
-            replicates=replicates,
+            JOINT, 1, "1", "min", None, b2, low, high, kind, n, replicates=replicates,
             of_seed=of_seed if MODES in group.readings else {},
         ),
         "joint_bias2": Estimate("joint_bias2", 1, "1", "min", None, bias2, measured=n),
         "joint_variance": Estimate("joint_variance", 1, "1", "min", None, variance, measured=n),
-    }
+    }  # fmt: skip
 
 
 def worst(squares: Array) -> Array:

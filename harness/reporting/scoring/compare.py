@@ -29,6 +29,7 @@ import numpy as np
 
 from harness.analysis.diagnostics.crossing import MINIMUM_CHAINS
 from harness.analysis.statistics import PairedTest, log_ratios, paired_test, with_signed_ranks, within
+from harness.analysis.statistics.tests import unpaired_test
 from harness.reporting.scoring.accuracy import (
     ERRORS,
     ESS_CURVES,
@@ -190,24 +191,26 @@ def compare_values(
     """Compare values by seed, on the seeds that both sides have: a mean difference, or a ratio of geometric means.
 
     `direction` says whether larger ("max") or smaller ("min") values are better, or that the distances from `target`
-    are compared ("target"). The test is a paired t test; with fewer than three pairs there is none. Raises ValueError
-    for differences that are not finite.
+    are compared ("target"). The test is a paired t test; with fewer than three pairs there is none. A difference of
+    sides without a common seed is tested without pairing. Raises ValueError for differences that are not finite.
     """
     pairs = tuple(sorted(a.keys() & b.keys()))
     comparison = Comparison("", 1, "", direction, target, pairs, scale=scale)
-    if not pairs:
+    if not pairs and (scale == "ratio" or min(len(a), len(b)) < FEWEST):
         return replace(comparison, withheld="no seed of which both have a value")
-    x, y = ([side[seed] for seed in pairs] for side in (a, b))
+    x, y = ([side[seed] for seed in pairs or side] for side in (a, b))
     comparison = replace(comparison, a=sum(x) / len(x), b=sum(y) / len(y))
     if direction == "target" and target is not None:
         x, y = ([abs(value - target) for value in side] for side in (x, y))
-    differences = [one - other for one, other in zip(x, y, strict=True)]
-    if scale == "ratio":
-        differences = log_ratios(x, y).tolist()
-    comparison = replace(comparison, effect=_effect(float(np.mean(differences)), scale))
-    if len(pairs) < FEWEST:
-        return _too_few(comparison)
-    tested = test(differences)
+    if not pairs:
+        tested = unpaired_test(x, y)
+        comparison = replace(comparison, effect=tested.estimate)
+    else:
+        differences = log_ratios(x, y).tolist() if scale == "ratio" else [i - j for i, j in zip(x, y, strict=True)]
+        comparison = replace(comparison, effect=_effect(float(np.mean(differences)), scale))
+        if len(pairs) < FEWEST:
+            return _too_few(comparison)
+        tested = test(differences)
     if scale == "ratio":
         tested = replace(tested, method=f"{tested.method}, of log ratios by seed")
     aimless = "the metric has no best value" if direction == "target" and target is None else ""
@@ -228,7 +231,8 @@ def _too_few(comparison: Comparison) -> Comparison:
 def compare(a: Group, b: Group, metric: str, curves: Curves | None = None) -> Comparison | None:
     """Compare a metric of two groups, paired by seed. Returns None if neither group has the metric.
 
-    On a task with several modes the test is also by signed ranks. A seed that one side has not run is left out. A seed
+    Groups without a common seed are compared without pairing. On a task with several modes the test is also by signed
+    ranks, and groups without pairs are not told apart. A seed that one side has not run is left out. A seed
     on which a side failed, diverged or has no value is left out too, and the verdict is withheld. Data passes to low
     error are a median, so there the chains of a diverged run count as chains that never reach low error. Only the
     statistics over chains x seeds need `curves` (`load_curves`).
@@ -242,6 +246,8 @@ def compare(a: Group, b: Group, metric: str, curves: Curves | None = None) -> Co
     sides = _read(a, b, lambda run: _value(run, metric, newest.version))
     test = _test_of_modes if MODES in a.readings else paired_test
     comparison = compare_values(sides.a, sides.b, newest.direction, newest.target, test=test)
+    if comparison.tested and not comparison.pairs and MODES in a.readings:
+        comparison = replace(comparison, tested=with_signed_ranks(comparison.tested, [0.0]))
     return _about(comparison, sides, metric, newest.version, newest.unit)
 
 
@@ -286,8 +292,9 @@ def _read(a: Group, b: Group, read: Callable[[Run], Any]) -> _Sides:
 
 
 def _about(comparison: Comparison, sides: _Sides, metric: str, version: int, unit: str) -> Comparison:
+    missing = sides.unpaired if comparison.pairs or not comparison.tested else {}
     return replace(
-        comparison, metric=metric, version=version, unit=unit, unpaired=sides.unpaired, margin=MARGINS.get(metric),
+        comparison, metric=metric, version=version, unit=unit, unpaired=missing, margin=MARGINS.get(metric),
         withheld="; ".join([*sides.against, *filter(None, [comparison.withheld])]),
     )  # fmt: skip
 
@@ -331,7 +338,9 @@ def _by_statistic(a: Group, b: Group, metric: str, curves: Curves) -> Comparison
     version, unit, direction = _ABOUT[metric]
     sides = _read(a, b, lambda run: _curves(run, metric, curves))
     pairs = tuple(sorted(sides.a.keys() & sides.b.keys()))
-    known = [points[0] for side in (sides.a, sides.b) for seed in pairs if (points := side[seed]) is not None]
+    seeds = [pairs or sorted(side) for side in (sides.a, sides.b)]
+    curves_of = [[side[seed] for seed in of] for side, of in zip((sides.a, sides.b), seeds, strict=True)]
+    known = [points[0] for side in curves_of for points in side if points is not None] if all(seeds) else []
     comparison = Comparison("", 1, "", direction, None, pairs if known else (), scale="ratio")
     if not known:
         sides = replace(sides, unpaired={**sides.unpaired, **dict.fromkeys(pairs, "A and B diverged")})
@@ -339,13 +348,14 @@ def _by_statistic(a: Group, b: Group, metric: str, curves: Curves) -> Comparison
     else:
         axis = np.unique(np.concatenate(known))
         rows = [
-            [on_axis(side[seed], axis, group.chains, len(names), metric) for seed in pairs]
-            for side, group in ((sides.a, a), (sides.b, b))
+            [on_axis(of_seed, axis, group.chains, len(names), metric) for of_seed in side]
+            for side, group in zip(curves_of, (a, b), strict=True)
         ]
         comparison = _of_rows(comparison, metric, axis, *rows)
         if comparison.tested and MODES in a.readings and metric == JOINT:
-            differences = [statistic(x, axis, metric) - statistic(y, axis, metric) for x, y in zip(*rows, strict=True)]
-            comparison = replace(comparison, tested=with_signed_ranks(comparison.tested, differences))
+            both = zip(*rows, strict=True) if pairs else ()
+            differences = [statistic(x, axis, metric) - statistic(y, axis, metric) for x, y in both]
+            comparison = replace(comparison, tested=with_signed_ranks(comparison.tested, differences or [0.0]))
     return _about(comparison, sides, metric, version, unit)
 
 
@@ -360,7 +370,9 @@ def _of_rows(
     if not any(map(math.isfinite, whole)) or not all(end > 0 for end in whole):
         return replace(comparison, withheld="one of them is zero" if metric == ESS_MSE else "neither reaches low error")
     comparison = replace(comparison, effect=_ratio(*whole))
-    return replace(comparison, tested=ratio_test(metric, axis, a, b)) if len(a) >= FEWEST else _too_few(comparison)
+    if min(len(a), len(b)) < FEWEST:
+        return _too_few(comparison)
+    return replace(comparison, tested=ratio_test(metric, axis, a, b, paired=bool(comparison.pairs)))
 
 
 def _ratio(x: float, y: float) -> float:

@@ -175,7 +175,7 @@ class Group:
 
     @property
     def verified(self) -> bool:
-        """Whether the group may rank: its runs were made or repeated here, or scored here if no replay is possible."""
+        """Whether the group may rank: its runs were made here, or scored here if other software made them."""
         return self.level.ranks(self.protocol)
 
     @functools.cached_property

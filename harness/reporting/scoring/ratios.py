@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from harness.analysis.diagnostics import bootstrap_low_error
 from harness.analysis.diagnostics.crossing import THRESHOLD, last_crossing
 from harness.analysis.statistics import PairedTest, log_ratio_test
+from harness.analysis.statistics.tests import unpaired
 from harness.reporting.scoring.accuracy import ESS_MSE, JOINT, LOW_ERROR, median_size, worst
 from harness.reporting.scoring.estimates import resampled_means
 
@@ -19,15 +20,17 @@ _OF_SQUARES = {JOINT: worst, ESS_MSE: median_size}
 """The function of mean squared errors that gives each statistic."""
 
 
-def ratio_test(metric: str, axis: SeedRows, a: Sequence[SeedRows], b: Sequence[SeedRows]) -> PairedTest:
+def ratio_test(
+    metric: str, axis: SeedRows, a: Sequence[SeedRows], b: Sequence[SeedRows], *, paired: bool = True
+) -> PairedTest:
     """Test whether log(A / B) is zero, from the curves (C, k, n) of each seed's chains on one axis.
 
-    Both sides are resampled by the same seeds.
+    Both sides are resampled by the same seeds, or independently if they are not `paired`.
     """
     x, y = (
         np.append(_replicates(side, axis, metric), statistic(np.concatenate(side), axis, metric)) for side in (a, b)
     )
-    return log_ratio_test(x, y, len(a))
+    return log_ratio_test(x, y if paired else unpaired(y), min(len(a), len(b)))
 
 
 def on_axis(

@@ -37,7 +37,7 @@ def standings(
 
     Not ranked are baselines, groups with a diverged or failed seed, with fewer than five seeds, or without a value for
     some seed, groups that the gate finds biased or cannot judge, groups that were tuned by earlier rules than others,
-    and groups of another machine that were not replayed. `gates` is empty for a metric that a wrong law cannot inflate.
+    and groups that were not run here. `gates` is empty for a metric that a wrong law cannot inflate.
     A group without a gate is ranked only if the others have none either (no truth is known). All other groups are
     ranked, with a verdict from the test of their pair with the best.
     """
@@ -52,7 +52,7 @@ def standings(
             _failure(group)
             or ("baseline: not a sampler of the posterior" if group.baseline else "")
             or (f"unranked: {tuned_otherwise(group)}" if 0 != group.tuning_version < newest_rules > 0 else "")
-            or ("" if group.verified else f"{group.level}: not repeated by the owner of these results (RULES.md 9)")
+            or ("" if group.verified else f"{group.level}: not run by the owner of these results (RULES.md 9)")
             or (f"biased: {gate.reason}" if gate is not None and gate.verdict == "biased" else "")
             or ("unranked: fewer than five seeds" if len(group.runs) < MINIMUM_SEEDS else "")
             or ("unranked: equal seconds are not equal cost" if group.budget.startswith("seconds=") else "")
@@ -61,7 +61,7 @@ def standings(
         )
         status_of[group.key] = RankStatus(reason or "ranked")
     eligible = {g.key: e for g in field if status_of[g.key].status == "ranked" and (e := estimates[g.key]) is not None}
-    ranks = _ranks(eligible, rare=any(MODES in g.readings for g in field))
+    ranks = _ranks(eligible, {g.key: g.runs.numbers.seed for g in field}, rare=any(MODES in g.readings for g in field))
     return status_of | {
         key: RankStatus("ranked", ranks[key]) if key in ranks else RankStatus("unranked: no value for each seed")
         for key in eligible
@@ -102,7 +102,7 @@ def _without_value(group: Group, estimate: Estimate | None, newest: int) -> str:
     return ""
 
 
-def _ranks(eligible: Mapping[str, Estimate], *, rare: bool) -> dict[str, Rank]:
+def _ranks(eligible: Mapping[str, Estimate], seeds_of: Mapping[str, Sequence[int]], *, rare: bool) -> dict[str, Rank]:
     """Return the ranks by one metric, with errors from bootstrap replicates if there are any, else from the seeds."""
     if not eligible:
         return {}
@@ -120,7 +120,7 @@ def _ranks(eligible: Mapping[str, Estimate], *, rare: bool) -> dict[str, Rank]:
     size = len(first.replicates)
     point = np.array([e.mean for e in eligible.values()], dtype=np.float64)
     replicates = [e.replicates if e.replicates is not None else np.full(size, e.mean) for e in eligible.values()]
-    seeds = [e.measured for e in eligible.values()]
+    seeds = [seeds_of[key] for key in eligible]
     limit = ONE_DRAW if first.metric == JOINT else math.inf
     errors = [e.of_seed for e in eligible.values()] if rare and first.metric == JOINT else None
     ranks = rank_replicates(point, replicates, direction, seeds=seeds, margin=margin, limit=limit, by_seed=errors)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CURVES = "curves.safetensors"
+ROUNDING = 1e-3
+"""Largest relative difference between a metric of a run and the one of its kept draws, which are float32."""
 MAX_CURVE_BYTES = 2**29
 """The largest file of curves that is read: its points take as much again while they are inserted into the database."""
 
@@ -97,6 +99,7 @@ def read(results: Path, path: str, *, curves: bool = True) -> Record:
         if curves:
             record.curves = _curves(record, attempt.path / CURVES, result.get("files", {}).get(CURVES))
         _take_rescored(record, attempt.path, curves=curves)
+        check_joint_error(record.rows["metric"], {curve.name: curve.y for curve in record.curves})
     record.rows["attempt"] = [row(columns_of("attempt"), result, "result.json", **given)]
     return record
 
@@ -116,6 +119,31 @@ def _take_rescored(record: Record, folder: Path, *, curves: bool) -> None:
         damage = str(malformed)
     if damage:
         record.notes.append(f"{damage}; the metrics of result.json are used; `bench rescore` computes new ones")
+
+
+def check_joint_error(metrics: Iterable[Row], curves: Mapping[str, NDArray[np.float64]]) -> None:
+    """Raise `Malformed` if curves (C, n), by which rows rank, give another joint error than the metric or each other.
+
+    The metric is the greatest mean square over chains of the errors in `joint_error`; the square of each chain's
+    greatest error is the end of its curve of z or z^2.
+    """
+    stated = [row["value"] for row in metrics if row["name"] == "joint_error"]
+    if not stated or "joint_error" not in curves or not curves["joint_error"].size:
+        return
+    import numpy as np
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = curves["joint_error"] ** 2
+        pairs = [(squares.mean(axis=0).max(), np.nan if stated[0] is None else stated[0])]
+    ends = [curves[name][:, -1] for name in ("joint_b2_z_max", "joint_b2_z2_max") if curves.get(name, squares[:0]).size]
+    if len(ends) == 2:
+        if {len(end) for end in ends} != {len(squares)}:
+            raise Malformed("the curves by which rows rank have different numbers of chains")
+        pairs.append((squares.max(axis=1), np.maximum(*ends)))
+    for by_curve, said in pairs:
+        a, b = (np.nan_to_num(side, nan=np.inf, posinf=np.inf) for side in (by_curve, said))
+        if not np.allclose(a, b, rtol=ROUNDING, atol=ROUNDING**2):
+            raise Malformed(f"the joint error by its curves is {np.max(a):.6g}, where it says {np.max(b):.6g}")
 
 
 _RUN = columns_of("run")

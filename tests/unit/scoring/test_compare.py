@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scored import final_errors, low_error, moments, store, write_run
 
+from harness.analysis.statistics.tests import unpaired_test
 from harness.reporting.report import Request
 from harness.reporting.scores import score_fields
 from harness.reporting.scoring.accuracy import MARGINS
@@ -59,6 +60,37 @@ def test_two_pairs_have_no_verdict():
         None, UNDECIDED, None, None, None
     )  # fmt: skip
     assert short.withheld == "2 pairs of seeds: a verdict needs 3"
+
+
+def test_values_without_a_common_seed_are_compared_without_pairing():
+    """Values that rise alike with their seeds, which would be equal differences if they were paired in order."""
+    a, b = rows([2.0 + s for s in range(6)], [1.5 + s for s in range(6)])
+    elsewhere = {seed + 100: value for seed, value in b.items()}
+    assert alone(compare_values(a, b, "max")).low == pytest.approx(0.5)
+    judged = alone(compare_values(a, elsewhere, "max"))
+    assert (judged.pairs, judged.withheld, judged.outcome) == ((), "", UNDECIDED)
+    assert (judged.a, judged.b, judged.effect) == (4.5, 4.0, 0.5)
+    assert judged.tested == unpaired_test([*a.values()], [*b.values()])
+    far = {seed: value + 100 for seed, value in elsewhere.items()}
+    assert alone(compare_values(a, far, "max")).outcome == WORSE
+    assert alone(compare_values(a, far, "target", 0.0)).outcome == BETTER
+    short = alone(compare_values(a, {100: 1.0, 101: 2.0}, "max"))
+    assert (short.p, short.withheld) == (None, "no seed of which both have a value")
+
+
+def test_statistics_without_a_common_seed_are_compared_without_pairing(tmp_path):
+    errors = [0.1, 0.2, 0.3, 0.5, 0.7, 1.0]
+    for method, seeds, factor in (("csgld", range(6), 1), ("sgld", range(6), 1.1), ("sghmc", range(10, 16), 1.1)):
+        write(
+            tmp_path, method, [1.0] * 6, seeds, "mean_error",
+            lambda s, f=factor: moments() | final_errors(np.full((4, 2), f * errors[s % 10])),
+        )  # fmt: skip
+    score, groups = score_of(tmp_path)
+    paired, other = (score.compare(groups["csgld"], groups[name], "joint_error") for name in ("sgld", "sghmc"))
+    assert (len(paired.pairs), len(other.pairs), other.unpaired) == (6, 0, {})
+    assert paired.effect == pytest.approx(other.effect)
+    assert alone(paired).outcome == EQUIVALENT
+    assert (alone(other).outcome, other.tested.error > 10 * paired.tested.error + 0.1) == (UNDECIDED, True)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +165,12 @@ def test_seeds_that_one_side_did_not_run_are_left_out_and_named(tmp_path):
     comparison = compared(tmp_path)
     assert comparison.pairs == (1, 2)
     assert comparison.unpaired == {0: "B was not run", 3: "B was not run", 7: "A was not run"}
+
+
+def test_rows_of_a_task_with_modes_are_not_told_apart_without_a_common_seed(tmp_path):
+    write(tmp_path, "csgld", [20.0, 21.0, 22.0, 20.5, 21.5])
+    write(tmp_path, "sgld", [5.0, 6.1, 7.0, 5.5, 6.5], seeds=range(10, 15))
+    assert (alone(compared(tmp_path)).outcome, compared(tmp_path).p) == (UNDECIDED, 1.0)
 
 
 @pytest.mark.parametrize(

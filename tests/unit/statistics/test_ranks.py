@@ -55,6 +55,17 @@ def test_an_error_of_one_draw_is_not_tied_with_the_best():
         assert [rank.verdict for rank in ranks] == [BEST, verdict]
 
 
+def test_replicates_over_other_seeds_are_not_paired():
+    """A ratio that is the same in all replicates is known exactly only if they are over the same seeds."""
+    replicates = np.exp(np.random.default_rng(0).normal(size=1000))
+    point = np.array([1.0, 1.5])
+    for seeds, verdict in ((10, WORSE), ([range(10)] * 2, WORSE), ([range(10), range(10, 20)], UNKNOWN)):
+        noisy = np.stack([replicates, 1.5 * replicates * np.exp(0.01 * np.cos(np.arange(1000)))])
+        assert rank_replicates(point, noisy, "min", seeds=seeds)[1].verdict == verdict
+    with pytest.raises(ValueError, match="two seeds, got 1"):
+        rank_replicates(point, noisy, "min", seeds=[range(10), range(1)])
+
+
 def test_the_seeds_of_an_unknown_row_are_those_that_decide_its_pair():
     a, b = spread(10.0, seed=1), spread(10.6, seed=2)
     rank = rank_methods({"a": a, "b": b}, "min")["b"]
