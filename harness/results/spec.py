@@ -163,6 +163,13 @@ class RunSpec:
         absent=ORDERS[0],
         setting=("str", ORDERS[0], "order of the minibatches, of tasks with data", "", ORDERS),
     )
+    moved: bool = entry(
+        "whether theta is rotated, reflected and shifted as the seed says",
+        False,
+        when="set",
+        absent="false",
+        setting=("bool", False, "whether theta is rotated, reflected and shifted as the seed says"),
+    )
     warm_start: str | None = entry(
         "optimiser whose last positions are the first ones of the chains; NULL: none",
         None,

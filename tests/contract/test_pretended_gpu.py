@@ -34,6 +34,8 @@ from harness.runs.worker import run as local_run
 from harness.system.errors import PluginError, UsageError
 from harness.system.locks import HeldError
 from harness.tasks import Network
+from plugins.running.moved import moved
+from plugins.samplers.adam import Adam
 from plugins.samplers.amagold import AMAGOLD
 from plugins.samplers.ggmc import GGMC
 from plugins.samplers.msgld import MSGLD
@@ -245,7 +247,12 @@ def test_steps_of_every_sampler_are_recorded(name):
     same_recorded(task, cls(), STEP, WARM + 4, chains=2, burn_in=WARM + 3)
 
 
-@pytest.mark.parametrize("task", [Mixture5(), Heart(batch=50)], ids=["mixture5", "blr-heart"])
+ROTATED, PERMUTED = (moved(Mixture5(), [sampler]) for sampler in (MSGLD(), Adam()))
+
+
+@pytest.mark.parametrize(
+    "task", [Mixture5(), Heart(batch=50), ROTATED, PERMUTED], ids=["mixture5", "blr-heart", "rotated", "permuted"]
+)
 def test_small_densities_can_be_recorded_where_that_is_asked_for(task):
     plain, _ = advance(task, MSGLD(), Constant(step_size=0.01), 20, "plain")
     recorded, gpu = advance(task, MSGLD(), Constant(step_size=0.01), 20, "compiled")
