@@ -2,9 +2,13 @@
 
 The sampler moves in y = Q theta + b, on U'(y) = U(Q'(y - b)). Its draws are turned back before anything observes or
 stores them, so the truth, the metrics and the starting points keep the task's coordinates. b ~ N(0, SHIFT^2 I), and Q
-is orthogonal. If a rotation of everything rotates the sampler's steps (`rotates`), Q is uniformly distributed in up to
-DENSE dimensions; a gradient then costs two products with a matrix (D, D) more. Otherwise Q is a permutation with signs,
-which a sampler that scales each coordinate by itself, such as psgld, claims to follow.
+is orthogonal, of the first of KINDS that the sampler's steps follow (`follows`):
+
+rotation     uniformly distributed in up to DENSE dimensions, where a gradient costs two products with a matrix (D, D)
+             more; with signs in more dimensions
+signs        a permutation with signs, which samplers that scale each coordinate by itself follow, such as psgld
+permutation  of the coordinates
+shift        none: Q = I, for samplers that treat each coordinate in its own way
 """
 
 from __future__ import annotations
@@ -31,6 +35,8 @@ SHIFT = 10.0
 DENSE = 256
 """Most dimensions in which Q is a dense matrix."""
 
+KINDS = ("rotation", "signs", "permutation", "shift")
+
 STEPS = 3
 SAME = 1e-9
 """Relative difference of two paths that differ by rounding only."""
@@ -39,7 +45,7 @@ SAME = 1e-9
 class Moved(Problem):
     """The problem of one run, moved: y = Q theta + b; Q and b come from the stream "moved" of the run's seed."""
 
-    def __init__(self, inner: Problem, streams: Sequence[Streams], dtype: torch.dtype, *, rotated: bool) -> None:
+    def __init__(self, inner: Problem, streams: Sequence[Streams], dtype: torch.dtype, kind: str) -> None:
         self.inner, self.dim = inner, inner.dim
         self.block_limit, self.held_bytes = inner.block_limit, inner.held_bytes
         self.start = inner.initial().to(dtype)
@@ -52,13 +58,14 @@ class Moved(Problem):
 
         self.shift = constant(SHIFT * generator.standard_normal(self.dim)).to(dtype)
         self.Q: Tensor | None = None
-        if rotated and self.dim <= DENSE:
+        if kind == "rotation" and self.dim <= DENSE:
             matrix, triangle = np.linalg.qr(generator.standard_normal((self.dim, self.dim)))
             self.Q = constant(matrix * np.sign(np.diag(triangle))).to(dtype)
         else:
-            order = generator.permutation(self.dim)
+            order = np.arange(self.dim) if kind == "shift" else generator.permutation(self.dim)
             self.order, self.places = constant(order), constant(np.argsort(order))
-            self.signs = constant(generator.choice([-1.0, 1.0], self.dim)).to(dtype)
+            signs = generator.choice([-1.0, 1.0], self.dim) if kind in {"rotation", "signs"} else np.ones(self.dim)
+            self.signs = constant(signs).to(dtype)
 
     def turned(self, x: Tensor) -> Tensor:
         """Return Q x for vectors along the last axis."""
@@ -111,34 +118,44 @@ class Moved(Problem):
 
 def moved(task: Task, samplers: Sequence[Sampler]) -> Task:
     """Return the task with moved problems, in a way that all the samplers of a run follow."""
-    build, dtype, rotated = task.build, getattr(torch, task.dtype), all(map(rotates, samplers))
+    build, dtype = task.build, getattr(torch, task.dtype)
+    kind = max(map(follows, samplers), key=KINDS.index)
 
     def build_moved(streams: Sequence[Streams], device: str) -> Problem:
-        return Moved(build(streams, device), streams, dtype, rotated=rotated)
+        return Moved(build(streams, device), streams, dtype, kind)
 
     object.__setattr__(task, "build", build_moved)
     return task
 
 
-def rotates(sampler: Sampler) -> bool:
-    """Return whether steps rotate if the target, the positions and the noise do, on a Gaussian in three dimensions.
+def follows(sampler: Sampler) -> str:
+    """Return the first of KINDS that turns the steps if it turns the target, the positions and the noise.
 
-    Samplers that need more than gradients are taken not to: their noise may go through a root of a matrix.
+    It is measured on a Gaussian in three dimensions. For samplers that need more than gradients it is "signs": their
+    noise may go through a root of a matrix, and is turned in law only.
     """
     if sampler.needs - {"terms"}:
-        return False
-    generator = np.random.default_rng(0)
-    Q, _ = torch.linalg.qr(torch.from_numpy(generator.standard_normal((3, 3))))
+        return "signs"
+    Q, _ = torch.linalg.qr(torch.from_numpy(np.random.default_rng(0).standard_normal((3, 3))))
+    order = torch.eye(3, dtype=torch.float64)[[1, 2, 0]]
+    turns = {"rotation": Q, "signs": order * Q.new_tensor([-1.0, 1.0, -1.0]), "permutation": order}
+    return next((kind for kind, axes in turns.items() if _follows(sampler, axes)), "shift")
+
+
+def _follows(sampler: Sampler, axes: Tensor) -> bool:
+    """Return whether steps are turned by orthogonal `axes` (D, D), whatever uniforms mean (see `TurnedNoise`)."""
+    generator = np.random.default_rng(1)
     theta, slope = torch.from_numpy(generator.standard_normal((2, 4, 3)))
-    curvature, one = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64), torch.eye(3, dtype=torch.float64)
-    here, there = (
-        path_of_turned_noise(
-            sampler, linear.QuadraticPotential(curvature, slope @ axes.mT, axes), theta @ axes.mT,
-            partial(torch.matmul, other=axes.mT),
-        )
-        for axes in (one, Q)
-    )  # fmt: skip
-    return bool((there - here @ Q.mT).abs().max() < SAME * here.abs().max())
+    curvature = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64)
+
+    def path(turn: Tensor, *, mirrored: bool) -> Tensor:
+        potential = linear.QuadraticPotential(curvature, slope @ turn.mT, turn)
+        along = partial(torch.matmul, other=turn.mT)
+        return path_of_turned_noise(sampler, potential, theta @ turn.mT, along, mirrored=mirrored)
+
+    still = path(torch.eye(3, dtype=torch.float64), mirrored=True)
+    gaps = [(path(axes, mirrored=mirrored) - still @ axes.mT).abs().max() for mirrored in (True, False)]
+    return bool(min(gaps) < SAME * still.abs().max())
 
 
 def path_of_turned_noise(

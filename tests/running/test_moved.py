@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
+from planted.unusual import BoxMuller, Diagonal, Preconditioned
 from safetensors.numpy import load_file
 from support import bench_here, make_loop, run_loop
 
@@ -31,6 +32,7 @@ from plugins.samplers.psgld import PSGLD
 from plugins.samplers.sgd import SGD
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
+from plugins.samplers.sglrw import SGLRW
 from plugins.samplers.sgrld import SGRLD
 from plugins.schedules.constant import Constant
 from tasks.synthetic.gaussian2d import Gaussian2D
@@ -77,15 +79,15 @@ def test_a_moved_run_continues_from_a_checkpoint():
     assert torch.equal(rest, whole[-len(rest) :])
 
 
-def problem(task, seed=0, *, rotated=True, chains=3):
+def problem(task, seed=0, kind="rotation", chains=3):
     given = [Streams(seed, chain) for chain in range(chains)]
-    return moving.Moved(task.build(given, "cpu"), given, torch.float64, rotated=rotated)
+    return moving.Moved(task.build(given, "cpu"), given, torch.float64, kind)
 
 
-@pytest.mark.parametrize("rotated", [True, False])
-def test_energy_gradient_metric_and_scores_are_those_of_one_function(rotated):
+@pytest.mark.parametrize("kind", moving.KINDS)
+def test_energy_gradient_metric_and_scores_are_those_of_one_function(kind):
     task = Target("quartic", 1.0, 5).task
-    one = problem(task, rotated=rotated)
+    one = problem(task, kind=kind)
     y = one.initial()
     assert torch.allclose(one.original(y), one.inner.initial())
     assert torch.allclose(one.energy(y, None), one.inner.energy(one.inner.initial(), None))
@@ -109,13 +111,13 @@ def test_a_diagonal_metric_stays_one_where_coordinates_are_permuted():
             return theta.square() + 1, 2 * theta
 
     inner = Diagonal(Target("gaussian", 1.0, 4), streams(3))
-    for rotated, shape in ((False, (3, 4)), (True, (3, 4, 4))):
-        one = moving.Moved(inner, streams(3), torch.float64, rotated=rotated)
+    for kind, shape in (("signs", (3, 4)), ("permutation", (3, 4)), ("shift", (3, 4)), ("rotation", (3, 4, 4))):
+        one = moving.Moved(inner, streams(3), torch.float64, kind)
         D, _ = one.metric(one.initial())
         assert D.shape == shape
         axes = one.turned(torch.eye(4, dtype=torch.float64)).mT
         full = axes @ inner.metric(one.start)[0].diag_embed() @ axes.mT
-        assert torch.allclose(D if rotated else D.diag_embed(), full)
+        assert torch.allclose(D if D.ndim == 3 else D.diag_embed(), full)
 
 
 def test_the_move_follows_from_the_seed_alone():
@@ -126,7 +128,7 @@ def test_the_move_follows_from_the_seed_alone():
     assert (first.Q - other.Q).abs().max() > 1e-3
     assert (first.shift - other.shift).abs().min() > 1e-3
     with pytest.raises(ValueError, match="several seeds"):
-        moving.Moved(task.build(streams(2), "cpu"), [Streams(0, 0), Streams(1, 0)], torch.float64, rotated=True)
+        moving.Moved(task.build(streams(2), "cpu"), [Streams(0, 0), Streams(1, 0)], torch.float64, "rotation")
 
 
 def test_rotations_and_reflections_are_uniformly_distributed():
@@ -139,11 +141,22 @@ def test_rotations_and_reflections_are_uniformly_distributed():
 
 @pytest.mark.parametrize(
     ("sampler", "follows"),
-    [(SGLD(), True), (SGHMC(friction=0.1), True), (HMC(), True), (PSGLD(), False), (Adam(), False), (SGRLD(), False)],
-)
-def test_whether_a_sampler_follows_a_rotation_is_measured(sampler, follows):
-    assert moving.rotates(sampler) is follows
-    assert not moving.rotates(PSGLD()), "one sampler of a run that does not, and the run is permuted"
+    [
+        *((sampler, "rotation") for sampler in (SGLD(), SGHMC(friction=0.1), HMC())),
+        *((sampler, "signs") for sampler in (PSGLD(), Adam(), SGLRW(), SGRLD())),
+        (Preconditioned(), "permutation"), (BoxMuller(), "permutation"), (Diagonal(), "shift"),
+    ],
+)  # fmt: skip
+def test_what_a_sampler_follows_is_measured(sampler, follows):
+    assert moving.follows(sampler) == follows
+
+
+def test_a_run_moves_as_the_least_of_its_samplers_follows():
+    given = [Streams(0, 0)]
+    one = moving.moved(Mixture5(), [SGLD(), Preconditioned()]).build(given, "cpu")
+    assert one.Q is None
+    assert (one.signs == 1).all()
+    assert moving.moved(Mixture5(), [SGLD()]).build(given, "cpu").Q is not None
 
 
 def planned(tmp_path, sampler="sgld", task="mixture5", seeds=(0,), **given):
@@ -233,8 +246,15 @@ def test_tables_and_numbers_of_the_truth_lose_their_rank_where_theta_is_moved():
 
 @pytest.mark.parametrize("exploit", EXPLOITS, ids=["table", "numbers"])
 def test_the_law_names_the_move_that_a_sampler_does_not_follow(exploit):
-    with pytest.raises(Broken, match="a shift of theta in 2 dimensions, the path on the moved U is off"):
+    with pytest.raises(Broken, match="moved by rotation and shift in 2 dimensions, the path is off"):
         LAW.check(exploit)
+
+
+@pytest.mark.parametrize("dim", [1, 3, 14])
+def test_the_law_sees_a_table_for_another_number_of_coordinates(dim, monkeypatch):
+    monkeypatch.setitem(TABLES, dim, torch.randn((1200, dim), dtype=torch.float64))
+    with pytest.raises(Broken, match="is off by"):
+        LAW.check(Table())
 
 
 def test_the_command_moves_theta_and_rows_say_so(tmp_path):

@@ -1,7 +1,7 @@
 """Law 14: on U(Q'(theta - b)) the path is the path on U, turned by Q and shifted by b, with its noise turned by Q.
 
-Q is a permutation with signs, and a rotation too for samplers that follow one (`plugins.running.moved`). So no step
-depends on where theta is, on the number or the sign of a coordinate, or on what a table says of them.
+Q is of the kind that the sampler follows in three dimensions (`plugins.running.moved`), and checked in many. So no step
+depends on where theta is or on what a table says of it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from harness.engine import BoundPotential
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, distance, path_of, safe_x, streams, trajectory, varying
 from plugins.checking.samplers.coordinates import rooted
-from plugins.running.moved import Moved, path_of_turned_noise, rotates
+from plugins.running.moved import Moved, follows, path_of_turned_noise
 
 PLACE = 2.0**20
 """a, in every coordinate: beyond any box that a sampler might confine parameters to."""
@@ -37,33 +37,30 @@ def check(sampler: Sampler) -> None:
 
 
 def _check_moves(sampler: Sampler) -> None:
-    """Check a permutation with signs, then a rotation, each with a shift, on Gaussians with correlations.
+    """Check Q and b on Gaussians with correlations, and signs too if Q is a rotation.
 
     Noise that goes through a root of a matrix is left out, and a target that has a metric has no correlations.
     """
-    amount, turns, x = float(not rooted(sampler)), rotates(sampler), safe_x(sampler, 0.3)
+    amount, kind, x = float(not rooted(sampler)), follows(sampler), safe_x(sampler, 0.3)
     for D in [D for D in DIMS if sampler.least_dimension <= D]:
         curvatures = tuple(np.geomspace(0.5, 2, D).tolist())
         task = GaussianTask(curvatures=curvatures, variance=0.5, dense=not sampler.needs - {"terms"})
-        for rotated in (False, True)[: 1 + turns]:
-            off = _gap(sampler, task, x, amount, rotated=rotated)
+        for one in (kind, "signs") if kind == "rotation" else (kind,):
+            off = _gap(sampler, task, x, amount, one)
             if not off < TOLERANCE:
-                off = _gap(sampler, task, x, amount, rotated=rotated, mirrored=False)
+                off = _gap(sampler, task, x, amount, one, mirrored=False)
             if not off < TOLERANCE:
-                what = "a rotation" if rotated else "a permutation with signs"
                 raise Broken(
-                    f"under {what} and a shift of theta in {D} dimensions, the path on the moved U is off by "
+                    f"moved by {one}{'' if one == 'shift' else ' and shift'} in {D} dimensions, the path is off by "
                     f"{off:.2g} (relative)"
                 )
 
 
-def _gap(
-    sampler: Sampler, task: GaussianTask, x: float, amount: float, *, rotated: bool, mirrored: bool = True
-) -> float:
+def _gap(sampler: Sampler, task: GaussianTask, x: float, amount: float, kind: str, *, mirrored: bool = True) -> float:
     """Return how far the path on the moved target is from the moved path, with this amount of noise."""
     inner = task.build(streams(CHAINS), "cpu")
     (batch,) = inner.batches(1)
-    moved = Moved(inner, streams(CHAINS), torch.float64, rotated=rotated)
+    moved = Moved(inner, streams(CHAINS), torch.float64, kind)
     h = x / task.curvature()
     here, there = (
         path_of_turned_noise(sampler, BoundPotential(problem, 1, batch), theta, turn, h=h, mirrored=mirrored)
