@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.application.application import Application
 from harness.contracts.parameters import schema, suggestions
-from harness.system.errors import DataError, RunError, UsageError
+from harness.system.errors import RunError, UsageError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -230,20 +230,6 @@ class Bench(Application):
         for note in tuning_notes(item.spec for item in runs):
             self.say(f"note: {note}")
         return list({item.spec.key: item for item in runs}.values())
-
-    def absent_data(self) -> Callable[[Planned], str]:
-        """Return a function that says why the data of a planned run cannot be used, or ""; it checks a file once."""
-        from harness.contracts.data import locate
-
-        @functools.cache
-        def problem(file: DataFile) -> str:
-            try:
-                locate(file)
-            except DataError as error:
-                return str(error)
-            return ""
-
-        return lambda planned: next(filter(None, map(problem, planned.data)), "")
 
     def execute(self, planned: Sequence[Planned], places: Sequence[Place], **how: Any) -> LaunchSummary:
         """Do the planned runs that are missing; see `harness.application.launch.execute`."""

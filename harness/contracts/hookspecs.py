@@ -150,6 +150,7 @@ def bench_facts() -> list[Info]:
     store      called with a results folder; returns its store if the results have another form, such as Parquet files,
                else None
     study      called with the registry, a results folder and a name; returns the study of tuned settings of that name
+    moved      called with a task and samplers; returns the task with its problems moved (ours only; `run.moved`)
     samplers   called with a `Bench` and `RunRequest`s; returns them with names instead of groups of samplers, `all`
     arviz      called with the store, rows of the view `result` of one group, the registry, a number of test rows, and
                a function that reads the draws of a row; returns an xarray DataTree

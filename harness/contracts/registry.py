@@ -76,6 +76,10 @@ class Registry:
         """Return the functions of the hook `bench_facts` for a kind."""
         return [load(o.target) for o in self.offers("facts") if o.name == kind]
 
+    def built_in(self, fact: str) -> Callable[..., Any]:
+        """Return our own function of the hook `bench_facts` for a kind, whatever other plugins offer."""
+        return next(load(o.target) for o in self.offers("facts") if (o.name, o.distribution) == (fact, HARNESS))
+
     def names(self, kind: str) -> list[str]:
         """Return the names of everything of a kind; "suites" is allowed too."""
         if kind == "suites":

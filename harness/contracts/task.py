@@ -250,6 +250,10 @@ class Problem(ABC):
         """Return what `harness.Potential.gauss_newton` does, if the task provides "gauss_newton"."""
         raise NotImplementedError(f"{type(self).__name__} has no gauss_newton")
 
+    def original(self, theta: Tensor) -> Tensor:
+        """Return positions (..., D) in the task's coordinates, in which draws are stored and observed."""
+        return theta
+
     @abstractmethod
     def observer(self, rows: slice, trajectory: Trajectory, cost: Cost) -> Observer:
         """Return an observer for the run whose chains are `rows`."""

@@ -137,6 +137,7 @@ class Loop:
             draws = draws.unflatten(2, (count, -1)).movedim(2, 1).flatten(0, 1)
             logs = logs.repeat_interleave(count, 0)
             steps = ((steps - 1)[:, None] * count + np.arange(1, count + 1)).ravel()
+        draws = self.problem.original(draws)
         for run in self.runs:
             run.take(draws[:, run.rows], logs[:, run.rows], steps)
 

@@ -17,6 +17,7 @@ from harness.contracts.task import Cost, Problem
 
 def try_model(problem: Problem, theta: torch.Tensor) -> None:
     """Compute outputs and energy of chain 0 at theta (C, D); raise `DataError` or `PluginError` if that fails."""
+    problem = getattr(problem, "inner", problem)  # of a moved one
     if not isinstance(problem, DataProblem):
         return
     carried = {name: leaf.clone() for name, leaf in problem.state().items()}

@@ -163,6 +163,9 @@ class RunSpec:
         absent=ORDERS[0],
         setting=("str", ORDERS[0], "order of the minibatches, of tasks with data", "", ORDERS),
     )
+    moved: bool = entry(
+        "whether theta is moved", False, when="set", absent="false", setting=("bool", False, "whether theta is moved")
+    )
     warm_start: str | None = entry(
         "optimiser whose last positions are the first ones of the chains; NULL: none",
         None,

@@ -17,7 +17,7 @@ from harness.engine.stepping.execution_mode import Work, choose, slowed
 from harness.results.ledger.ledger import Ledger, RunStatus
 from harness.results.spec import MAX_STEPS, SEARCH_VERSION, Component, Execution, RunSpec
 from harness.runs import plugin_metadata, uncompiled
-from harness.runs.settings import Settings, Study, find_pair, resolve
+from harness.runs.settings import Settings, Study, find_pair, movable, resolve
 from harness.runs.source import source_hash
 from harness.system.errors import UsageError
 
@@ -145,6 +145,7 @@ def plan(registry: Registry, request: RunRequest, ledger: Ledger) -> list[Planne
         for spec in specs:
             if spec.key not in planned:
                 passes, block = settings.passes.after(spec.steps), settings.task.max_block[spec.execution.device]
+                block = 1 if spec.moved else block  # the move of a seed is one constant of the compiled step
                 work = _work(settings, spec.execution.device, spec.chains)
                 data, lacks = tuple(settings.task.datasets), _lacks(spec, work)
                 planned[spec.key] = Planned(spec, standings[spec.key], passes, block, work, data, lacks)
@@ -198,6 +199,12 @@ def _cut(runs: list[Planned], parts: int) -> list[list[Planned]]:
 def _cost(runs: Sequence[Planned]) -> float:
     """Return the cost of runs of a group, in data passes of all chains."""
     return len(runs) * runs[0].passes * runs[0].spec.chains
+
+
+def moved(spec: RunSpec) -> RunSpec | None:
+    """Return the run with theta moved as its seed says (`run.moved`), or None if that does not apply to it."""
+    sampler, task = (plugin_metadata.instance(part.target, part.params) for part in (spec.sampler, spec.task))
+    return replace(spec, moved=True) if movable(sampler.needs, opaque=task.opaque) else None
 
 
 def tuning_notes(specs: Iterable[RunSpec]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.contracts.randomness import Streams
+from harness.contracts.registry import registry
 from harness.engine.loop import Loop
 from harness.engine.stepping.execution_mode import LARGE
 from harness.engine.trial import try_observer
@@ -45,6 +46,9 @@ def build(specs: Sequence[RunSpec], job: Job) -> Loop:
     with setting_up(spec):
         task = truths.task_with_truth(job.results, spec)
         run = parts(spec, task.steps_per_epoch())
+        warm = warm_start.stage(spec, task, job.plugins)
+        if spec.moved:
+            task = registry(job.plugins).built_in("moved")(task, [run.sampler, *(warm or ())[:1]])
         loop = Loop(
             task,
             run.sampler,
@@ -55,11 +59,11 @@ def build(specs: Sequence[RunSpec], job: Job) -> Loop:
             weights=run.schedule.weights,
             device=job.device,
             draw_stride=_stride(job.draws, task.dim(), _size(run, spec, task)),
-            warm_start=warm_start.stage(spec, task, job.plugins),
+            warm_start=warm,
         )
         particles = run.sampler.particles
         start, cost = loop.theta[: spec.chains, : loop.problem.dim], loop.cost.shared(particles)
-        try_observer(loop.problem, start, run.trajectory.shared(particles), cost)
+        try_observer(loop.problem, loop.problem.original(start), run.trajectory.shared(particles), cost)
         return loop
 
 

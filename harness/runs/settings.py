@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -181,6 +181,9 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
     }
     if (order := run["batch_order"]) != ORDERS[0] and order not in task.batch_orders:
         raise UsageError(f"run.batch_order = {order}: {pair.task.name} has no minibatches with these settings")
+    if run["moved"] and not movable(sampler.needs, opaque=task.opaque):
+        raise UsageError(f"run.moved: {pair.sampler.name} on {pair.task.name} uses the names of theta's coordinates")
+    origins.pop("run.moved", None)  # it chooses an instance, not a setting of the sampler
     warm, warm_passes = _warm_start(registry, pair, task_params, task, run, origins)
     at_start = sampler.full_gradients_at_start * _full_price(sampler, task)
     passes = Passes(at_start, warm_passes, _passes_per_step(sampler, task))
@@ -361,6 +364,11 @@ def _refuse_unknown(pair: Pair, declared: Mapping[str, Sequence[Field]], origins
                 steps = [f"schedule.{spec.name}" for spec in declared["schedule"] if _is_step_size(spec)]
                 near = f"; did you mean {', '.join(steps)}? A learning rate r on the mean loss of N points is r/N"
             raise UsageError(f"unknown setting {name!r:.80}{source} for {asked_for}{near}")
+
+
+def movable(needs: Collection[str], *, opaque: bool) -> bool:
+    """Return whether `run.moved` applies: neither the sampler, by its needs, nor the task has weights of a network."""
+    return not opaque and {"layout", "gauss_newton"}.isdisjoint(needs)
 
 
 def unmet(sampler: SamplerFacts, task: TaskFacts, called: str = "the task") -> str:

@@ -18,6 +18,7 @@ from plugins.nights.regression.conclusion import conclude
 from plugins.nights.regression.observe import SuiteCommand
 from plugins.nights.site.folder import check_folder
 from plugins.nights.suite import Suite, about, complete, find
+from plugins.running.absent import absent_data
 
 LOCK_TIMEOUT_SECONDS = 5.0
 
@@ -73,7 +74,7 @@ def nightly(
 
 def _entries(bench: Bench, chosen: Suite, ledger: Ledger) -> list[SuiteCommand]:
     """Plan all commands of a suite before anything is run; an error names the command."""
-    absent = bench.absent_data()
+    absent = absent_data()
     commands = []
     for number, request in zip(chosen.numbers, chosen.entries, strict=True):
         with about(chosen, number):

@@ -18,6 +18,7 @@ from plugins.papers.claims import Setup
 from plugins.papers.files import paths, read, sweeps
 from plugins.papers.ledger import chosen, not_offered, reproduction, sides
 from plugins.papers.report import ReproductionLedger
+from plugins.running.absent import absent_data
 from plugins.sharing.published import Published
 
 BUDGETS = ("paper", "quick", "smoke")
@@ -101,7 +102,7 @@ def _fields(
     chosen_seeds = parse_seeds(seeds) if seeds is not None else None
     if chosen_seeds is not None:
         bench.check_size([RunRequest([side.method], [side.task], chosen_seeds) for side in needed])
-    absent, registry = bench.absent_data(), bench.registry
+    absent, registry = absent_data(), bench.registry
     fields: dict[str, PlannedCells] = {}
     for side, needs in needed.items():
         runs = fields.setdefault(_name(side), PlannedCells())

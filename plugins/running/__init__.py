@@ -16,5 +16,5 @@ def bench_verbs() -> list[Info]:
 
 @hook
 def bench_facts() -> list[Info]:
-    """Return the function that replaces groups of samplers by names."""
-    return [Info("samplers", "plugins.running.groups:named")]
+    """Return the function that replaces groups of samplers by names, and the one that moves a task's problems."""
+    return [Info("samplers", "plugins.running.groups:named"), Info("moved", "plugins.running.moved:moved")]

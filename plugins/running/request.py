@@ -34,6 +34,9 @@ def request(
     sweep: Annotated[
         list[str] | None, typer.Option("--sweep", metavar="KEY=A,B,C", help="Make a run for each value.")
     ] = None,
+    moved: Annotated[
+        bool, typer.Option("--moved", help="Rotate, reflect and shift theta as the seed says: run.moved=true.")
+    ] = False,
     schedule: Annotated[
         str | None,
         typer.Option(
@@ -44,7 +47,7 @@ def request(
     ] = None,
 ) -> RunRequest:
     """Return the request for the runs that these options select."""
-    texts = [*(settings or []), *([] if schedule is None else [f"schedule={schedule}"])]
+    texts = [*(settings or []), *([] if schedule is None else [f"schedule={schedule}"]), *["run.moved=true"] * moved]
     given = parse_settings(texts, "--set")
     swept = {name: values.split(",") for name, values in parse_settings(sweep or [], "--sweep").items()}
     both = sorted(set(given) & set(swept))

@@ -11,6 +11,8 @@ from harness.engine.stepping.graph import Graph
 from harness.results.spec import Execution
 from harness.runs.job import set_up
 from plugins.inspection import doctor
+from plugins.running.moved import moved
+from plugins.samplers.adam import Adam
 from plugins.schedules.constant import Constant
 from plugins.schedules.cyclical import Cyclical
 from tasks.synthetic.mixture5 import Mixture5
@@ -79,6 +81,16 @@ def test_recorded_steps_do_what_plain_ones_do(name):
     assert (compiled, compiled_by_torch() - before) == (2, 2)  # without noise and with it
     assert graphs >= 2
     torch.testing.assert_close(recorded.theta, plain.theta, rtol=1e-9, atol=1e-9)
+
+
+def test_steps_of_a_moved_run_are_recorded_and_its_draws_are_turned_back():
+    for sampler in (SAMPLERS["sghmc"], Adam()):  # a rotation, and a permutation with signs
+        plain, recorded = (
+            run_loop(make_loop(moved(Mixture5(), [sampler]), sampler, SCHEDULE, 60, device="cuda:0", mode=mode))
+            for mode in ("plain", "compiled")
+        )
+        torch.testing.assert_close(recorded.theta, plain.theta, rtol=1e-9, atol=1e-9)
+        assert recorded.problem.original(recorded.theta).abs().max() < 8
 
 
 def test_a_network_learns_alike_recorded_and_plain():

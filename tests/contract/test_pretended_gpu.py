@@ -39,6 +39,8 @@ from harness.system.errors import DataError, PluginError, UsageError
 from harness.system.locks import HeldError
 from harness.tasks import Network, NetworkProblem, NetworkTask, Streams
 from plugins.inspection import doctor
+from plugins.running.moved import moved
+from plugins.samplers.adam import Adam
 from plugins.samplers.amagold import AMAGOLD
 from plugins.samplers.ggmc import GGMC
 from plugins.samplers.hmc import HMC
@@ -340,8 +342,13 @@ def test_steps_of_every_sampler_are_recorded_and_no_graph_grows_with_the_data(sa
     assert small == large
 
 
+ROTATED, PERMUTED = (moved(Mixture5(), [sampler]) for sampler in (MSGLD(), Adam()))
+
+
 @pytest.mark.parametrize("cls", [MSGLD, GGMC, HMC])
-@pytest.mark.parametrize("task", [Mixture5(), Heart(batch=50)], ids=["mixture5", "blr-heart"])
+@pytest.mark.parametrize(
+    "task", [Mixture5(), Heart(batch=50), ROTATED, PERMUTED], ids=["mixture5", "blr-heart", "rotated", "permuted"]
+)
 def test_steps_of_densities_are_recorded_with_their_gradients(task, cls):
     plain, _ = advance(task, cls(), Constant(step_size=1e-4), 6, "plain")
     recorded, gpu = advance(task, cls(), Constant(step_size=1e-4), 6, "compiled")

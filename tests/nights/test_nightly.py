@@ -112,7 +112,7 @@ INPUTS = {
         build.environment, "requirements", lambda *_: {"matplotlib": "99"}
     ),
     "data is missing": lambda _, monkeypatch: monkeypatch.setattr(
-        "harness.application.bench.Bench.absent_data", lambda _: lambda _: "not here"
+        "plugins.nights.nightly.absent_data", lambda: lambda _: "not here"
     ),
 }
 """What the pages are made from -> an edit of it. The last night and --accept are in a test of their own."""
@@ -120,7 +120,7 @@ INPUTS = {
 
 def test_pages_are_made_anew_where_anything_that_they_are_made_from_changed(here, monkeypatch, capsys, sites):
     fabricate(here / "r", write_suite(here, LEAN), usual, only=lambda spec: spec.method == "sgld")
-    monkeypatch.setattr("harness.application.bench.Bench.absent_data", lambda _: lambda _: "on holiday")
+    monkeypatch.setattr("plugins.nights.nightly.absent_data", lambda: lambda _: "on holiday")
     assert nightly(here) == 0
     for what, edit in INPUTS.items():
         assert nightly(here) == 0

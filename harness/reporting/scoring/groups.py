@@ -215,12 +215,12 @@ class Group:
 
 FieldKey = tuple[str, int, str, int, str, str]
 """A field, whose groups a table compares: task, version, protocol, chains, budget, and, as JSON, the task's settings,
-source and data."""
+source and data, and whether theta is moved."""
 
 
 def field_of(group: Group) -> FieldKey:
     """Return the key of the field that a group belongs to. Fields are never pooled."""
-    task = {name: value for name, value in group.settings.items() if name.startswith(("task.", "task "))}
+    task = {name: value for name, value in group.settings.items() if name.startswith(("task.", "task ", "run.moved"))}
     settings = json.dumps(task, sort_keys=True)
     return group.task, group.task_version, group.protocol, group.chains, group.budget, settings
 

@@ -13,7 +13,8 @@ from harness.contracts.user_files import IDENTIFIED
 from harness.reporting.scoring.groups import Group, field_of
 from harness.results.spec import QUICK_SEARCH, SEARCH_VERSION
 
-ORDER = "run.batch_order"
+USUAL = {"run.batch_order": ORDERS[0], "run.moved": False}
+"""Settings that are named wherever they are not the usual ones."""
 SHORT = (8, 16, 64)
 """Lengths of a shown hash. The first length that distinguishes it from the others is used."""
 
@@ -21,7 +22,7 @@ SHORT = (8, 16, 64)
 def labels(field: Sequence[Group]) -> dict[str, str]:
     """Return the label of each group by its key: the method, the settings that differ, and its marks, "sgld (n=10)".
 
-    The order of minibatches is named wherever it is not the usual one.
+    The order of minibatches, and that theta is moved, are named wherever they are not the usual ones.
     No two groups with the same task, version, protocol, budget and number of chains have the same label. If settings do
     not distinguish them, the beginning of the group key does.
     """
@@ -30,8 +31,8 @@ def labels(field: Sequence[Group]) -> dict[str, str]:
         peers.setdefault(group.method, []).append(group)
     label_of: dict[str, str] = {}
     for method, groups in peers.items():
-        order = [ORDER] if any(group.settings.get(ORDER, ORDERS[0]) != ORDERS[0] for group in groups) else []
-        texts = {name: _texts(groups, name) for name in [*_differing(groups), *order]}
+        unusual = [n for n, usual in USUAL.items() if any(group.settings.get(n, usual) != usual for group in groups)]
+        texts = {name: _texts(groups, name) for name in [*_differing(groups), *unusual]}
         for i, group in enumerate(groups):
             distinct = [f"{name}={text[i]}" for name, text in texts.items() if name in group.settings]
             distinct += [mark for mark in marks(group) if mark not in distinct]
@@ -77,7 +78,8 @@ def title(field: Sequence[Group], others: Sequence[Group] = ()) -> str:
     chains = "1 chain" if first.chains == 1 else f"{first.chains} chains"
     same_task = [group for group in others if group.task == first.task]
     index = next((i for i, group in enumerate(same_task) if group is first), 0)
-    distinct = [f"{n}={_texts(same_task, n)[index]}" for n in _differing(same_task) if n.startswith("task.")]
+    names = [n for n in _differing(same_task) if n.startswith(("task.", "run.moved"))]
+    distinct = [f"{n}={_texts(same_task, n)[index]}" for n in names]
     distinct += [first.task_code.text] if first.task_code else []
     variant = f" ({', '.join(distinct)})" if distinct else ""
     named = first.budget.partition("=")[2]

@@ -61,10 +61,10 @@ def check(sampler: Sampler) -> None:
     them or by a matrix of its own.
     """
     alone = all(_each_alone(sampler, _numbers(sampler, D)) for D in (3, DIMS[0]))
-    rooted = not alone and _rooted(sampler)
+    silent = not alone and rooted(sampler)
     for D in DIMS_OF_MATRICES if _holds_matrices(sampler) else DIMS:
         numbers = _numbers(sampler, D)
-        numbers = numbers.silent() if rooted else numbers
+        numbers = numbers.silent() if silent else numbers
         path = _path(sampler, numbers)
         if alone:
             gap = distance(path, _path(sampler, numbers.apart()).mT)
@@ -83,7 +83,7 @@ def _holds_matrices(sampler: Sampler) -> bool:
     return many > 3 * few or bool(sampler.needs - {"terms"})
 
 
-def _rooted(sampler: Sampler) -> bool:
+def rooted(sampler: Sampler) -> bool:
     """Return whether noise goes through a root of a matrix: in another order it differs, with the same covariance."""
     D = DIMS[0]
     numbers, order = _numbers(sampler, D), torch.randperm(D, generator=_generator("order"))

@@ -14,7 +14,7 @@ from plugins.inspection.shown.task import truth
 
 HEAD = (
     "run_key", "group_key", "method", "sampler", "schedule", "task", "task_version", "protocol", "budget",
-    "steps", "burn_in", "thin", "chains", "seed", "dtype", "deterministic", "compile", "engine", "status",
+    "steps", "burn_in", "thin", "chains", "seed", "moved", "dtype", "deterministic", "compile", "engine", "status",
     "reason", "step", "chain", "started", "finished", "passes", "passes_per_step", "seconds_sampling",
     "seconds_observing", "seconds_checkpoint", "seconds_setup", "steps_done", "draws_kept", "draws_stored",
     "attempt", "path",

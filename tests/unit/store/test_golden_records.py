@@ -29,6 +29,7 @@ SPECS = {
     "cuda": run_spec(2, device="cuda", tf32=True),
     "cuda compiled": run_spec(2, device="cuda", compile="compiled", cudnn_benchmark=True),
     "settings of a GPU, on a CPU": run_spec(2, tf32=True, cudnn_benchmark=True),
+    "moved": run_spec(2, moved=True),
     "warm start": run_spec(
         4, warm_start="adam", warm_passes=20.0, warm_step_size=0.001, warm_source="e" * 64, steps=9
     ),
