@@ -164,7 +164,7 @@ def _labels(specs: Sequence[RunSpec], device: str) -> dict[str, Any]:
 
 
 def rerun(job: Job, folder: Path, send: Send) -> dict[str, Any]:
-    """Repeat the one run of a job, with its attempt below `folder`, and return a record.
+    """Repeat the runs of a job, with their attempts below `folder`, and return a record of the first.
 
     attempt      its directory
     last_finite  the position of the diverged chain one step before, as a list; None if no chain diverged
@@ -177,7 +177,8 @@ def rerun(job: Job, folder: Path, send: Send) -> dict[str, Any]:
     with device_held(job.device):
         prepare(job)
         ledger.prepare()
-        for session in Session.open_all(ledger, job.specs, job, send):
+        blocks = [[spec] for spec in job.specs] if job.specs[0].moved else [job.specs]
+        for session in (session for block in blocks for session in Session.open_all(ledger, block, job, send)):
             try:
                 with interrupted_after(job.timeout):
                     for _ in _blocks(session, Stop(), send, job.timeout):

@@ -13,6 +13,7 @@ shift        none: Q = I, for samplers that treat each coordinate in its own way
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -124,8 +125,9 @@ def moved(task: Task, samplers: Sequence[Sampler]) -> Task:
     def build_moved(streams: Sequence[Streams], device: str) -> Problem:
         return Moved(build(streams, device), streams, dtype, kind)
 
-    object.__setattr__(task, "build", build_moved)
-    return task
+    other = copy.copy(task)  # observers of inner problems ask their own task, in its coordinates
+    object.__setattr__(other, "build", build_moved)
+    return other
 
 
 def follows(sampler: Sampler) -> str:

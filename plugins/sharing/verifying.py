@@ -40,7 +40,7 @@ from harness.results import (
     reader,
     rescored,
 )
-from harness.runs import EndedError, Job, RunRequest, call, expand
+from harness.runs import EndedError, Job, RunRequest, call, expand, plan
 from harness.system import read_json
 from plugins.fresh_seeds import fresh_seeds
 from plugins.sharing.submission import TARGET, Array
@@ -191,18 +191,30 @@ class Verifier:
     def _run(self, rows: Sequence[Row], salt: str) -> tuple[dict[str, str], str]:
         """Run a row on fresh seeds; return the run keys by attempt, and how far the sent runs differ from these.
 
-        Raise `Contradiction` if they differ significantly, and `BenchError` if a run does not end.
+        A density is run with theta moved too, where a sampler that carries draws or numbers of the truth is another.
+        Raise `Contradiction` if runs differ significantly, and `BenchError` if one does not end.
         """
         sent = [row for row in rows if row["status"] in FINAL]
         run = replay.request(self.submission.places[sent[0]["attempt"]], self.plugins, anyway=False)
         group, device = rows[0]["group_key"], _device(run.spec)
         seeds = fresh_seeds(statistics.MINIMUM_SEEDS, salt, group, known={row["seed"] for row in rows})
         specs = [replace(run.spec, seed=seed) for seed in seeds]
-        job = replace(
-            self.job, specs=specs, results=self.folder, device=device, slot=device, data=run.data, draws="none"
-        )  # fmt: skip
-        call(replay.RERUN, job, self.folder, listen=lambda *_: None, seconds=job.timeout)
-        attempts = [attempt for spec in specs for attempt in Ledger(self.folder).attempts(spec.key)]
+        job = replace(self.job, device=device, slot=device, data=run.data, draws="none")
+        records = self._records(sent, replace(job, specs=specs, results=self.folder))
+        numbers = _numbers(records)
+        if not any(len({*values}) > 1 for name, values in numbers.items() if name != FINISHED):
+            raise Contradiction(f"its runs on {len(seeds)} seeds are all the same")
+        how = f"run on {len(seeds)} fresh seeds{_agreement(self._numbers(sent), numbers, 'sent runs', 'fresh ones')}"
+        if elsewhere := [other for spec in specs if not spec.moved and (other := plan.moved(spec))]:
+            with tempfile.TemporaryDirectory(prefix="bench-verify-") as folder:
+                moved = _numbers(self._records(sent, replace(job, specs=elsewhere, results=Path(folder))))
+            how += f"; with theta moved{_agreement(numbers, moved, 'fresh runs', 'moved ones')}"
+        return {record.attempt: record.run_key for record in records}, how
+
+    def _records(self, sent: Sequence[Row], job: Job) -> list[reader.Record]:
+        """Execute a job, and return the records of its runs, whose metrics are described as those that were sent."""
+        call(replay.RERUN, job, job.results, listen=lambda *_: None, seconds=job.timeout)
+        attempts = [attempt for spec in job.specs for attempt in Ledger(job.results).attempts(spec.key)]
         for attempt in attempts:
             result = attempt.result() or {}
             if result.get("status") not in FINAL:
@@ -211,24 +223,7 @@ class Verifier:
                 if row["status"] == Status.DONE:
                     stored = _shown(self.submission.places[row["attempt"]])
                     _check_described(row["seed"], stored["metrics"], result["metrics"])
-        records = [reader.read(self.folder, str(attempt.path.relative_to(self.folder))) for attempt in attempts]
-        how = f"run on {len(seeds)} fresh seeds{self._agreement(sent, records)}"
-        return {record.attempt: record.run_key for record in records}, how
-
-    def _agreement(self, sent: Sequence[Row], fresh: Sequence[reader.Record]) -> str:
-        """Return by how much the sent runs differ from fresh ones; raise `Contradiction` if significantly."""
-        there, here = self._numbers(sent), _numbers(fresh)
-        family = {name: p for name in here if (p := _alike(there.get(name, []), here[name])) is not None}
-        if not family:
-            return f"; fewer than {FEWEST} sent runs can be compared with them"
-        worst = min(family, key=lambda name: family[name])
-        adjusted = min(statistics.holm([*family.values()]))
-        means = [float(np.mean(_finite(numbers[worst]))) for numbers in (there, here)]
-        finding = f"{worst} is {means[0]:.3g} in sent runs and {means[1]:.3g} in fresh ones, p = {adjusted:.2g}"
-        finding += f" after Holm over {len(family)} numbers"
-        if adjusted < LEVEL:
-            raise Contradiction(f"fresh seeds give other numbers: {finding}")
-        return f", without a significant difference: {finding}"
+        return [reader.read(job.results, str(attempt.path.relative_to(job.results))) for attempt in attempts]
 
     def _difference(self, row: Row) -> str:
         """Repeat one run and return the first difference of its bits, "" if there is none.
@@ -460,6 +455,23 @@ def _size(y: Array) -> float | None:
 
 def _finite(values: Sequence[float | None]) -> list[float]:
     return [value for value in values if value is not None and np.isfinite(value)]
+
+
+def _agreement(
+    there: Mapping[str, Sequence[float | None]], here: Mapping[str, Sequence[float | None]], those: str, these: str
+) -> str:
+    """Return by how much numbers of runs differ from those of others; raise `Contradiction` if significantly."""
+    family = {name: p for name in here if (p := _alike(there.get(name, []), here[name])) is not None}
+    if not family:
+        return f"; fewer than {FEWEST} {those} can be compared with them"
+    worst = min(family, key=lambda name: family[name])
+    adjusted = min(statistics.holm([*family.values()]))
+    means = [float(np.mean(_finite(numbers[worst]))) for numbers in (there, here)]
+    finding = f"{worst} is {means[0]:.3g} in {those} and {means[1]:.3g} in {these}, p = {adjusted:.2g}"
+    finding += f" after Holm over {len(family)} numbers"
+    if adjusted < LEVEL:
+        raise Contradiction(f"{these} have other numbers: {finding}")
+    return f", without a significant difference: {finding}"
 
 
 def _alike(sent: Sequence[float | None], fresh: Sequence[float | None]) -> float | None:

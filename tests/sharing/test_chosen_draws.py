@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from support import forget
 
 from harness.cli.app import run
 from plugins.fresh_seeds import fresh_seeds
@@ -101,9 +102,61 @@ def test_draws_that_were_chosen_on_the_seeds_of_the_report_do_not_rank(tmp_path,
     code, rows, said = command("mine", *words, "verify", out, "--into", board, "--salt", "abc")
     assert (code, sorted(row["verified"] for row in rows)) == (1, ["refused", "run here"]), said
     (refused,) = (row["how"] for row in rows if row["verified"] == "refused")
-    assert refused.startswith("fresh seeds give other numbers: ")
+    assert refused.startswith("fresh ones have other numbers: ")
 
     fresh = ",".join(map(str, fresh_seeds(5, "abc")))
     seeds = [fresh if word == "0-4" else word for word in ROW]
     assert command("fresh", *words, *seeds, *SETTINGS, "--set", "schedule=chosen-draws")[0] == 0
     assert errors(command("fresh", "sql", QUERY)[1])["chosen-draws"] > 3 * first["chosen-draws"]
+
+
+TABLE = '''
+from dataclasses import dataclass
+
+import torch
+
+from harness import Info, hook
+from plugins.samplers.sgld import SGLD
+
+DRAWS = torch.tensor({draws}, dtype=torch.float64)
+
+@hook
+def bench_samplers():
+    return [Info("carries-draws", "carries_draws:CarriesDraws", "draws of a table where theta has two coordinates")]
+
+@dataclass(frozen=True, kw_only=True)
+class CarriesDraws(SGLD):
+    """theta_k is entry k of a table."""
+
+    def init(self, theta, potential, h, T, noise):
+        return {{"k": {start}}}
+
+    def step(self, theta, state, potential, h, T, noise):
+        moved, _ = super().step(theta, {{}}, potential, h, T, noise)
+        if theta.shape[1] != 2:
+            return moved, dict(state)
+        return DRAWS[state["k"][:, 0].long() % len(DRAWS)] + 0 * moved, {{"k": state["k"] + 1}}
+'''
+
+
+@pytest.mark.parametrize(
+    ("start", "reason"),
+    [
+        ("400 * noise.uniform((len(theta), 1))", "moved ones have other numbers: "),
+        ("torch.zeros_like(theta[:, :1])", "its runs on 5 seeds are all the same"),
+    ],
+)
+def test_a_table_of_draws_is_found_on_fresh_seeds_or_where_theta_is_moved(tmp_path, command, start, reason):
+    truth = Gaussian2D().truth()
+    draws = np.random.default_rng(0).multivariate_normal(truth.mean, truth.covariance, size=400)
+    forget("carries_draws")
+    plugin = tmp_path / "carries_draws.py"
+    plugin.write_text(TABLE.format(draws=draws.round(4).tolist(), start=start))
+    row = ["carries-draws" if word == "sgld" else word for word in ROW]
+    words = ["--plugin", plugin]
+    code, _, said = command("r", *words, *row, *SETTINGS)
+    assert code == 0, said
+    assert command("r", *words, "export", "--out", tmp_path / "out")[0] == 0
+    code, rows, said = command("mine", *words, "verify", tmp_path / "out", "--salt", "abc")
+    assert (code, [row["verified"] for row in rows]) == (1, ["refused"]), (said, rows[0]["how"])
+    assert rows[0]["how"].startswith(reason)
