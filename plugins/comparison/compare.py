@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import Bench, Result, UsageError, options
+from harness import Bench, Result, UsageError, options, statistics
 from harness.reporting import is_hash
 from harness.reports import (
     Column,
@@ -283,6 +283,8 @@ def _effect(row: Row) -> str:
 
 def _verdict(row: Row) -> str:
     """The outcome, with the nearer end of the interval if there is a difference: "better, x 0.7 or further"."""
+    if row["test"] and not row["withheld"] and row["low"] is None and row["high"] is None:
+        return statistics.Verdict.TOO_FEW
     if row["nearer"] is None:
         return row["outcome"] or PairOutcome.UNDECIDED
     return f"{row['outcome']}, {_sign(row)}{number(row['nearer'])} or further"

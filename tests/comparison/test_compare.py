@@ -9,8 +9,9 @@ import pytest
 from scored import final_errors, low_error, moments, write_run
 
 from harness.analysis.statistics import paired_test
+from harness.reports import number as shown
 
-SEEDS = range(10)
+SEEDS = range(30)
 
 
 @pytest.fixture
@@ -37,12 +38,12 @@ def answer(bench):
 def test_the_headline_and_the_primary_metric_are_compared(answer):
     rows = answer("csgld", "sgld")
     assert [(row["metric"], row["scale"], row["pairs"], row["outcome"]) for row in rows] == [
-        ("joint_error", "ratio", 10, "better"),
-        ("passes_to_low_error", "ratio", 10, "better"),
-        ("modes_covered", "difference", 10, "better"),
+        ("joint_error", "ratio", 30, "better"),
+        ("passes_to_low_error", "ratio", 30, "better"),
+        ("modes_covered", "difference", 30, "better"),
     ]
     assert rows[2]["effect"] == 11.0
-    assert rows[2]["p"] == 2 / 2**10  # ten equal differences
+    assert rows[2]["p"] == 2 / 2**30  # thirty equal differences
     assert {row["level"] for row in rows} == {1 - 0.05 / 3}
     assert [row["adjusted"] for row in rows] == pytest.approx([3 * row["p"] for row in rows])
     assert [row["nearer"] for row in rows] == [rows[0]["high"], rows[1]["high"], rows[2]["low"]]
@@ -63,7 +64,7 @@ def test_rows_of_one_method_are_told_apart_by_their_label(answer, bench, results
     names = "sgld (schedule.step_size=0.1)", "sgld (schedule.step_size=0.02)"
     (row,) = answer(*names, "--metric", "modes_covered")
     assert row["level"] == 0.95
-    assert (row["a"], row["b"], row["pairs"]) == (*names, 10)
+    assert (row["a"], row["b"], row["pairs"]) == (*names, len(SEEDS))
     rows = answer("csgld", "sgld", "--metric", "modes_covered")
     assert [row["b"] for row in rows] == sorted(names)
     code, _, err = bench("compare", "sgld", "sgld")
@@ -152,17 +153,17 @@ def test_the_table_has_the_outcome_its_end_and_what_more_seeds_would_show(bench,
         )  # fmt: skip
     code, out, err = bench("compare", "csgld", "sgld", "--metric", "modes_covered", "--differs", "schedule", "--json")
     assert code == 0, err
-    assert json.loads(out)[0]["seeds_to_decide"] <= 10
+    assert json.loads(out)[0]["seeds_to_decide"] == 30
     code, out, err = bench("compare", "sghmc", "sgld", "--metric", "modes_covered", "--json")
     (row,) = json.loads(out)
     assert (row["outcome"], row["nearer"]) == ("undecided", None)
     differences = [(s * 7) % 4 - s % 3 for s in SEEDS]
     tested = paired_test(differences)
     assert row["detectable"] == pytest.approx(tested.detectable(0.95))
-    assert row["seeds_to_decide"] == tested.seeds_to_decide(0.95) > 10
+    assert row["seeds_to_decide"] == tested.seeds_to_decide(0.95) > 30
     code, out, err = bench("compare", "sghmc", "sgld", "--metric", "modes_covered")
     assert "undecided" in out
-    assert f"{tested.detectable(0.95):.2f}" in out
+    assert shown(tested.detectable(0.95)) in out
     assert f"  {tested.seeds_to_decide(0.95)}\n" in out
     code, out, err = bench("compare", "csgld", "sgld", "--differs", "schedule")
     assert "better, x 0." in out

@@ -129,21 +129,9 @@ def joint_error(group: Group, curves: Curves) -> Estimates | None:
         with np.errstate(over="ignore"):
             bias2, variance = float(errors[:, worst_f].mean() ** 2), float(errors[:, worst_f].var())
     of_seed = {int(s): float(worst((errors[seeds == s] ** 2).mean(axis=0))) for s in np.unique(seeds)}
+    of_seed = of_seed if MODES in group.readings else {}
     return {
-        JOINT: Estimate(
-            JOINT,
-            1,
-            "1",
-            "min",
-            None,
-            b2,
-            low,
-            high,
-            kind,
-            n,
-            replicates=replicates,
-            of_seed=of_seed if MODES in group.readings else {},
-        ),
+        JOINT: Estimate(JOINT, 1, "1", "min", None, b2, low, high, kind, n, replicates=replicates, of_seed=of_seed),
         "joint_bias2": Estimate("joint_bias2", 1, "1", "min", None, bias2, measured=n),
         "joint_variance": Estimate("joint_variance", 1, "1", "min", None, variance, measured=n),
     }
