@@ -156,13 +156,13 @@ def distinct(fields: Sequence[TaskField], request: Request) -> tuple[list[TaskFi
     energies: dict[str, Array] = {}
     copies: dict[str, str] = {}
     for field, size in zip(largest, sizes, strict=True):
-        if size is None or sizes.count(size) < 2 or (found := _energies(field, request)) is None:
+        if size is None or sizes.count(size) < 2 or (energy := _energies(field, request)) is None:
             continue
-        same = [name for name, other in energies.items() if found.shape == other.shape and _equal(found, other)]
+        same = [name for name, other in energies.items() if energy.shape == other.shape and _equal(energy, other)]
         if same:
             copies[field.task] = same[0]
         else:
-            energies[field.task] = found
+            energies[field.task] = energy
     return [field for field in fields if field.task not in copies], copies
 
 
