@@ -80,8 +80,8 @@ def with_errors(bias, spread):
 
 
 def test_bias_and_variance_count_alike_in_the_joint_error(tmp_path):
-    write_group(tmp_path, "sgld", curves=with_errors(0.0, 0.2), chains=8)
-    write_group(tmp_path, "hmc", curves=with_errors(0.3, 0.0), chains=8)
+    write_group(tmp_path, "sgld", curves=with_errors(0.0, 0.2), **BULK)
+    write_group(tmp_path, "hmc", curves=with_errors(0.3, 0.0), **BULK)
     (score,) = scores(tmp_path)
     rough, precise = sorted(score.groups, key=lambda group: -len(group.method))
     estimate = score.estimate(rough, JOINT)
@@ -93,6 +93,13 @@ def test_bias_and_variance_count_alike_in_the_joint_error(tmp_path):
     assert score.estimate(rough, "joint_variance").mean == pytest.approx(flat[:, worst].var())
     assert score.estimate(precise, JOINT).mean == pytest.approx(0.09)
     assert [score.standing(group, JOINT).rank.rank for group in (rough, precise)] == [1, 2]
+
+
+def test_few_seeds_on_several_modes_have_no_interval(tmp_path):
+    write_group(tmp_path, "sgld", curves=with_errors(0.0, 0.2), chains=8)
+    (score,) = scores(tmp_path)
+    estimate = score.estimate(score.groups[0], JOINT)
+    assert (estimate.low, estimate.high, estimate.interval, estimate.mean > 0) == (None, None, "none", True)
 
 
 def test_what_is_precisely_wrong_never_stands_above_what_is_roughly_right(tmp_path):

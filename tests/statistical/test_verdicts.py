@@ -15,7 +15,7 @@ from scipy.stats import binom, t
 
 from harness.analysis.diagnostics import bootstrap_low_error
 from harness.analysis.diagnostics.crossing import last_crossing, seed_counts
-from harness.analysis.statistics import Verdict, holm, rank_methods, rank_replicates, tests
+from harness.analysis.statistics import Verdict, bootstrap_interval, holm, rank_methods, rank_replicates, tests
 from harness.analysis.statistics.ranks import Rank
 from harness.analysis.statistics.tests import FEWEST_RARE
 from harness.reporting.scoring.compare import Comparison, PairOutcome, compare_values, judge
@@ -273,6 +273,24 @@ def test_a_row_that_is_ten_times_worse_by_rare_failures_is_seldom_called_better(
 def test_with_ten_seeds_it_would_be_called_better(monkeypatch):
     monkeypatch.setattr(tests, "FEWEST_RARE", 3)
     assert turned_share("10 % of seeds", 2, 10, 200) > most(200, 1)
+
+
+def covered_share(law: str, size: int, rows: int) -> float:
+    """The share of rows whose 95 % interval contains the true joint error, which is 50 times as large in failures."""
+    (share, chains), draw, times = WORSE[law], np.random.default_rng([11, size]), seed_counts(size)
+    covered = 0
+    for _ in range(rows):
+        failed = draw.random((size, chains)) < share
+        errors = np.where(failed, 1.0, 0.02 * draw.gamma(8, 1 / 8, (size, 1))).mean(axis=1)
+        low, high = bootstrap_interval(errors.mean(), times @ errors / size, size)
+        covered += low <= share + 0.02 * (1 - share) <= high
+    return covered / rows
+
+
+@pytest.mark.parametrize("law", WORSE)
+def test_from_the_fewest_seeds_on_an_interval_of_rare_failures_covers(law):
+    assert 1 - covered_share(law, FEWEST_RARE, 300) <= most(300, 2)
+    assert covered_share(law, 5, 300) < 0.65
 
 
 @pytest.mark.slow

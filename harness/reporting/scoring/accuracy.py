@@ -13,6 +13,7 @@ from harness.analysis.diagnostics import LowErrorCost, eigenvalue_intervals, nor
 from harness.analysis.diagnostics.crossing import MINIMUM_CHAINS, THRESHOLD, seed_counts, within
 from harness.analysis.diagnostics.joint import DISTANCE, GREATEST, LEAST, MEAN, WITHIN, Bracket, Gate, Limits, gate
 from harness.analysis.statistics import mean_interval, most_failures
+from harness.analysis.statistics.tests import FEWEST_RARE
 from harness.reporting.scoring.estimates import Curves, Estimate, bootstrap_ends, resampled_means, rows_by_seed
 from harness.reporting.scoring.groups import Group
 
@@ -132,6 +133,8 @@ def joint_error(group: Group, curves: Curves) -> Estimates | None:
             bias2, variance = float(errors[:, worst_f].mean() ** 2), float(errors[:, worst_f].var())
     of_seed = {int(s): float(worst((errors[seeds == s] ** 2).mean(axis=0))) for s in np.unique(seeds)}
     of_seed = of_seed if MODES in group.readings else {}
+    if of_seed and len(of_seed) < FEWEST_RARE:
+        low, high, kind = None, None, "none"
     return {
         JOINT: Estimate(JOINT, 1, "1", "min", None, b2, low, high, kind, n, replicates=replicates, of_seed=of_seed),
         **chain_estimates(errors, seeds, n),
