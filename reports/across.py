@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import UsageError, diagnostics
+from harness import BenchError, UsageError, diagnostics
 from harness.reports import Estimate, FieldScore, Group, Request, score_fields, settings_from, typical
-from reports.figures.parts import Array
+from harness.tasks import Streams
+from reports.figures.parts import Array, task_of
 from reports.tables.leaderboard import JOINT, ranking_metric
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 FEWEST = 5
 """Least number of seeds of a row that counts: RULES.md, 5."""
+POINTS, ROUNDING = 100, 0.01
+"""At so many points the energies of two tasks are compared, and by this share of their range copies may differ."""
+MOST_WORK = 10**8
+"""Of the dimension times the terms: tasks beyond it are not compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +115,7 @@ class Across:
 def across(store: Store, request: Request) -> Across | None:
     """Return the comparison for a request, by its metric or the joint error; None if no two methods share a task."""
     metric = request.metric or JOINT
-    fields = task_fields(store, request, metric)
+    fields, copies = distinct(task_fields(store, request, metric), request)
     most = max((len(field.rows) for field in fields), default=0)
     tasks = [field for field in fields if request.tasks or 2 * len(field.rows) >= max(most, 4)]
     names = sorted({method for field in fields for method in (*field.rows, *field.missing)})
@@ -119,6 +124,7 @@ def across(store: Store, request: Request) -> Across | None:
         return None
     left_out = [f"{name}: {_why_left_out(name, tasks)}" for name in names if name not in methods]
     few = [f"task {f.task}: {len(f.rows)} of {most} methods have a value" for f in fields if f not in tasks]
+    few += [f"task {copy}: it has the energies of {task}" for copy, task in copies.items()]
     values = np.array([[loss(field, field.rows[name]) for field in tasks] for name in methods])
     replicates = np.array([[_replicates(field, field.rows[name]) for field in tasks] for name in methods])
     seeds = min(len(field.rows[name].runs) for field in tasks for name in methods)
@@ -136,6 +142,62 @@ def task_fields(store: Store, request: Request, metric: str = "") -> list[TaskFi
 def protocol_fields(store: Store, request: Request) -> dict[str, TaskField]:
     """Return, by "TASK@PROTOCOL", the field of each protocol on which at least two methods have a value."""
     return _largest(store, request, "", lambda field: f"{field.task}@{field.protocol}")
+
+
+def distinct(fields: Sequence[TaskField], request: Request) -> tuple[list[TaskField], dict[str, str]]:
+    """Return the fields of different tasks, in order, and of which task each of the others is a copy.
+
+    Two tasks are copies if their energies at `POINTS` standard normal points from one generator differ by a constant,
+    to 1 % of their range. Of copies the one with the most methods stays. A task whose plugin or data are absent, or
+    whose energies would take too long (`MOST_WORK`), is not compared.
+    """
+    largest = sorted(fields, key=lambda field: (-len(field.rows), field.task))
+    sizes = [_size(field, request) for field in largest]
+    energies: dict[str, Array] = {}
+    copies: dict[str, str] = {}
+    for field, size in zip(largest, sizes, strict=True):
+        if size is None or sizes.count(size) < 2 or (energy := _energies(field, request)) is None:
+            continue
+        same = [name for name, other in energies.items() if energy.shape == other.shape and _equal(energy, other)]
+        if same:
+            copies[field.task] = same[0]
+        else:
+            energies[field.task] = energy
+    return [field for field in fields if field.task not in copies], copies
+
+
+def _size(field: TaskField, request: Request) -> int | None:
+    """Return the task's dimension; None if it cannot be loaded or its energies take too long."""
+    try:
+        task = task_of(next(iter(field.rows.values())), request)
+        dim = int(task.dim())
+        return dim if dim * int(task.terms()) <= MOST_WORK else None
+    except (BenchError, AttributeError):
+        return None
+
+
+def _energies(field: TaskField, request: Request) -> Array | None:
+    import torch
+
+    try:
+        problem = task_of(next(iter(field.rows.values())), request).build(
+            [Streams(0, chain, ("copies",)) for chain in range(POINTS)], "cpu"
+        )
+    except BenchError:
+        return None
+    start = problem.initial()
+    points = torch.randn(start.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    with torch.no_grad():
+        energy = problem.energy(points.to(start.dtype), None)
+    return np.asarray(energy.double().numpy(), dtype=np.float64)
+
+
+def _equal(a: Array, b: Array) -> bool:
+    finite = np.isfinite(a)
+    if not np.array_equal(finite, np.isfinite(b)) or not finite.any():
+        return False
+    x, y = a[finite] - a[finite][0], b[finite] - b[finite][0]
+    return bool(np.abs(x - y).max() <= ROUNDING * np.ptp(a[finite]))
 
 
 def _largest(store: Store, request: Request, metric: str, key: Callable[[TaskField], str]) -> dict[str, TaskField]:

@@ -44,10 +44,11 @@ with tuned settings (`plugins/tuning/tuned.json`) on small tasks. All numbers ar
     bench --results field nightly field --out site     # run the suite; after an interruption it continues
     python -m reports.field field field                # write field.json and this page
 
-[RULES.md](../RULES.md) and [verdicts.md](verdicts.md) have the rules for ranks and verdicts. A sampler *leads* on a
-task if it is best or tied with the best, and significantly better than those of sgld and sghmc that are neither; one
-that diverged on all seeds counts as beaten. If the truth is known, its joint error must also be below 1, the error of a
-single exact draw. A task without a leader decides nothing.
+These rows were judged by the rules of their time. Now a verdict on a task with several modes needs 30 seeds, and a
+sampler *leads* if it is significantly better than the median of six samplers ([verdicts.md](verdicts.md),
+[reports.md](reports.md)). In the tables it leads if it is best or tied with the best, and significantly better than
+those of sgld and sghmc that are neither; one that diverged on all seeds counts as beaten. If the truth is known, its
+joint error must also be below 1, the error of a single exact draw. A task without a leader decides nothing.
 
 On airfoil and energy all samplers and baselines start where 200 data passes of Adam end; its gradients are part of the
 budget. The study states the number of tuning trials of each sampler on each task; they are not all equal, so a
@@ -62,8 +63,9 @@ ORDERINGS = """# What papers say is better, tested
 Published statements that one sampler is better than another, where an earlier version of [field.md](field.md) compared
 a tuned schedule with a fixed one, and others about gradient noise on tasks that have some; and the samplers of the
 README's first command. All settings were tuned by one rule ([tuning.md](tuning.md)), at the budget that is shown; each
-row has 20 seeds of 8 chains. The verdict is that of the paired comparison, in the family of all declared statements
-([verdicts.md](verdicts.md)). All numbers are in [orderings.json](field/orderings.json).
+row has 20 seeds of 8 chains, and was judged before verdicts on tasks with several modes needed 30 seeds. The verdict is
+that of the paired comparison, in the family of all declared statements ([verdicts.md](verdicts.md)). All numbers are in
+[orderings.json](field/orderings.json).
 
     bench --results orderings nightly orderings --out site    # run the suite; after an interruption it continues
     python -m reports.field orderings orderings               # write orderings.json and this page

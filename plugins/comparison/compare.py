@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import Bench, Result, UsageError, options
+from harness import Bench, Result, UsageError, options, statistics
 from harness.reporting import is_hash
 from harness.reports import (
     Column,
@@ -62,7 +62,8 @@ def compare(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="Metrics, a,b,c; default: the joint error, data passes to low error, and the primary metric."
+            help="Metrics, a,b,c; default: the joint error, the median and the failures of chains, data passes to low "
+            "error, and the primary metric."
         ),
     ] = None,
     differs: Annotated[
@@ -73,8 +74,9 @@ def compare(
     """Compare two rows on every task, protocol, budget and number of chains on which both were run.
 
     Runs are paired by seed. A metric with a value a seed is compared by its mean difference A - B, with a paired t test
-    from 3 pairs on. The joint error, data passes to low error and ess_mse, which are not means over seeds, are compared
-    by the ratio A / B: a t test of its logarithm, with a bootstrap over seeds.
+    from 3 pairs on; on a task with several modes from 30 on. The joint error, median_error (of the chains), data passes
+    to low error and ess_mse, which are not means over seeds, are compared by the ratio A / B: a t test of its
+    logarithm, with a bootstrap over seeds. failed_chains are those with more than ten times the row's median error.
 
     All intervals that are printed hold at once in 95 % of commands. A is equivalent to B if the interval lies within a
     factor 1.5 of the joint error, or .02 nats of lppd and nll; else better or worse if it excludes 0 (or the ratio 1);
@@ -283,6 +285,8 @@ def _effect(row: Row) -> str:
 
 def _verdict(row: Row) -> str:
     """The outcome, with the nearer end of the interval if there is a difference: "better, x 0.7 or further"."""
+    if row["test"] and not row["withheld"] and row["low"] is None and row["high"] is None:
+        return statistics.Verdict.TOO_FEW
     if row["nearer"] is None:
         return row["outcome"] or PairOutcome.UNDECIDED
     return f"{row['outcome']}, {_sign(row)}{number(row['nearer'])} or further"

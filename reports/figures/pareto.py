@@ -113,14 +113,19 @@ def _record(score: FieldScore, point: CostPoint, cost: str) -> dict[str, Any]:
     return record(
         "pareto", point.group, label=point.label, seeds=len(point.group.runs), cost=cost, cost_value=point.cost[0],
         cost_low=point.cost[1], cost_high=point.cost[2], joint_error=point.error[0], low=point.error[1],
-        high=point.error[2], interval="bootstrap 95 %", front=point.front, field=score.title,
+        high=point.error[2], interval="bootstrap 95 %" if point.error[1] < point.error[2] else "none",
+        front=point.front, field=score.title,
         run_keys=[run.key for run in point.group.runs],
     )  # fmt: skip
 
 
 def _table(score: FieldScore, records: Sequence[Mapping[str, Any]], cost: str, notes: Sequence[str]) -> Table:
     rows = [
-        {**record, "front": "yes" if record["front"] else "", "ends": f"[{record['low']:.3g}, {record['high']:.3g}]"}
+        {
+            **record,
+            "front": "yes" if record["front"] else "",
+            "ends": f"[{record['low']:.3g}, {record['high']:.3g}]" if record["interval"] != "none" else "-",
+        }
         for record in sorted(records, key=lambda record: record["cost_value"])
         if record["field"] == score.title
     ]

@@ -22,6 +22,7 @@ SAID = {
     statistics.Verdict.WORSE: "better than",
     statistics.Verdict.TIED: "equivalent to",
     statistics.Verdict.UNKNOWN: "undecided against",
+    statistics.Verdict.TOO_FEW: "with too few seeds for a verdict against",
 }
 
 

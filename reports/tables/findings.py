@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics as statistics_of
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,7 +12,7 @@ import numpy as np
 from harness import Result, statistics
 from harness.reports import ONE_DRAW, Comparison, Group, PairOutcome, Report, Request, Term, judge, refusal, typical
 from harness.tasks import REFERENCES
-from reports.across import JOINT, TaskField, loss, protocol_fields, task_fields
+from reports.across import JOINT, TaskField, distinct, loss, protocol_fields, task_fields
 from reports.figures.parts import seconds_a_pass
 from reports.orderings import JudgedOrdering, judge_orderings, load_orderings
 from reports.tables.findings_tables import tables
@@ -22,9 +23,16 @@ if TYPE_CHECKING:
 
 PLAIN = "sgld"
 """The sampler that the best one is compared with."""
-REFERENCES_OF_LEADERS = ("sgld", "sghmc")
-"""The samplers of which a leader beats all that are neither best nor tied; there must be one."""
-COUNTED = {"tied": statistics.Verdict.TIED, "worse": statistics.Verdict.WORSE, "not_known": statistics.Verdict.UNKNOWN}
+REFERENCE_SET = ("sgld", "sghmc", "psgld", "sgnht", "csgld", "hmc")
+"""The samplers whose median a leader beats by `FACTOR`; `FEWEST_REFERENCES` of them decide a task."""
+FEWEST_REFERENCES = 3
+FACTOR = 1.5
+"""Of joint errors; other metrics have their margin of equivalence, or no difference."""
+COUNTED = {
+    "tied": (statistics.Verdict.TIED,),
+    "worse": (statistics.Verdict.WORSE,),
+    "not_known": (statistics.Verdict.UNKNOWN, statistics.Verdict.TOO_FEW),
+}
 """The verdicts whose rows are counted, by the field of a record."""
 UNTESTED = Comparison("", 1, "", "min", None)
 
@@ -38,10 +46,11 @@ class Findings(Report):
     in units of the best. Then rows that diverged or have no rank, baselines, and published orderings of two samplers
     with the verdict of the paired comparison over seeds; their intervals hold all at once.
 
-    A row leads if it is best or tied with the best, and significantly better, at the level of the leaderboard, than
-    those of `REFERENCES_OF_LEADERS` that are not, of which one that diverged on all seeds counts as beaten. A joint
-    error must also be below that of one exact draw. So a row does not lead because its interval is wide, or because bad
-    rows were added.
+    A row leads if it is better than the median of `REFERENCE_SET` (of an even number the upper one) by `FACTOR`: if,
+    at the level of the leaderboard, at least half of the set are worse by so much, of which one that diverged on all
+    seeds counts as beaten. A joint error must also be below that of one exact draw. So a row does not lead because its
+    interval is wide or because bad rows were added, and another row that is better does not matter. Of tasks with
+    equal energies one counts (`reports.across.distinct`).
 
     Of a task the field with the most methods counts, of a method its tuned row, as in `reports.across`.
     """
@@ -54,10 +63,11 @@ class Findings(Report):
             return Result()
         by_name = protocol_fields(store, request) | {field.task: field for field in fields}
         judged = judge_orderings(load_orderings(), by_name, request)
+        counted, copies = distinct(fields, request)
         records = [
-            *(_task(field) for field in fields),
+            *({**_task(field), "copy_of": copies.get(field.task)} for field in fields),
             *(_cheapest(field) for field in fields if field.score.reference == "truth"),
-            *_samplers(fields),
+            *_samplers(counted),
             *(record for field in fields for record in _unranked(field)),
             *(record for field in fields for record in _baselines(field)),
             *(_ordering(one, by_name.get(one.ordering.task)) for one in judged if _asked(one.ordering.task, request)),
@@ -84,8 +94,8 @@ def _task(field: TaskField) -> dict[str, Any]:
     values = [loss(field, group) for group in field.rows.values()]
     assert best is not None
     return {
-        **record, **{name: sum(rank.verdict == verdict for _, rank in ranked) for name, verdict in COUNTED.items()},
-        "leaders": [group.method for group in _leaders(field)], "best": first.method,
+        **record, **{name: sum(rank.verdict in verdicts for _, rank in ranked) for name, verdicts in COUNTED.items()},
+        "leaders": [group.method for group in _leaders(field)], "leads_by": FACTOR, "best": first.method,
         "mean": best.mean, "low": best.low, "high": best.high,
         "against_sgld": _apart(field, loss(field, field.rows[PLAIN])) if PLAIN in field.rows else None,
         "against_median": _apart(field, float(np.median(values))),
@@ -141,17 +151,29 @@ def _samplers(fields: Sequence[TaskField]) -> list[dict[str, Any]]:
 def _leaders(field: TaskField) -> list[Group]:
     """Return the rows that lead, best first; the docstring of `Findings` has the rule."""
     ranked = _ranked(field)
-    top = [group for group, rank in ranked if rank.verdict in (statistics.Verdict.BEST, statistics.Verdict.TIED)]
-    behind = [row for name, row in field.rows.items() if name in REFERENCES_OF_LEADERS and row not in top]
+    references = [row for name, row in field.rows.items() if name in REFERENCE_SET]
+    lost = [row for row in references if len(row.diverged) == len(row.runs)]
+    if len(references) < FEWEST_REFERENCES:
+        return []
+    bar = statistics_of.median_high(loss(field, row) for row in references)
 
-    def beats_references(group: Group) -> bool:
-        rows = [row for row in behind if len(row.diverged) < len(row.runs)]
-        compared = [field.score.compare(group, row, field.metric) for row in rows if not refusal(group, row, [*Term])]
-        judged = judge([one for one in compared if one is not None], math.comb(len(ranked), 2))
-        return len(judged) == len(rows) and all(one.outcome == PairOutcome.BETTER for one in judged)
+    def beats_median(group: Group) -> bool:
+        rows = [row for row in references if row not in lost and row is not group and not refusal(group, row, [*Term])]
+        compared = [one for row in rows if (one := field.score.compare(group, row, field.metric)) is not None]
+        judged = judge(compared, math.comb(len(ranked), 2))
+        return 2 * (len(lost) + sum(map(_is_beyond, judged))) >= len(references)
 
-    good = [group for group in top if field.metric != JOINT or loss(field, group) < ONE_DRAW]
-    return [group for group in good if behind and beats_references(group)]
+    good = [group for group, _ in ranked if loss(field, group) < min(bar, ONE_DRAW if field.metric == JOINT else bar)]
+    return [group for group in good if beats_median(group)]
+
+
+def _is_beyond(one: Comparison) -> bool:
+    """Return whether A is better by the stated factor, or by the margin of the metric."""
+    if one.outcome != PairOutcome.BETTER or one.nearer is None:
+        return False
+    if one.scale == "ratio":
+        return max(one.nearer, 1 / one.nearer if one.nearer else math.inf) >= FACTOR
+    return abs(one.nearer) >= (one.margin or 0.0)
 
 
 def _ranked(field: TaskField) -> list[tuple[Group, statistics.Rank]]:

@@ -23,13 +23,25 @@ def tables(records: Sequence[Record]) -> list[Table]:
     shown_tables: list[Table] = []
     for kind, (title, columns, notes) in _TABLES.items():
         rows = [record for record in records if record["finding"] == kind]
-        more = _about_orderings(rows) if kind == "ordering" else []
+        more = _about_orderings(rows) if kind == "ordering" else _about_tasks(rows) if kind == "task" else []
         shown = [record for record in rows if record.get("verdict") not in NOT_COMPARED]
         if shown:
             shape = [Column(name, name, "right" if name in _RIGHT else "left") for name in columns]
             cells = [{name: text(record) for name, text in columns.items()} for record in shown]
             shown_tables.append(Table(title, shape, cells, [*notes, *more], keys=1))
     return shown_tables
+
+
+def _about_tasks(records: Sequence[Record]) -> list[str]:
+    """Say by which factor leaders lead, and which tasks are copies."""
+    factors = dict.fromkeys(record["leads_by"] for record in records if "leads_by" in record)
+    rules = [
+        "leaders: significantly better than the median of sgld, sghmc, psgld, sgnht, csgld and hmc (at least three) "
+        f"by a factor {factor:g} of the joint error, by .02 of lppd and nll"
+        for factor in factors
+    ]
+    copies = [f"{r['task']}: a copy of {r['copy_of']}, does not count" for r in records if r.get("copy_of")]
+    return [*(rules or [_EARLIER_LEADERS]), *copies]
 
 
 def _about_orderings(records: Sequence[Record]) -> list[str]:
@@ -167,9 +179,12 @@ _ORDERINGS = {
 _ROWS = "a task's protocol with the most methods counts; of several rows of a method the tuned one"
 _LEADERS = (
     "tied with the best, worse than it, or not known: RULES.md 5",
-    "leaders: best or tied, and significantly better than those of sgld and sghmc that are neither (or diverged)",
     "the joint error of a leader is also below 1, that of one exact draw; none: the task decides nothing",
     "best: the row with the best value, leader or not",
+)
+_EARLIER_LEADERS = (
+    "leaders, by the rule of that time: best or tied, and significantly better than those of sgld and sghmc that are "
+    "neither (or diverged)"
 )
 _APART = "xN: the joint error is N times that of the best; +N: the metric is worse by N"
 _PAIRED = (

@@ -31,6 +31,11 @@ NOTE = (
     "bootstrap interval over seeds; data passes to low error: until the median of b2 over chains x seeds, "
     "each in its own worst direction, is below 0.01 for good; reached it: share of chains below 0.01 at the end"
 )
+FAILED = (
+    "median of chains: of b2 of each chain in its own worst direction; failed chains: those with more than ten times "
+    "that, and the exact 95 % bound of their share; the chains of a seed are not independent, so it is that of as many "
+    "whole seeds"
+)
 FUNCTION_NOTE = (
     "joint error: b2 at the end, the squared error of a chain's averages of z, z^2 and of the shares below the 5, 50 "
     "and 95 % quantiles of each prediction, in units of their variance in the reference, averaged over chains x seeds, "
@@ -100,7 +105,10 @@ def _table(score: FieldScore, by: str) -> Table:
         columns |= {
             "joint error": lambda group: _record(with_interval(score.estimate(group, JOINT))),
             "bias\N{SUPERSCRIPT TWO} + variance": lambda group: _split(score, group),
+            "median of chains": lambda group: _record(with_interval(score.estimate(group, "median_error"))),
+            "failed chains": lambda group: _failed(score, group),
         }
+        notes.append(FAILED)
         notes.append(NOTE if score.reference == "truth" else FUNCTION_NOTE)
     if score.reference == "truth":
         columns |= {
@@ -132,6 +140,15 @@ def _record(text: str) -> str:
 def _share(score: FieldScore, group: Group) -> str:
     estimate = score.estimate(group, "low_error_share")
     return f"{estimate.mean:.0%}" if estimate is not None and estimate.mean is not None else "-"
+
+
+def _failed(score: FieldScore, group: Group) -> str:
+    """Return the share of failed chains with its bound: "2 of 40 (up to 39 %)"."""
+    share = score.estimate(group, "failed_chains")
+    if share is None or share.mean is None or share.high is None:
+        return "-"
+    chains = group.chains * len(share.by_seed)
+    return f"{share.mean * chains:.0f} of {chains} (up to {share.high:.0%})".replace("%", " %")
 
 
 def _split(score: FieldScore, group: Group) -> str:

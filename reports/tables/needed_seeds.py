@@ -61,11 +61,11 @@ def _rows(field: TaskField) -> list[dict[str, Any]]:
     ranks = [(group, rank) for group in score.ordered(by) if (rank := score.standing(group, by).rank)]
     return [
         _record("row", field, score.labels[group.key], score.labels[ranks[0][0].key], by) | {
-            "says": str(rank.verdict), "decided": rank.verdict != statistics.Verdict.UNKNOWN, "seeds": len(group.runs),
+            "says": str(rank.verdict), "decided": rank.verdict in (statistics.Verdict.TIED, statistics.Verdict.WORSE),
+            "seeds": len(group.runs),
             "seeds_to_decide": rank.seeds, "passes_a_seed": _cost([group, ranks[0][0]]), "reason": None,
         }
-        for group, rank in ranks
-        if rank.verdict != statistics.Verdict.BEST
+        for group, rank in ranks[1:]
     ]  # fmt: skip
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scored import final_errors, low_error, moments, write_run
 
-from harness.analysis.statistics import paired_test
+from harness.analysis.statistics import most_failures, paired_test
+from harness.reports import number as shown
 
-SEEDS = range(10)
+SEEDS = range(30)
 
 
 @pytest.fixture
@@ -37,15 +38,22 @@ def answer(bench):
 def test_the_headline_and_the_primary_metric_are_compared(answer):
     rows = answer("csgld", "sgld")
     assert [(row["metric"], row["scale"], row["pairs"], row["outcome"]) for row in rows] == [
-        ("joint_error", "ratio", 10, "better"),
-        ("passes_to_low_error", "ratio", 10, "better"),
-        ("modes_covered", "difference", 10, "better"),
+        ("joint_error", "ratio", 30, "better"),
+        ("median_error", "ratio", 30, "better"),
+        ("failed_chains", "difference", 30, "undecided"),
+        ("passes_to_low_error", "ratio", 30, "better"),
+        ("modes_covered", "difference", 30, "better"),
     ]
-    assert rows[2]["effect"] == 11.0
-    assert rows[2]["p"] == 2 / 2**10  # ten equal differences
-    assert {row["level"] for row in rows} == {1 - 0.05 / 3}
-    assert [row["adjusted"] for row in rows] == pytest.approx([3 * row["p"] for row in rows])
-    assert [row["nearer"] for row in rows] == [rows[0]["high"], rows[1]["high"], rows[2]["low"]]
+    assert rows[4]["effect"] == 11.0
+    assert rows[4]["p"] == 2 / 2**30  # thirty equal differences
+    assert {row["level"] for row in rows} == {1 - 0.05 / 5}
+    assert [row["adjusted"] for row in rows] == pytest.approx([min(1, 5 * row["p"]) for row in rows])
+    assert [row["nearer"] for row in rows] == [
+        *(rows[k]["high"] for k in range(2)),
+        None,
+        rows[3]["high"],
+        rows[4]["low"],
+    ]
     assert rows[0]["seeds"] == list(SEEDS)
 
 
@@ -63,7 +71,7 @@ def test_rows_of_one_method_are_told_apart_by_their_label(answer, bench, results
     names = "sgld (schedule.step_size=0.1)", "sgld (schedule.step_size=0.02)"
     (row,) = answer(*names, "--metric", "modes_covered")
     assert row["level"] == 0.95
-    assert (row["a"], row["b"], row["pairs"]) == (*names, 10)
+    assert (row["a"], row["b"], row["pairs"]) == (*names, len(SEEDS))
     rows = answer("csgld", "sgld", "--metric", "modes_covered")
     assert [row["b"] for row in rows] == sorted(names)
     code, _, err = bench("compare", "sgld", "sgld")
@@ -152,18 +160,42 @@ def test_the_table_has_the_outcome_its_end_and_what_more_seeds_would_show(bench,
         )  # fmt: skip
     code, out, err = bench("compare", "csgld", "sgld", "--metric", "modes_covered", "--differs", "schedule", "--json")
     assert code == 0, err
-    assert json.loads(out)[0]["seeds_to_decide"] <= 10
+    assert json.loads(out)[0]["seeds_to_decide"] == 30
     code, out, err = bench("compare", "sghmc", "sgld", "--metric", "modes_covered", "--json")
     (row,) = json.loads(out)
     assert (row["outcome"], row["nearer"]) == ("undecided", None)
     differences = [(s * 7) % 4 - s % 3 for s in SEEDS]
     tested = paired_test(differences)
     assert row["detectable"] == pytest.approx(tested.detectable(0.95))
-    assert row["seeds_to_decide"] == tested.seeds_to_decide(0.95) > 10
+    assert row["seeds_to_decide"] == tested.seeds_to_decide(0.95) > 30
     code, out, err = bench("compare", "sghmc", "sgld", "--metric", "modes_covered")
     assert "undecided" in out
-    assert f"{tested.detectable(0.95):.2f}" in out
+    assert shown(tested.detectable(0.95)) in out
     assert f"  {tested.seeds_to_decide(0.95)}\n" in out
     code, out, err = bench("compare", "csgld", "sgld", "--differs", "schedule")
     assert "better, x 0." in out
     assert "better, 11.0 or further" in out
+
+
+def test_median_and_failures_are_compared_separately(bench, tmp_path):
+    """Of sghmc a chain of eight is smaller, and every second seed loses a chain with 400 times the error."""
+    folder = tmp_path / "results"
+    for seed in SEEDS:
+        noise = 1 + 0.05 * np.random.default_rng(seed).normal(size=(8, 1))
+        for method, error in (("sgld", 0.1 * noise), ("sghmc", 0.05 * noise)):
+            error[0] *= 20 if method == "sghmc" and seed % 2 else 1
+            curves = moments() | final_errors(np.repeat(error, 2, axis=1))
+            write_run(folder, method=method, seed=seed, chains=8, metrics={"modes_covered": 4.0}, curves=curves)
+    code, out, err = bench("compare", "sghmc", "sgld", "--metric", "joint_error,median_error,failed_chains", "--json")
+    assert code == 0, err
+    joint, median, failed = json.loads(out)
+    assert (joint["effect"] > 1, median["outcome"], failed["outcome"]) == (True, "better", "worse")
+    assert median["effect"] == pytest.approx(0.25, rel=0.05)
+    assert (failed["effect"], failed["b_mean"]) == (1 / 16, 0.0)
+    code, out, err = bench("report", "leaderboard", "--json")
+    shares = {row["method"]: row for row in json.loads(out) if row["metric"] == "failed_chains"}
+    assert (shares["sghmc"]["mean"], shares["sgld"]["mean"]) == (1 / 16, 0.0)
+    assert shares["sgld"]["high"] == pytest.approx(1 - 0.05 ** (1 / 30))  # about 3 / n
+    code, out, err = bench("report", "leaderboard", "--format", "markdown")
+    assert f"15 of 240 (up to {most_failures(2, 30):.0%})".replace("%", " %") in out
+    assert "0 of 240 (up to 10 %)" in out

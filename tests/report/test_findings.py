@@ -20,7 +20,7 @@ from harness.reporting.report import Request
 from harness.tasks import Streams
 from plugins.comparison.compare import _needed
 from reports import field as page_of
-from reports.across import protocol_fields, task_fields
+from reports.across import _equal, across, protocol_fields, task_fields
 from reports.orderings import NOT_COMPARED, Ordering, OrderingVerdict, judge_orderings, load_orderings, noise_share
 from reports.tables.findings import Findings
 from reports.tables.findings_tables import _seeds, tables
@@ -116,11 +116,11 @@ def findings_of(results, task, errors, **wide):
 @pytest.mark.parametrize(
     ("errors", "wide", "best", "leaders", "tied", "not_known"),
     [
-        # baoab is better than half of the rows, but worse than the best; msgld is wide, so it is not known
-        ({"sghmc": 0.05, "baoab": 0.1, "hmc": 0.4, "sgld": 0.4, "psgld": 0.4}, 0.1, "sghmc", {"sghmc"}, 0, 1),
+        # baoab is worse than the best, and better than the median of the set; msgld is wide, so it is not known
+        ({"sghmc": 0.05, "baoab": 0.1, "hmc": 0.4, "sgld": 0.4, "psgld": 0.4}, 0.1, "sghmc", {"sghmc", "baoab"}, 0, 1),
         # whether another row is equivalent to a wide one is not known
-        ({"sghmc": 0.05, "baoab": 0.4, "hmc": 0.4, "sgld": 0.4}, 1e-5, "msgld", set(), 0, 4),
-        # each of three beats two of four: half of the other rows is enough
+        ({"sghmc": 0.05, "baoab": 0.4, "hmc": 0.4, "sgld": 0.4}, 1e-5, "msgld", {"sghmc"}, 0, 4),
+        # each of three beats two of the set of four
         (
             {"sghmc": 0.1, "baoab": 0.1, "hmc": 0.1, "sgld": 0.4, "psgld": 0.4},
             None, None, {"sghmc", "baoab", "hmc"}, 2, 0,
@@ -144,7 +144,7 @@ def test_who_leads_a_task(tmp_path, errors, wide, best, leaders, tied, not_known
     ],
 )
 def test_a_task_without_a_leader_decides_nothing(tmp_path, errors, tied):
-    findings_of(tmp_path, "mixture25", {"sghmc": 0.05, "sgld": 0.4})
+    findings_of(tmp_path, "mixture25", {"sghmc": 0.05, "sgld": 0.4, "hmc": 0.4})
     built = findings_of(tmp_path, "gaussian2d", errors)
     task = of(built.records, "task", task="gaussian2d")
     assert (task["tied"], task["leaders"]) == (tied, [])
@@ -175,8 +175,56 @@ def test_a_reference_is_beaten_where_all_of_its_seeds_diverged(tmp_path, lost, l
                 tmp_path, method="sgld", sampler="sgld", task="gaussian2d", seed=seed, chains=8, status="diverged"
             )
     write(tmp_path, "sgld", "gaussian2d", 0.4, seeds=[seed for seed in range(SEEDS) if seed not in lost])
-    built = findings_of(tmp_path, "gaussian2d", {"hmc": 0.02, "baoab": 0.4})
+    built = findings_of(tmp_path, "gaussian2d", {"hmc": 0.02, "sghmc": 0.4, "baoab": 0.4})
     assert of(built.records, "task", task="gaussian2d")["leaders"] == leaders
+
+
+@pytest.mark.parametrize("junk", [1e-6, 0.01, 50.0], ids=["better", "as good", "bad"])
+def test_thirty_rows_of_junk_make_no_more_leaders(tmp_path, junk):
+    """Whether they are wide and better, as good as the best, or bad."""
+    errors = {"hmc": 0.1, "sgld": 0.1, "sghmc": 0.1, "baoab": 0.08, "msgld": 0.01}
+    before = of(findings_of(tmp_path, "gaussian2d", errors).records, "task")["leaders"]
+    rows = {f"junk{k}": junk * 1.01**k for k in range(30)}
+    after = of(findings_of(tmp_path, "gaussian2d", {}, **rows).records, "task")["leaders"]
+    assert before == ["msgld"]
+    assert [name for name in after if name in errors] == before
+
+
+class WithCopies:
+    """The registry of the installed plugins, in which each task has copies: gaussian2d-copy1."""
+
+    def __init__(self):
+        self.installed = registry()
+
+    def __getattr__(self, name):
+        return getattr(self.installed, name)
+
+    def find(self, kind, name):
+        return self.installed.find(kind, name.partition("-copy")[0])
+
+
+def test_copies_of_a_task_count_once(tmp_path):
+    tasks = ("gaussian2d", "mixture5", *(f"gaussian2d-copy{k}" for k in range(4)))
+    for task in tasks:
+        for method, error in {"sghmc": 0.05, "sgld": 0.4, "hmc": 0.4}.items():
+            write(tmp_path, method, task, error if task != "mixture5" else 0.4, seeds=range(6))
+    built = Findings().build(store(tmp_path), Request(registry=WithCopies()))
+    sghmc = of(built.records, "sampler", method="sghmc")
+    assert (sghmc["tasks"], sghmc["leads_on"]) == (2, ["gaussian2d"])
+    assert of(built.records, "task", task="gaussian2d-copy3")["copy_of"] == "gaussian2d"
+    assert "gaussian2d-copy3: a copy of gaussian2d, does not count" in built.tables[0].notes
+    compared = across(store(tmp_path), Request(registry=WithCopies()))
+    assert compared.task_names == ["gaussian2d", "mixture5"]
+    assert "task gaussian2d-copy0: it has the energies of gaussian2d" in compared.left_out
+
+
+def test_energies_that_hardly_differ_are_equal():
+    draw = np.random.default_rng(0)
+    U = draw.exponential(size=100)
+    assert _equal(U, U + 7)
+    assert _equal(U, U + 1e-3 * draw.normal(size=100))
+    assert not _equal(U, 1.1 * U)
+    assert not _equal(U, np.where(U > 2, np.inf, U))
 
 
 def test_an_ordering_may_name_a_protocol(tmp_path):

@@ -13,6 +13,8 @@ from harness.reporting.scoring.compare import PairOutcome, judge
 
 SEEDS = range(6)
 JOINT = "joint_error"
+BULK = {"chains": 8, "metric": "ess_bulk"}
+"""A metric of a task without several modes."""
 
 
 def write_group(results, method="sgld", seeds=SEEDS, metric="modes_covered", value=10.0, curves=None, **changes):
@@ -78,8 +80,8 @@ def with_errors(bias, spread):
 
 
 def test_bias_and_variance_count_alike_in_the_joint_error(tmp_path):
-    write_group(tmp_path, "sgld", curves=with_errors(0.0, 0.2), chains=8)
-    write_group(tmp_path, "hmc", curves=with_errors(0.3, 0.0), chains=8)
+    write_group(tmp_path, "sgld", curves=with_errors(0.0, 0.2), **BULK)
+    write_group(tmp_path, "hmc", curves=with_errors(0.3, 0.0), **BULK)
     (score,) = scores(tmp_path)
     rough, precise = sorted(score.groups, key=lambda group: -len(group.method))
     estimate = score.estimate(rough, JOINT)
@@ -93,14 +95,30 @@ def test_bias_and_variance_count_alike_in_the_joint_error(tmp_path):
     assert [score.standing(group, JOINT).rank.rank for group in (rough, precise)] == [1, 2]
 
 
+def test_few_seeds_on_several_modes_have_no_interval(tmp_path):
+    write_group(tmp_path, "sgld", curves=with_errors(0.0, 0.2), chains=8)
+    (score,) = scores(tmp_path)
+    estimate = score.estimate(score.groups[0], JOINT)
+    assert (estimate.low, estimate.high, estimate.interval, estimate.mean > 0) == (None, None, "none", True)
+
+
 def test_what_is_precisely_wrong_never_stands_above_what_is_roughly_right(tmp_path):
     """At the budget where that shows: its squared bias is above the other's variance. Ranks, verdicts and `compare`."""
-    write_group(tmp_path, "sgld", value=lambda seed: 10.0 + seed / 10, curves=with_errors(0.0, 0.25), chains=8)
+    write_group(
+        tmp_path,
+        "sgld",
+        value=lambda seed: 10.0 + seed / 10,
+        curves=with_errors(0.0, 0.25),
+        chains=8,
+        metric="ess_bulk",
+    )
     precise = with_errors(0.5, 0.001)
-    write_group(tmp_path, "hmc", value=25.0, curves=lambda seed: precise(seed) | moments(0.5), chains=8)
+    write_group(
+        tmp_path, "hmc", value=25.0, curves=lambda seed: precise(seed) | moments(0.5), chains=8, metric="ess_bulk"
+    )
     (score,) = scores(tmp_path)
     rough, wrong = sorted(score.groups, key=lambda group: -len(group.method))
-    for metric in (JOINT, "modes_covered"):
+    for metric in (JOINT, "ess_bulk"):
         above, below = (score.standing(group, metric).rank for group in (rough, wrong))
         assert above.rank == 1
         assert below is None or (below.rank, below.verdict) == (2, Verdict.WORSE)
@@ -121,11 +139,15 @@ OUTCOME = {
 )
 def test_a_verdict_of_two_rows_is_that_of_their_comparison(tmp_path, bias, spread, verdict):
     """The leaderboard works from the rows' estimates, and `bench compare` from their curves."""
-    write_group(tmp_path, "sgld", value=lambda seed: 12.0 + seed % 3, curves=with_errors(0.2, 0.02), chains=8)
+    write_group(
+        tmp_path, "sgld", value=lambda seed: 12.0 + seed % 3, curves=with_errors(0.2, 0.02), chains=8, metric="ess_bulk"
+    )
     curves = with_errors(0.2 + bias, spread)
-    write_group(tmp_path, "hmc", value=lambda seed: 12.0 + bias + seed**2 % 5, curves=curves, chains=8)
+    write_group(
+        tmp_path, "hmc", value=lambda seed: 12.0 + bias + seed**2 % 5, curves=curves, chains=8, metric="ess_bulk"
+    )
     (score,) = scores(tmp_path)
-    for metric in (JOINT, "modes_covered"):
+    for metric in (JOINT, "ess_bulk"):
         best, other = score.ordered(metric)
         rank = score.standing(other, metric).rank
         (judged,) = judge([score.compare(other, best, metric)])

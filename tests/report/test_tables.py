@@ -99,7 +99,9 @@ def test_the_leaderboard_ranks_by_the_joint_error_and_beside_it_by_cost(tmp_path
     result = Leaderboard().build(store(tmp_path), Request())
     (table,) = result.tables
     assert [row["method"] for row in table.rows] == ["sgld", "hmc", "csgld"]
-    assert [row["rank"] for row in table.rows] == ["1", "2", "3"]
+    assert [row["rank"] for row in table.rows] == ["1 (1 to 3)", "2 (1 to 3)", "3 (1 to 3)"]
+    too_few = "too few seeds for a verdict"  # on a task with several modes
+    assert [row["verdict"] for row in table.rows] == [too_few, *[f"{too_few} (30 seeds)"] * 2]
     assert [row["data passes to low error"] for row in table.rows] == ["400", ">1,000", "200"]
     assert [row["rank by data passes"] for row in table.rows] == ["2", "3", "1"]
     assert table.notes[0].startswith("ranked by joint error; every finished row")

@@ -32,12 +32,16 @@ _NAN = "values must not be NaN: leave failed runs out and count them"
 
 
 class Verdict(StrEnum):
-    """What the seeds say of a method: it is equivalent to the best, worse than it, or neither is known."""
+    """What the seeds say of a method: it is equivalent to the best, worse than it, or neither is known.
+
+    Too few: whatever the values of so many seeds were, they could not decide.
+    """
 
     BEST = "best"
     TIED = "tied with the best"
     WORSE = "worse"
     UNKNOWN = "not known"
+    TOO_FEW = "too few seeds for a verdict"
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,9 @@ class Rank:
     rank       1 is best, and equal values share the better rank
     low, high  1 + the number of methods that are better, and M - the number that are worse
     verdict    best: it has the best value. The others by their own pair with it: tied, if the interval lies within the
-               margin; worse, if it excludes "no difference"; else not known
-    seeds      if not known: how many seeds would probably decide the pair; None if 10,000 are too few
+               margin; worse, if it excludes "no difference"; too few seeds, if the test can reject nothing (the best:
+               if none of its pairs can); else not known
+    seeds      if not known or too few: how many would probably decide the pair; None if 10,000 are too few
     """
 
     rank: int
@@ -155,15 +160,19 @@ def _ranked(
     better = {pair for pair, tested in tests.items() if tested.p < 1 - each and sign * tested.estimate < 0}
     above, below = Counter(j for _, j in better), Counter(i for i, _ in better)
 
+    blind = {pair for pair, tested in tests.items() if tested.ends(each) == (None, None)}
+
     def verdict(i: int) -> tuple[Verdict, int | None]:
         if ranks[i] == 1:
-            return (Verdict.BEST if math.isfinite(points[i]) else Verdict.UNKNOWN), None
+            few = len(points) > 1 and all(pair in blind for pair in tests if i in pair)
+            return Verdict.TOO_FEW if few else Verdict.BEST if math.isfinite(points[i]) else Verdict.UNKNOWN, None
         tested = tests[order[0], i]
         if points[i] < limit and within(tested.ends(each), margin):
             return Verdict.TIED, None
         if (order[0], i) in better:
             return Verdict.WORSE, None
-        return Verdict.UNKNOWN, tested.seeds_to_decide(each, margin)
+        few = (order[0], i) in blind
+        return Verdict.TOO_FEW if few else Verdict.UNKNOWN, tested.seeds_to_decide(each, margin)
 
     return [Rank(rank, 1 + above[i], len(points) - below[i], *verdict(i)) for i, rank in enumerate(ranks)]
 

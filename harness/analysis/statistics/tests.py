@@ -19,6 +19,9 @@ ROUNDING = 1e-6
 """Differences that vary by less than this share of the largest one are equal."""
 COUNTS = (*range(3, 200), *range(200, 1000, 10), *range(1000, 10_001, 100))
 """The numbers of seeds that `PairedTest.seeds_to_decide` considers."""
+FEWEST_RARE = 30
+"""Fewest seeds for a verdict where seeds may fail rarely: of a row that fails in 10 % of seeds, all 30 succeed with
+probability .04. tests/statistical/test_verdicts.py has the simulation."""
 FLIP, ALIKE = 1 / 2, 1 / 4
 """The share of signs, and the probability that of two equal rows a seed of the one succeeds and of the other fails."""
 
@@ -39,6 +42,7 @@ class PairedTest:
     interval  the kind of its intervals: "t", "bootstrap t", "equal", "none"
     ends      of the interval of all differences that the test does not reject at 1 - level: p < 1 - level exactly where
               it excludes zero; None where the test can reject none
+    fewest    fewer seeds than these have no verdict
     """
 
     p: float
@@ -49,6 +53,7 @@ class PairedTest:
     chance: float = 0.0
     interval: str = "none"
     ends: Callable[[float], Ends] = field(default=lambda _: (None, None), compare=False, repr=False)
+    fewest: int = 2
 
     def detectable(self, level: float) -> float:
         """Return the least difference whose interval excludes zero with probability `POWER`, at this error.
@@ -61,7 +66,7 @@ class PairedTest:
 
     def _fewest(self, level: float) -> int:
         """The fewest seeds with which p can be below 1 - level."""
-        return math.floor(math.log((1 - level) / 2, self.chance)) + 1 if self.chance else 2
+        return max(self.fewest, math.floor(math.log((1 - level) / 2, self.chance)) + 1 if self.chance else 2)
 
     def seeds_to_decide(self, level: float, margin: float | None = None) -> int | None:
         """Return how many seeds decide with probability `POWER` if the difference and its spread are as estimated.
@@ -161,9 +166,11 @@ def with_signed_ranks(tested: PairedTest, differences: ArrayLike) -> PairedTest:
 
     That p is exact for two rows of one law, however rarely a seed fails and however large its error then is: there a t
     test calls equal rows different if one of them failed more often by chance. With n seeds it is at least 2 / 2^n.
+    Below `FEWEST_RARE` seeds p is 1, because a row may be far worse by failures that no seed shows.
     """
     d = _finite(differences)
-    ranks, least_p = signed_rank_p(d), 2 * FLIP ** len(d)
+    few = len(d) < FEWEST_RARE
+    ranks, least_p = signed_rank_p(d), 1.0 if few else 2 * FLIP ** len(d)
 
     def ends(level: float) -> Ends:
         low, high = tested.ends(level) if least_p < 1 - level else (None, None)
@@ -172,7 +179,10 @@ def with_signed_ranks(tested: PairedTest, differences: ArrayLike) -> PairedTest:
         return min(low, 0.0), max(high, 0.0)
 
     method = f"{tested.method}; not below Wilcoxon's signed-rank test"
-    return replace(tested, p=max(tested.p, ranks, least_p), method=method, chance=FLIP, ends=ends)
+    if few:
+        method = f"no test: fewer than {FEWEST_RARE} seeds, which may fail rarely"
+    p = max(tested.p, ranks, least_p)
+    return replace(tested, p=p, method=method, chance=FLIP, fewest=FEWEST_RARE, ends=ends)
 
 
 def signed_rank_p(differences: Array) -> float:

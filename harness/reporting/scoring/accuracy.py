@@ -10,20 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.analysis.diagnostics import LowErrorCost, eigenvalue_intervals, norm_interval, passes_to_low_error
-from harness.analysis.diagnostics.crossing import MINIMUM_CHAINS, THRESHOLD, within
+from harness.analysis.diagnostics.crossing import MINIMUM_CHAINS, THRESHOLD, seed_counts, within
 from harness.analysis.diagnostics.joint import DISTANCE, GREATEST, LEAST, MEAN, WITHIN, Bracket, Gate, Limits, gate
-from harness.analysis.statistics import mean_interval
+from harness.analysis.statistics import mean_interval, most_failures
+from harness.analysis.statistics.tests import FEWEST_RARE
 from harness.reporting.scoring.estimates import Curves, Estimate, bootstrap_ends, resampled_means, rows_by_seed
 from harness.reporting.scoring.groups import Group
 
 Array = NDArray[np.float64]
 
-JOINT = "joint_error"
+JOINT, MEDIAN, FAILED = "joint_error", "median_error", "failed_chains"
 LOW_ERROR = "passes_to_low_error"
 LOW_ERROR_VERSION = 2
 """Version 1 took the worst coordinate, not the worst direction."""
 OVER_SEEDS = ("joint_bias2", "joint_variance", "low_error_share")
-UNGATED = (JOINT, LOW_ERROR, *OVER_SEEDS)
+UNGATED = (JOINT, MEDIAN, FAILED, LOW_ERROR, *OVER_SEEDS)
 """Metrics that a wrong law cannot inflate: errors that count bias and variance in every direction."""
 ESS_MSE = "ess_mse"
 MARGINAL = "mean_error"
@@ -35,7 +36,9 @@ FUNCTIONS = ("agreement", "function_mean_error")
 
 ONE_DRAW = 1.0
 """The joint error that a single exact draw of the truth has on average, in every direction: no row above it is tied."""
-MARGINS = {JOINT: math.log(1.5), "lppd": 0.02, "nll": 0.02}
+FAILURE = 10.0
+"""A chain failed if its error is above so many times the median of its row."""
+MARGINS = {JOINT: math.log(1.5), MEDIAN: math.log(1.5), "lppd": 0.02, "nll": 0.02}
 """Within these, two groups are equivalent: a factor 1.5 of the joint error, .02 nats. Other metrics have no margin."""
 
 ERRORS = ("joint_error",)
@@ -129,14 +132,54 @@ def joint_error(group: Group, curves: Curves) -> Estimates | None:
         with np.errstate(over="ignore"):
             bias2, variance = float(errors[:, worst_f].mean() ** 2), float(errors[:, worst_f].var())
     of_seed = {int(s): float(worst((errors[seeds == s] ** 2).mean(axis=0))) for s in np.unique(seeds)}
+    of_seed = of_seed if MODES in group.readings else {}
+    if of_seed and len(of_seed) < FEWEST_RARE:
+        low, high, kind = None, None, "none"
     return {
-        JOINT: Estimate(
-            JOINT, 1, "1", "min", None, b2, low, high, kind, n, replicates=replicates,
-            of_seed=of_seed if MODES in group.readings else {},
-        ),
+        JOINT: Estimate(JOINT, 1, "1", "min", None, b2, low, high, kind, n, replicates=replicates, of_seed=of_seed),
+        **chain_estimates(errors, seeds, n),
         "joint_bias2": Estimate("joint_bias2", 1, "1", "min", None, bias2, measured=n),
         "joint_variance": Estimate("joint_variance", 1, "1", "min", None, variance, measured=n),
     }  # fmt: skip
+
+
+def chain_estimates(errors: Array, seeds: Array, n: int) -> Estimates:
+    """Return the median of b2 of each chain alone, in its own worst f, and the share of failed chains.
+
+    The share has an exact upper bound (Clopper and Pearson), in which the failures count in whole seeds, rounded up.
+    """
+    squares, size = chain_errors(errors), len(np.unique(seeds))
+    *replicates, median = medians(squares, seeds)
+    drawn = np.array(replicates) if size > 1 else None
+    shares = failed_shares({int(seed): squares[seeds == seed] for seed in np.unique(seeds)})
+    high = most_failures(math.ceil(sum(shares.values()) - 1e-9), size)
+    share = float(np.mean([*shares.values()]))
+    return {
+        MEDIAN: Estimate(
+            MEDIAN, 1, "1", "min", None, float(median), *bootstrap_ends(median, drawn, size), n, replicates=drawn
+        ),
+        FAILED: Estimate(FAILED, 1, "1", "min", None, share, 0.0, high, "exact 95 %", n, shares),
+    }
+
+
+def chain_errors(errors: Array) -> Array:
+    """Return b2 (R,) of each chain alone, in its own worst f, from its errors (R, n)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return worst(errors**2)
+
+
+def medians(values: Array, seeds: Array) -> Array:
+    """Return the lower median of values (R,) in each resample of their seeds, and last that of all: (B + 1,)."""
+    index, order = np.unique(seeds, return_inverse=True)[1], np.argsort(values)
+    counts = seed_counts(index.max() + 1)
+    taken = np.vstack([counts, np.ones(counts.shape[1])])[:, index[order]].cumsum(axis=1)
+    return np.asarray(values[order][(2 * taken >= taken[:, -1:]).argmax(axis=1)])
+
+
+def failed_shares(by_seed: Mapping[int, Array]) -> dict[int, float]:
+    """Return the share of failed chains by seed, from the b2 of each seed's chains."""
+    limit = FAILURE * float(np.median(np.concatenate([*by_seed.values()])))
+    return {seed: float((values > limit).mean()) for seed, values in by_seed.items()}
 
 
 def worst(squares: Array) -> Array:

@@ -9,9 +9,6 @@ the mean difference is tested. The joint error, data passes to low error and ess
 and their ratio is tested, by a bootstrap that resamples the seeds of both groups together. p and the interval come from
 one test. For a family of m comparisons the interval has the level 1 - .05 / m, and the outcome follows from it alone.
 
-Holm's method would use smaller intervals, but they hold for "different" only: of families of 55 pairs up to 20 % would
-have a wrong "equivalent" (tests/statistical/test_verdicts.py).
-
 The joint errors of each seed's own chains are not used, because they measure something else: an average over fewer
 chains has a larger maximum over directions, and how much larger depends on the sampler.
 """
@@ -34,12 +31,16 @@ from harness.reporting.scoring.accuracy import (
     ERRORS,
     ESS_CURVES,
     ESS_MSE,
+    FAILED,
     JOINT,
     LOW_ERROR,
     LOW_ERROR_CURVES,
     LOW_ERROR_VERSION,
     MARGINS,
+    MEDIAN,
     MODES,
+    chain_errors,
+    failed_shares,
 )
 from harness.reporting.scoring.estimates import Curves
 from harness.reporting.scoring.groups import Group, Run
@@ -53,9 +54,9 @@ FEWEST = 3
 
 Side = Literal["a", "b", ""]
 Scale = Literal["difference", "ratio"]
-CURVES_OF = {JOINT: ERRORS, LOW_ERROR: LOW_ERROR_CURVES, ESS_MSE: ESS_CURVES}
+CURVES_OF = {JOINT: ERRORS, MEDIAN: ERRORS, FAILED: ERRORS, LOW_ERROR: LOW_ERROR_CURVES, ESS_MSE: ESS_CURVES}
 """The statistics over chains x seeds, each with the curves from which it is computed."""
-_ABOUT = {JOINT: (1, "1", "min"), LOW_ERROR: (LOW_ERROR_VERSION, "data passes", "min"), ESS_MSE: (1, "draws", "max")}
+_ABOUT = {LOW_ERROR: (LOW_ERROR_VERSION, "data passes", "min"), ESS_MSE: (1, "draws", "max")}
 
 
 class PairOutcome(StrEnum):
@@ -237,6 +238,8 @@ def compare(a: Group, b: Group, metric: str, curves: Curves | None = None) -> Co
     error are a median, so there the chains of a diverged run count as chains that never reach low error. Only the
     statistics over chains x seeds need `curves` (`load_curves`).
     """
+    if metric == FAILED:
+        return _by_failed_chains(a, b, curves or {})
     if metric in CURVES_OF:
         return _by_statistic(a, b, metric, curves or {})
     known = [value for group in (a, b) if (value := group.metrics().get(metric)) is not None]
@@ -327,6 +330,19 @@ def _curves(run: Run, metric: str, curves: Curves) -> tuple[SeedRows, SeedRows] 
     return by_name[0][0], np.stack([y for _, y in by_name], axis=1)
 
 
+def _by_failed_chains(a: Group, b: Group, curves: Curves) -> Comparison | None:
+    """Compare the shares of failed chains by seed. Returns None if neither group has the curves of its errors."""
+    sides = _read(a, b, lambda run: _curves(run, FAILED, curves))
+    if not sides.a and not sides.b:
+        return None
+    shares = [
+        failed_shares({seed: chain_errors(rows[:, 0]) for seed, (_, rows) in side.items()}) if side else {}
+        for side in (sides.a, sides.b)
+    ]
+    comparison = compare_values(shares[0], shares[1], "min", test=_test_of_modes)
+    return _about(comparison, sides, FAILED, 1, "1")
+
+
 def _by_statistic(a: Group, b: Group, metric: str, curves: Curves) -> Comparison | None:
     """Compare a statistic over chains x seeds. Returns None if neither group has its curves.
 
@@ -335,7 +351,7 @@ def _by_statistic(a: Group, b: Group, metric: str, curves: Curves) -> Comparison
     names = CURVES_OF[metric]
     if not any((run.attempt, name) in curves for name in names for group in (a, b) for run in group.done):
         return None
-    version, unit, direction = _ABOUT[metric]
+    version, unit, direction = _ABOUT.get(metric, (1, "1", "min"))
     sides = _read(a, b, lambda run: _curves(run, metric, curves))
     pairs = tuple(sorted(sides.a.keys() & sides.b.keys()))
     seeds = [pairs or sorted(side) for side in (sides.a, sides.b)]

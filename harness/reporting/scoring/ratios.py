@@ -12,7 +12,16 @@ from harness.analysis.diagnostics import bootstrap_low_error
 from harness.analysis.diagnostics.crossing import THRESHOLD, last_crossing
 from harness.analysis.statistics import PairedTest, log_ratio_test
 from harness.analysis.statistics.tests import unpaired
-from harness.reporting.scoring.accuracy import ESS_MSE, JOINT, LOW_ERROR, median_size, worst
+from harness.reporting.scoring.accuracy import (
+    ESS_MSE,
+    JOINT,
+    LOW_ERROR,
+    MEDIAN,
+    chain_errors,
+    median_size,
+    medians,
+    worst,
+)
 from harness.reporting.scoring.estimates import resampled_means
 
 SeedRows = NDArray[np.float64]
@@ -54,6 +63,8 @@ def statistic(rows: SeedRows, axis: SeedRows, metric: str) -> float:
     """Return the statistic of some chains; for low error the larger one of z and z^2."""
     if metric == LOW_ERROR:
         return max(last_crossing(curve, axis, THRESHOLD) for curve in np.median(rows, axis=0))
+    if metric == MEDIAN:
+        return float(medians(chain_errors(rows[:, 0]), np.zeros(len(rows)))[-1])
     with np.errstate(over="ignore", invalid="ignore"):
         return float(_OF_SQUARES[metric]((rows**2).mean(axis=0).ravel()))
 
@@ -63,6 +74,8 @@ def _replicates(side: Sequence[SeedRows], axis: SeedRows, metric: str) -> SeedRo
     rows, seed_of_row = np.concatenate(side), np.repeat(np.arange(float(len(side))), [len(part) for part in side])
     if metric == LOW_ERROR:
         return np.maximum(*(bootstrap_low_error(rows[:, k], axis, seed_of_row) for k in range(2)))
+    if metric == MEDIAN:
+        return medians(chain_errors(rows[:, 0]), seed_of_row)[:-1]
     with np.errstate(over="ignore", invalid="ignore"):
         means = resampled_means((rows**2).reshape(len(rows), -1), seed_of_row)
     assert means is not None

@@ -16,10 +16,12 @@ from harness.contracts.parameters import suggestions
 from harness.reporting.scoring import accuracy, cache
 from harness.reporting.scoring.accuracy import (
     ESS_MSE,
+    FAILED,
     GATE_METRICS,
     JOINT,
     LOW_ERROR,
     MARGINAL,
+    MEDIAN,
     NO_RECORD,
     OVER_SEEDS,
     UNGATED,
@@ -71,7 +73,7 @@ class FieldScore:
     @property
     def compared_by_default(self) -> list[str]:
         """The metrics by which two rows are compared: where the truth is known its errors, and the primary metric."""
-        return list(dict.fromkeys([*([JOINT, LOW_ERROR] if self.truth_known else []), self.primary]))
+        return list(dict.fromkeys([*([JOINT, MEDIAN, FAILED, LOW_ERROR] if self.truth_known else []), self.primary]))
 
     @property
     def _accuracy(self) -> Mapping[str, Accuracy]:

@@ -111,11 +111,8 @@ def _ranks(eligible: Mapping[str, Estimate], seeds_of: Mapping[str, Sequence[int
     margin = MARGINS.get(first.metric)
     if first.replicates is None:
         by_seed = {key: _scores(e) for key, e in eligible.items()}
-        return {
-            key: rank
-            for key, rank in rank_methods(by_seed, direction, margin=margin, rare=rare).items()
-            if rank is not None
-        }
+        ranked = rank_methods(by_seed, direction, margin=margin, rare=rare)
+        return {key: rank for key, rank in ranked.items() if rank is not None}
     # A group whose seeds do not vary has no replicates, so its value is used for all of them.
     size = len(first.replicates)
     point = np.array([e.mean for e in eligible.values()], dtype=np.float64)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from itertools import product
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from scipy import stats
 
 from harness.analysis.statistics import bootstrap_t, holm, most_failures, paired_test, power, with_signed_ranks
-from harness.analysis.statistics.tests import POWER, signed_rank_p, unpaired_test
+from harness.analysis.statistics.tests import FEWEST_RARE, POWER, signed_rank_p, unpaired_test
 
 pytestmark = pytest.mark.numbers
 
@@ -30,28 +31,31 @@ def test_signed_ranks_are_those_of_all_patterns_of_signs(n):
 
 
 def test_few_seeds_that_fail_alike_are_no_difference():
-    """Four of twenty seeds lost a mode in one row: random signs would do so in one of eight cases."""
-    d = np.repeat([1.0, 0.0], [4, 16])
+    """Four of thirty seeds lost a mode in one row: random signs would do so in one of eight cases."""
+    d = np.repeat([1.0, 0.0], [4, 26])
     tested = with_signed_ranks(paired_test(d), d)
     assert tested.p == 1 / 8
     assert tested.ends(0.95)[0] == 0 < paired_test(d).ends(0.95)[0]
 
 
 def test_signed_ranks_bound_p_and_the_interval():
-    """Two of twenty seeds failed in one row: a t test of a ratio may be sure of it, signed ranks are not."""
-    d = np.random.default_rng(0).normal(size=20)
-    sure = bootstrap_t(3.0, 3.0 + 0.1 * d, 20)
+    """Two of thirty seeds failed in one row: a t test of a ratio may be sure of it, signed ranks are not."""
+    d = np.random.default_rng(0).normal(size=30)
+    sure = bootstrap_t(3.0, 3.0 + 0.1 * d, 30)
     assert with_signed_ranks(sure, d).p == pytest.approx(stats.wilcoxon(d).pvalue)
     assert stats.wilcoxon(d).pvalue > 0.05 > sure.p
     low, high = with_signed_ranks(sure, d).ends(0.95)
     assert (low, high) == (0.0, sure.ends(0.95)[1])
     alike = with_signed_ranks(sure, 1 + abs(d))
-    assert (alike.p, alike.ends(0.95)) == (2 / 2**20, sure.ends(0.95))
-    assert with_signed_ranks(sure, d[:5]).ends(0.93) != (None, None)
-    assert with_signed_ranks(sure, 1 + abs(d[:5])).p == 2 / 2**5
-    assert with_signed_ranks(sure, d[:5]).ends(0.95) == (None, None), "five seeds decide nothing"
-    assert with_signed_ranks(sure, np.zeros(6)).p == 1
-    assert with_signed_ranks(paired_test(np.ones(8)), np.ones(8)).seeds_to_decide(1 - 0.05 / 10) == 9
+    assert (alike.p, alike.ends(0.95)) == (2 / 2**30, sure.ends(0.95))
+    assert with_signed_ranks(sure, np.zeros(30)).p == 1
+
+
+@pytest.mark.parametrize("n", [1, 5, 29])
+def test_where_seeds_may_fail_rarely_few_of_them_decide_nothing(n):
+    tested = with_signed_ranks(paired_test(np.ones(n)), np.ones(n))
+    assert (tested.p, tested.ends(0.5), tested.detectable(0.95)) == (1, (None, None), math.inf)
+    assert n == 1 or tested.seeds_to_decide(1 - 0.05 / 10) == FEWEST_RARE == 30
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 10, 40])

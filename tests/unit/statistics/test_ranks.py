@@ -5,7 +5,7 @@ from harness.analysis.statistics import Verdict, paired_test, rank_methods, rank
 
 pytestmark = pytest.mark.numbers
 
-BEST, TIED, WORSE, UNKNOWN = Verdict
+BEST, TIED, WORSE, UNKNOWN, TOO_FEW = Verdict
 
 
 def by_seed(values):
@@ -130,7 +130,7 @@ def test_nothing_is_best_where_no_method_gets_there():
 def test_equal_values_share_the_better_rank():
     ranks = rank_methods({"a": by_seed([25] * 6), "b": by_seed([25] * 6), "c": by_seed([1] * 6)}, "max")
     assert [ranks[n].rank for n in "abc"] == [1, 1, 3]
-    assert [ranks[n].verdict for n in "abc"] == [BEST, BEST, UNKNOWN]  # of six equal seeds p is .03, times three pairs
+    assert [ranks[n].verdict for n in "abc"] == [TOO_FEW] * 3  # of six equal seeds p is .03, times three pairs
     ranks = rank_methods({"a": by_seed([25] * 9), "b": by_seed([25] * 9), "c": by_seed([1] * 9)}, "max")
     assert ranks["c"].verdict == WORSE
 
