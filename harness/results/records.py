@@ -201,6 +201,7 @@ class Verification:
     level: str = entry(f"{', '.join(Level)}: {Level.RUN_HERE} is by the owner of the folder")
     how: str = entry("what was compared, and the outcome")
     salt: str = entry("text that chose which runs `bench verify` replayed; empty where it chose none")
+    laws: str = entry("outcome of the laws at the row's settings, by the owner of the folder; empty: not run", "")
 
 
 @dataclass(frozen=True)

@@ -156,6 +156,11 @@ def watch(specs: Sequence[RunSpec], files: tuple[str, ...] = ()) -> Unchanged | 
     targets = {part.target: part.name for spec in specs for part in (spec.sampler, spec.schedule, spec.task)}
     for name in {spec.warm_start for spec in specs if spec.warm_start}:
         targets[registry(files).target("samplers", name)] = name
+    return note_code(targets)
+
+
+def note_code(targets: Mapping[str, str]) -> Unchanged | None:
+    """Note what measures, before classes are imported; `targets` has their names. None if all are built in."""
     foreign = {target: name for target, name in targets.items() if target.partition(".")[0] not in OURS}
     if not foreign and not _noted.cache_info().currsize:
         return None

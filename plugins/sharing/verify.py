@@ -56,7 +56,7 @@ def verify(
     """
     from plugins.sharing import submitted
     from plugins.sharing.exporting import export
-    from plugins.sharing.verifying import Verifier, rows_of
+    from plugins.sharing.verifying import Verifier, laws_of, rows_of
 
     limit = options.duration(timeout, "--timeout")
     if into is not None and into.resolve() == folder.resolve():
@@ -81,7 +81,13 @@ def verify(
             bench.say(f"{i + 1} of {len(rows)}: {row[0]['method']} on {row[0]['task']}")
             verdicts.append(verifier.verdict(row, salt, replays))
         if into is not None:
-            levels = {k: v for one in verdicts if not one.refused for k, v in one.records(salt).items()}
+            lawful = laws_of([one for one in verdicts if not one.refused], submission, theirs)
+            levels = {
+                k: replace(v, laws=lawful.get(k, ""))
+                for one in verdicts
+                if not one.refused
+                for k, v in one.records(salt).items()
+            }
 
             def taken() -> dict[str, Verification]:
                 submitted.refuse_known(submission, into, {attempt: Level(one.level) for attempt, one in levels.items()})

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import BenchError, Registry, RunError, statistics
+from harness import Bench, BenchError, Registry, RunError, statistics
 from harness.contracts import plugin_process
 from harness.reporting.commands import asked
 from harness.reports import Level
@@ -35,11 +35,13 @@ from harness.results import (
     Status,
     Verification,
     environment,
+    laws,
     reader,
     rescored,
 )
 from harness.runs import EndedError, Job, RunRequest, call, expand
 from harness.system import read_json
+from plugins.checking import outcomes
 from plugins.sharing.submission import TARGET, Array
 from plugins.sharing.submitted import SubmittedRuns
 from plugins.tuning import studies
@@ -114,6 +116,16 @@ def rows_of(submission: SubmittedRuns) -> list[list[Row]]:
         if row["attempt"] not in submission.refused:
             groups.setdefault(row["group_key"], []).append(row)
     return [*groups.values()]
+
+
+def laws_of(verdicts: Sequence[Verdict], submission: SubmittedRuns, bench: Bench) -> dict[str, str]:
+    """Run the laws at the settings of rows that were verified far enough to rank; return the outcomes by attempt."""
+    attempts = [row["attempt"] for one in verdicts if one.level.ranks("") for row in one.attempts]
+    query = """select attempt, sampler, sampler_source, sampler_params from result join run using (run_key)
+    where attempt in (select unnest(?::varchar[]))"""
+    rows = submission.store.rows(query, [attempts])
+    made = outcomes.outcomes(bench.registry, bench.plugins, outcomes.held_in(rows))
+    return {row["attempt"]: made.get(laws.key(row["sampler_source"], row["sampler_params"]), "") for row in rows}
 
 
 def chosen(rows: Iterable[Row], salt: str) -> list[Row]:

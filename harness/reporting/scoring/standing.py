@@ -36,10 +36,10 @@ def standings(
     """Return the rank status of each group of a field by one metric, by group key.
 
     Not ranked are baselines, groups with a diverged or failed seed, with fewer than five seeds, or without a value for
-    some seed, groups that the gate finds biased or cannot judge, groups that were tuned by earlier rules than others,
-    and groups of another machine that were not replayed. `gates` is empty for a metric that a wrong law cannot inflate.
-    A group without a gate is ranked only if the others have none either (no truth is known). All other groups are
-    ranked, with a verdict from the test of their pair with the best.
+    some seed, groups that fail their laws, that the gate finds biased or cannot judge, or that were tuned by earlier
+    rules than others, and groups of another machine that were not replayed. `gates` is empty for a metric that a wrong
+    law cannot inflate. A group without a gate is ranked only if the others have none either (no truth is known). All
+    others are ranked, with a verdict from the test of their pair with the best.
     """
     trusted = [group.key for group in field if group.verified]  # unverified groups must not affect the others
     truth_known = any(gates.get(key) is not None for key in trusted)
@@ -51,6 +51,7 @@ def standings(
         reason = (
             _failure(group)
             or ("baseline: not a sampler of the posterior" if group.baseline else "")
+            or group.unlawful
             or (f"unranked: {tuned_otherwise(group)}" if 0 != group.tuning_version < newest_rules > 0 else "")
             or ("" if group.verified else f"{group.level}: not repeated by the owner of these results (RULES.md 9)")
             or (f"biased: {gate.reason}" if gate is not None and gate.verdict == "biased" else "")
