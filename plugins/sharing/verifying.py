@@ -121,7 +121,7 @@ def rows_of(submission: SubmittedRuns) -> list[list[Row]]:
 def laws_of(verdicts: Sequence[Verdict], submission: SubmittedRuns, bench: Bench) -> dict[str, str]:
     """Run the laws at the settings of rows that were verified far enough to rank; return the outcomes by attempt."""
     attempts = [row["attempt"] for one in verdicts if one.level.ranks("") for row in one.attempts]
-    query = """select attempt, sampler, sampler_source, sampler_params from result join run using (run_key)
+    query = """select attempt, sampler, sampler_source, sampler_params from attempt join run using (run_key)
     where attempt in (select unnest(?::varchar[]))"""
     rows = submission.store.rows(query, [attempts])
     made = outcomes.outcomes(bench.registry, bench.plugins, outcomes.held_in(rows))

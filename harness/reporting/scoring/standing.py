@@ -51,9 +51,9 @@ def standings(
         reason = (
             _failure(group)
             or ("baseline: not a sampler of the posterior" if group.baseline else "")
-            or group.unlawful
             or (f"unranked: {tuned_otherwise(group)}" if 0 != group.tuning_version < newest_rules > 0 else "")
             or ("" if group.verified else f"{group.level}: not repeated by the owner of these results (RULES.md 9)")
+            or group.unlawful
             or (f"biased: {gate.reason}" if gate is not None and gate.verdict == "biased" else "")
             or ("unranked: fewer than five seeds" if len(group.runs) < MINIMUM_SEEDS else "")
             or ("unranked: equal seconds are not equal cost" if group.budget.startswith("seconds=") else "")

@@ -27,8 +27,8 @@ def _ranking(protocol: str) -> list[str]:
 _OF_OWNER = f"if(protocol = '{ELSEWHERE}', '{Level.RESCORED}', '{Level.RUN_HERE}')"
 _LEVEL = f"coalesce(level, if(copied, '{Level.REPORTED}', {_OF_OWNER}))"
 _RANKS = f"list_contains(if(protocol = '{ELSEWHERE}', {_ranking(ELSEWHERE)}, {_ranking('')}), {_LEVEL})"
-_LAWS = f"""case when protocol = '{ELSEWHERE}' then '-' when level is null then ''
-    else coalesce(nullif(laws, ''), '{BOARD}') end"""
+_MADE = f"coalesce(verification.level, '{Level.RUN_HERE}') = '{Level.RUN_HERE}'"
+_LAWS = f"if(protocol = '{ELSEWHERE}', '-', coalesce(nullif(laws, ''), if({_MADE}, '', '{BOARD}')))"
 _RESULT = f"""(
     select result.*, {_LEVEL} as level, {_LAWS} as laws from result left join verification using (attempt)
     qualify {_RANKS} or not bool_or({_RANKS}) over (partition by group_key)
