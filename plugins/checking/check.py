@@ -81,8 +81,8 @@ def check(
         )
     bench.say(f"checking {', '.join(words)}")
     by_name = _shared(bench, words, [word for word in words if "sampler" in kinds[word]], given)
-    made = [row for word in words for row in by_name[word]]
-    return Result([table(made, COLUMNS)], made, exit_code=int(any(row["outcome"] == "failed" for row in made)))
+    judged = [row for word in words for row in by_name[word]]
+    return Result([table(judged, COLUMNS)], judged, exit_code=int(any(row["outcome"] == "failed" for row in judged)))
 
 
 def _check_rows(bench: Bench, samplers: Sequence[str], settings: Sequence[str] | None) -> Result:
@@ -95,18 +95,18 @@ def _check_rows(bench: Bench, samplers: Sequence[str], settings: Sequence[str] |
     ran = bench.store().rows("from run join (select distinct run_key from result) using (run_key)")
     asked = outcomes.held_in(row for row in ran if not names or {row["method"], row["sampler"]} & {*names})
     bench.say(f"checking {count(len(asked), 'setting')} of samplers")
-    made = outcomes.make(bench.results, bench.registry, bench.plugins, asked)
-    found = [
+    judged = outcomes.make(bench.results, bench.registry, bench.plugins, asked)
+    shown = [
         {
             "sampler": one.sampler,
             "settings": one.settings,
             "source": one.source[:8],
-            "laws": made.get(key, laws.NOT_RUN),
+            "laws": judged.get(key, laws.NOT_RUN),
         }
         for key, one in sorted(asked.items(), key=lambda pair: (pair[1].sampler, pair[1].settings))
     ]
-    wrong = any(row["laws"].startswith(laws.FAILED) for row in found)
-    return Result([table(found, ["sampler", "settings", "laws"])] if found else [], found, exit_code=int(wrong))
+    wrong = any(row["laws"].startswith(laws.FAILED) for row in shown)
+    return Result([table(shown, ["sampler", "settings", "laws"])] if shown else [], shown, exit_code=int(wrong))
 
 
 def _settings_of(given: Mapping[str, str], word: str) -> dict[str, str]:

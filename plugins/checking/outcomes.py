@@ -60,23 +60,25 @@ def outcomes(registry: Registry, files: Sequence[str], asked: Mapping[str, Held]
 
     The tests of sgmcmc-bench hold its own samplers at their defaults. Each sampler from outside has a child process.
     """
-    found = {key: offer for key, one in asked.items() if (offer := _offer(registry, one))}
-    settings = {key: _settings(offer, asked[key]) for key, offer in found.items()}
-    ours = [key for key, offer in found.items() if offer.distribution == HARNESS]
-    at_defaults = [key for key in ours if plugin_metadata.resolve(found[key], {}) == settings[key]]
+    offers = {key: offer for key, one in asked.items() if (offer := _offer(registry, one))}
+    settings = {key: _settings(offer, asked[key]) for key, offer in offers.items()}
+    ours = [key for key, offer in offers.items() if offer.distribution == HARNESS]
+    at_defaults = [key for key in ours if plugin_metadata.resolve(offers[key], {}) == settings[key]]
     done = dict.fromkeys(at_defaults, laws.PASSED)
-    batches = [[key for key in ours if key not in done], *([key] for key in found.keys() - ours)]
+    batches = [[key for key in ours if key not in done], *([key] for key in offers.keys() - ours)]
     for batch in filter(None, batches):
-        foreign = found[batch[0]].distribution != HARNESS
-        items = [(found[key].target, settings[key]) for key in batch]
+        foreign = offers[batch[0]].distribution != HARNESS
+        items = [(offers[key].target, settings[key]) for key in batch]
         try:
-            made = call(
+            judged = call(
                 "plugins.checking.outcomes:judge", items, tuple(files), foreign, listen=lambda *_: None,
                 seconds=SECONDS if foreign else None,
             )  # fmt: skip
         except (BenchError, EndedError) as error:
-            made = [f"{laws.FAILED}{error}"[:SHOWN]] * len(batch)
-        done |= dict(zip(batch, made, strict=True))
+            if not foreign:
+                raise
+            judged = [f"{laws.FAILED}{error}"[:SHOWN]] * len(batch)
+        done |= dict(zip(batch, judged, strict=True))
     return done
 
 
@@ -109,10 +111,9 @@ def judge(items: Sequence[tuple[str, Mapping[str, Any]]], files: Sequence[str], 
     torch.set_num_threads(1)
     measuring = note_code({target: target for target, _ in items})
     samplers = [instance(target, settings) for target, settings in items]
-    made = check_samplers(samplers, [law.name for law in LAWS if law.name not in LONG])
-    texts = [
-        _outcome(results, _ignores(sampler) if foreign else "") for sampler, results in zip(samplers, made, strict=True)
-    ]
+    judged = check_samplers(samplers, [law.name for law in LAWS if law.name not in LONG])
+    ignored = [_ignores(sampler) if foreign else "" for sampler in samplers]
+    texts = [_outcome(results, ignores) for results, ignores in zip(judged, ignored, strict=True)]
     if measuring is not None:
         measuring.check()
     return texts
@@ -125,8 +126,8 @@ def _ignores(sampler: Any) -> str:
 
     try:
         potential.check(sampler)
-    except (Broken, Skip) as found:
-        return f"potential: {found}" if laws.IGNORES in str(found) else ""
+    except (Broken, Skip) as verdict:
+        return f"potential: {verdict}" if laws.IGNORES in str(verdict) else ""
     except Exception:  # noqa: BLE001 - the law itself reports it
         return ""
     return ""

@@ -72,7 +72,7 @@ def _export(store: Store, folder: Path, verified: Mapping[str, Verification] | N
             verified = _better(had, verified)
             now = {attempt: state for attempt, state in now.items() if attempt in verified}
         changed = {attempt for attempt, state in now.items() if before.get(attempt) != state}
-        levels = _own(other, store.results, changed, source is not None, had) if verified is None else verified
+        levels = _levels_here(other, store.results, changed, source is not None, had) if verified is None else verified
         fresh = changed | {attempt for attempt, level in levels.items() if had.get(attempt) != level}
         stale = {shard for shard, attempts in old.attempts.items() if attempts & fresh}
         shards = {attempt: shard for shard in stale for attempt in old.attempts[shard]}
@@ -123,7 +123,7 @@ def _verified(db: DuckDBPyConnection, attempts: list[str], *, exported: bool) ->
     return {a: Verification(a, Level(level), "", "") for a, level in db.execute(query, [exported, attempts]).fetchall()}
 
 
-def _own(
+def _levels_here(
     db: DuckDBPyConnection,
     results: Path,
     changed: set[str],

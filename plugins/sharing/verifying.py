@@ -124,8 +124,8 @@ def laws_of(verdicts: Sequence[Verdict], submission: SubmittedRuns, bench: Bench
     query = """select attempt, sampler, sampler_source, sampler_params from attempt join run using (run_key)
     where attempt in (select unnest(?::varchar[]))"""
     rows = submission.store.rows(query, [attempts])
-    made = outcomes.outcomes(bench.registry, bench.plugins, outcomes.held_in(rows))
-    return {row["attempt"]: made.get(laws.key(row["sampler_source"], row["sampler_params"]), "") for row in rows}
+    judged = outcomes.outcomes(bench.registry, bench.plugins, outcomes.held_in(rows))
+    return {row["attempt"]: judged.get(laws.key(row["sampler_source"], row["sampler_params"]), "") for row in rows}
 
 
 def chosen(rows: Iterable[Row], salt: str) -> list[Row]:

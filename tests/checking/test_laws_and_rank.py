@@ -122,13 +122,13 @@ def standing(results, method="sgld"):
 )
 def test_an_outcome_decides_whether_a_row_has_a_rank(results, text, status):
     outcome(results, text)
-    found, record = standing(results)
-    assert (found.short, record["laws"], record["rank"] is None) == (status, text, status != "ranked")
+    status_of, record = standing(results)
+    assert (status_of.short, record["laws"], record["rank"] is None) == (status, text, status != "ranked")
 
 
 def test_a_row_whose_laws_were_not_run_is_marked(results):
-    found, record = standing(results)
-    assert (found.short, record["laws"]) == ("ranked", "not run")
+    status_of, record = standing(results)
+    assert (status_of.short, record["laws"]) == ("ranked", "not run")
 
 
 def test_a_damaged_outcome_does_not_count(results):
