@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import Result, load, registry
-from harness.reports import Column, Estimate, Table, load_plugin, number, render, with_interval, write_set
+from harness.reports import Column, Estimate, Group, Table, load_plugin, number, render, with_interval, write_set
 from harness.tasks import REFERENCES
 from reports.tables import wide
 from reports.tables.findings_tables import STATEMENTS, tables
@@ -217,7 +217,9 @@ def _board(records: Sequence[Mapping[str, Any]]) -> Table:
     ]  # fmt: skip
     title = f"{first['task']}@{first['protocol']}, {first['budget']} budget, {first['chains']} chains"
     shown = f"bench report leaderboard --task {first['task']}@{first['protocol']}"
-    return Table(title, columns, rows, [shown])
+    unknown = [record["label"] for record in ranked if record.get("laws", Group.laws) == Group.laws]
+    of = "" if len(unknown) == len(ranked) else f", of {', '.join(unknown)}"
+    return Table(title, columns, rows, [shown, *([f"laws: {Group.laws}{of}"] if unknown else [])])
 
 
 def _value(record: Mapping[str, Any] | None) -> str:

@@ -16,7 +16,6 @@ from harness.contracts.parameters import of_part as of_part
 from harness.contracts.parameters import schema as schema
 from harness.contracts.plugin_errors import format_error as format_error
 from harness.contracts.plugin_errors import plugin_code as plugin_code
-from harness.contracts.randomness import Slot as Slot
 from harness.contracts.randomness import load_states as load_states
 from harness.contracts.randomness import states as states
 from harness.contracts.registry import load as load

@@ -14,7 +14,7 @@ from harness.reporting.scoring.accuracy import Accuracy
 from harness.reporting.scoring.grouping import groups_of
 from harness.reporting.scoring.groups import Curve, Group, fields
 from harness.reporting.scoring.score import FieldScore
-from harness.results import timings
+from harness.results import laws, timings
 from harness.results.store import Store
 from harness.results.store.scored_runs import AT_ONCE, CurveKey, curve_arrays, group_frames
 from harness.runs.source import source_hash
@@ -35,7 +35,7 @@ def load_groups(store: Store, request: Request, *, trials: bool = False) -> list
     timed, installed = timings.read(store.results), functools.partial(_installed, request)
     return [
         group
-        for group in groups_of(frames, installed, offered, stated, timed)
+        for group in groups_of(frames, installed, offered, stated, timed, laws.read(store.results))
         if not request.budgets or group.budget in request.budgets
         if not request.chains or group.chains in request.chains
     ]

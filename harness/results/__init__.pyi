@@ -2,6 +2,7 @@
 # They are declared only here; `__init__.py` reads it.
 
 from harness.results import environment as environment
+from harness.results import laws as laws
 from harness.results import provenance as provenance
 from harness.results import spec as spec
 from harness.results import timings as timings

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.contracts import plugin_process, user_files
 from harness.contracts.data import locate
@@ -17,6 +17,9 @@ from harness.runs import undeclared
 from harness.system.errors import UsageError
 from harness.system.locks import lock_device
 from harness.system.memory import keep_freed
+
+if TYPE_CHECKING:
+    from harness.runs.unchanged import Unchanged
 
 LOCK_TIMEOUT_SECONDS = 10.0
 
@@ -43,9 +46,14 @@ class Job:
     why_plain: str | None = None
 
 
-def prepare(job: Job) -> None:
-    """Prepare this process for the runs of a job: check the device and the data, set torch's flags, load plugins."""
+def prepare(job: Job) -> Unchanged | None:
+    """Prepare this process for the runs of a job: check the device and the data, set torch's flags, load plugins.
+
+    Return what measures them, if a plugin from outside is one of theirs.
+    """
     import torch
+
+    from harness.runs.unchanged import watch
 
     _check_device(job.device, torch.cuda.device_count())
     keep_freed()
@@ -58,6 +66,7 @@ def prepare(job: Job) -> None:
     undeclared.watch()
     for file in job.data:
         locate(file)
+    return watch(job.specs, job.plugins)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from harness.results.ledger.heartbeats import Send, ranges
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult, Status, ValueRow
 from harness.results.spec import RunSpec
-from harness.runs import undeclared
+from harness.runs import unchanged, undeclared
 from harness.runs.failure import fail_all, writing
 from harness.runs.job import Job
 from harness.runs.limit import OutOfTimeError, interrupted_after
@@ -63,6 +63,7 @@ class Session:
         self.loop, self.specs, self.attempts, self.send = loop, list(specs), list(attempts), send
         self.locks: Sequence[tuple[Lock, Lock]] = ()
         self.unusable = False
+        self.measuring: unchanged.Unchanged | None = None
         self.seconds = dict.fromkeys(("setup", "sampling", "observing", "checkpoint"), 0.0)
         self._began_at = loop.done
         if checkpoints:
@@ -81,6 +82,7 @@ class Session:
     def open_all(cls, ledger: Ledger, specs: Sequence[RunSpec], job: Job, send: Send) -> Iterator[Session]:
         """Yield sessions that cover all specs: one for the new runs, and one for each position of their checkpoints."""
         began = time.perf_counter()
+        measuring = unchanged.watch(specs, job.plugins)
         first: Loop | None = None
         try:
             with interrupted_after(job.timeout):
@@ -113,6 +115,7 @@ class Session:
                 fail_all(attempts, some, error, traceback.format_exc(), send)
                 continue
             session = cls(loop, some, attempts, [c for c in checkpoints if c is not None], job, send)
+            session.measuring = measuring
             session.seconds["setup"] += time.perf_counter() - began + building
             yield session
 
@@ -157,6 +160,11 @@ class Session:
         """
         for _, folder in self.locks:
             folder.check()
+
+    def check_unchanged(self) -> None:
+        """Raise `PluginError` if a plugin changed the code that measures."""
+        if self.measuring is not None:
+            self.measuring.check()
 
     def lost_file(self) -> Path | None:
         """Return a lock file that was deleted or replaced since the worker locked it, or None."""
@@ -208,6 +216,7 @@ class Session:
             for run, attempt, spec in zip(self.loop.runs, self.attempts, self.specs, strict=True):
                 try:
                     outcome = run.observer.outcome() if run.divergence is None else None
+                    self.check_unchanged()
                 except BaseException as error:
                     if lost_device(error):
                         raise

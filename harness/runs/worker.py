@@ -100,6 +100,7 @@ def checkpoint_seconds() -> float:
 def _blocks(session: Any, stop: Stop, send: Send, timeout: float | None) -> Iterator[bool]:
     """Advance a session to its end. After each block of steps, yield whether its progress was just reported."""
     reported = time.monotonic()
+    session.check_unchanged()
     while not session.finished and not stop.reason:
         session.check_time(timeout)
         session.advance()

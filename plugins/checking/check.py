@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -15,9 +15,10 @@ from harness import Bench, Method, PluginError, Registry, Result, UsageError, op
 from harness.contracts import Offer, of_part, schema
 from harness.reporting import table
 from harness.reports import suggestions
-from harness.results import environment
+from harness.results import environment, laws
 from harness.runs import parse_settings, undeclared
 from harness.runs.children import without_main
+from harness.system import count
 from harness.system import words as split
 from harness.system.import_path import passed_on, restore
 from plugins.inspection.shown.offers import loaded
@@ -36,21 +37,33 @@ COLUMNS = ["name", "law", "outcome", "message", "seconds"]
 def check(
     bench: Bench,
     name: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             help="Samplers, schedules, methods (for both of theirs), tasks (TASK@PROTOCOL for its settings) or groups.",
             autocompletion=options.completes(*KINDS),
         ),
-    ],
+    ] = None,
     settings: options.Set = None,
+    rows: Annotated[
+        bool,
+        typer.Option("--rows", help="Samplers at the settings of the results' rows, by the laws that take seconds."),
+    ] = False,
 ) -> Result:
     """Check samplers, schedules and tasks, at their defaults or --set, against the laws; exit code 1 if one fails.
+
+    With --rows, the outcome is stored in the results folder: a row that fails has no rank. Rows whose code has not
+    changed since are not checked again.
 
     Examples:
         bench check sgld
         bench check csgld mixture25
+        bench check --rows
         bench check sghmc --set sampler.friction=0.1
     """
+    if rows:
+        return _check_rows(bench, split(name or ()), settings)
+    if not name:
+        raise UsageError("name what to check, or give --rows for the rows of the results")
     undeclared.watch()
     given = parse_settings(settings or [], "--set")
     # Report wrong names and settings before anything is checked.
@@ -68,8 +81,32 @@ def check(
         )
     bench.say(f"checking {', '.join(words)}")
     by_name = _shared(bench, words, [word for word in words if "sampler" in kinds[word]], given)
-    rows = [row for word in words for row in by_name[word]]
-    return Result([table(rows, COLUMNS)], rows, exit_code=int(any(row["outcome"] == "failed" for row in rows)))
+    judged = [row for word in words for row in by_name[word]]
+    return Result([table(judged, COLUMNS)], judged, exit_code=int(any(row["outcome"] == "failed" for row in judged)))
+
+
+def _check_rows(bench: Bench, samplers: Sequence[str], settings: Sequence[str] | None) -> Result:
+    """Make and store the outcomes of the laws at the settings of all rows, or those of some samplers or methods."""
+    from plugins.checking import outcomes
+
+    if settings:
+        raise UsageError("--set and --rows exclude each other: the rows have their settings")
+    names = [bench.registry.method(one).name for one in samplers]
+    ran = bench.store().rows("from run join (select distinct run_key from result) using (run_key)")
+    asked = outcomes.held_in(row for row in ran if not names or {row["method"], row["sampler"]} & {*names})
+    bench.say(f"checking {count(len(asked), 'setting')} of samplers")
+    judged = outcomes.make(bench.results, bench.registry, bench.plugins, asked)
+    shown = [
+        {
+            "sampler": one.sampler,
+            "settings": one.settings,
+            "source": one.source[:8],
+            "laws": judged.get(key, laws.NOT_RUN),
+        }
+        for key, one in sorted(asked.items(), key=lambda pair: (pair[1].sampler, pair[1].settings))
+    ]
+    wrong = any(row["laws"].startswith(laws.FAILED) for row in shown)
+    return Result([table(shown, ["sampler", "settings", "laws"])] if shown else [], shown, exit_code=int(wrong))
 
 
 def _settings_of(given: Mapping[str, str], word: str) -> dict[str, str]:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from harness import Sampler, Trajectory, linear
-from harness.contracts import Slot
 from harness.engine import Breach, Loop, UncompiledError, by_update
 from harness.tasks import Problem, Streams, Task
 from plugins.checking.gaussian import GaussianTask, Recorder
@@ -104,7 +103,7 @@ def frozen(sampler: Sampler) -> Sampler:
     return linear.with_methods(sampler, step=step)
 
 
-def random_script(slots: Sequence[Slot], rows: int, generator: torch.Generator) -> list[Tensor]:
+def random_script(slots: Sequence[Any], rows: int, generator: torch.Generator) -> list[Tensor]:
     """Return noise for a `ScriptedNoise`, (rows, ...) for each slot: standard normals, or uniforms on [0, 1)."""
     return [
         (torch.randn if slot.kind == "normal" else torch.rand)(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +15,7 @@ from harness import Bench, Result, RunError, options
 from harness.results import Ledger, Status
 from harness.runs import MAX_RUNS, plan
 from harness.system import locks
+from plugins.checking import outcomes
 from plugins.nights.regression.conclusion import conclude
 from plugins.nights.regression.observe import SuiteCommand
 from plugins.nights.site.folder import check_folder
@@ -40,8 +42,9 @@ def nightly(
 ) -> Result:
     """Run the missing runs of a suite, write its pages, and compare with the last night, paired by seed.
 
-    Exit code 5 if a row became worse, else 1 if a run failed or diverged. Runs that failed before are run again. After
-    an interruption the same command finishes the work.
+    The laws are run once at the settings of its rows, and rows that fail them have no rank. Exit code 5 if a row became
+    worse, else 1 if a run failed or diverged. Runs that failed before are run again. After an interruption the same
+    command finishes the work.
 
     Examples:
         bench nightly smoke --out pages
@@ -66,6 +69,12 @@ def nightly(
         entries = [replace(e, planned=[outcome.instead.get(p.spec.key, p) for p in e.planned]) for e in entries]
         wanted = {run.spec.key: run for key, p in wanted.items() for run in (outcome.instead.get(key, p),)}
         standings = [p.standing if p.standing.cached else ledger.standing(key) for key, p in wanted.items()]
+        held = [
+            {"sampler": p.spec.sampler.name, "sampler_source": p.spec.sampler.source, "sampler_params": params}
+            for p in wanted.values()
+            for params in [json.dumps(dict(p.spec.sampler.params))]
+        ]
+        outcomes.make(bench.results, bench.registry, bench.plugins, outcomes.held_in(held))
         open_runs = sum(not (standing.cached or standing.failed) for standing in standings)
         failed = any(standing.status != Status.DONE for standing in standings)
         ended = outcome.exit_code or int(failed)

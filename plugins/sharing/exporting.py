@@ -16,7 +16,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,7 +24,7 @@ from duckdb import DuckDBPyConnection
 
 from harness import BenchError, DataError
 from harness.reports import Level, Store
-from harness.results import ELSEWHERE, PARTS, Verification, connection, rescored
+from harness.results import ELSEWHERE, PARTS, Verification, connection, laws, rescored
 from harness.runs import content_hash, source_hash
 from harness.runs.source import made_of
 from harness.system import FILES, alone, parse_json, read_bytes, read_record, sealed, write_json, write_whole
@@ -72,7 +72,7 @@ def _export(store: Store, folder: Path, verified: Mapping[str, Verification] | N
             verified = _better(had, verified)
             now = {attempt: state for attempt, state in now.items() if attempt in verified}
         changed = {attempt for attempt, state in now.items() if before.get(attempt) != state}
-        levels = verified if verified is not None else _verified(other, sorted(changed), exported=source is not None)
+        levels = _levels_here(other, store.results, changed, source is not None, had) if verified is None else verified
         fresh = changed | {attempt for attempt, level in levels.items() if had.get(attempt) != level}
         stale = {shard for shard, attempts in old.attempts.items() if attempts & fresh}
         shards = {attempt: shard for shard in stale for attempt in old.attempts[shard]}
@@ -121,6 +121,32 @@ def _verified(db: DuckDBPyConnection, attempts: list[str], *, exported: bool) ->
     when protocol = '{ELSEWHERE}' then '{Level.RESCORED}' else '{Level.RUN_HERE}' end
     from attempt join run using (run_key) where attempt in (select unnest($2::varchar[]))"""  # noqa: S608 - own names
     return {a: Verification(a, Level(level), "", "") for a, level in db.execute(query, [exported, attempts]).fetchall()}
+
+
+def _levels_here(
+    db: DuckDBPyConnection,
+    results: Path,
+    changed: set[str],
+    exported: bool,
+    had: Mapping[str, Verification],
+) -> dict[str, Verification]:
+    """Return the levels of attempts that changed, and of those for which the laws were run here since, with these."""
+    fresh = _verified(db, sorted(changed), exported=exported)
+    return fresh if exported else {**fresh, **_with_laws(db, laws.read(results), {**had, **fresh})}
+
+
+def _with_laws(
+    db: DuckDBPyConnection, known: Mapping[str, str], levels: Mapping[str, Verification]
+) -> dict[str, Verification]:
+    """Return the levels of the attempts of which the outcomes of the laws are known, by `laws.key`, with these."""
+    query = """select attempt, sampler_source, sampler_params from attempt join run using (run_key)
+    where attempt in (select unnest(?::varchar[]))"""
+    rows = db.execute(query, [sorted(levels)]).fetchall() if known else []
+    return {
+        attempt: replace(levels[attempt], laws=outcome)
+        for attempt, source, settings in rows
+        if (outcome := known.get(laws.key(source, settings)))
+    }
 
 
 def _better(had: Mapping[str, Verification], verified: Mapping[str, Verification]) -> dict[str, Verification]:

@@ -65,7 +65,7 @@ update attempt set code = coalesce(document -> 'code', '{}') from environment
 where attempt.environment = environment.environment and code = '{}'"""
 _REPORTED = f"""
 delete from {VERIFICATION} where level not in {tuple(map(str, Level))};
-insert into {VERIFICATION} select attempt, '{Level.REPORTED}', '', '' from attempt anti join {VERIFICATION}
+insert into {VERIFICATION} select attempt, '{Level.REPORTED}', '', '', '' from attempt anti join {VERIFICATION}
 using (attempt)"""  # noqa: S608 - own names
 _FURTHEST = f"""
 delete from attempt where attempt in (

@@ -61,7 +61,7 @@ def verify(
     """
     from plugins.sharing import submitted
     from plugins.sharing.exporting import export
-    from plugins.sharing.verifying import Verifier, rows_of
+    from plugins.sharing.verifying import Verifier, laws_of, rows_of
 
     limit = options.duration(timeout, "--timeout")
     if into is not None and into.resolve() == folder.resolve():
@@ -87,8 +87,10 @@ def verify(
             bench.say(f"{i + 1} of {len(rows)}: {row[0]['method']} on {row[0]['task']}")
             verdicts.append(verifier.verdict(row, salt, replays))
         if into is not None:
-            levels = {k: v for one in verdicts if not one.refused for k, v in one.records(salt).items()}
-            fresh = {attempt: key for one in verdicts if not one.refused for attempt, key in one.fresh.items()}
+            kept = [one for one in verdicts if not one.refused]
+            lawful = laws_of(kept, submission, theirs)
+            levels = {k: replace(v, laws=lawful.get(k, "")) for one in kept for k, v in one.records(salt).items()}
+            fresh = {attempt: key for one in kept for attempt, key in one.fresh.items()}
 
             def sent() -> dict[str, Verification]:
                 submitted.refuse_known(submission, into, {attempt: Level(one.level) for attempt, one in levels.items()})

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import BenchError, Registry, RunError, statistics
+from harness import Bench, BenchError, Registry, RunError, statistics
 from harness.contracts import plugin_process
 from harness.reporting.commands import asked
 from harness.reports import Level
@@ -36,12 +36,14 @@ from harness.results import (
     Status,
     Verification,
     environment,
+    laws,
     ranges,
     reader,
     rescored,
 )
 from harness.runs import EndedError, Job, RunRequest, call, expand, plan
 from harness.system import read_json
+from plugins.checking import outcomes
 from plugins.fresh_seeds import fresh_seeds
 from plugins.sharing.submission import TARGET, Array
 from plugins.sharing.submitted import SubmittedRuns
@@ -121,6 +123,21 @@ def rows_of(submission: SubmittedRuns) -> list[list[Row]]:
         if row["attempt"] not in submission.refused:
             groups.setdefault(row["group_key"], []).append(row)
     return [*groups.values()]
+
+
+def laws_of(verdicts: Sequence[Verdict], submission: SubmittedRuns, bench: Bench) -> dict[str, str]:
+    """Run the laws at the settings of rows that were verified far enough to rank; return the outcomes by attempt."""
+    ranked = {one.attempts[0]["attempt"]: one for one in verdicts if one.reached.ranks("")}
+    query = """select attempt, sampler, sampler_source, sampler_params from attempt join run using (run_key)
+    where attempt in (select unnest(?::varchar[]))"""
+    rows = submission.store.rows(query, [[*ranked]])
+    judged = outcomes.outcomes(bench.registry, bench.plugins, outcomes.held_in(rows))
+    of_row = {row["attempt"]: judged.get(laws.key(row["sampler_source"], row["sampler_params"]), "") for row in rows}
+    return {
+        attempt: of_row[first]
+        for first, one in ranked.items()
+        for attempt in (*(row["attempt"] for row in one.attempts), *one.fresh)
+    }
 
 
 def chosen(rows: Iterable[Row], salt: str) -> list[Row]:

@@ -10,7 +10,7 @@ from typing import Any
 from harness import Method, Registry, UsageError
 from harness.contracts import Field, check
 from harness.reports import suggestions
-from harness.runs import Pair, plugin_metadata, resolve
+from harness.runs import plugin_metadata, resolve
 
 DIGITS = 3
 """Significant digits of the values that are tried: records stay readable, and a grid this fine misses nothing."""
@@ -113,7 +113,7 @@ def dimensions(spaces: Mapping[str, Space]) -> int:
 
 
 def find_spaces(
-    registry: Registry, pair: Pair, given: Mapping[str, Any], budget: str, stated: Sequence[str]
+    registry: Registry, pair: Any, given: Mapping[str, Any], budget: str, stated: Sequence[str]
 ) -> dict[str, Space]:
     """Return what to search by the name of the schedule: the intervals that the classes declare, or those in `stated`.
 
@@ -132,7 +132,7 @@ def find_spaces(
     return spaces
 
 
-def schedules(registry: Registry, pair: Pair, given: Mapping[str, Any]) -> list[str]:
+def schedules(registry: Registry, pair: Any, given: Mapping[str, Any]) -> list[str]:
     """Return the schedules to search: all but those under which the sampler is a method of its own.
 
     If the method has a schedule, or the command fixes one or a setting of one, it is the only one.
@@ -147,7 +147,7 @@ def schedules(registry: Registry, pair: Pair, given: Mapping[str, Any]) -> list[
 
 
 def _space(
-    registry: Registry, pair: Pair, given: Mapping[str, Any], budget: str, schedule: str, stated: Mapping[str, str]
+    registry: Registry, pair: Any, given: Mapping[str, Any], budget: str, schedule: str, stated: Mapping[str, str]
 ) -> Space:
     offer = registry.find("schedules", schedule, prefer=pair.sampler.distribution)
     relative = [f"schedule.{f.name}" for f in plugin_metadata.fields(offer) if f.required and f.relative]

@@ -50,12 +50,12 @@ def rescore(job: Job, asked: Sequence[Asked], send: Send) -> None:
     For each one send "refused" with the reason, or "rescored" with the values and versions that changed, whether
     anything was written, and all that was measured: metrics and, if nothing is to be written, curves.
     """
-    prepare(job)
+    measuring = prepare(job)
     here = environment.collect("cpu", job.distributions)
     for item in asked:
         plugin_process.limit(job.timeout or 0)
         try:
-            measured = _one(item, here["code"], job.results)
+            measured = _one(item, here["code"], job.results, measuring)
         except DiskError:
             raise
         except BenchError as error:
@@ -66,7 +66,7 @@ def rescore(job: Job, asked: Sequence[Asked], send: Send) -> None:
             send("rescored", {"path": item.path, **measured})
 
 
-def _one(item: Asked, code: Mapping[str, Any], results: Path) -> dict[str, Any]:
+def _one(item: Asked, code: Mapping[str, Any], results: Path, measuring: Any) -> dict[str, Any]:
     """Rescore one attempt; return what changed, and whether it was written."""
     attempt = Attempt(item.path)
     result = attempt.result()
@@ -74,6 +74,8 @@ def _one(item: Asked, code: Mapping[str, Any], results: Path) -> dict[str, Any]:
         raise RunError("it is not a finished run")
     task = truths.task_with_truth(results, item.spec)
     outcome = _measure(item.spec, task, result, _draws(attempt, result))
+    if measuring is not None:
+        measuring.check()
     ledger = Ledger(item.path.parents[3])
     with ledger.hold(item.path.parent.name, commit.PATIENCE) if item.write else nullcontext():
         return _replaced(item, attempt, result, task, outcome, code)

@@ -36,7 +36,7 @@ TEMPORARY = (
               "a database that was set aside when it was rebuilt", 0.0),
     Temporary("locks", rf"\.{_KEY}\.(notice|lock)\.{ENDING}"),
     Temporary("truths", rf"\.[\w.-]+\.json\.{ENDING}"),
-    Temporary("timings", rf"\.{_KEY}\.json\.{ENDING}"),
+    Temporary("(timings|laws)", rf"\.{_KEY}\.json\.{ENDING}"),
     Temporary("figures", rf"\.[\w-]+\.{_KEY}\.json\.{ENDING}"),
     Temporary("files", rf"\.{_KEY}\.{ENDING}"),
     Temporary("changed", rf"{_KEY}\.{_NAME}\.[0-9a-f]+", "a change that databases follow within 90 days", 90 * 86400.0),

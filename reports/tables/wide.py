@@ -132,6 +132,13 @@ def failure_notes(score: FieldScore) -> list[str]:
     return [f"where no run failed, the share of failures is at most (95 %, exact): {bounds} runs"] if counts else []
 
 
+def law_notes(score: FieldScore) -> list[str]:
+    """Return a note on the rows at whose settings the laws were not run."""
+    unknown = [score.labels[group.key] for group in score.groups if group.laws == Group.laws]
+    rows = "" if len(unknown) == len(score.groups) else f" for {', '.join(unknown)}"
+    return [f"laws: not run at these settings{rows}; `bench check --rows` runs them"] if unknown else []
+
+
 def rank_text(rank: int | None, low: int | None, high: int | None) -> str:
     """Return a rank with its ends as text: "2 (1 to 3)", "2" if they are alike, or "-"."""
     return "-" if rank is None else f"{rank}" if low == high else f"{rank} ({low} to {high})"
@@ -194,6 +201,8 @@ def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes:
     """Return one field's table: rank, method, the given columns, seeds, status and settings."""
     foreign = any(group.level != Level.RUN_HERE for group in score.groups)
     levels: dict[str, Cell] = {"verified": lambda group: str(group.level)} if foreign else {}
+    held = any(group.laws not in (Group.laws, "-") for group in score.groups)
+    outcomes: dict[str, Cell] = {"laws": lambda group: group.laws.partition(":")[0]} if held else {}
     cells: dict[str, Cell] = {
         "rank": rank_cell(score, ranked_by),
         "verdict": verdict_cell(score, ranked_by),
@@ -201,10 +210,11 @@ def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes:
         "seeds": lambda group: str(len(group.runs)),
         "status": lambda group: score.standing(group, ranked_by).short,
         **levels,
+        **outcomes,
         **columns,
         "settings": chosen_by,
     }
-    left = {"verdict", "method", "status", "verified", "settings"}
+    left = {"verdict", "method", "status", "verified", "laws", "settings"}
     shape = [Column(name, name, "left" if name in left else "right") for name in cells]
     groups = score.ordered(ranked_by)
     rows = [{**{name: cell(group) for name, cell in cells.items()}, "group": group.key} for group in groups]
@@ -223,6 +233,7 @@ def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes:
         [
             ranking,
             *reasons,
+            *law_notes(score),
             *score.failures(),
             *failure_notes(score),
             *given_notes(score),

@@ -803,3 +803,18 @@ def test_a_record_beyond_the_limits_is_not_run(tmp_path, capsys):
     said = "".join(capsys.readouterr())
     assert "chains = 1000000000 is more than 100,000" in said
     assert len(said) < 2000
+
+
+def test_a_board_ranks_a_row_after_its_owner_has_run_the_laws(sent, verify, tmp_path, capsys):
+    out, board = exported(sent, tmp_path / "out"), tmp_path / "board"
+    assert verify(out, "--into", board)[0] == 0
+    assert ranks(board, capsys)["sgld"][0] == 1
+
+    def forget(rows):
+        import pyarrow as pa
+
+        at = rows.schema.get_field_index("laws")
+        return rows.set_column(at, rows.schema.field("laws"), pa.array([""] * len(rows), rows.schema.types[at]))
+
+    alter(board, "verification", forget)
+    assert ranks(board, capsys)["sgld"][0] is None

@@ -15,6 +15,7 @@ import numpy as np
 from harness.contracts.hookspecs import Info, Method
 from harness.reporting.scoring.groups import CHANGED, Group, Numbers, Readings, Run, Runs, TaskCode
 from harness.reporting.scoring.labels import SHORT
+from harness.results import laws
 from harness.results.records import Level, ValueRow
 from harness.results.spec import GIVEN, SETTINGS, TUNED, read_origin
 from harness.runs.stated import settle
@@ -38,6 +39,7 @@ def groups_of(
     offered: Mapping[str, Info | Method] = MappingProxyType({}),
     stated: Iterable[StatedSettings] = (),
     timings: Mapping[str, Timing] | None = None,
+    outcomes: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Group]:
     """Return the groups of the frames.
 
@@ -45,6 +47,7 @@ def groups_of(
     offered    the samplers and methods by name
     stated     the settings that papers, or others, state now
     timings    what `bench time` measured, by group
+    outcomes   outcomes of the laws, by `laws.key`
     """
     readings = _readings(frames.metrics)
     codes = _codes(frames.codes.rows(), installed)
@@ -53,7 +56,7 @@ def groups_of(
         _merge(origins.setdefault(key, {}), json.loads(text))
     stated_for = {(one.method, one.task, one.protocol): one for one in stated}
     columns = [frames.runs[name].to_list() for name in _NUMBERS]
-    levels, full = (frames.runs[name].to_list() for name in ("level", "full_gradients"))
+    levels, full, held = (frames.runs[name].to_list() for name in ("level", "full_gradients", "laws"))
     counts = frames.runs.group_by("group_key", maintain_order=True).len()
     starts = dict(zip(counts["group_key"], itertools.accumulate(counts["len"], initial=0), strict=False))
     lengths = dict(counts.iter_rows())
@@ -90,6 +93,8 @@ def groups_of(
                 task_code=codes.get((row["task"], row["task_source"], row["task_data"])),
                 full_gradients=next((known for known in full[rows] if known is not None), None),
                 level=min(map(Level, set(levels[rows])), key=[*Level].index),
+                laws=min(held[rows], key=lambda text: text.startswith(laws.PASSED))
+                or outcomes.get(laws.key(row["sampler_source"], row["sampler_params"]), laws.NOT_RUN),
                 timing=timings.get(key) if timings else None,
                 **_kind(offered, row["name"], row["sampler"]),
             )

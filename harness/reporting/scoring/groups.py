@@ -16,6 +16,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.results.laws import BOARD, FAILED, IGNORES, NOT_RUN
 from harness.results.records import FINAL, Level, Status, ValueRow
 from harness.results.spec import ONE_SETTING, SWEPT, TUNED, USER, Tuning
 from harness.results.timings import Timing
@@ -126,6 +127,7 @@ class Group:
     full_gradients  whether every gradient of its steps is of the full U, without noise; None if it is not recorded
     tuning     the same as a record; None for none, and in records of earlier versions
     level      the level of verification of the least verified run
+    laws       the outcome of the laws at its settings: "passed ...", "failed: ...", "not run ..."; "-": has none
     timing     what `bench time` measured; None if it did not
     baseline   whether the method is offered as a baseline, which is not a sampler of the posterior
     optimiser  whether it is an optimiser, which draws no noise
@@ -150,6 +152,7 @@ class Group:
     full_gradients: bool | None = None
     tuning: Tuning | None = None
     level: Level = Level.RUN_HERE
+    laws: str = NOT_RUN
     timing: Timing | None = None
     baseline: bool = False
     optimiser: bool = False
@@ -177,6 +180,16 @@ class Group:
     def verified(self) -> bool:
         """Whether the group may rank: its runs were made here, or scored here if other software made them."""
         return self.level.ranks(self.protocol)
+
+    @property
+    def unlawful(self) -> str:
+        """Why the laws withhold a rank: one fails at the row's settings, or a board's owner has not run them."""
+        if self.laws == BOARD:
+            return f"laws {self.laws}"
+        broken = self.laws.removeprefix(FAILED)
+        if broken == self.laws:
+            return ""
+        return f"{'baseline' if IGNORES in broken else 'fails laws'}: {broken}"
 
     @functools.cached_property
     def done(self) -> Runs:

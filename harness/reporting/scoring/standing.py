@@ -36,8 +36,8 @@ def standings(
     """Return the rank status of each group of a field by one metric, by group key.
 
     Not ranked are baselines, groups with a diverged or failed seed, with fewer than five seeds, or without a value for
-    some seed, groups that the gate finds biased or cannot judge, groups that were tuned by earlier rules than others,
-    and groups that were not run here. `gates` is empty for a metric that a wrong law cannot inflate.
+    some seed, groups that fail their laws, that the gate finds biased or cannot judge, that were tuned by earlier rules
+    than others, or that were not run here. `gates` is empty for a metric that a wrong law cannot inflate.
     A group without a gate is ranked only if the others have none either (no truth is known). All other groups are
     ranked, with a verdict from the test of their pair with the best.
     """
@@ -53,6 +53,7 @@ def standings(
             or ("baseline: not a sampler of the posterior" if group.baseline else "")
             or (f"unranked: {tuned_otherwise(group)}" if 0 != group.tuning_version < newest_rules > 0 else "")
             or ("" if group.verified else f"{group.level}: not run by the owner of these results (RULES.md 9)")
+            or group.unlawful
             or (f"biased: {gate.reason}" if gate is not None and gate.verdict == "biased" else "")
             or ("unranked: fewer than five seeds" if len(group.runs) < MINIMUM_SEEDS else "")
             or ("unranked: equal seconds are not equal cost" if group.budget.startswith("seconds=") else "")

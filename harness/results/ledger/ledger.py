@@ -115,7 +115,7 @@ class Ledger:
             raise DataError(f"{self.root!s} is not UTF-8; choose another folder by --results DIR or BENCH_RESULTS")
         if self.root.exists() and not self.root.is_dir():
             raise DataError(f"{self.root} is a file; choose a folder by --results DIR or BENCH_RESULTS")
-        others = (self.root / name for name in ("truths", "timings", "nights", "files", CHANGED))
+        others = (self.root / name for name in ("truths", "timings", "laws", "nights", "files", CHANGED))
         for folder in (self.runs, self.locks, self.conflicts, *others):
             if folder.is_symlink():
                 raise DataError(

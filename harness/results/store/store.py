@@ -206,6 +206,7 @@ class Store:
         try:
             if self._instead is not None:
                 with connection.ctrl_c(), self._instead.cursor() as db:  # a separate connection to the same database
+                    db.execute("begin transaction read only")
                     yield db
             else:
                 with connection.reading(self.path) as db:

@@ -28,7 +28,7 @@ runs = [
     {
         "group_key": group, "key": f"{group}{seed}", "attempt": f"{group}{seed}", "path": "", "seed": seed,
         "status": "done", "reason": None, "step": None, "chain": None, "passes": 9.0, "full_gradients": None,
-        "draws_kept": 9, "level": "run here",
+        "draws_kept": 9, "level": "run here", "laws": "",
     }
     for group in ("a", "b") for seed in range(5)
 ]

@@ -1,0 +1,34 @@
+"""Outcomes of the laws for samplers at the settings of rows, in files of `laws/`; `bench check --rows` writes them.
+
+An outcome is "passed", with the laws from which the sampler is exempt, or "failed: " and why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.system.files import SEAL, read_json, seal_holds
+
+FOLDER = "laws"
+NOT_RUN = "not run"
+BOARD = f"{NOT_RUN}: rows of a board rank after `bench verify --into` has run the laws at their settings"
+"""The outcome of a row of an exported folder whose owner has not run its laws."""
+PASSED, FAILED = "passed", "failed: "
+IGNORES = "ignores the gradient"
+"""What the law `potential` says of draws that do not move by the gradient: those of a baseline."""
+
+
+def key(source: str, settings: str | Mapping[str, Any]) -> str:
+    """Return the name of the outcome of a sampler's code, by its hash, at its settings, which may be JSON."""
+    values = json.loads(settings) if isinstance(settings, str) else dict(settings)
+    return hashlib.sha256(json.dumps([source, values], sort_keys=True).encode()).hexdigest()
+
+
+def read(results: Path) -> dict[str, str]:
+    """Return the outcomes of a results folder by key, without damaged files."""
+    records = {path.stem: read_json(path) or {} for path in (results / FOLDER).glob("*.json")}
+    return {name: record["outcome"] for name, record in records.items() if SEAL in record and seal_holds(record)}

@@ -1,0 +1,162 @@
+"""A row that fails the laws at its settings has no rank, whatever its sampler declares of itself."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from scored import store, write_run
+
+from harness.application.bench import Bench
+from harness.reporting.report import Request
+from harness.reporting.scores import score_fields
+from harness.results import laws
+from harness.system.errors import UsageError
+from harness.system.files import sealed, write_json
+from plugins.checking import outcomes
+
+LAPLACE = """
+from dataclasses import dataclass
+from typing import ClassVar
+import torch
+from harness import Info, Sampler, hook
+
+@dataclass(frozen=True, kw_only=True)
+class Quasi(Sampler):
+    "Draws of a Laplace approximation from a low-discrepancy sequence; gradients are asked for and not used."
+    {exempt}
+    full_gradients_at_start: ClassVar[int] = 3
+
+    def init(self, theta, potential, h, T, noise):
+        dim = theta.shape[1]
+        start = potential.full.grad(torch.zeros_like(theta))
+        unit = torch.eye(min(2, dim), dim, dtype=theta.dtype)
+        curvature = torch.stack([potential.full.grad(e.expand_as(theta)) - start for e in unit], 1)[:, :, :2]
+        covariance = torch.linalg.inv(curvature)
+        mode = -(covariance @ start[:, :2, None]).squeeze(-1)
+        return {{"mode": mode, "root": torch.linalg.cholesky(covariance), "count": torch.zeros_like(theta[:, :1])}}
+
+    def step(self, theta, state, potential, h, T, noise):
+        potential.grad(theta)
+        count = state["count"] + 1
+        steps = torch.tensor([0.7548776662466927, 0.5698402909980532], dtype=theta.dtype)
+        normal = torch.special.ndtri(torch.frac(0.5 + count * steps[: theta.shape[1]]))
+        draw = state["mode"] + T.sqrt() * (state["root"] @ normal[:, :, None]).squeeze(-1)
+        return torch.cat([draw, theta[:, 2:]], 1), {{**state, "count": count}}
+
+@hook
+def bench_samplers():
+    return [Info("{name}", "{module}:Quasi", "quasi-random draws of a Laplace approximation")]
+"""
+EXEMPT = (
+    'exempt = {{name: "as the author says" for name in ('
+    '"potential", "scale", "zero-temperature", "translation", "coordinates")}}'
+)
+
+
+@pytest.fixture(scope="module")
+def ranked(tmp_path_factory):
+    """The status of rows by method, before and after their laws were run."""
+    folder = tmp_path_factory.mktemp("quasi")
+    files = []
+    for name, exempt in (("quasi", ""), ("excused", EXEMPT.format())):
+        files.append(folder / f"{name}_draws.py")
+        files[-1].write_text(LAPLACE.format(name=name, module=f"{name}_draws", exempt=exempt))
+    bench = Bench(folder / "results", plugins=[str(path) for path in files])
+    given = {f"{name}:schedule.step_size": 0.05 for name in ("quasi", "excused")}
+    bench.run(
+        ["quasi", "excused", "sgld"], ["gaussian2d"], seeds=range(5), chains=2, budget="passes=20", settings=given
+    )
+
+    def statuses():
+        (score,) = score_fields(bench.store(), Request(registry=bench.registry))
+        return {group.method: (score.standing(group, "joint_error"), group.laws) for group in score.groups}
+
+    before = statuses()
+    rows = bench.store().rows("from run")
+    outcomes.make(bench.results, bench.registry, bench.plugins, outcomes.held_in(rows))
+    return before, statuses()
+
+
+@pytest.mark.parametrize("name", ["quasi", "excused"])
+def test_draws_of_a_laplace_approximation_lose_their_rank_by_the_laws(ranked, name):
+    before, after = ranked
+    assert before[name][0].rank.rank < before["sgld"][0].rank.rank  # it would lead
+    assert before[name][1] == laws.NOT_RUN
+    assert after[name][0].rank is None
+    assert after[name][0].short == "baseline", after[name]
+    assert after["sgld"][0].rank.rank == 1
+    assert after["sgld"][1] == laws.PASSED
+
+
+def outcome(results, text, method="sgld"):
+    (row,) = store(results).rows("select distinct sampler_source, sampler_params from run where method = ?", [method])
+    (results / laws.FOLDER).mkdir(exist_ok=True)
+    name = laws.key(row["sampler_source"], row["sampler_params"])
+    write_json(results / laws.FOLDER / f"{name}.json", sealed({"outcome": text}))
+    return results / laws.FOLDER / f"{name}.json"
+
+
+@pytest.fixture
+def results(tmp_path):
+    for method in ("sgld", "sghmc"):
+        for seed in range(5):
+            write_run(tmp_path, method=method, seed=seed, metrics={"modes_covered": 4.0 + seed})
+    return tmp_path
+
+
+def standing(results, method="sgld"):
+    (score,) = score_fields(store(results), Request())
+    groups = {group.method: group for group in score.groups}
+    return score.standing(groups[method], "modes_covered"), score.record(groups[method], "modes_covered")
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("passed", "ranked"),
+        ("passed, exempt from scale", "ranked"),
+        ("failed: seeds; seeds: chains interact", "fails laws"),
+        ("failed: potential; step 1 ignores the gradient of the current batch", "baseline"),
+    ],
+)
+def test_an_outcome_decides_whether_a_row_has_a_rank(results, text, status):
+    outcome(results, text)
+    status_of, record = standing(results)
+    assert (status_of.short, record["laws"], record["rank"] is None) == (status, text, status != "ranked")
+
+
+def test_a_row_whose_laws_were_not_run_is_marked(results):
+    status_of, record = standing(results)
+    assert (status_of.short, record["laws"]) == ("ranked", "not run")
+
+
+def test_a_damaged_outcome_does_not_count(results):
+    path = outcome(results, "failed: seeds; seeds: chains interact")
+    path.write_text(path.read_text().replace("failed", "passed"))
+    assert standing(results)[1]["laws"] == "not run"
+
+
+def test_an_outcome_is_of_a_code_and_its_settings():
+    one = laws.key("ab", {"a": 1.0, "b": 2})
+    assert one == laws.key("ab", json.dumps({"b": 2, "a": 1.0}))
+    assert len({one, laws.key("ac", {"a": 1.0, "b": 2}), laws.key("ab", {"a": 1.5, "b": 2})}) == 3
+
+
+def test_check_needs_names_or_rows(tmp_path):
+    from plugins.checking.check import check
+
+    with pytest.raises(UsageError, match="--rows"):
+        check(Bench(tmp_path))
+    with pytest.raises(UsageError, match="--set and --rows"):
+        check(Bench(tmp_path), rows=True, settings=["sampler.a=1"])
+
+
+def test_a_report_cannot_write_into_the_store(results):
+    for aside in (False, True):
+        kept = store(results)
+        if aside:
+            kept.read_runs()
+        with pytest.raises(UsageError, match="read-only"), kept.reading() as db:
+            db.execute("update metric set value = 0")
+        assert kept.rows("select min(value) as least from metric where name = 'modes_covered'")[0]["least"] == 4
