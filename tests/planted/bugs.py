@@ -24,6 +24,7 @@ from planted import BUGS, plant, planter
 from planted.plain import (
     Bent,
     Boxed,
+    ByTheNorm,
     Counting,
     Halved,
     Hotter,
@@ -162,6 +163,13 @@ bug("GradientNormalised", Plain, "drift", "scale zero-temperature", "The gradien
 bug("GradientAhead", Plain, "drift", "zero-temperature",
     "The gradient is taken at the point where the step would end.", gradients_per_step=2,
     gradient="potential.grad(theta - 0.01 * potential.grad(theta))")
+
+bug("StepByTheNorm", ByTheNorm, "drift", "whole-law",
+    "The step size depends on the norm of the gradient, without the divergence term.", gradients_per_step=1,
+    divergence="0.0")
+bug("StepHardlyByTheNorm", ByTheNorm, "drift", "whole-law",
+    "The same, for a variance 2 % off in one dimension and less in more.", gradients_per_step=1, divergence="0.0",
+    norm="norm / 40")
 
 # sgld: clipping
 

@@ -12,7 +12,7 @@ import torch
 
 from harness import Sampler, param
 from planted import maker
-from planted.plain import Counting, Heated, Plain
+from planted.plain import ByTheNorm, Counting, Heated, Plain
 
 defined = maker(globals())
 
@@ -174,4 +174,5 @@ defined("TwoHalfSteps", Plain, gradients_per_step=2,
 UNUSUAL = [
     Plain, FloatCounter, IntegerCounter, LeimkuhlerMatthews, OBABO, ABOBA, Barker, EulerSGHMC, VelocityWithoutT,
     Resampling, Preconditioned, Diagonal, BoxMuller, Antithetic, Mala, Curious, RandomScan, TwoGradients, TwoHalfSteps,
+    ByTheNorm,
 ]

@@ -58,6 +58,8 @@ def _hold(sampler: Sampler, limit: float) -> None:
         _hold_at(sampler, limit, T, CURVATURES)
     for T in EXTREME:
         _hold_at(sampler, limit, T, MANY, where=f" with {len(MANY)} curvatures")
+    for dim in (1, 20):
+        _hold_at(sampler, limit, 1.0, MANY[:dim], where=f" in {dim} dimension{'s'[: dim - 1]}")
     for name, curvature in DENSE.items():
         _hold_at(sampler, limit, 1.0, curvature, axes_of(len(curvature)), f" on a Gaussian with {name}")
 

@@ -56,7 +56,8 @@ def check(sampler: Sampler) -> None:
     if not ratio < SPREAD:
         raise Broken(
             f"on N(0, I) at h = {float(chain.h):.3g} the positions at which a step takes its gradients have "
-            f"{ratio:.3g} times the variance of the draws: draws are averages, or shrunken; return the state of the chain as theta"
+            f"{ratio:.3g} times the variance of the draws: draws are averages, or shrunken; "
+            "return the state of the chain as theta"
         )
     if not chain.responds():
         raise Broken(
