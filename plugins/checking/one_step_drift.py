@@ -45,13 +45,13 @@ def applies(sampler: Sampler) -> bool:
 def stays(sampler: Sampler, dims: tuple[int, ...], ratio: float = 1.0, seed: int = 1) -> None:
     """Check the first step on N(0, I) and on the quartic at T = 1 ; raise `Broken` if it changes p."""
     targets = [Target(kind, 1.0, dim, ratio=ratio) for dim in dims for kind in ("gaussian", "quartic")]
-    found = [(target, *change) for target in targets for change in changes(sampler, target, seed)]
-    for target, name, rate, error, left, freedom in found:
+    moments = [(target, *change) for target in targets for change in changes(sampler, target, seed)]
+    for target, name, rate, error, left, freedom in moments:
         p = two_sided(max(abs(rate) - left, 0.0), error, freedom)
-        if not p * len(found) >= SHARE * LEVEL:
+        if not p * len(moments) >= SHARE * LEVEL:
             raise Broken(
                 f"a step from exact draws changes {name} by {rate:.3g} +- {error:.2g} in a unit of time as h -> 0, and "
-                f"should not change it: p = {p:.2g} among {len(found)} ({target}; {sampler!r})",
+                f"should not change it: p = {p:.2g} among {len(moments)} ({target}; {sampler!r})",
                 "a step size or preconditioner that depends on theta or the gradient, without its divergence in the "
                 "drift (sgrld has it), or a wrong scale of the noise",
             )
@@ -81,13 +81,13 @@ def changes(sampler: Sampler, target: Target, seed: int = 1) -> list[tuple[str, 
             rates.append({
                 name: ((both[0][name] + both[1][name]) / 2 - value).numpy() / size for name, value in before.items()
             })  # fmt: skip
-    found = []
+    moments = []
     for name in before:
         coarse, fine = (rate[name] for rate in rates)
         each = 2 * fine - coarse
         left = LEFT * abs(float((fine - coarse).mean()))
-        found.append((name, float(each.mean()), float(each.std(ddof=1)) / np.sqrt(rows), left, rows - 1))
-    return found
+        moments.append((name, float(each.mean()), float(each.std(ddof=1)) / np.sqrt(rows), left, rows - 1))
+    return moments
 
 
 def _exact(target: Target, rows: int, generator: torch.Generator) -> Tensor:

@@ -148,6 +148,13 @@ def _ratio(
     _require(step)
     P = step.stationary()
     if P is None:
+        same, others = np.eye(len(step.A)), [*step.entries.items()][1:]
+        if kept := [name for name, at in others if np.array_equal(step.A[at], same[at])]:
+            raise Broken(
+                f"a step does not change {', '.join(kept)}; entries that only `adapt` or `refresh` changes are "
+                "declared in `adaptive`, and this law holds them fixed: adaptive = (the names,)",
+                "an entry of the state that is missing in `adaptive`",
+            )
         raise Broken(
             f"at x = h lambda = {x:.3g} a step does not contract (spectral radius {step.radius:.12g}): "
             "there is no stationary law"
