@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch  # noqa: F401 - used in texts
 from planted import maker
 from planted.plain import Plain
 
@@ -37,3 +38,11 @@ def test_what_the_message_says_is_accepted(law, wrong, said, right):
 
 def test_no_optimiser_is_declared_only_where_there_is_none():
     assert "declare 'sgd'" in outcome("Undeclared", "zero-temperature", zero_temperature=None).message
+
+
+@pytest.mark.parametrize(("xi", "said"), [
+    ("noise.uniform(theta.shape) - 0.5", "draws uniform numbers"), ("xi / 0", "not finite"),
+    ("xi + torch.rand(())", "repeated"),
+])  # fmt: skip
+def test_the_reason_why_a_step_has_no_matrix_is_the_one(xi, said):
+    assert said in outcome("Nonlinear", "derived-law", xi=xi).message
