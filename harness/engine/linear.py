@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import fnmatch
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -124,8 +125,10 @@ class QuadraticPotential:
 
     @property
     def layout(self) -> Layout:
-        """One block, theta."""
-        return Layout((Block("theta", (self.curvature.shape[-1],)),))
+        """A matrix, nearly square, and a vector of the rest; in 1 dimension the vector alone."""
+        wide = math.isqrt(self.curvature.shape[-1])
+        high, rest = divmod(self.curvature.shape[-1] - 1, wide)
+        return Layout((Block("weight", (high, wide)), Block("bias", (rest + 1,)))[high == 0 :])
 
     @property
     def full(self) -> QuadraticPotential:
@@ -219,14 +222,12 @@ class Probe:
         check_answer(sampler, sampler.step(theta, dict(self.start), potential, self.h, self.T, asked))
         self.slots = asked.slots
         self.noise_size = sum(slot.numbers for slot in self.slots)
-        self.free = [
-            name for name, leaf in self.start.items() if leaf.is_floating_point() and name not in sampler.adaptive
-        ]
+        fixed = held(sampler, self.start)
+        self.free = [name for name, leaf in self.start.items() if leaf.is_floating_point() and name not in fixed]
         self._set_layout()
         running = {name for name in self.free if self._runs_by_itself(name)}
-        if running:
-            self.free = [name for name in self.free if name not in running]
-            self._set_layout()
+        self.free = [name for name in self.free if name not in running]
+        self._set_layout()
 
     def _runs_by_itself(self, name: str) -> bool:
         """Return whether an entry changes, but not with theta, the other entries, noise and gradient: a step count."""
@@ -268,6 +269,11 @@ class Probe:
         return self.join(*self.sampler.step(theta, self.state(z), potential, self.h, self.T, ScriptedNoise(script)))
 
 
+def held(sampler: Sampler, state: State) -> list[str]:
+    """Return the adaptive entries of a state; "name.*" in `adaptive` stands for all that begin with "name."."""
+    return [name for name in state if any(fnmatch.fnmatchcase(name, pattern) for pattern in sampler.adaptive)]
+
+
 def settled(sampler: Sampler, h: float, steps: int = SETTLING) -> Sampler:
     """Return the sampler with adaptive entries that start as some steps of size h at T = 1 leave them, seldom empty."""
     cls = type(sampler)
@@ -281,7 +287,7 @@ def settled(sampler: Sampler, h: float, steps: int = SETTLING) -> Sampler:
             x, state = theta, start
             for _step in range(steps):
                 x, state = cls.step(self, x, state, potential, step_size, T, noise)
-            known[key] = {name: state[name] for name in cls.adaptive}
+            known[key] = {name: state[name] for name in held(self, state)}
         return {**start, **known[key]}
 
     return with_methods(sampler, init=init)

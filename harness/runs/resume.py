@@ -48,7 +48,7 @@ def build(specs: Sequence[RunSpec], job: Job) -> Loop:
         run = parts(spec, task.steps_per_epoch())
         warm = warm_start.stage(spec, task, job.plugins)
         if spec.moved:
-            task = registry(job.plugins).built_in("moved")(task, [run.sampler, *(warm or ())[:1]])
+            task = registry().built_in("moved")(task, [run.sampler, *(warm or ())[:1]])
         loop = Loop(
             task,
             run.sampler,

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from harness import Trajectory, linear, param
 from harness.contracts import load_states, states
-from harness.tasks import Block, Cost, Layout, Metric, Observer, Outcome, Problem, Protocol, Streams, Task
+from harness.tasks import Cost, Metric, Observer, Outcome, Problem, Protocol, Streams, Task
 
 Batch = dict[str, Tensor]
 
@@ -44,7 +44,7 @@ class GaussianProblem(Problem):
         axes: Tensor | None = None,
     ) -> None:
         self.dim = curvature.shape[-1]
-        self.layout = Layout((Block("theta", (self.dim,)),))
+        self.layout = linear.QuadraticPotential(curvature).layout
         self.curvature = curvature
         self.scale = scale
         self.variance = variance

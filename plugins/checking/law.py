@@ -92,13 +92,12 @@ def trajectory(
 def frozen(sampler: Sampler) -> Sampler:
     """Return the sampler with its adaptive entries held fixed, which is what its linear law describes."""
     cls = type(sampler)
-    held = cls.adaptive
-    if not held:
+    if not cls.adaptive:
         return sampler
 
     def step(self: Sampler, theta: Tensor, state: State, *given: Any) -> tuple[Tensor, State]:
         theta, new = cls.step(self, theta, state, *given)
-        return theta, {**new, **{name: state[name] for name in held}}
+        return theta, {**new, **{name: state[name] for name in linear.held(self, state)}}
 
     return linear.with_methods(sampler, step=step)
 

@@ -105,7 +105,7 @@ def _settled(probe: linear.Probe, slopes: Tensor) -> State:
         if step % 100 == 0 and all(torch.equal(leaf, was[name]) for name, leaf in state.items()):
             return state
     moving = [
-        name for name in probe.sampler.adaptive
+        name for name in linear.held(probe.sampler, state)
         if state[name].is_floating_point()
         and bool(((state[name] - before[name]).abs() > STILL * state[name].abs() + 1e-300).any())
     ]  # fmt: skip

@@ -20,6 +20,7 @@ from plugins.checking.samplers import (
     compiled,
     coordinates,
     derived,
+    draws,
     homogeneity,
     hyperparameters,
     isolation,
@@ -41,7 +42,7 @@ LAWS: tuple[Law, ...] = tuple(
     module.LAW
     for module in (
         isolation, derived, real_loop, one_step, scale, zero_temperature, potential, leaks, restore, seeds,
-        hyperparameters, compiled, translation, coordinates, whole, homogeneity,
+        hyperparameters, compiled, translation, coordinates, draws, whole, homogeneity,
     )
 )  # fmt: skip
 

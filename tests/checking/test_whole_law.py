@@ -6,11 +6,17 @@ import numpy as np
 import pytest
 import torch
 from planted import maker
-from planted.bugs import BiasOfThePreconditioner, SwapsAtAnotherTemperature, ThermostatNoiseTimesRootTwo
-from planted.plain import Halved, Louder, Plain, Tamed
+from planted.bugs import (
+    BiasOfThePreconditioner,
+    StepByTheNorm,
+    StepHardlyByTheNorm,
+    SwapsAtAnotherTemperature,
+    ThermostatNoiseTimesRootTwo,
+)
+from planted.plain import ByTheNorm, Halved, Louder, Plain, Tamed
 
 from harness.engine.linear import ScriptedNoise
-from plugins.checking import simulation
+from plugins.checking import one_step_drift, simulation
 from plugins.checking.law import Broken
 from plugins.checking.samplers import homogeneity, whole
 from plugins.checking.slow import slow_limit
@@ -75,8 +81,30 @@ HalfAStepOfSGFS = bug("HalfAStepOfSGFS", (Halved, SGFS))
 HalfAStepOfSQNLMC = bug("HalfAStepOfSQNLMC", (Halved, SQNLMC))
 
 
+# The same with a memory that does nothing, so that it is simulated.
+StepByTheNormWithMemory = bug("StepByTheNormWithMemory", StepByTheNorm, init="{'s': 0 * theta}")
+NoiseOnePerCentTooWide = bug("NoiseOnePerCentTooWide", Tamed, heat="1.01 * heat")
+
+
+@pytest.mark.parametrize("slip", [StepByTheNorm, StepHardlyByTheNorm, NoiseOnePerCentTooWide])
+def test_a_step_that_moves_exact_draws_is_seen_and_its_right_form_is_not(slip):
+    assert "from exact draws" in broken(whole.check, slip())
+    for right in (ByTheNorm(), Tamed(), SGLD()):
+        one_step_drift.stays(right, whole.dims(right))
+
+
+def test_a_sampler_that_is_not_coordinate_wise_is_simulated_in_few_dimensions():
+    sampler = StepByTheNormWithMemory()
+    assert not one_step_drift.applies(sampler)
+    family = whole.simulations(sampler)
+    assert {1, 2, 20} == {one.target.dim for one in family}
+    small = [one for one in family if one.target.dim < 20]
+    assert "E z^2 as h -> 0" in broken(lambda _: simulation.judged(small, 1), sampler)
+    assert {one.target.dim for one in whole.simulations(SGLD())} == {20}
+
+
 def test_a_wrong_correlation_is_seen():
-    assert "should be" in broken(whole.check, Independent())
+    assert "should be" in broken(lambda one: simulation.judged(whole.simulations(one), 1), Independent())
 
 
 @pytest.mark.slow

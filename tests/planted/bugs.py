@@ -24,6 +24,7 @@ from planted import BUGS, plant, planter
 from planted.plain import (
     Bent,
     Boxed,
+    ByTheNorm,
     Counting,
     Halved,
     Hotter,
@@ -162,6 +163,13 @@ bug("GradientNormalised", Plain, "drift", "scale zero-temperature", "The gradien
 bug("GradientAhead", Plain, "drift", "zero-temperature",
     "The gradient is taken at the point where the step would end.", gradients_per_step=2,
     gradient="potential.grad(theta - 0.01 * potential.grad(theta))")
+
+bug("StepByTheNorm", ByTheNorm, "drift", "whole-law",
+    "The step size depends on the norm of the gradient, without the divergence term.", gradients_per_step=1,
+    divergence="0.0")
+bug("StepHardlyByTheNorm", ByTheNorm, "drift", "whole-law",
+    "The same, for a variance 2 % off in one dimension and less in more.", gradients_per_step=1, divergence="0.0",
+    norm="norm / 40")
 
 # sgld: clipping
 
@@ -310,6 +318,44 @@ bug("ShrunkenDraw", AverageForADraw, "averaging", "potential",
     "The draw is 0.98 of the chain, which is kept in the state.", after="theta = 0.98 * state['chain']")
 bug("AverageOfTwo", AverageForADraw, "averaging", "potential",
     "The draw is the mean of the chain and the draw before.", share=0.5)
+# The same and longer averages, exempt from the law `potential`, as their chain is not at theta.
+AWAY = {"exempt": {"potential": "the gradient is taken at the position of the chain"}, "zero_temperature": None}
+bug("AverageForADrawExempt", AverageForADraw, "averaging", "draws", "A running mean, exempt from `potential`.", **AWAY)
+bug("AverageOfTwoExempt", AverageOfTwo, "averaging", "draws", "A mean of two draws, exempt from `potential`.", **AWAY)
+bug("PolyakAverage", Sampler, "averaging", "draws", "The draw is the mean of all states.", **AWAY,
+    init="{'chain': theta, 'k': torch.zeros((len(theta), 1), dtype=torch.int64)}",
+    step="k, chain = state['k'] + 1, state['chain']; "
+    "chain = chain - h * potential.grad(chain) + (2 * h * T).sqrt() * noise.normal(theta); "
+    "theta + (chain - theta) / k, {'chain': chain, 'k': k}")
+bug("AverageOfTwoStates", Sampler, "averaging", "draws", "The draw is the mean of the last two states.", **AWAY,
+    window=2, init="{'past': theta[:, None].repeat(1, self.window, 1)}",
+    step="chain = state['past'][:, -1]; "
+    "chain = chain - h * potential.grad(chain) + (2 * h * T).sqrt() * noise.normal(theta); "
+    "past = torch.cat([state['past'][:, 1:], chain[:, None]], 1); past.mean(1) + 0 * theta, {'past': past}")
+for name, window in {"Three": 3, "Five": 5, "Twenty": 20}.items():
+    bug(f"AverageOf{name}States", AverageOfTwoStates, "averaging", "draws",
+        f"The draw is the mean of the last {window} states.", window=window)
+bug("AverageOfTwoByItsOffset", Sampler, "averaging", "draws",
+    "The draw is the mean of the last two states; the state holds how far the chain is from it.", **AWAY,
+    init="{'off': torch.zeros_like(theta)}",
+    step="chain = theta + state['off']; "
+    "move = (2 * h * T).sqrt() * noise.normal(theta) - h * potential.grad(chain); "
+    "chain + move / 2, {'off': move / 2}")
+bug("AverageOfAMomentumChain", SGHMC, "averaging", "draws",
+    "The draw is the mean of the last two positions of sghmc.", **AWAY,
+    init="{**init, 'chain': theta}",
+    step="chain, new = super().step(state['chain'], {'v': state['v']}, potential, h, T, noise); "
+    "(chain + state['chain']) / 2 + 0 * theta, {**new, 'chain': chain}")
+bug("AverageOfARootedChain", Tamed, "averaging", "draws",
+    "The draw is the mean of the last four states of a sampler that is not linear.", **AWAY,
+    init="{'past': theta[:, None].repeat(1, 4, 1)}",
+    step="chain, _ = super().step(state['past'][:, -1], {}, potential, h, T, noise); "
+    "past = torch.cat([state['past'][:, 1:], chain[:, None]], 1); past.mean(1) + 0 * theta, {'past': past}")
+bug("MeanOfAnAntitheticPair", Sampler, "averaging", "draws", "The draw is the mean of two chains.", **AWAY,
+    gradients_per_step=2, init="{'one': theta, 'other': theta}",
+    step="xi = (2 * h * T).sqrt() * noise.normal(theta); one, other = state['one'], state['other']; "
+    "one = one - h * potential.grad(one) + xi; other = other - h * potential.grad(other) - 0.5 * xi; "
+    "(one + other) / 2 + 0 * theta, {'one': one, 'other': other}")
 bug("HalfTheMove", Plain, "averaging", "zero-temperature derived-law", "A step goes half the way.",
     step="(theta + step[0]) / 2, state")
 bug("EveryDrawTwice", Counting, "averaging", "zero-temperature",

@@ -92,6 +92,30 @@ class Tamed(Plain):
         return theta - h * g / (1 + h * g.abs())
 
 
+@dataclass(frozen=True, kw_only=True)
+class ByTheNorm(Heated):
+    """sgld with the step size h / (lam + |g|), and the divergence of that by a difference quotient."""
+
+    gradients_per_step = 2
+    step_unit = 0
+
+    lam: float = param(1.0, "(0, inf)", "added to the norm of the gradient", unit=1)
+
+    def norm(self, g):
+        return g.square().sum(1, keepdim=True).sqrt()
+
+    def divergence(self, theta, potential, g, norm):
+        ahead = 0.01 * g / norm.clamp(min=1e-300)
+        return -(potential.grad(theta + ahead) - g) / 0.01 / (self.lam + norm).square()
+
+    def step(self, theta, state, potential, h, T, noise):
+        g = potential.grad(theta)
+        norm = self.norm(g)
+        share = h / (self.lam + norm)
+        drift = h * T * self.divergence(theta, potential, g, norm) - share * g
+        return theta + drift + (2 * share * T).sqrt() * noise.normal(theta), state
+
+
 class Weighted(Heated, Tamed):
     """Not linear, and right: it samples exp(-1.25 U/T) and gives each draw the weight exp(0.25 U/T)."""
 

@@ -12,7 +12,7 @@ import torch
 
 from harness import Sampler, param
 from planted import maker
-from planted.plain import Counting, Heated, Plain
+from planted.plain import ByTheNorm, Counting, Heated, Plain
 
 defined = maker(globals())
 
@@ -51,6 +51,11 @@ class OBABO(Sampler):
         return theta, {"v": root * v + heat * noise.normal(theta), "g": g}
 
 
+# Position Verlet with friction: the gradient is taken half way between two draws.
+defined("ABOBA", Sampler, zero_temperature=None, exempt={"potential": "the gradient is taken at the half-way position"},
+     init="{'v': (h * T).sqrt() * noise.normal(theta)}",
+     step="x = theta + state['v'] / 2; kick = h / 2 * potential.grad(x); "
+     "v = 0.9 * (state['v'] - kick) + (0.19 * h * T).sqrt() * noise.normal(theta) - kick; x + v / 2, {'v': v}")
 # Unadjusted: a normal move whose sign goes by the gradient. Livingstone and Zanella 2022. `0 * g`: a gradient that is
 # lost loses the chain.
 defined("Barker", Heated, step="move = (2 * h * T).sqrt() * noise.normal(theta); g = potential.grad(theta); "
@@ -167,6 +172,7 @@ defined("TwoHalfSteps", Plain, gradients_per_step=2,
      "super().step(theta, state, potential, h / 2, T, noise)")
 
 UNUSUAL = [
-    Plain, FloatCounter, IntegerCounter, LeimkuhlerMatthews, OBABO, Barker, EulerSGHMC, VelocityWithoutT, Resampling,
-    Preconditioned, Diagonal, BoxMuller, Antithetic, Mala, Curious, RandomScan, TwoGradients, TwoHalfSteps,
+    Plain, FloatCounter, IntegerCounter, LeimkuhlerMatthews, OBABO, ABOBA, Barker, EulerSGHMC, VelocityWithoutT,
+    Resampling, Preconditioned, Diagonal, BoxMuller, Antithetic, Mala, Curious, RandomScan, TwoGradients, TwoHalfSteps,
+    ByTheNorm,
 ]

@@ -60,7 +60,7 @@ def check(sampler: Sampler) -> None:
     through a root of a matrix. A sampler is exempt if coordinates differ by intent, by the order in which it visits
     them or by a matrix of its own.
     """
-    alone = all(_each_alone(sampler, _numbers(sampler, D)) for D in (3, DIMS[0]))
+    alone = independent(sampler)
     silent = not alone and rooted(sampler)
     for D in DIMS_OF_MATRICES if _holds_matrices(sampler) else DIMS:
         numbers = _numbers(sampler, D)
@@ -75,6 +75,11 @@ def check(sampler: Sampler) -> None:
             what = "reordering the coordinates changes the path"
         if not gap < TOLERANCE:
             raise Broken(f"in {D:,} dimensions {what} (difference {gap:.2g})")
+
+
+def independent(sampler: Sampler) -> bool:
+    """Return whether each coordinate moves as it would alone: then D dimensions are D copies of one."""
+    return all(_each_alone(sampler, _numbers(sampler, D)) for D in (3, DIMS[0]))
 
 
 def _holds_matrices(sampler: Sampler) -> bool:

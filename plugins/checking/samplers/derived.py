@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -58,6 +59,8 @@ def _hold(sampler: Sampler, limit: float) -> None:
         _hold_at(sampler, limit, T, CURVATURES)
     for T in EXTREME:
         _hold_at(sampler, limit, T, MANY, where=f" with {len(MANY)} curvatures")
+    for dim in (1, 20):
+        _hold_at(sampler, limit, 1.0, MANY[:dim], where=f" in {dim} dimension{'s'[: dim - 1]}")
     for name, curvature in DENSE.items():
         _hold_at(sampler, limit, 1.0, curvature, axes_of(len(curvature)), f" on a Gaussian with {name}")
 
@@ -130,7 +133,7 @@ def _no_target(sampler: Sampler, limit: float | None) -> None:
     step = linear.derive(sampler, safe_x(sampler, 0.3) / max(CURVATURES), heat(sampler, 1.0), CURVATURES)
     if limit == 0 and step.B.size:
         raise Broken(f"limit_bias declares an optimiser, and a step asks for {step.B.shape[1]} random numbers")
-    _require(step)
+    _require(sampler, step)
     if limit == 0 and step.radius >= 1:
         raise Broken(f"at 0.3 of the stability limit it does not contract (spectral radius {step.radius:.12g})")
     if limit is None and step.radius < 1 - 1e-9:
@@ -143,9 +146,16 @@ def _ratio(
 ) -> NDArray[np.float64]:
     """Return lambda^1/2 P_theta lambda^1/2 / T along the axes, (D, D)."""
     step = linear.derive(sampler, x / max(curvature), T, curvature, axes)
-    _require(step)
+    _require(sampler, step)
     P = step.stationary()
     if P is None:
+        same, others = np.eye(len(step.A)), [*step.entries.items()][1:]
+        if kept := [name for name, at in others if np.array_equal(step.A[at], same[at])]:
+            raise Broken(
+                f"a step does not change {', '.join(kept)}; entries that only `adapt` or `refresh` changes are "
+                "declared in `adaptive`, and this law holds them fixed: adaptive = (the names,)",
+                "an entry of the state that is missing in `adaptive`",
+            )
         raise Broken(
             f"at x = h lambda = {x:.3g} a step does not contract (spectral radius {step.radius:.12g}): "
             "there is no stationary law"
@@ -157,12 +167,23 @@ def _ratio(
     return root[:, None] * along * root / T
 
 
-def _require(step: linear.LinearStep) -> None:
+def _obstacle(sampler: Sampler) -> str:
+    """Return why a step has no matrix: uniform numbers, another answer when repeated, or one that is not finite."""
+    probe = linear.Probe(sampler, safe_x(sampler, 0.1), 1.0, (1.0,) * max(2, sampler.least_dimension))
+    if any(slot.kind == "uniform" for slot in probe.slots):
+        return "it draws uniform numbers"
+    z, one = torch.full((1, probe.size), 0.5, dtype=torch.float64), torch.ones(probe.dim, dtype=torch.float64)
+    xi, b = z.new_full((1, probe.noise_size), 0.5), z.new_zeros((1, probe.dim))
+    with torch.no_grad():
+        repeated = torch.equal(probe.answer(z, xi, b, one), probe.answer(z, xi, b, one))
+    return "its answers are not finite" if repeated else "a step that is repeated gives another answer"
+
+
+def _require(sampler: Sampler, step: linear.LinearStep) -> None:
     """Raise `Skip` for a sampler that is not linear, and `Broken` for one that moves the mode."""
     if step.error == np.inf:
         raise Skip(
-            "no linear law: it draws uniforms, or its answers are not finite or not repeatable; the laws "
-            "real-loop and whole-law test its stationary distribution"
+            f"no linear law: {_obstacle(sampler)}; the laws real-loop and whole-law test its stationary distribution"
         )
     if not step.linear:
         raise Skip(

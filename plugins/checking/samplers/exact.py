@@ -17,6 +17,7 @@ from harness.engine import Loop
 from harness.tasks import Streams
 from plugins.checking.gaussian import GaussianTask, axes_of
 from plugins.checking.law import Array, Broken, draws, finish, heat, safe_x, trajectory
+from plugins.checking.samplers.coordinates import independent
 
 CURVATURES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
 STEPS = 16
@@ -72,6 +73,10 @@ SETTINGS = (
 would be left of it. One path is long, and one has many chains and a dense precision matrix."""
 
 
+SMALL = (Setting(0.5, 1.0, curvatures=(1.0,)), Setting(0.3, 3.0, 1.0, curvatures=(1.0, 4.0), dense=True))
+"""One and two dimensions, for samplers whose coordinates depend on each other."""
+
+
 def experiments(sampler: Sampler) -> list[Experiment]:
     """Return one experiment for each setting, in the units of this sampler; none if a law is not known exactly.
 
@@ -80,7 +85,7 @@ def experiments(sampler: Sampler) -> list[Experiment]:
     least = 0.0 if sampler.limit_bias() else 1.0
     family: list[Experiment] = []
     cold = goes_cold(sampler)
-    for setting in SETTINGS:
+    for setting in SETTINGS if independent(sampler) else (*SETTINGS, *SMALL):
         variance = heat(sampler, max(setting.variance, least))
         scaled = replace(setting, T=heat(sampler, setting.T), variance=variance, cold=cold)
         first = float(scaled.path(sampler).step_size[0])

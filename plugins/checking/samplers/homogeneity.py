@@ -186,7 +186,7 @@ def _burn_in(sampler: Sampler) -> int:
     with torch.no_grad():
         for _ in range(PATIENCE):
             _, state = sampler.step(theta, dict(state), flat, probe.h, probe.T, linear.ScriptedNoise())
-            path.append(torch.cat([state[name].double().flatten() for name in sampler.adaptive]))
+            path.append(torch.cat([state[name].double().flatten() for name in linear.held(sampler, state)]))
     entries = torch.stack(path)
     near = ((entries - entries[-1]).abs() <= CLOSE * entries[-1].abs()).all(1)
     settled = PATIENCE - int(near.flip(0).long().cumprod(0).sum())

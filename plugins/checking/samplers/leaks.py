@@ -111,7 +111,11 @@ def _check_stays_nan(undisturbed: list[Tensor], disturbed: list[Tensor], where: 
     _check_others_unchanged(undisturbed, disturbed, f"gets a NaN in its {where}")
     for k in range(AT + 1, STEPS):
         if bool(torch.isfinite(disturbed[k][VICTIM]).all()):
-            raise Broken(f"a chain with a NaN in its {where} at step {AT + 1} is finite again at step {k + 1}")
+            raise Broken(
+                f"a chain with a NaN in its {where} at step {AT + 1} is finite again at step {k + 1}; a comparison "
+                "with NaN is false, so a step that chooses adds "
+                "`| ~moved.isfinite().all(1, keepdim=True)` to its choice"
+            )
 
 
 LAW = Law(

@@ -20,11 +20,11 @@ import torch
 from torch import Tensor
 
 from harness import Sampler, UsageError, linear
-from plugins.checking import forms
+from plugins.checking import forms, one_step_drift
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import Broken, Law, Skip, distance, path_of, safe_x, streams, trajectory
 from plugins.checking.sampler_law import law_of
-from plugins.checking.samplers import zero_temperature
+from plugins.checking.samplers import coordinates, zero_temperature
 from plugins.checking.samplers.exact import is_metropolis
 from plugins.checking.simulation import CHAINS, COARSEST, DIM, Plan, Simulation, judged
 from plugins.checking.slow import Unsettled, slow_limit
@@ -125,6 +125,12 @@ def simulations(sampler: Sampler) -> list[Simulation]:
     others = [("gaussian", 1.0, 0.0), ("quartic", 1.0, 1.0)]
     if few:  # noise in the energies biases weights and choices by as much as its variance, which no h removes
         first, others = ([(kind, T, 0.0) for kind, T, _ in some] for some in (first[:6] + first[8:], others))
+    known = one_step_drift.applies(sampler) or (not sampler.adaptive and linear.derive(sampler, 0.1, 1.0).linear)
+    small = [
+        Simulation(sampler, Target("gaussian", 1.0, D, ratio=claimed or 1.0), *_size(sampler, primary=False, few=True))
+        for D in (() if known else dims(sampler)[:-1])
+        if D not in {DIM, *size.values()}
+    ]
     settings = [sampler, *([dataclasses.replace(sampler, **s) for s in law.settings] or other_settings(sampler))]
     return [
         Simulation(
@@ -134,7 +140,13 @@ def simulations(sampler: Sampler) -> list[Simulation]:
         )
         for i, one in enumerate(settings)
         for k, (kind, T, V) in enumerate(others if i else first)
-    ]
+    ] + small
+
+
+def dims(sampler: Sampler) -> tuple[int, ...]:
+    """Return the dimensions that the laws try: a few, or one if each coordinate moves as it would alone."""
+    tried = (1,) if coordinates.independent(sampler) else (1, FEW, DIM)
+    return tuple(D for D in tried if sampler.least_dimension <= D)
 
 
 def _size(sampler: Sampler, *, primary: bool, few: bool) -> tuple[Plan, int]:
@@ -171,6 +183,8 @@ def check(sampler: Sampler, seed: int = 1) -> None:
         return
     if claimed is not None and (claimed != frozen or (sampler.adaptive and claimed != 1)):
         declared(sampler, claimed)
+    if claimed == frozen and one_step_drift.applies(sampler):
+        one_step_drift.stays(sampler, dims(sampler), ratio=frozen, seed=seed)
     judged(simulations(sampler), seed, share=1 - forms.SHARE if law.ships else 1.0)
 
 
