@@ -125,7 +125,11 @@ def _each_alone(sampler: Sampler, numbers: StepInputs) -> bool:
     """Return whether each coordinate moves as it would alone."""
     if any(x.shape != numbers.theta.shape for request in numbers.noise for x in request):
         return False
-    return distance(_path(sampler, numbers.apart()).mT, _path(sampler, numbers)) < TOLERANCE
+    try:
+        alone = _path(sampler, numbers.apart())
+    except (IndexError, RuntimeError):  # noise of another meaning has theta's shape in this number of dimensions
+        return False
+    return distance(alone.mT, _path(sampler, numbers)) < TOLERANCE
 
 
 def _numbers(sampler: Sampler, D: int) -> StepInputs:
