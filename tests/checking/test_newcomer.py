@@ -87,7 +87,7 @@ def test_the_first_command_ends_with_a_leader_and_the_second_time_nothing_to_do(
     asked = {name: RUN[RUN.index(name) + 1].split(",") for name in ("--sampler", "--task")}
     row = re.compile(
         r"^\s*\d+(?: \(\d+ to \d+\))?\s+(best|tied with the best|worse|not known \(\d+ seeds\))"
-        r"\s+[a-z-]+(?: \(.*?\))?\s+10\s+ranked",
+        r"\s+[a-z-]+(?: \(.*?\))?\s+30\s+ranked",
         flags=re.MULTILINE,
     )
     tables = re.split(rf"^(?:{'|'.join(asked['--task'])})@", table, flags=re.MULTILINE)[1:]

@@ -106,7 +106,7 @@ def check_records(store):
     """Both are ranked, and their draws are as wide as the page says."""
     records = Leaderboard().build(store, Request()).records
     rows = [record for record in records if record["ranked_by"]]
-    assert {(row["method"], row["seeds"]) for row in rows} == {("averaged", 10), ("sgld", 10)}
+    assert {(row["method"], row["seeds"]) for row in rows} == {("averaged", 30), ("sgld", 30)}
     assert all(row["rank"] is not None for row in rows), rows
     ratio = {record["method"]: record for record in records if record["metric"] == "within_mode_covariance_ratio"}
     assert ratio["averaged"]["high"] < ratio["sgld"]["low"]
