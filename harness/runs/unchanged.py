@@ -33,11 +33,11 @@ from harness.system.import_path import PACKAGES
 OURS = ("harness", *PACKAGES)
 LIBRARIES = ("builtins", "math", "numpy", "safetensors", "scipy.special", "scipy.stats", "torch")
 _UNUSED = (
-    "_C._distributed _decomp _dynamo _export _higher_order_ops _inductor _prims _refs _subclasses ao compiler cuda "
-    "distributed export fx jit onnx optim package profiler sparse testing"
+    "_C._distributed _decomp _dynamo _export _functorch.apis _functorch.vmap _higher_order_ops _inductor _prims _refs "
+    "_subclasses ao compiler cuda distributed distributions export fx jit onnx optim package profiler sparse testing"
 )
 UNUSED = ("numpy.f2py", "numpy.testing", *(f"torch.{name}" for name in _UNUSED.split()))
-"""Parts of torch that no result is measured with."""
+"""Parts of torch that no result is measured with; tensordict changes some of them."""
 MADE_LATE = ("__abstractmethods__", "__annotations__", "__annotations_cache__", "__slotnames__")
 """Entries that Python adds to the tables of classes."""
 STATES = {

@@ -56,7 +56,6 @@ def check(
 
     Examples:
         bench check sgld
-        bench check csgld mixture25
         bench check --rows
         bench check sghmc --set sampler.friction=0.1
     """

@@ -18,8 +18,6 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from harness.engine.stepping.block import Advanced, Block
 from harness.engine.stepping.making import kind_of, making, reasons
 from harness.engine.stepping.update import Update
@@ -70,6 +68,7 @@ class Graph(Update):
 
     def _advance_part(self, theta: Tensor, state: State, part: Block) -> Advanced:
         """Run the steps of a part; its draws are copies."""
+        import numpy as np
         import torch
 
         batches = {name: leaf.to(theta.device, non_blocking=True) for name, leaf in part.batches.items()}
@@ -127,6 +126,7 @@ def _parts(block: Block) -> Iterator[tuple[int, Block]]:
 
 def _chosen(done: Advanced, part: Block) -> Advanced:
     """Return a copy of the results of a part, with the draws and log weights that are kept."""
+    import numpy as np
     import torch
 
     def kept(leaf: Tensor) -> Tensor:

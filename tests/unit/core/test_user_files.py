@@ -209,7 +209,7 @@ def test_verbs_find_the_content_without_the_users_file_or_say_how_to_give_it(ben
     (bench.folder / "k.txt").unlink()
     (copy,) = (bench.folder / "r" / "files").iterdir()
     assert bench("replay", key)[0] == 0
-    assert bench("verify", "r")[1][0]["verified"] == "replayed"
+    assert bench("verify", "r")[1][0]["verified"] == "run here"
     same = bench(*RUN, f"task.file=sha256:{copy.name}")
     assert (same[0], "1 done before" in same[2]) == (0, True)
     copy.rename(bench.folder / "moved")
