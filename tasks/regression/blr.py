@@ -81,6 +81,18 @@ class Logistic(DataTask):
         a = rows["a"]
         return -a * (-margins(theta, a)).sigmoid().unsqueeze(2)
 
+    def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """The Hessian of U at its mode, everywhere: its inverse, and no divergence."""
+        return self.inverse_metric.to(theta.device).expand(len(theta), -1, -1), theta.new_zeros(theta.shape)
+
+    @functools.cached_property
+    def inverse_metric(self) -> Tensor:
+        """The inverse of that Hessian, (D, D)."""
+        import torch
+
+        _, values, vectors = self.laplace
+        return torch.from_numpy(vectors / values @ vectors.T)
+
     @functools.cached_property
     def laplace(self) -> Laplace:
         """The mode and the Hessian there."""
@@ -112,14 +124,10 @@ class LogisticProblem(DataProblem):
 
     @functools.cached_property
     def inverse_metric(self) -> Tensor:
-        """The inverse of the Hessian of U at its mode, (D, D)."""
-        import torch
-
-        _, values, vectors = self.task.laplace
-        return torch.from_numpy(vectors / values @ vectors.T).to(self.device)
+        """That of the task, on the device: a recorded step does not copy it there."""
+        return self.task.inverse_metric.to(self.device)
 
     def metric(self, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """That inverse, everywhere, and no divergence."""
         return self.inverse_metric.expand(len(theta), -1, -1), theta.new_zeros(theta.shape)
 
     def gauss_newton(self, theta: Tensor, *, last_layer: bool, full: bool) -> tuple[dict[int, list[Tensor]], float]:
