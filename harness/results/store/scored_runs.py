@@ -27,7 +27,7 @@ def _ranking(protocol: str) -> list[str]:
 _OF_OWNER = f"if(protocol = '{ELSEWHERE}', '{Level.RESCORED}', '{Level.RUN_HERE}')"
 _LEVEL = f"coalesce(level, if(copied, '{Level.REPORTED}', {_OF_OWNER}))"
 _RANKS = f"list_contains(if(protocol = '{ELSEWHERE}', {_ranking(ELSEWHERE)}, {_ranking('')}), {_LEVEL})"
-_MADE = f"coalesce(verification.level, '{Level.RUN_HERE}') = '{Level.RUN_HERE}'"
+_MADE = f"coalesce(verification.level = '{Level.RUN_HERE}' and verification.salt = '', verification.level is null)"
 _LAWS = f"if(protocol = '{ELSEWHERE}', '-', coalesce(nullif(laws, ''), if({_MADE}, '', '{BOARD}')))"
 _RESULT = f"""(
     select result.*, {_LEVEL} as level, {_LAWS} as laws from result left join verification using (attempt)
