@@ -201,9 +201,13 @@ def _cost(runs: Sequence[Planned]) -> float:
     return len(runs) * runs[0].passes * runs[0].spec.chains
 
 
-def moved(spec: RunSpec) -> RunSpec | None:
-    """Return the run with theta moved as its seed says (`run.moved`), or None if that does not apply to it."""
-    sampler, task = (plugin_metadata.instance(part.target, part.params) for part in (spec.sampler, spec.task))
+def moved(registry: Registry, spec: RunSpec) -> RunSpec | None:
+    """Return the run with theta moved as its seed says (`run.moved`), or None if that does not apply to it.
+
+    What it asks of plugins it asks in a process of their own, as a plan does.
+    """
+    sampler = plugin_metadata.sampler_facts(registry.find("samplers", spec.sampler.name), spec.sampler.params)
+    task = plugin_metadata.task_facts(registry.find("tasks", spec.task.name), spec.task.params)
     return replace(spec, moved=True) if movable(sampler.needs, opaque=task.opaque) else None
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -45,6 +44,7 @@ from harness.runs import EndedError, Job, RunRequest, call, expand, plan
 from harness.system import read_json
 from plugins.checking import outcomes
 from plugins.fresh_seeds import fresh_seeds
+from plugins.sharing.agreement import FINISHED, Contradiction, agreement, mean_square, numbers_of, of_curve
 from plugins.sharing.submission import TARGET, Array
 from plugins.sharing.submitted import SubmittedRuns
 from plugins.tuning import studies
@@ -53,19 +53,9 @@ from plugins.upkeep.bitwise import differing_results
 from plugins.upkeep.rescoring import Asked
 from plugins.upkeep.stored_spec import installed, offer, other_code, recorded_spec, truth_of
 
-LEVEL = 0.01
-"""Level of the test of sent against fresh runs: the share of honest rows that it refuses, by Holm over the numbers.
-
-With five sent and five fresh runs, drawn from 200 seeds each of three samplers on gaussian2d, mixture5 and blr-heart,
-it refuses up to 1 % of honest rows. It detects a joint error that was divided by 5 in 9 to 89 % of rows, and by 10 in
-27 to 100 %: what it overlooks does not rank.
-"""
 CURVE_ROUNDING = 1e-3
 """Largest difference between the roots of two values of a curve: most are squares of errors in sds."""
-FEWEST = 3
-"""Least number of sent runs for this test."""
 DRAWS = "draws.safetensors"
-FINISHED = "share of finished runs"
 COUNTED = ("steps_done", "passes", "passes_per_step", "draws_kept")
 """Entries of a result that rounding does not change."""
 BY_CHOICE = ("draws_stored", "draws_stride")
@@ -75,12 +65,6 @@ DESCRIBED = ("unit", "direction", "target", "primary")
 RESCORE = "plugins.upkeep.rescoring:rescore"
 
 Row = dict[str, Any]
-
-
-class Contradiction(Exception):  # noqa: N818 - a finding
-    """The numbers of a row are not those that the code here gives; the message says which. If that is the code that
-    made the row, the row is false.
-    """
 
 
 @dataclass(frozen=True)
@@ -218,14 +202,14 @@ class Verifier:
         specs = [replace(run.spec, seed=seed) for seed in seeds]
         job = replace(self.job, device=device, slot=device, data=run.data, draws="none")
         records = self._records(sent, replace(job, specs=specs, results=self.folder))
-        numbers = _numbers(records)
+        numbers = numbers_of(records)
         if not any(len({*values}) > 1 for name, values in numbers.items() if name != FINISHED):
             raise Contradiction(f"its runs on {len(seeds)} seeds are all the same")
-        how = f"run on {len(seeds)} fresh seeds{_agreement(self._numbers(sent), numbers, 'sent runs', 'fresh ones')}"
-        if elsewhere := [other for spec in specs if not spec.moved and (other := plan.moved(spec))]:
+        how = f"run on {len(seeds)} fresh seeds{agreement(self._numbers(sent), numbers, 'sent runs', 'fresh ones')}"
+        if elsewhere := [other for spec in specs if not spec.moved and (other := plan.moved(self.plugins, spec))]:
             with tempfile.TemporaryDirectory(prefix="bench-verify-") as folder:
-                moved = _numbers(self._records(sent, replace(job, specs=elsewhere, results=Path(folder))))
-            how += f"; with theta moved{_agreement(numbers, moved, 'fresh runs', 'moved ones')}"
+                moved = numbers_of(self._records(sent, replace(job, specs=elsewhere, results=Path(folder))))
+            how += f"; with theta moved{agreement(numbers, moved, 'fresh runs', 'moved ones')}"
         return {record.attempt: record.run_key for record in records}, how
 
     def _records(self, sent: Sequence[Row], job: Job) -> list[reader.Record]:
@@ -333,7 +317,7 @@ class Verifier:
         numbers: dict[str, list[float | None]] = {}
         for row in self.submission.store.rows(query, [done]):
             numbers.setdefault(row["name"], []).append(row["value"])
-        numbers |= {_of_curve(name): [_size(y) for _, y in pairs] for name, pairs in self._curves(done).items()}
+        numbers |= {of_curve(name): [mean_square(y) for _, y in pairs] for name, pairs in self._curves(done).items()}
         return {**numbers, FINISHED: [float(row["status"] == Status.DONE) for row in rows]}
 
     def _rescore(self, rows: Sequence[Row]) -> int:
@@ -448,76 +432,6 @@ def _check_described(seed: int, reported: Sequence[Row], measured: Sequence[Row]
             if there[name].get(what) != here[name].get(what):
                 said = f"{there[name].get(what)!r}, and here {here[name].get(what)!r}"
                 raise Contradiction(f"metric {name} of seed {seed} has {what} {said}")
-
-
-def _numbers(records: Sequence[reader.Record]) -> dict[str, list[float | None]]:
-    """Return the same numbers of runs that were made here."""
-    numbers: dict[str, list[float | None]] = {}
-    for record in records:
-        curves = {_of_curve(curve.name): _size(curve.y) for curve in record.curves}
-        for name, value in ({row["name"]: row["value"] for row in record.rows["metric"]} | curves).items():
-            numbers.setdefault(name, []).append(value)
-    return {**numbers, FINISHED: [float(record.row["status"] == Status.DONE) for record in records]}
-
-
-def _of_curve(name: str) -> str:
-    return f"mean square of curve {name}"
-
-
-def _size(y: Array) -> float | None:
-    """Return the mean square of a curve over its finite values; None if it has none."""
-    values = y[np.isfinite(y)]
-    return float(np.mean(values**2)) if values.size else None
-
-
-def _finite(values: Sequence[float | None]) -> list[float]:
-    return [value for value in values if value is not None and np.isfinite(value)]
-
-
-def _agreement(
-    there: Mapping[str, Sequence[float | None]], here: Mapping[str, Sequence[float | None]], those: str, these: str
-) -> str:
-    """Return by how much numbers of runs differ from those of others; raise `Contradiction` if significantly."""
-    family = {name: p for name in here if (p := _alike(there.get(name, []), here[name])) is not None}
-    if not family:
-        return f"; fewer than {FEWEST} {those} can be compared with them"
-    worst = min(family, key=lambda name: family[name])
-    adjusted = min(statistics.holm([*family.values()]))
-    means = [float(np.mean(_finite(numbers[worst]))) for numbers in (there, here)]
-    finding = f"{worst} is {means[0]:.3g} in {those} and {means[1]:.3g} in {these}, p = {adjusted:.2g}"
-    finding += f" after Holm over {len(family)} numbers"
-    if adjusted < LEVEL:
-        raise Contradiction(f"{these} have other numbers: {finding}")
-    return f", without a significant difference: {finding}"
-
-
-def _alike(sent: Sequence[float | None], fresh: Sequence[float | None]) -> float | None:
-    """Return p of equal means for two samples of a number; None if there are too few values."""
-    a, b = _finite(sent), _finite(fresh)
-    return same_mean(a, b) if len(a) >= FEWEST and b else None
-
-
-def same_mean(a: Sequence[float], b: Sequence[float]) -> float:
-    """Return the two-sided p of "one mean" for two samples (n,) and (m,): Student's t of pooled variance.
-
-    t = (mean a - mean b) / (s sqrt(1/n + 1/m)) with n + m - 2 degrees of freedom, on the logarithms if all values are
-    positive. It assumes normal values of one variance, and that members of a and b that belong together are not
-    negatively correlated: with a positive correlation it rejects less often. If only one of the samples varies, or
-    neither does and they differ, there is no t: p is then 1 / C(n + m, m), the least that a permutation gives.
-    """
-    from scipy.stats import t
-
-    x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    n, m = len(x), len(y)
-    if min(x.min(), y.min()) > 0:
-        x, y = np.log(x), np.log(y)
-    apart = abs(float(x.mean() - y.mean()))
-    if apart <= 1e-12 * max(abs(float(x.mean())), abs(float(y.mean()))):
-        return 1.0
-    spread = float(((x - x.mean()) ** 2).sum() + ((y - y.mean()) ** 2).sum())
-    if spread <= (1e-12 * apart) ** 2 or np.ptp(x) == 0:
-        return 1 / math.comb(n + m, m)
-    return float(2 * t.sf(apart / math.sqrt(spread / (n + m - 2) * (1 / n + 1 / m)), n + m - 2))
 
 
 def _close(a: float | None, b: float | None) -> bool:

@@ -175,14 +175,14 @@ def test_the_key_has_the_move_and_the_users_settings_have_it_not(tmp_path):
     assert from_record(one.spec.to_json()) == one.spec
     assert one.max_block == 1 < usual.max_block
     assert one.spec.origins == usual.spec.origins, "an instance is no setting that a user chose"
-    assert plan.moved(usual.spec) == plan.moved(one.spec) == one.spec
+    assert plan.moved(registry(), usual.spec) == plan.moved(registry(), one.spec) == one.spec
     assert not replace(one.spec, moved=False).moved
 
 
 @pytest.mark.parametrize(("sampler", "task"), [("laplace", "blr-heart"), ("sgld", "digits-cnn")])
 def test_weights_with_names_are_not_moved(tmp_path, sampler, task):
     (usual,) = planned(tmp_path, sampler, task)
-    assert plan.moved(usual.spec) is None
+    assert plan.moved(registry(), usual.spec) is None
     with pytest.raises(UsageError, match=f"run.moved: {sampler} on {task} uses the names"):
         planned(tmp_path, sampler, task, **MOVED)
 

@@ -1,6 +1,7 @@
 """A schedule that keeps the draws that are best on the seeds of the report: what `bench verify` makes of it."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -160,3 +161,4 @@ def test_a_table_of_draws_is_found_on_fresh_seeds_or_where_theta_is_moved(tmp_pa
     code, rows, said = command("mine", *words, "verify", tmp_path / "out", "--salt", "abc")
     assert (code, [row["verified"] for row in rows]) == (1, ["refused"]), rows[0]["how"]
     assert rows[0]["how"].startswith(reason)
+    assert "carries_draws" not in sys.modules, "the process that judges does not import what it judges"

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_ind
 
-from plugins.sharing.verifying import same_mean
+from plugins.sharing.agreement import same_mean
 
 pytestmark = pytest.mark.numbers
 
