@@ -9,6 +9,7 @@ from support import both, make_loop, run_loop
 
 from harness import PluginError, Sampler
 from harness.contracts.randomness import Streams
+from harness.engine.stepping.potential import CountingPotential
 from harness.runs.plugin_metadata import _sampler
 from plugins.checking.gaussian import GaussianTask
 from plugins.samplers.amagold import AMAGOLD
@@ -63,3 +64,17 @@ def test_a_batch_for_each_turn_is_accepted_more_often_than_one_for_all(cls):
         return (path[1:] != path[:-1]).any(-1).double().mean()
 
     assert accepted(cls) > 2 * accepted(type("OneBatch", (cls,), {"batches_per_step": 1}))
+
+
+def test_the_batches_of_a_step_do_not_depend_on_how_many_steps_are_drawn_at_once():
+    """In longer blocks they are cut out of one tensor, in single steps they are drawn one by one."""
+    drawn = []
+    for lengths in ((6,), (1, 3, 1, 1)):
+        problem = TASK.build([Streams(0, chain) for chain in range(2)], "cpu")
+        potential = CountingPotential(problem, TASK.terms(), batches=3)
+        parts = [potential.draw_batches(steps) for steps in lengths]
+        drawn.append({name: torch.cat([part[name] for part in parts]) for name in parts[0]})
+    together, apart = drawn
+    assert together.keys() == {"0/slope", "1/slope", "2/slope"}
+    for name, leaf in together.items():
+        assert torch.equal(leaf, apart[name])
