@@ -82,10 +82,10 @@ def same_mean(a: Sequence[float], b: Sequence[float]) -> float:
 
     t = (mean a - mean b) / (s sqrt(1/n + 1/m)) with n + m - 2 degrees of freedom, on the logarithms if all values are
     positive. It assumes normal values of one variance, and that members of a and b that belong together are not
-    negatively correlated: with a positive correlation it rejects less often. If only one of the samples varies, or
-    neither does and they differ, there is no t: p is then 1 / C(n + m, m), the least that a permutation gives.
+    negatively correlated: with a positive correlation it rejects less often. If one of the samples does not vary,
+    as numbers of rare events do not, there is no t: p is then that of a permutation test of the means.
     """
-    from scipy.stats import t
+    from scipy.stats import permutation_test, t
 
     x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     n, m = len(x), len(y)
@@ -95,6 +95,13 @@ def same_mean(a: Sequence[float], b: Sequence[float]) -> float:
     if apart <= 1e-12 * max(abs(float(x.mean())), abs(float(y.mean()))):
         return 1.0
     spread = float(((x - x.mean()) ** 2).sum() + ((y - y.mean()) ** 2).sum())
-    if spread <= (1e-12 * apart) ** 2 or np.ptp(x) == 0:
-        return 1 / math.comb(n + m, m)
+    constant = spread <= (1e-12 * apart) ** 2 or np.ptp(x) == 0 or (m > 1 and np.ptp(y) == 0)
+    if constant and min(n, m) == 1:
+        return 1 / (n + m)
+    if constant:
+        drawn = permutation_test(
+            (x, y), lambda a, b, axis: a.mean(axis) - b.mean(axis), vectorized=True,
+            random_state=np.random.default_rng(0),
+        )  # fmt: skip
+        return float(drawn.pvalue)
     return float(2 * t.sf(apart / math.sqrt(spread / (n + m - 2) * (1 / n + 1 / m)), n + m - 2))

@@ -279,7 +279,8 @@ class Verifier:
             tuned = studies.load(self.plugins, self.job.results, study) if study else None
             wanted = RunRequest(
                 [one.method], [f"{one.task.name}@{one.protocol}"], [spec.seed for spec in specs], one.chains,
-                one.budget, {"schedule": one.schedule.name, "run.compile": one.execution.compile, **given},
+                one.budget,
+                {"schedule": one.schedule.name, "run.compile": one.execution.compile, "run.moved": one.moved, **given},
                 device=one.execution.device,
             )  # fmt: skip
             meant = {(spec.key, spec.budget) for _, runs in expand(self.plugins, wanted, study=tuned) for spec in runs}

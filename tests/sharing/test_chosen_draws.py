@@ -162,3 +162,10 @@ def test_a_table_of_draws_is_found_on_fresh_seeds_or_where_theta_is_moved(tmp_pa
     assert (code, [row["verified"] for row in rows]) == (1, ["refused"]), rows[0]["how"]
     assert rows[0]["how"].startswith(reason)
     assert "carries_draws" not in sys.modules, "the process that judges does not import what it judges"
+
+
+def test_a_moved_row_is_verified_as_others_are(tmp_path, command):
+    assert command("r", *ROW, *SETTINGS, "--moved")[0] == 0
+    assert command("r", "export", "--out", tmp_path / "out")[0] == 0
+    code, rows, said = command("mine", "verify", tmp_path / "out", "--salt", "abc")
+    assert (code, [row["verified"] for row in rows]) == (0, ["run here"]), (said, rows[0]["how"])
