@@ -50,10 +50,11 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "2"}
 def tests(session: nox.Session) -> None:
     """Everything but the slow tests; what CI runs. Arguments after -- replace the selection."""
     session.install(".[arviz,posteriors,tune]", *PYTEST, TOOLS["arviz-stats"])
+    words = [*PARALLEL, f"--basetemp={session.create_tmp()}/pytest"]
     selection = session.posargs or ["-m", "not slow"]
-    session.run("pytest", *PARALLEL, "--durations=10", *selection, env=ONE_THREAD)
+    session.run("pytest", *words, "--durations=40", *selection, env=ONE_THREAD)
     if not session.posargs:
-        session.run("pytest", *PARALLEL, "-m", "numbers and not slow", env=ONE_THREAD | KERNELS["plain"])
+        session.run("pytest", *words, "-m", "numbers and not slow", env=ONE_THREAD | KERNELS["plain"])
 
 
 @nox.session
