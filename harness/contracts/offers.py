@@ -106,6 +106,15 @@ def look(plugin: Plugin) -> None:
     plugin.problems += _silent(manager, module, plugin)
 
 
+def look_at_ours(plugin: Plugin) -> None:
+    """Record what a built-in plugin offers, if it is one: a name in metadata is whatever its author wrote."""
+    if plugin.origin.partition(":")[0].partition(".")[0] in PACKAGES:
+        look(plugin)
+    else:
+        of_ours = f"built-in plugins are in {', '.join(PACKAGES)}"
+        plugin.problems.append(f"its metadata has the name {HARNESS}, but {of_ours}; rename its distribution")
+
+
 def _silent(manager: pluggy.PluginManager, module: Any, plugin: Plugin) -> list[str]:
     """Return which functions of a module are no hooks although their names say so, or why it offers nothing at all."""
     named = [name for name in dir(module) if name.startswith("bench_")]

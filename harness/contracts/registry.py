@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from harness.contracts import plugin_process
 from harness.contracts.hookspecs import Info, Method
-from harness.contracts.offers import HARNESS, KINDS, UNKNOWN, Offer, Plugin, check_shadowing, entries, look
+from harness.contracts.offers import HARNESS, KINDS, UNKNOWN, Offer, Plugin, check_shadowing, entries, look_at_ours
 from harness.contracts.parameters import letters, spelled, unknown
 from harness.contracts.plugin_errors import plugin_code
 from harness.system.errors import BenchError, PluginError, UsageError
@@ -48,7 +48,7 @@ class Registry:
         self.plugins += _of_files(files)
         for plugin in self.plugins:
             if plugin.distribution == HARNESS:
-                look(plugin)
+                look_at_ours(plugin)
         described([plugin for plugin in self.plugins if plugin.distribution != HARNESS])
         self.plugins += [
             Plugin(Path(path).name, UNKNOWN, "", path, problems=[f"its entry points cannot be read: {why}"])

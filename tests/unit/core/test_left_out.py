@@ -169,6 +169,14 @@ def test_names_are_matched_without_case_and_hyphens(kind, name, meant):
         assert registry().method(name).name == meant
 
 
+def test_a_distribution_of_our_name_does_not_make_a_plugin_ours(tmp_path, monkeypatch):
+    (tmp_path / "forked.py").write_text(INFO + "return [harness.Info('new', 'forked:A')]")
+    install(tmp_path, "sgmcmc-bench", **{"entry_points.txt": "[bench]\nmine = forked\n"})
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(PluginError, match=r"mine .* its metadata has the name sgmcmc-bench, but built-in plugins are"):
+        Registry().find("samplers", "new")
+
+
 def test_a_spelling_that_two_names_have_is_no_name():
     assert Registry.spelled("AB", ["a-b", "c"]) == "a-b"
     assert Registry.spelled("AB", ["a-b", "ab"]) == "AB"
