@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from support import bench, bench_words, until
@@ -55,14 +56,19 @@ def test_a_child_is_started_once_more(hello, failures, lost):
 
 
 @pytest.mark.parametrize("spare", [0, -1])
-def test_a_temporary_folder_is_refused_exactly_where_no_socket_fits(tmp_path, monkeypatch, spare):
-    room = children.SOCKET_PATH - len("/pymp-12345678/listener-12345678") - len(f"{tmp_path}/") - spare
-    folder = tmp_path / ("x" * room)
-    folder.mkdir()
+def test_a_temporary_folder_is_refused_exactly_where_no_socket_fits(monkeypatch, spare):
+    with tempfile.TemporaryDirectory() as short:  # pytest's own folders may be too long already
+        room = children.SOCKET_PATH - len("/pymp-12345678/listener-12345678") - len(f"{short}/") - spare
+        folder = Path(short, "x" * room)
+        folder.mkdir()
+        _try_socket(folder, monkeypatch, fits=spare == 0)
+
+
+def _try_socket(folder, monkeypatch, *, fits):
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     address = f"{tempfile.mkdtemp(prefix='pymp-')}/listener-12345678"  # as multiprocessing names it
     with socket.socket(socket.AF_UNIX) as listener:
-        if spare == 0:
+        if fits:
             listener.bind(address)
             children._check_socket_path()
             return
