@@ -14,6 +14,8 @@ from typing import Any
 from harness.system.files import SEAL, read_json, seal_holds
 
 FOLDER = "laws"
+VERSION = 2
+"""Of what "passed" means; outcomes of another version count as not run."""
 NOT_RUN = "not run"
 BOARD = f"{NOT_RUN}: rows of a board rank after `bench verify --into` has run the laws at their settings"
 """The outcome of a row of an exported folder whose owner has not run its laws."""
@@ -22,13 +24,14 @@ IGNORES = "ignores the gradient"
 """What the law `potential` says of draws that do not move by the gradient: those of a baseline."""
 
 
-def key(source: str, settings: str | Mapping[str, Any]) -> str:
-    """Return the name of the outcome of a sampler's code, by its hash, at its settings, which may be JSON."""
+def key(sampler: str, source: str, settings: str | Mapping[str, Any]) -> str:
+    """Return the name of the outcome of a sampler, by its name and the hash of its code, at settings, maybe as JSON."""
     values = json.loads(settings) if isinstance(settings, str) else dict(settings)
-    return hashlib.sha256(json.dumps([source, values], sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([sampler, source, values], sort_keys=True).encode()).hexdigest()
 
 
 def read(results: Path) -> dict[str, str]:
-    """Return the outcomes of a results folder by key, without damaged files."""
+    """Return the outcomes of a results folder by key, without damaged files and those of another version."""
     records = {path.stem: read_json(path) or {} for path in (results / FOLDER).glob("*.json")}
-    return {name: record["outcome"] for name, record in records.items() if SEAL in record and seal_holds(record)}
+    current = {name: record for name, record in records.items() if record.get("version") == VERSION}
+    return {name: record["outcome"] for name, record in current.items() if SEAL in record and seal_holds(record)}

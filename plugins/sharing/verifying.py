@@ -116,7 +116,8 @@ def laws_of(verdicts: Sequence[Verdict], submission: SubmittedRuns, bench: Bench
     where attempt in (select unnest(?::varchar[]))"""
     rows = submission.store.rows(query, [[*ranked]])
     judged = outcomes.outcomes(bench.registry, bench.plugins, outcomes.held_in(rows))
-    of_row = {row["attempt"]: judged.get(laws.key(row["sampler_source"], row["sampler_params"]), "") for row in rows}
+    columns = ("sampler", "sampler_source", "sampler_params")
+    of_row = {row["attempt"]: judged.get(laws.key(*(row[column] for column in columns)), "") for row in rows}
     return {
         attempt: of_row[first]
         for first, one in ranked.items()

@@ -11,6 +11,7 @@ from harness.application.bench import Bench
 from harness.reporting.report import Request
 from harness.reporting.scores import score_fields
 from harness.results import laws
+from harness.runs.source import source_hash
 from harness.system.errors import UsageError
 from harness.system.files import sealed, write_json
 from plugins.checking import outcomes
@@ -92,8 +93,8 @@ def test_draws_of_a_laplace_approximation_lose_their_rank_by_the_laws(ranked, na
 def outcome(results, text, method="sgld"):
     (row,) = store(results).rows("select distinct sampler_source, sampler_params from run where method = ?", [method])
     (results / laws.FOLDER).mkdir(exist_ok=True)
-    name = laws.key(row["sampler_source"], row["sampler_params"])
-    write_json(results / laws.FOLDER / f"{name}.json", sealed({"outcome": text}))
+    name = laws.key(method, row["sampler_source"], row["sampler_params"])
+    write_json(results / laws.FOLDER / f"{name}.json", sealed({"version": laws.VERSION, "outcome": text}))
     return results / laws.FOLDER / f"{name}.json"
 
 
@@ -138,9 +139,10 @@ def test_a_damaged_outcome_does_not_count(results):
 
 
 def test_an_outcome_is_of_a_code_and_its_settings():
-    one = laws.key("ab", {"a": 1.0, "b": 2})
-    assert one == laws.key("ab", json.dumps({"b": 2, "a": 1.0}))
-    assert len({one, laws.key("ac", {"a": 1.0, "b": 2}), laws.key("ab", {"a": 1.5, "b": 2})}) == 3
+    one = laws.key("x", "ab", {"a": 1.0, "b": 2})
+    assert one == laws.key("x", "ab", json.dumps({"b": 2, "a": 1.0}))
+    assert len({one, laws.key("x", "ac", {"a": 1.0, "b": 2}), laws.key("x", "ab", {"a": 1.5, "b": 2})}) == 3
+    assert one != laws.key("y", "ab", {"a": 1.0, "b": 2})  # another class of the same file
 
 
 def test_check_needs_names_or_rows(tmp_path):
@@ -160,3 +162,46 @@ def test_a_report_cannot_write_into_the_store(results):
         with pytest.raises(UsageError, match="read-only"), kept.reading() as db:
             db.execute("update metric set value = 0")
         assert kept.rows("select min(value) as least from metric where name = 'modes_covered'")[0]["least"] == 4
+
+
+TWO_IN_A_FILE = """
+from dataclasses import dataclass
+from harness import Info, Sampler, hook
+
+@dataclass(frozen=True, kw_only=True)
+class Plain(Sampler):
+    "SGLD."
+
+    def step(self, theta, state, potential, h, T, noise):
+        return theta - h * potential.grad(theta) + (2 * h * T).sqrt() * noise.normal(theta), state
+
+@dataclass(frozen=True, kw_only=True)
+class Weighs(Plain):
+    "SGLD whose draws have weights that favour the middle: no short law knows the distribution that it should have."
+
+    def init(self, theta, potential, h, T, noise):
+        return {"square": (theta * theta).sum(1)}
+
+    def step(self, theta, state, potential, h, T, noise):
+        theta, _ = super().step(theta, state, potential, h, T, noise)
+        return theta, {"square": (theta * theta).sum(1)}
+
+    def log_weight(self, state):
+        return -0.1 * state["square"]
+
+@hook
+def bench_samplers():
+    return [Info("a-plain", "two_in_a_file:Plain", ""), Info("weighs", "two_in_a_file:Weighs", "")]
+"""
+
+
+def test_a_nonlinear_sampler_is_held_to_its_distribution_and_not_taken_for_another_of_its_file(tmp_path):
+    file = tmp_path / "two_in_a_file.py"
+    file.write_text(TWO_IN_A_FILE)
+    bench = Bench(tmp_path / "results", plugins=[str(file)])
+    offers = [bench.registry.find("samplers", name) for name in ("a-plain", "weighs")]
+    asked = [outcomes.Held(offer.name, source_hash(offer.target), "{}") for offer in offers]
+    held = outcomes.outcomes(bench.registry, bench.plugins, {one.key: one for one in asked})
+    right, wrong = (held[one.key] for one in asked)
+    assert right == laws.PASSED
+    assert wrong.startswith(f"{laws.FAILED}whole-law; "), wrong

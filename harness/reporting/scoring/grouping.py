@@ -94,7 +94,7 @@ def groups_of(
                 full_gradients=next((known for known in full[rows] if known is not None), None),
                 level=min(map(Level, set(levels[rows])), key=[*Level].index),
                 laws=min(held[rows], key=lambda text: text.startswith(laws.PASSED))
-                or outcomes.get(laws.key(row["sampler_source"], row["sampler_params"]), laws.NOT_RUN),
+                or outcomes.get(laws.key(row["sampler"], row["sampler_source"], row["sampler_params"]), laws.NOT_RUN),
                 timing=timings.get(key) if timings else None,
                 **_kind(offered, row["name"], row["sampler"]),
             )
