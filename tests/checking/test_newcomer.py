@@ -40,7 +40,7 @@ def commands():
 
 
 RUN = commands()[0]
-"""The first command of the README; it and what it is compared by are not made smaller."""
+"""The first command of the README."""
 
 
 def unique(lists):
@@ -101,7 +101,9 @@ def test_the_first_command_ends_with_a_leader_and_the_second_time_nothing_to_do(
 
 
 def smaller(words):
-    """The command on one seed at the smallest budget, a convolutional network on few images."""
+    """The command on one seed at the smallest budget, a convolutional network on few images; the first one on five."""
+    if words == RUN:  # the test above runs it as it is; what follows it needs its rows
+        return ["0-4" if word == "0-29" else word for word in words]
     if "--seeds" in words:
         words = [*words[: words.index("--seeds")], *words[words.index("--seeds") + 2 :]]
     many, one = {"run", "reproduce"} & set(words), {"plan"} & set(words)
@@ -119,7 +121,7 @@ def test_every_other_command_works_at_a_smaller_budget(folder):
             continue
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = run(words if words == RUN else smaller(words))
+            code = run(smaller(words))
         assert code == 0, (words, out.getvalue() + err.getvalue())
         assert "Traceback" not in err.getvalue(), words
         assert out.getvalue() or {"run", "fetch", "--out"} & set(words), words
