@@ -118,20 +118,23 @@ def _database(results: Path) -> Iterator[Answer]:
 
 
 def _data(bench: Bench) -> Iterator[Answer]:
+    """Yield one row for all data sets, and one for each damaged file.
+
+    A data set that is absent is a warning only in a folder that the user named: no task has asked for it yet.
+    """
     root = files.data_root()
-    source = "BENCH_DATA" if os.environ.get("BENCH_DATA") else "the user's cache; BENCH_DATA names another"
-    yield (
-        "data folder",
-        "ok" if root.is_dir() else "warning",
-        f"{root} ({source})",
-        "" if root.is_dir() else "bench data fetch",
-    )
+    named = bool(os.environ.get("BENCH_DATA"))
+    where = f"{root} ({'BENCH_DATA' if named else 'the default; BENCH_DATA names another'})"
     rows = data.verify(bench).records
-    for name in sorted({row["dataset"] for row in rows}):
-        altered = [row for row in rows if row["dataset"] == name and row["status"] != "ok"]
-        wrong = [f"{row['path']} is {row['status']}" for row in altered]
-        remedy = f"bench data fetch {name}" if wrong else ""
-        yield f"data set {name}", "warning" if wrong else "ok", (wrong or ["as declared"])[0], remedy
+    absent = {row["dataset"] for row in rows if row["status"] == "missing"}
+    present = len({row["dataset"] for row in rows}) - len(absent)
+    missing = f"; not there: {', '.join(sorted(absent))}" if absent else ""
+    remedy = "`bench data fetch NAME` downloads what a task needs" if absent else ""
+    yield "data sets", "warning" if absent and named else "ok", f"{present} in {where}{missing}", remedy
+    for row in rows:
+        if row["status"] not in ("ok", "missing"):
+            remedy = f"bench data fetch {row['dataset']}"
+            yield f"data set {row['dataset']}", "warning", f"{row['path']} is {row['status']}", remedy
 
 
 def _plugins(bench: Bench) -> Iterator[Answer]:

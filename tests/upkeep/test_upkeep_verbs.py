@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from harness import Bench
 from harness.cli.app import run
 from harness.contracts.registry import registry
 from harness.engine.stepping.execution_mode import obstacle
@@ -102,6 +103,26 @@ def test_data_ls_and_verify(data_root, capsys, content, listed, verified, code):
         (row,) = json.loads(capsys.readouterr().out)
         assert row["status"].startswith(verified)
     assert run([*plugin, "data", "fetch", "small", "--json"]) == code  # it has no address to fetch from
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("content", [None, b"123", b"12346", b"12345"])
+def test_doctor_has_one_row_for_data_and_warns_of_damage_and_of_a_folder_that_was_named(
+    data_root, monkeypatch, content, named
+):
+    if content is not None:
+        (data_root / "small.txt").write_bytes(content)
+    if not named:
+        monkeypatch.delenv("BENCH_DATA")
+        monkeypatch.setattr("plugins.inspection.doctor.files.data_root", lambda: data_root)
+    bench = Bench(plugins=[data_root.parent / "small_plugin.py"])
+    (total, state, said, remedy), *damaged = doctor._data(bench)
+    assert (total, state) == ("data sets", "warning" if named else "ok")  # the others are not there
+    assert "mnist" in said
+    assert ("small" in said.partition("; not there: ")[2].split(", ")) == (content is None)
+    assert "bench data fetch" in remedy
+    assert [name for name, *_ in damaged] == (["data set small"] if content in (b"123", b"12346") else [])
+    assert all(row[1] == "warning" for row in damaged)
 
 
 def test_a_data_file_is_listed_once_for_all_its_tasks(capsys):
