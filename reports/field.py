@@ -1,9 +1,9 @@
-"""The pages docs/field.md and docs/orderings.md of two suites: `python -m reports.field [SUITE RESULTS]`.
+"""The pages of two suites, docs/field.md with docs/field/*.md, and docs/orderings.md: `python -m reports.field`.
 
-With a suite and its results folder it first writes the numbers of the runs to docs/field/SUITE.json: records of the
-leaderboards and of the report `findings`, and a description of the runs. The page is made from that file alone. The
-curves of the runs, from which the joint error follows, are a hundred times as large and are not published; the suite
-makes them again.
+With a suite and its results folder (`python -m reports.field SUITE RESULTS`) it first writes the numbers of the runs to
+docs/field/SUITE.json: records of the leaderboards and of the report `findings`, and a description of the runs. The
+pages are made from that file alone. The curves of the runs, from which the joint error follows, are a hundred times as
+large and are not published; the suite makes them again.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import Result, load, registry
 from harness.reports import Column, Estimate, Group, Table, load_plugin, number, render, with_interval, write_set
-from harness.tasks import REFERENCES
+from reports.orderings import NOT_COMPARED, OrderingVerdict
 from reports.tables import wide
 from reports.tables.findings_tables import STATEMENTS, tables
 from reports.tables.leaderboard import COST
@@ -36,36 +38,38 @@ QUERIES = {
     "seeds": "select min(seed) as low, max(seed) as high, list(distinct chains order by chains) as chains from result",
     "machines": "select distinct bench, python, torch, cpu, cores, gpu, platform from environment order by all",
 }
-FIELD = """# Field
+FIELD = """# Which samplers were best on {tasks} tasks
 
-This page has the results of the suite [`field`](../plugins/nights/suites/field.toml): samplers, methods and baselines
-with tuned settings (`plugins/tuning/tuned.json`) on small tasks. All numbers are in [field.json](field/field.json).
+{earlier}{learned}
+
+{table}
+
+What these results cannot say:
+
+- {seeds} A difference that these seeds do not show is not shown to be absent.
+- Each sampler was tuned, but not all with the same number of trials, so a difference between two rows can be one of the
+  search. The costs are in [field.json](field/field.json).
+- On airfoil and energy every row starts where 200 data passes of Adam end, which are part of its budget.
+- Seconds depend on what else the machine was doing. Data passes are exact.
+
+| page | what it has |
+|---|---|
+{pages}
 
     bench --results field nightly field --out site     # run the suite; after an interruption it continues
-    python -m reports.field field field                # write field.json and this page
+    python -m reports.field field field                # write field.json and these pages
 
-These rows were judged by the rules of their time. Now a verdict on a task with several modes needs 30 seeds, and a
-sampler *leads* if it is significantly better than the median of six samplers ([verdicts.md](verdicts.md),
-[reports.md](reports.md)). In the tables it leads if it is best or tied with the best, and significantly better than
-those of sgld and sghmc that are neither; one that diverged on all seeds counts as beaten. If the truth is known, its
-joint error must also be below 1, the error of a single exact draw. A task without a leader decides nothing.
-
-On airfoil and energy all samplers and baselines start where 200 data passes of Adam end; its gradients are part of the
-budget. The study states the number of tuning trials of each sampler on each task; they are not all equal, so a
-difference between two rows can be a difference of the search.
-
-The commands in the tables need the results folder: `bench --results field report ...`. Seconds depend on what else the
-machine was doing and give the order of magnitude; data passes are exact.
-
+The commands in the tables need that results folder: `bench --results field report ...`.
 """
 ORDERINGS = """# What papers say is better, tested
 
-Published statements that one sampler is better than another, where an earlier version of [field.md](field.md) compared
-a tuned schedule with a fixed one, and others about gradient noise on tasks that have some; and the samplers of the
-README's first command. All settings were tuned by one rule ([tuning.md](tuning.md)), at the budget that is shown; each
-row has 20 seeds of 8 chains, and was judged before verdicts on tasks with several modes needed 30 seeds. The verdict is
-that of the paired comparison, in the family of all declared statements ([verdicts.md](verdicts.md)). All numbers are in
-[orderings.json](field/orderings.json).
+{learned}
+
+The statements are those of papers that one sampler is better than another, in our words: some about accuracy at equal
+cost, some about gradient noise on tasks that have it. Settings were tuned by one rule ([tuning.md](tuning.md)) at the
+budget that is shown, on 20 seeds of 8 chains, before verdicts on tasks with several modes needed 30 seeds. A verdict
+is that of the paired comparison, in the family of all declared statements ([verdicts.md](verdicts.md)). All numbers are
+in [orderings.json](field/orderings.json).
 
     bench --results orderings nightly orderings --out site    # run the suite; after an interruption it continues
     python -m reports.field orderings orderings               # write orderings.json and this page
@@ -73,14 +77,29 @@ that of the paired comparison, in the family of all declared statements ([verdic
 The commands in the tables need the results folder: `bench --results orderings ...`.
 
 """
-HEADS = {"field": FIELD, "orderings": ORDERINGS}
-"""The published suites, and how their pages begin."""
+SUITES = ("field", "orderings")
+"""The published suites."""
 EARLIER = (
-    "These rows were tuned under the earlier protocol and judged by the earlier rules (a leader was a row that was not "
-    "significantly worse than the best, Holm's method over the orderings); they are not compared with new ones.\n\n"
+    "**These rows were tuned under an earlier protocol and judged by earlier rules.** A row led if it was best or not "
+    "significantly worse than the best, and significantly better than sgld and sghmc where those were not. Read the "
+    "page for orders of magnitude: which samplers are far ahead on a kind of target, and which fail on it. An interval "
+    "over five seeds often spans a factor of three, and smaller differences decide nothing. These rows are not "
+    "compared with new ones.\n\n"
 )
-KNOWN = ", which whoever chose the settings could know"
+BESIDE = {"reference", "tied, worse, not known", "data passes", "seconds", "command"}
+"""Columns of the leaders that the front page leaves out."""
+KNOWN = ", which the people who chose the settings could have seen"
 """What is said of seeds that count from 0; those of a season are larger."""
+BEGIN, END = "<!-- decided: python -m reports.field -->", "<!-- end of decided -->"
+DECIDED = (OrderingVerdict.HOLDS, OrderingVerdict.FAILS, OrderingVerdict.EQUIVALENT)
+OUTCOMES = {
+    OrderingVerdict.HOLDS: "hold", OrderingVerdict.FAILS: "fail", OrderingVerdict.EQUIVALENT: "equivalent",
+    OrderingVerdict.UNDECIDED: "undecided",
+}  # fmt: skip
+GUIDE = FOLDER.parent / "which-sampler.md"
+BACK = "[Conclusions, and what these results can say](../field.md)\n\n"
+NAMED = 6
+"""Samplers that the front page names."""
 FIGURES = {
     "profile": "Share of tasks on which a sampler is within a factor of the best one",
     "pareto": "Cost and error of each sampler on each task",
@@ -128,27 +147,90 @@ def _why_not(method: str, task: str) -> str:
     return "not run" if (method, task) in {(one["method"], one["task"]) for one in tuned} else "no tuned settings"
 
 
-def page(numbers: Mapping[str, Any], suite: str = "field", figures: Sequence[str] = ()) -> str:
-    """Return the page of a suite for collected numbers, as Markdown; `figures` are those of docs/field that exist."""
+def pages(numbers: Mapping[str, Any], suite: str = "field", figures: Sequence[str] = ()) -> dict[str, str]:
+    """Return the pages of a suite for collected numbers, as Markdown by path below docs.
+
+    `figures` are those of docs/field that exist.
+    """
     findings = _read(numbers["findings"])
-    reference = {record["task"]: record["reference"] for record in findings if record["finding"] == "task"}
-    records = _read(numbers["leaderboard"])
-    boards = _boards(records)
-    parts = [HEADS[suite], EARLIER if any(one["rank"] and not one.get("verdict") for one in records) else ""]
-    run = ["## What was run\n\n", _markdown([_runs(numbers), _machines(numbers), _absent(numbers)])]
-    learned = tables(findings)
-    if suite == "field":
-        parts += [*run, "## What we learned\n\n", _markdown(learned)]
-    else:
-        parts += ["## The statements\n\n", _markdown(sorted(learned, key=lambda table: table.title != STATEMENTS))]
-    for name in REFERENCES:
-        if shown := [table for task, table in boards if reference.get(task, "none") == name]:
-            parts += [f"## Leaderboards, reference: {name}\n\n{REFERENCES[name]}.\n\n", _markdown(shown)]
-    for name in figures:
-        command = f"bench --results field report {name} --out docs/field/{name}.svg"
-        parts.append(f"## {FIGURES[name]}\n\n![{FIGURES[name]}](field/{name}.svg)\n\n    {command}\n\n")
-    parts += [] if suite == "field" else run
-    return "".join(parts).rstrip() + "\n"
+    boards = _boards(_read(numbers["leaderboard"]))
+    tables_by_title = {table.title: table for table in tables(findings)}
+    run = [_runs(numbers), _machines(numbers), _absent(numbers)]
+    if suite == "orderings":
+        statements = tables_by_title.pop(STATEMENTS, None)
+        shown = [*([statements] if statements else []), *tables_by_title.values(), *(board for _, board in boards)]
+        return {"orderings.md": ORDERINGS.format(learned=_statements(findings)) + _markdown([*shown, *run])}
+    by_task: dict[str, list[Table]] = {}
+    for task, board in boards:
+        by_task.setdefault(task, []).append(board)
+    front, *across = [table for title, table in tables_by_title.items() if title != STATEMENTS]
+    files = {f"field/{task}.md": f"# Results on {task}\n\n{BACK}{_markdown(of)}" for task, of in by_task.items()}
+    drawn = [f"![{FIGURES[name]}]({name}.svg)\n\n    bench report {name}\n\n" for name in figures]
+    files["field/samplers.md"] = "".join([f"# Samplers across tasks\n\n{BACK}", *drawn, _markdown(across)])
+    files["field/runs.md"] = f"# What was run\n\n{BACK}{_markdown(run)}"
+    names = {"field/samplers.md": "each sampler over all tasks, cost, baselines", "field/runs.md": "runs and machines"}
+    of_tasks = ", ".join(f"[{task}](field/{task}.md)" for task in by_task)
+    rows = [*(f"| [{path[6:]}]({path}) | {words} |" for path, words in names.items()), f"| {of_tasks} | all rows |"]
+    earlier = any(one["rank"] and not one.get("verdict") for one in numbers["leaderboard"])
+    (seeds,) = [
+        f"Seeds {row['low']} to {row['high']}: {row['high'] - row['low'] + 1} a row." for row in numbers["seeds"]
+    ]
+    files["field.md"] = FIELD.format(
+        tasks=len({one["task"] for one in findings if one["finding"] == "task"}), earlier=EARLIER if earlier else "",
+        learned=_leaders(findings), table=_markdown([_narrow(front)]).strip(), seeds=seeds, pages="\n".join(rows),
+    )  # fmt: skip
+    return {path: text.rstrip() + "\n" for path, text in files.items()}
+
+
+def with_decided(guide: str, findings: Sequence[Mapping[str, Any]]) -> str:
+    """Return docs/which-sampler.md with the decided statements between its marks."""
+    rows = [
+        {"task": one["task"], **_decided(one), "command": one["command"]}
+        for one in findings
+        if one["finding"] == "ordering" and one["verdict"] in DECIDED and one["scale"] == "ratio"
+    ]
+    columns = [Column(name, name) for name in ("task", "better", "than", "factor of the joint error", "command")]
+    head, begin, rest = guide.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    return f"{head}{begin}\n{_markdown([Table('', columns, rows)]).strip()}\n{end}{tail}"
+
+
+def _decided(one: Mapping[str, Any]) -> dict[str, str]:
+    """Return which of two samplers is better, or that they are equivalent, and by which factor at least."""
+    names = (one["better"], one["worse"])
+    if one["verdict"] == OrderingVerdict.EQUIVALENT:
+        return {"better": f"{names[0]}, equivalent", "than": names[1], "factor of the joint error": "within 1.5"}
+    turned = one["verdict"] == OrderingVerdict.FAILS
+    better, than = names[::-1] if turned else names
+    nearer = one["nearer"] if turned else 1 / one["nearer"]
+    return {"better": better, "than": than, "factor of the joint error": f"at least {number(nearer)}"}
+
+
+def _narrow(table: Table) -> Table:
+    columns = [column for column in table.columns if column.key not in BESIDE]
+    return replace(table, columns=columns, notes=[note for note in table.notes if not note.startswith("tied with")])
+
+
+def _leaders(findings: Sequence[Mapping[str, Any]]) -> str:
+    """Return which samplers lead on most tasks and where none does, in sentences."""
+    led = sorted(
+        (one for one in findings if one["finding"] == "sampler" and one["leads"]), key=lambda one: -one["leads"]
+    )
+    most = ", ".join(f"{one['method']} ({one['leads']} of {one['decided']})" for one in led[:NAMED])
+    undecided = [one["task"] for one in findings if one["finding"] == "task" and not one["leaders"]]
+    none = f" On {', '.join(undecided)} no sampler leads." if undecided else ""
+    return f"The samplers that lead on the most tasks: {most or 'none'}.{none}"
+
+
+def _statements(findings: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many statements were tested, with which outcomes, in a sentence."""
+    counts = Counter(one["verdict"] for one in findings if one["finding"] == "ordering")
+    tested = sum(n for verdict, n in counts.items() if verdict not in NOT_COMPARED)
+    said = ", ".join(f"{counts[verdict]} {words}" for verdict, words in OUTCOMES.items() if counts[verdict])
+    return (
+        f"**Of {tested} published statements that were tested at our settings, {said}.** "
+        f"{counts.total() - tested} were not run."
+    )
 
 
 def _markdown(shown: Sequence[Table]) -> str:
@@ -164,7 +246,7 @@ def _runs(numbers: Mapping[str, Any]) -> Table:
         f"{' or '.join(map(str, row['chains']))} chains a run"
         for row in numbers["seeds"]
     ]
-    return Table("Runs", columns, rows, [*about, "hours: of sampling, summed over runs"])
+    return Table("Runs", columns, rows, [*about, "hours: time spent sampling, summed over runs"])
 
 
 def _machines(numbers: Mapping[str, Any]) -> Table:
@@ -183,7 +265,7 @@ def _absent(numbers: Mapping[str, Any]) -> Table:
         methods.setdefault((why, ", ".join(on)), []).append(method)
     rows = [{"methods": ", ".join(names), "why": why, "tasks": on} for (why, on), names in sorted(methods.items())]
     columns = [Column(name, name) for name in ("methods", "why", "tasks")]
-    notes = ["needs: what the task does not provide", "no tuned settings: the study has none"]
+    notes = ["needs X: the sampler needs X, which the task lacks", "no tuned settings: the study has none"]
     return Table("Methods that were not run", columns, rows, notes)
 
 
@@ -250,16 +332,19 @@ def _read(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def main(suite: str = "", results: str = "") -> None:
     """Write the numbers of a suite from its results folder, if one is given, and the pages of all that are there."""
-    if suite and suite not in HEADS:
-        sys.exit(f"{suite!r:.80} is not a published suite: {', '.join(HEADS)}")
+    if suite and suite not in SUITES:
+        sys.exit(f"{suite!r:.80} is not a published suite: {', '.join(SUITES)}")
     if results:
         FOLDER.mkdir(parents=True, exist_ok=True)
         write_set(FOLDER, {f"{suite}.json": _lines(collect(load(results))).encode()})
-    for name in HEADS:
+    for name in SUITES:
         if (file := FOLDER / f"{name}.json").is_file():
             drawn = [figure for figure in FIGURES if name == "field" and (FOLDER / f"{figure}.svg").is_file()]
-            text = page(json.loads(file.read_text(encoding="utf-8")), name, drawn)
-            write_set(FOLDER.parent, {f"{name}.md": text.encode()})
+            numbers = json.loads(file.read_text(encoding="utf-8"))
+            texts = pages(numbers, name, drawn)
+            if name == "orderings" and GUIDE.is_file():
+                texts[GUIDE.name] = with_decided(GUIDE.read_text(encoding="utf-8"), _read(numbers["findings"]))
+            write_set(FOLDER.parent, {path: text.encode() for path, text in texts.items()})
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from reports import field as page_of
 from reports.across import _equal, across, protocol_fields, task_fields
 from reports.orderings import NOT_COMPARED, Ordering, OrderingVerdict, judge_orderings, load_orderings, noise_share
 from reports.tables.findings import Findings
-from reports.tables.findings_tables import _seeds, tables
+from reports.tables.findings_tables import STATEMENTS, _seeds, tables
 from tasks.regression.blr import Heart
 from tasks.synthetic.noise import scales
 
@@ -352,29 +352,39 @@ def test_no_results_no_findings(tmp_path):
     assert not Findings().build(store(tmp_path), Request()).tables
 
 
-@pytest.mark.parametrize("suite", page_of.HEADS)
-def test_the_page_shows_what_was_published(folder, tmp_path, monkeypatch, suite):
-    """The numbers go through a file of JSON, infinite ones too, and the page is made of that file alone."""
+@pytest.mark.parametrize("suite", page_of.SUITES)
+def test_the_pages_show_what_was_published(folder, tmp_path, monkeypatch, suite):
+    """The numbers go through a file of JSON, infinite ones too, and the pages are made of that file alone."""
     monkeypatch.chdir(tmp_path)
     page_of.main(suite, str(folder))
-    shown = Path(f"docs/{suite}.md")
-    written = shown.read_text(encoding="utf-8")
     published = json.loads((page_of.FOLDER / f"{suite}.json").read_text(encoding="utf-8"))
-    assert page_of.page(published, suite) == written
-    assert page_of.EARLIER not in written
-    for record in published["leaderboard"]:
-        record["verdict"] = None
-    assert page_of.EARLIER in page_of.page(published, suite)
-    shown.unlink()
+    shown = page_of.pages(published, suite)
+    assert {str(path.relative_to("docs")) for path in Path("docs").rglob("*.md")} == shown.keys()
+    assert all(Path("docs", path).read_text(encoding="utf-8") == text for path, text in shown.items())
+    for path in shown:
+        Path("docs", path).unlink()
     page_of.main()
-    assert shown.read_text(encoding="utf-8") == written
+    assert all(Path("docs", path).read_text(encoding="utf-8") == text for path, text in shown.items())
+    written = "\n".join(shown.values())
     report = load(folder).report("findings")
-    for table in report.tables:
-        assert render(type(report)([table]), "markdown").strip() in written
-    assert f"| {SEEDS} |" in written
+    for table in report.tables[1:] if suite == "field" else report.tables:
+        assert (render(type(report)([table]), "markdown").strip() in written) == (
+            table.title != STATEMENTS or suite != "field"
+        )
     assert "\\>1,000" in written  # a cost that is never reached
-    assert "## Leaderboards, reference: truth" in written
+    assert "### gaussian2d@csgmcmc, paper budget, 8 chains" in written
     assert all(row["mean"] == "inf" or isinstance(row["mean"], float | None) for row in published["leaderboard"])
+
+
+def test_the_front_page_begins_with_the_conclusion_and_is_short():
+    numbers = json.loads((ROOT / page_of.FOLDER / "field.json").read_text(encoding="utf-8"))
+    front = page_of.pages(numbers)["field.md"]
+    first, then = (front.index(text) for text in ("earlier protocol", "The samplers that lead on the most tasks"))
+    assert first < then < front.index("| task |") < 1500
+    assert len(front.split()) < 1000
+    for record in numbers["leaderboard"]:
+        record["verdict"] = "worse"
+    assert page_of.EARLIER not in page_of.pages(numbers)["field.md"]
 
 
 def test_the_page_names_the_methods_without_a_run_and_why(tmp_path, monkeypatch):
@@ -404,12 +414,21 @@ def test_the_tables_follow_from_the_records(folder):
         assert len({len(row) for row in table.cells()}) == 1
 
 
-@pytest.mark.parametrize("suite", page_of.HEADS)
-def test_the_published_page_is_current(suite, tmp_path, monkeypatch):
+@pytest.mark.parametrize("suite", page_of.SUITES)
+def test_the_published_pages_are_current(suite, tmp_path, monkeypatch):
     published = ROOT / page_of.FOLDER
     if not (published / f"{suite}.json").is_file():
         pytest.skip(f"the results of the suite {suite} are not published yet")
-    shutil.copytree(published, tmp_path / page_of.FOLDER)
+    folder = tmp_path / page_of.FOLDER
+    folder.mkdir(parents=True)
+    for path in published.iterdir():
+        if path.suffix != ".md":
+            shutil.copy(path, folder)
     monkeypatch.chdir(tmp_path)
     page_of.main()
-    assert (ROOT / f"docs/{suite}.md").read_text() == Path(f"docs/{suite}.md").read_text(), "nox -s docs"
+    made = {path.relative_to("docs") for path in Path("docs").rglob("*.md")}
+    assert made == {Path(f"{name}.md") for name in page_of.SUITES} | {
+        path.relative_to(ROOT / "docs") for path in published.glob("*.md")
+    }
+    for path in made:
+        assert (ROOT / "docs" / path).read_text() == Path("docs", path).read_text(), "nox -s docs"
