@@ -208,7 +208,7 @@ def _paired(claim: Claim, left: Mapping[int, float], right: Mapping[int, float])
     if n < FEWEST:
         return Judged("undecided", f"{n} seeds in common, fewer than {FEWEST}", None, n)
     if not all(math.isfinite(values[seed]) for values in (left, right) for seed in left.keys() & right.keys()):
-        return Judged("undecided", "a value of ours is not finite", None, n)
+        return Judged("undecided", "one of our values is not finite", None, n)
     comparison = compare_values(left, right, claim.direction or "max")
     sign = -1.0 if claim.direction == "min" else 1.0
     differences = [sign * (left[seed] - right[seed]) for seed in comparison.pairs]

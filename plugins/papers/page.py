@@ -7,8 +7,8 @@ from pathlib import Path
 from textwrap import fill
 
 from harness import Result
-from harness.reports import Request, Table, render, write_set
-from plugins.papers.ledger import HELD, NOT_RUN, REVERSED, reproduction
+from harness.reports import Column, Request, Table, render, write_set
+from plugins.papers.ledger import AT_OURS, HELD, NOT_RUN, REVERSED, CellEntry, ClaimEntry, Reproduction, reproduction
 from plugins.papers.report import CELL_VERDICTS, FINDINGS, ReproductionLedger, kind
 from plugins.papers.reported import UNREPRODUCIBLE
 from plugins.sharing.published import Published
@@ -16,30 +16,44 @@ from plugins.sharing.published import Published
 FOLDER = Path(__file__).parents[2] / "reports" / "published"
 """The published results, as Parquet from `bench reproduce --export`."""
 BEGIN, END = "<!-- counts: python -m plugins.papers.page -->", "<!-- end of counts -->"
-HEAD = """# Reproduction
+PAPERS = {
+    "csgmcmc": 'Zhang et al., "Cyclical Stochastic Gradient MCMC for Bayesian Deep Learning"',
+    "adaptive-drift": 'Kim, Song and Liang, "Stochastic gradient Langevin dynamics with adaptive drifts"',
+    "bde": "the UCI table of the paper of scikit-learn-contrib/bde, as far as a CPU can run it",
+    "smile": 'the analytic suite in the code of Sommer et al., "Can Microcanonical Langevin Dynamics Leverage '
+    'Mini-Batch Gradient Noise?"; its text was not read, so its claims are hypotheses of ours',
+    "other-runs": "declared sweeps, and runs at other budgets, which have no verdict",
+    "by-table": "all counts by table, and what each verdict means",
+}
+"""What each page beside the summary is about."""
+HEAD = """# Reproduction: what holds of two papers
 
-These pages compare every number that the two papers behind this tool print with the runs in
-[reports/published](../reports/published), and then list the claims. `csgmcmc` is Zhang et al., "Cyclical
-Stochastic Gradient MCMC for Bayesian Deep Learning"; `adaptive-drift` is Kim, Song and Liang, "Stochastic gradient
-Langevin dynamics with adaptive drifts". Two more papers are included as far as a CPU can run them: `bde` is the UCI
-table of the paper of scikit-learn-contrib/bde; `smile` is the analytic suite in the code of Sommer et al., "Can
-Microcanonical Langevin Dynamics Leverage Mini-Batch Gradient Noise?", whose text was not read: its claims are
-hypotheses of ours. The printed values and claims, with our corrections and the reasons for them, are in
-[plugins/papers](../plugins/papers); [RULES.md](../RULES.md) has the rules for verdicts.
+{counts}
+
+{settled}
+
+{open}
+
+| every cell and claim | of |
+|---|---|
+{pages}
 
     bench reproduce csgmcmc --table 4              # run what a table needs, print its part of these pages
     bench reproduce --export reports/published     # add the results to the published ones
     nox -s docs                                    # write these pages from the published results
 
-Every cell and claim: {links}.
-
+The printed values and claims, with our corrections and the reasons for them, are in
+[plugins/papers](../plugins/papers); [RULES.md](../RULES.md) has the rules for verdicts.
 """
 OTHERS = "other-runs"
 
 
 def counts(folder: Path) -> str:
     """Return a summary of the ledger of the published results in a few sentences, for the README."""
-    ledger = reproduction(Published(folder), Request())
+    return _counts(reproduction(Published(folder), Request()))
+
+
+def _counts(ledger: Reproduction) -> str:
     verdicts = Counter(kind(entry.verdict, CELL_VERDICTS) for entry in ledger.cells)
     as_stated = sum(entry.at_papers_settings and not entry.cell.obstacle for entry in ledger.cells)
     unstated = sum(bool(entry.cell.ours) for entry in ledger.cells if entry.verdict.startswith(NOT_RUN))
@@ -55,10 +69,10 @@ def counts(folder: Path) -> str:
     if held:
         words["fails at our settings"] += f" ({held} of them {_verb('holds', held)} elsewhere in a declared sweep)"
     cells = (
-        f"Of the {len(ledger.cells)} printed cells {as_stated} have a value of ours at the paper's settings: "
+        f"Of the {len(ledger.cells)} printed numbers, {as_stated} could be run at the paper's own settings: "
         f"{verdicts['match']} match and {verdicts['mismatch']} do not. {verdicts['inconclusive']} are inconclusive, "
-        f"because we chose a setting or a label or made too few runs; {verdicts[UNREPRODUCIBLE]} are not reproducible "
-        f"as published; {verdicts[NOT_RUN]} are not run, and {unstated} of these would at best be inconclusive."
+        f"because we had to choose a setting or made too few runs; {verdicts[UNREPRODUCIBLE]} are not reproducible "
+        f"as published; {verdicts[NOT_RUN]} were not run, and {unstated} of these would at best be inconclusive."
     )
     return fill(f"{cells} Of the {len(ledger.claims)} claims {', '.join(words.values())}.", 120)
 
@@ -87,17 +101,58 @@ def with_counts(readme: str, told: str) -> str:
 
 def pages(folder: Path) -> dict[str, str]:
     """Return the ledger of the published results as Markdown, by path: a summary, and the pages beside it."""
-    summary, *tables = ReproductionLedger().build(Published(folder), Request()).tables
+    published = Published(folder)
+    summary, *tables = ReproductionLedger().build(published, Request()).tables
     parts: dict[str, list[Table | str]] = {}
     for table in tables:
         paper, comma, _ = str(table.title).partition(", ")
         parts.setdefault(paper if comma else OTHERS, []).append(table)
-    links = ", ".join(f"[{name}](reproduction/{name}.md)" for name in parts)
-    files = {"docs/reproduction.md": HEAD.format(links=links) + render(Result([summary]), "markdown")}
+    parts["by-table"] = [summary]
+    ledger = reproduction(published, Request())
+    rows = [f"| [{name}](reproduction/{name}.md) | {PAPERS.get(name, name)} |" for name in parts]
+    front = {"settled": _settled(ledger), "open": _open(ledger)}
+    tables_of = {name: render(Result([table]), "markdown").strip() for name, table in front.items()}
+    text = HEAD.format(counts=_counts(ledger), pages="\n".join(rows), **tables_of)
+    files = {"docs/reproduction.md": text}
     for name, part in parts.items():
         head = f"# Reproduction: {name}\n\nThe rules are on [the page of the summary](../reproduction.md).\n\n"
         files[f"docs/reproduction/{name}.md"] = head + render(Result(part), "markdown")
     return files
+
+
+def _settled(ledger: Reproduction) -> Table:
+    """Return the claims that hold or fail at the papers' own settings, or by an exact computation."""
+    rows = [
+        {"finding": entry.finding, "claim": entry.claim.statement, "in": f"{entry.claim.paper}, {entry.claim.table}"}
+        for entry in sorted(ledger.claims, key=lambda entry: not entry.finding.startswith("holds"))
+        if entry.finding.startswith(("holds", "fails")) and AT_OURS not in entry.finding
+    ]
+    title = "What holds and what fails at the papers' own settings"
+    return Table(title, [Column(name, name) for name in ("finding", "claim", "in")], rows)
+
+
+def _open(ledger: Reproduction) -> Table:
+    """Return why the other printed numbers and claims are open, the most frequent reason first."""
+    numbers = Counter(filter(None, map(_why_open, ledger.cells)))
+    claims = Counter(filter(None, map(_why_open, ledger.claims)))
+    rows = [{"why": why, "numbers": numbers[why], "claims": claims[why]} for why, _ in (numbers + claims).most_common()]
+    shape = [Column("why", "why"), Column("numbers", "printed numbers", "right"), Column("claims", "claims", "right")]
+    return Table("Why the others are open", shape, rows)
+
+
+def _why_open(entry: CellEntry | ClaimEntry) -> str:
+    """Return why a printed number or claim is neither confirmed nor refuted at the paper's settings, or ""."""
+    said = entry.verdict if isinstance(entry, CellEntry) else entry.finding
+    if said.startswith(NOT_RUN):
+        why = said.partition("(")[2].rstrip(")").partition(";")[0] or "no runs yet"
+        return f"not run: {'needs a GPU' if 'GPU' in why else why}"
+    if said == UNREPRODUCIBLE and isinstance(entry, CellEntry):
+        return f"not reproducible as published: {entry.cell.obstacle}"
+    if said == "inconclusive" or AT_OURS in said:
+        return "run, with a setting or another choice of ours, or too few seeds"
+    if said.startswith("vacuous"):
+        return "vacuous: the methods that should succeed fail as well"
+    return "undecided: our seeds show no clear difference" if said.startswith("undecided") else ""
 
 
 if __name__ == "__main__":

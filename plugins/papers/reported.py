@@ -61,7 +61,7 @@ def match_cell(
     if len(x) == 1:
         return Match("inconclusive", "one run gets no verdict", difference)
     if not np.isfinite(x).all():
-        return Match("inconclusive", "a value of ours is not finite", difference)
+        return Match("inconclusive", "one of our values is not finite", difference)
     if error is None and x.min() == x.max():
         return Match("inconclusive", "neither value has an error", difference)
     our_se = float(x.std(ddof=1)) / float(np.sqrt(len(x)))
