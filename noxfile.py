@@ -32,6 +32,12 @@ TYPED += ["polars", "rich", "typer"]
 
 # Two workers of one thread each fill two cores, the least that the tests are meant for.
 PARALLEL = ["--numprocesses=2", "--dist=worksteal"]
+# What `nox -s tests -- quick` runs: records, statistics, scoring, the loop, the store and the golden numbers.
+QUICK = [
+    *(f"tests/unit/{name}" for name in ("diagnostics", "ledger", "loop", "scoring", "statistics", "stepping", "store")),
+    "tests/unit/test_layers.py", "tests/unit/test_names.py", "tests/unit/test_records.py",
+    "tests/comparison", "tests/contract/test_golden.py", "-m", "not slow",
+]  # fmt: skip
 # What the benchmarks stand beside; jax is its CPU build.
 PEERS = ["blackjax>=1.2", "jax>=0.4.34", "posteriors>=0.1"]
 # What chooses the kernels of torch and NumPy, as on other processors; "plain" is what any x86 processor has.
@@ -48,10 +54,11 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "2"}
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Everything but the slow tests; what CI runs. Arguments after -- replace the selection."""
+    """Everything but the slow tests; what CI runs. `-- quick` runs a selection, other arguments after -- replace it."""
+    session.log("6 GB of packages, then 25 minutes on two cores; `nox -s tests -- quick` runs a selection in two")
     session.install(".[arviz,posteriors,tune]", *PYTEST, TOOLS["arviz-stats"])
     words = [*PARALLEL, f"--basetemp={session.create_tmp()}/pytest"]
-    selection = session.posargs or ["-m", "not slow"]
+    selection = QUICK if session.posargs == ["quick"] else session.posargs or ["-m", "not slow"]
     session.run("pytest", *words, "--durations=40", *selection, env=ONE_THREAD)
     if not session.posargs:
         session.run("pytest", *words, "-m", "numbers and not slow", env=ONE_THREAD | KERNELS["plain"])
