@@ -1,4 +1,4 @@
-"""Optimisers of torch.optim, or with its interface, as rows beside samplers."""
+"""Torch optimisers, or classes with the interface of torch.optim, as rows beside samplers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _in_torch(
 
 @dataclass(frozen=True, kw_only=True)
 class TorchOptim(Sampler):
-    """An optimiser of torch that minimises U: each chain is a parameter (D,) with an optimiser of its own.
+    """A torch optimiser that minimises U: each chain is a parameter (D,) with an optimiser of its own.
 
         class NAdam(TorchOptim):
             elementwise = True
@@ -62,7 +62,7 @@ class TorchOptim(Sampler):
     elementwise: ClassVar[bool] = False
     step_unit: ClassVar[int] = 0
     zero_temperature: ClassVar[Any] = _in_torch
-    exempt: ClassVar[Mapping[str, str]] = {"compiled": "an optimiser of torch changes tensors in place"}
+    exempt: ClassVar[Mapping[str, str]] = {"compiled": "a torch optimiser changes tensors in place"}
 
     @abstractmethod
     def optimiser(self, groups: Iterable[dict[str, Any]]) -> Optimizer:

@@ -1,4 +1,4 @@
-"""What there is: plugins, data sets, runs and their state, and the database; docs/inspection.md."""
+"""Listing and looking up: plugins, data sets, runs and their state, and the database; docs/inspection.md."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Convergence(FieldReport):
     passes (every gradient counts) and, where `bench time` measured them, against seconds of sampling.
 
     A line is E(t) = max over f in {z, z^2} of the median over chains x seeds of b2_f(t), each chain in its own worst
-    direction. The leaderboard's "data passes to low error" is where it falls below 0.01 for good; at the end that also
+    direction. The leaderboard's "data passes to low error" is where it stays below 0.01; at the end that also
     includes the shape. The joint error is stored for the end only, and is shown at the right end. Without finite values
     (diverged) a method has a row and no line. The floor is c / n for n exact draws (`reports.figures.floor`).
     """

@@ -179,7 +179,7 @@ _ORDERINGS = {
 _ROWS = "a task's protocol with the most methods counts; of several rows of a method the tuned one"
 _LEADERS = (
     "tied with the best, worse than it, or not known: RULES.md 5",
-    "the joint error of a leader is also below 1, that of one exact draw; none: the task decides nothing",
+    "the joint error of a leader is also below 1, that of one exact draw; none: no row leads on the task",
     "best: the row with the best value, leader or not",
 )
 _EARLIER_LEADERS = (

@@ -1,4 +1,4 @@
-"""Optimisers of torch and transforms of posteriors as samplers: the numbers of their own loops, chain by chain."""
+"""Torch optimisers and transforms of posteriors as samplers: the numbers of their own loops, chain by chain."""
 
 import re
 import sys
