@@ -159,7 +159,9 @@ def pages(numbers: Mapping[str, Any], suite: str = "field", figures: Sequence[st
     if suite == "orderings":
         statements = tables_by_title.pop(STATEMENTS, None)
         shown = [*([statements] if statements else []), *tables_by_title.values(), *(board for _, board in boards)]
-        return {"orderings.md": ORDERINGS.format(learned=_statements(findings)) + _markdown([*shown, *run])}
+        return {
+            "orderings.md": ORDERINGS.format(learned=_statements(findings)) + _markdown([*shown, *run]).rstrip() + "\n"
+        }
     by_task: dict[str, list[Table]] = {}
     for task, board in boards:
         by_task.setdefault(task, []).append(board)

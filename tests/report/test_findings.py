@@ -372,7 +372,7 @@ def test_the_pages_show_what_was_published(folder, tmp_path, monkeypatch, suite)
             table.title != STATEMENTS or suite != "field"
         )
     assert "\\>1,000" in written  # a cost that is never reached
-    assert "### gaussian2d@csgmcmc, paper budget, 8 chains" in written
+    assert "### gaussian2d@csgmcmc, quick budget, 8 chains" in written
     assert all(row["mean"] == "inf" or isinstance(row["mean"], float | None) for row in published["leaderboard"])
 
 
@@ -426,9 +426,9 @@ def test_the_published_pages_are_current(suite, tmp_path, monkeypatch):
             shutil.copy(path, folder)
     monkeypatch.chdir(tmp_path)
     page_of.main()
-    made = {path.relative_to("docs") for path in Path("docs").rglob("*.md")}
-    assert made == {Path(f"{name}.md") for name in page_of.SUITES} | {
+    written = {path.relative_to("docs") for path in Path("docs").rglob("*.md")}
+    assert written == {Path(f"{name}.md") for name in page_of.SUITES} | {
         path.relative_to(ROOT / "docs") for path in published.glob("*.md")
     }
-    for path in made:
+    for path in written:
         assert (ROOT / "docs" / path).read_text() == Path("docs", path).read_text(), "nox -s docs"
