@@ -39,8 +39,8 @@ TOGETHER = (
     "the margin, else better or worse if it excludes 0 (a ratio: 1); its end nearer to that is given"
 )
 SEEDS = (
-    "seen with these: the least difference, or factor, that so many seeds show with probability 0.8; seeds to decide: "
-    "how many decide what these show with probability 0.8"
+    "seen with these: the least difference, or factor, that this number of seeds shows with probability 0.8; seeds to "
+    "decide: how many would probably decide (probability 0.8) if difference and spread are as these seeds show"
 )
 Pairs = list[tuple[Group, Group]]
 
@@ -80,9 +80,9 @@ def compare(
 
     All intervals that are printed hold at once in 95 % of commands. A is equivalent to B if the interval lies within a
     factor 1.5 of the joint error, or .02 nats of lppd and nll; else better or worse if it excludes 0 (or the ratio 1);
-    else undecided. Beside it are the least difference that so many seeds show with probability 0.8, and how many seeds
-    would decide what these show. Rows that differ in schedule, warm start, batches, price of a gradient, or of which
-    one was tuned, are compared only if --differs says so.
+    else undecided. Beside it are the least difference that this number of seeds shows with probability 0.8, and how
+    many seeds would decide what these show. Rows that differ in schedule, warm start, batches, price of a gradient, or
+    of which one was tuned, are compared only if --differs says so.
 
     Examples:
         bench compare csgld sgld --differs schedule

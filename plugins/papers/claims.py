@@ -199,7 +199,7 @@ def _tested(claim: Claim, ours: Sequence[Ours | None]) -> Judged | None:
     lost = sum(len(group.diverged) + len(group.failed) for group, _ in sides)
     remarks = [*(estimate.remark for _, estimate in sides), f"{lost} of our runs diverged or failed" if lost else ""]
     if lost or not all(values):
-        return Judged("undecided", "; ".join(filter(None, remarks)) or "no seed of ours has a value")
+        return Judged("undecided", "; ".join(filter(None, remarks)) or "none of our seeds has a value")
     return _paired(claim, values[0], values[1])
 
 
