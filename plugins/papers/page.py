@@ -122,13 +122,15 @@ def pages(folder: Path) -> dict[str, str]:
 
 def _settled(ledger: Reproduction) -> Table:
     """Return the claims that hold or fail at the papers' own settings, or by an exact computation."""
-    rows = [
-        {"finding": entry.finding, "claim": entry.claim.statement, "in": f"{entry.claim.paper}, {entry.claim.table}"}
-        for entry in sorted(ledger.claims, key=lambda entry: not entry.finding.startswith("holds"))
-        if entry.finding.startswith(("holds", "fails")) and AT_OURS not in entry.finding
-    ]
+    claims: dict[tuple[str, str], list[str]] = {}
+    for entry in sorted(ledger.claims, key=lambda entry: not entry.finding.startswith("holds")):
+        if entry.finding.startswith(("holds", "fails")) and AT_OURS not in entry.finding:
+            claims.setdefault((entry.finding, f"{entry.claim.paper}, {entry.claim.table}"), []).append(
+                entry.claim.statement
+            )
+    rows = [{"finding": finding, "in": of, "claims": "; ".join(said)} for (finding, of), said in claims.items()]
     title = "What holds and what fails at the papers' own settings"
-    return Table(title, [Column(name, name) for name in ("finding", "claim", "in")], rows)
+    return Table(title, [Column(name, name) for name in ("finding", "in", "claims")], rows)
 
 
 def _open(ledger: Reproduction) -> Table:
