@@ -10,6 +10,7 @@ import numpy as np
 import specs
 from safetensors.numpy import save
 
+from harness.results.ledger import seals
 from harness.results.records import AttemptResult, ValueRow
 from harness.results.spec import Component, Origin
 from harness.system.columns import document
@@ -103,6 +104,12 @@ def conclude(folder, points=50, **changes):
     files = {"curves.safetensors": hashlib.sha256(content).hexdigest()}
     document = result(folder.name, folder.parent.name, files, **changes)
     (folder / "result.json").write_text(json.dumps(document))
+    return as_made_here(folder)
+
+
+def as_made_here(folder):
+    """Seal the records of an attempt as its worker would; without a key of the results folder, nothing is done."""
+    seals.seal(folder, {name: (folder / name).read_bytes() for name in seals.SEALED if (folder / name).exists()})
     return folder
 
 

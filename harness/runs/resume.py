@@ -176,6 +176,8 @@ def _interrupted_take_over(ledger: Ledger, attempt: Attempt, spec: RunSpec, here
 
 def _refusal(attempt: Attempt, spec: RunSpec, here: Mapping[str, Any]) -> str:
     """Return why a run cannot continue from an attempt, or "": records, versions, flags, and on a CPU arithmetic."""
+    if attempt.marked:
+        return "its steps were made elsewhere, and what is made here begins here"
     record = read_json(attempt.path / "spec.json") or {}
     there = read_json(attempt.path / "environment.json") or {}
     if recorded_key(record) != spec.key or not is_whole(there):

@@ -102,18 +102,18 @@ def json_bytes(record: Mapping[str, Any]) -> bytes:
     return json.dumps(record, indent=1, sort_keys=True, allow_nan=False).encode()
 
 
-def create(path: Path, content: bytes) -> bool:
+def create(path: Path, content: bytes, *, mode: int = 0o666) -> bool:
     """Write a small file that must not exist yet; returns False if it does. Of several processes only one succeeds."""
     new = aside(path)
     try:
         with _naming(path):
-            write_new(new, content)
+            write_new(new, content, mode=mode)
             try:
                 os.link(new, path)
             except FileExistsError:
                 return False
             except OSError:  # a file system without hard links
-                write_new(path, content)
+                write_new(path, content, mode=mode)
     except FileExistsError:
         return False
     finally:
@@ -221,9 +221,9 @@ def alone(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def write_new(path: Path, content: bytes | Iterable[bytes], *, sync: bool = True) -> None:
+def write_new(path: Path, content: bytes | Iterable[bytes], *, sync: bool = True, mode: int = 0o666) -> None:
     """Write a file that must not exist yet, not even as a link."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         for part in (content,) if isinstance(content, bytes) else content:
             left = memoryview(part)

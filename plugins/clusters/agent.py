@@ -58,10 +58,11 @@ def versions() -> dict[str, str]:
     return {**here, SOURCE: source.hexdigest()[:12]}
 
 
-def make_parcel(jobs: list[Job], launcher: Launcher, bench: Bench) -> bytes:
+def make_parcel(jobs: list[Job], launcher: Launcher, bench: Bench, *, ours: bool = True) -> bytes:
     """Return the parcel of an agent.
 
-    It has the runs, their unfinished attempts, stored truths, files of the user, plugin files, and the devices.
+    It has the runs, their unfinished attempts, stored truths, files of the user, plugin files, and the devices. If the
+    launcher is `ours`, attempts that another one began are left out, because what it brings counts as made here.
     """
     from harness.runs import truths
 
@@ -80,7 +81,8 @@ def make_parcel(jobs: list[Job], launcher: Launcher, bench: Bench) -> bytes:
         for spec in job.specs:
             last |= {spec.key: attempts[-1].id} if (attempts := bench.ledger.attempts(spec.key)) else {}
             standing = bench.ledger.standing(spec.key)
-            if attempt := standing.unfinished or standing.resumable:
+            attempt = standing.unfinished or standing.resumable
+            if attempt and not (ours and attempt.marked):
                 content = parcel.pack(parcel.attempt_files(attempt))
                 files[parcel.attempt_name(spec.key, attempt)] = content
         truth = truths.file_of(bench.results, job.specs[0])

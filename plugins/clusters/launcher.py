@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from harness import Bench, PluginError, param
-from harness.contracts import Configurable
+from harness.contracts import HARNESS, Configurable
 from harness.runs import plugin_metadata
 from harness.system import write_whole
 
@@ -123,6 +123,11 @@ class Launcher(Configurable, ABC):
     def forget(self, folder: Path, name: str) -> None:
         """Delete the exchange of a job that has ended, and what else was made for it; an unknown `name` is ""."""
         self.exchange(folder).clear()
+
+
+def is_ours(bench: Bench, name: str) -> bool:
+    """Return whether a launcher is part of sgmcmc-bench: what others bring could have been changed on its way."""
+    return bench.registry.find("launchers", name).distribution == HARNESS
 
 
 def make(bench: Bench, name: str, settings: Mapping[str, Any]) -> Launcher:

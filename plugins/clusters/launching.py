@@ -26,7 +26,7 @@ from harness.runs import Job, parse_settings
 from harness.runs.local import LaunchSummary
 from harness.system import count, locks, user_path, write_json
 from plugins.clusters.agent import make_parcel
-from plugins.clusters.launcher import LOG, PARCEL, STOP, Exchange, JobState, Launcher, make
+from plugins.clusters.launcher import LOG, PARCEL, STOP, Exchange, JobState, Launcher, is_ours, make
 from plugins.clusters.submitted import FOLDER, Submitted, ask, by_launcher, record_of, submitted
 
 LOOK_SECONDS = 2.0
@@ -59,6 +59,8 @@ class CommandLauncher:
         if jobs:  # otherwise another command has finished the runs
             names = ", ".join([job.name for job in jobs[:MOST_NAMES]] + ["..."] * (len(jobs) > MOST_NAMES))
             bench.say(f"{count(len(jobs), f'{self.name} job')}: {names}")
+        if not is_ours(bench, self.name):
+            bench.say(f"note: what {self.name} brings is reported, not run here: it is no launcher of sgmcmc-bench")
         leave = (
             "the same command waits for the jobs, `bench status` shows them, "
             f"`bench cancel` ends them ({bench.results})"
@@ -120,7 +122,7 @@ def _submit(bench: Bench, name: str, launcher: Launcher, jobs: Sequence[Job]) ->
             keys = [spec.key for job in part for spec in job.specs]
             records[folder] = {**about, "name": "", "keys": keys, "since": now()}
             write_json(record_of(folder), records[folder])
-            parcel = make_parcel(part, launcher, bench)
+            parcel = make_parcel(part, launcher, bench, ours=is_ours(bench, name))
             _hand_over(launcher.exchange(folder), parcel)
     except BaseException:
         for folder in records:

@@ -8,6 +8,7 @@ import re
 import tarfile
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Literal
 
 from harness import DataError
 from harness.results import FILE_NAMES, KEY, NAME, RESULT, WORK, Attempt, Ledger, commit
@@ -73,9 +74,12 @@ def attempt_files(attempt: Attempt) -> dict[str, bytes]:
     return contents
 
 
-def receive(ledger: Ledger, key: str, attempt_id: str, files: Mapping[str, bytes]) -> Attempt:
+def receive(
+    ledger: Ledger, key: str, attempt_id: str, files: Mapping[str, bytes], copied: Literal["", "theirs"] = ""
+) -> Attempt:
     """Put an attempt that an agent sent into a results folder, or update the unfinished one that is there.
 
+    `copied` says that a launcher brought it which is not ours, so that it does not count as made here.
     Returns the attempt that counts for the run if this one is final. `DataError` if its result does not match its
     files, `HeldError` if a worker writes to the run.
     """
@@ -88,7 +92,7 @@ def receive(ledger: Ledger, key: str, attempt_id: str, files: Mapping[str, bytes
     with ledger.hold(key, HOLD_SECONDS):
         events = attempt.path / "events.jsonl"
         older = events.exists() and events.stat().st_size > len(files.get("events.jsonl", b""))
-        return attempt if older and RESULT not in files else commit.publish(attempt, files)
+        return attempt if older and RESULT not in files else commit.publish(attempt, files, copied=copied)
 
 
 def _check(attempt_id: str, files: Mapping[str, bytes]) -> None:

@@ -12,13 +12,13 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from harness import Bench, BenchError, DataError, RunError
 from harness.results import Send, commit
 from harness.system import locks, read_json
 from plugins.clusters import parcel
-from plugins.clusters.launcher import LOG, Exchange, JobState, Launcher, make
+from plugins.clusters.launcher import LOG, Exchange, JobState, Launcher, is_ours, make
 
 GONE = 3
 """Number of queries after which a job that the engine does not know is over if its agent sends nothing in between."""
@@ -89,7 +89,8 @@ class Submitted:
 
     def _take(self, named: tuple[str, str], content: bytes, listen: Send) -> bool:
         try:
-            counting = parcel.receive(self.bench.ledger, *named, parcel.unpack(content))
+            whose: Literal["", "theirs"] = "" if is_ours(self.bench, self.record["launcher"]) else "theirs"
+            counting = parcel.receive(self.bench.ledger, *named, parcel.unpack(content), whose)
             if counting.id != named[1]:
                 listen("warning", {"text": f"{self.label}: run {named[0][:12]}: {commit.second(counting)}"})
         except locks.HeldError:

@@ -181,13 +181,8 @@ def _shown(path: Path) -> str:
 def _merge(attempt: Attempt, key: str, here: Ledger, merged: Merged) -> None:
     """Merge one attempt; raise an error and change nothing if the attempt is not complete."""
     local, whose = Attempt(here.folder(key) / attempt.id), merged.origin(attempt)
-    if _same(attempt, local):
-        if whose == "own" and local.copied:
-            write_whole(local.copied_mark, [whose.encode()])
-            commit.mark_changed(local)
-            merged.completed += 1
-        else:
-            merged.present += 1
+    if _same(attempt, local) and not (whose == "own" and local.copied):
+        merged.present += 1
         return
     if whose == "theirs" and not os.path.lexists(attempt.path / RESULT):
         merged.unfinished += 1  # a checkpoint holds sums that nobody here has made, and the rest would be run here
@@ -224,6 +219,11 @@ def _merge_held(attempt: Attempt, local: Attempt, key: str, files: Mapping[str, 
     elif mine is None and (result is not None or attempt.last_step() > local.last_step()):
         whole = {name: b"".join(content) for name, content in _contents(attempt, files).items()}
         commit.publish(local, whole, copied=merged.origin(attempt) if result is not None else "")
+        merged.completed += 1
+    elif result is not None and merged.origin(attempt) == "own" and local.copied:
+        for path in local.path.glob("rescored*"):  # of whoever sent the copy
+            path.unlink()
+        commit.publish(local, _contents(attempt, files), copied="own")
         merged.completed += 1
     elif added := _added(attempt, local, files, rescores=local.copied or merged.origin(attempt) == "own"):
         commit.publish(local, _contents(attempt, added))

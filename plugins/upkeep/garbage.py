@@ -37,6 +37,8 @@ from harness.system.files import ENDING, is_abandoned
 from plugins.upkeep.temporary import TEMPORARY
 
 LOCK_TIMEOUT_SECONDS = 1.0
+MARKS = ("copied", "seal")
+"""Suffixes of the files beside an attempt that say whose it is."""
 _IN_ATTEMPT = re.compile(rf"{FILE_NAMES}|\.({FILE_NAMES})\.{ENDING}")
 _KEY = KEY.pattern
 _FIGURE = re.compile(rf"[\w-]+\.({_KEY})\.json")
@@ -152,7 +154,8 @@ def _of_run(ledger: Ledger, key: str, *, failed: bool) -> Iterator[Garbage]:
         if NAME.fullmatch(name) and stat.S_ISDIR(about.st_mode)
     }
     for name, size in _ordinary(ledger.root, *folder):
-        if (attempt := name.removesuffix(".copied")) != name and NAME.fullmatch(attempt) and attempt not in folders:
+        attempt, _, kind = name.rpartition(".")
+        if kind in MARKS and NAME.fullmatch(attempt) and attempt not in folders:
             yield Garbage(ledger.root.joinpath(*folder, name), size, "the mark of an attempt that is gone", key)
     results = {a.id: a.read_result() for a in ledger.attempts(key) if a.id in folders}
     final = [name for name, (result, _) in results.items() if result and result["status"] in FINAL]
@@ -273,6 +276,9 @@ def _delete_one(root: Path, parents: Sequence[str], name: str) -> None:
             with _opened(root, TRASH) as trash:
                 os.rename(name, name, src_dir_fd=folder, dst_dir_fd=trash)
                 os.fsync(trash)
+            for kind in MARKS:
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{name}.{kind}", dir_fd=folder)
         elif name in _folders(root, *parents):
             with _opened(root, *parents, name) as inner:
                 for file in _entries(root, *parents, name):

@@ -23,6 +23,7 @@ from harness.runs.failure import DiskError
 from harness.runs.plugin_metadata import parts
 from harness.system import columns, read_bytes
 from harness.tasks import Cost, Observer, Outcome, Streams, Task, locate
+from plugins.upkeep import rescored_record
 from plugins.upkeep.stored_spec import truth_of
 
 DRAWS = "draws.safetensors"
@@ -99,7 +100,7 @@ def _replaced(
         about = {"task": item.spec.task.name, "task_source": item.spec.task.source, "distributions": dict(code)}
         about |= {"truth": stored} if stored else {}
         with writing():
-            rescored.write(attempt, list(after.values()), curve_arrays(outcome), about)
+            rescored_record.write(attempt, list(after.values()), curve_arrays(outcome), about)
     changes = [
         {
             "metric": name, "version_before": old.get("version"), "version": record["version"],

@@ -31,7 +31,7 @@ _RUN = rf"runs/[0-9a-f]{{2}}/{_KEY}"
 _KEPT = rf"[0-9a-f]{{12}}-{_NAME}-[0-9a-f]{{12}}"
 _SUITE = r"[\w.-]+"
 TEMPORARY = (
-    Temporary("", rf"\.(ledger\.json|results\.settled\.json|results\.duckdb)\.{ENDING}(\.wal)?"),
+    Temporary("", rf"\.(ledger\.json|seal\.key|results\.settled\.json|results\.duckdb)\.{ENDING}(\.wal)?"),
     Temporary("", r"results\.duckdb\.(damaged|older|foreign)-\d{8}T\d{6}(_[0-9a-f]{6})?(\.wal(\.\w+)?)?",
               "a database that was set aside when it was rebuilt", 0.0),
     Temporary("locks", rf"\.{_KEY}\.(notice|lock)\.{ENDING}"),

@@ -52,7 +52,9 @@ def test_an_attempt_arrives_whole_once_or_not_at_all(ledger, tmp_path):
     assert parcel.receive(ledger, key, attempt.id, files).id == attempt.id
     assert (ledger.folder(key) / attempt.id / "result.json").stat().st_mtime_ns == before
     assert ledger.standing(key).status == "done"
-    assert {path.name for path in ledger.folder(key).iterdir()} == {attempt.id, "1.json", killed.name}
+    assert {path.name for path in ledger.folder(key).iterdir()} == {
+        attempt.id, f"{attempt.id}.seal", "1.json", killed.name,
+    }  # fmt: skip
     assert [item.path for item in garbage.find(ledger)] == [killed]
 
 

@@ -11,7 +11,6 @@ from nights import TINY, fabricate, write_suite
 
 from harness.cli.app import run
 from harness.results import provenance
-from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.runs import plan
 from harness.runs.source import source_hash
@@ -19,6 +18,7 @@ from harness.system import locks
 from plugins.nights.regression import conclusion as night
 from plugins.nights.site import build
 from plugins.running import groups
+from plugins.upkeep import rescored_record
 
 LEAN = TINY.replace('"coverage", ', "")
 """With one report: what these tests look at does not depend on the others."""
@@ -95,7 +95,7 @@ def _rescore(here, monkeypatch):  # noqa: ARG001
     attempt = Attempt(next((here / "r" / "runs").glob("*/*/*/")))
     metrics = attempt.result()["metrics"]
     metrics[1]["value"] += 1e-9
-    rescored.write(attempt, metrics, {}, {})
+    rescored_record.write(attempt, metrics, {}, {})
 
 
 INPUTS = {

@@ -10,12 +10,12 @@ from published import files
 
 import harness
 from harness.cli.app import run
-from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.spec import recorded_key
 from plugins.sharing import exporting as module
 from plugins.sharing import published
 from plugins.sharing.shards import documents_of
+from plugins.upkeep import rescored_record
 
 READING = (
     ["ls", "runs", "--json"], ["report", "leaderboard", "--json"], ["report", "convergence", "--json"],
@@ -75,7 +75,7 @@ def test_the_same_runs_give_the_same_bytes_and_later_ones_add_shards(results, ex
 
 def test_an_attempt_that_changed_replaces_its_shard(results, exported):
     (folder,) = (results / "runs").glob(f"*/{fabricated.run_key(0)}/*/")
-    rescored.write(Attempt(folder), [{**Attempt(folder).result()["metrics"][0], "value": 0.125}], {}, {})
+    rescored_record.write(Attempt(folder), [{**Attempt(folder).result()["metrics"][0], "value": 0.125}], {}, {})
     before = files(exported)
     (results / "results.duckdb").unlink()
     assert bench(results, "export", "--out", exported) == 0
@@ -135,7 +135,7 @@ def test_of_many_shards_those_with_a_changed_attempt_are_written_anew(results, t
     assert bench(results, "export", "--out", out) == 0
     before, documents = shards(out), documents_of(files(out))
     (folder,) = (results / "runs").glob(f"*/{fabricated.run_key(2)}/*/")  # attempts of two shards are mixed
-    rescored.write(Attempt(folder), [], {}, {})
+    rescored_record.write(Attempt(folder), [], {}, {})
     for number in (20, 21, 22):
         fabricated.concluded(results, number, number=number, points=4)
     (results / "results.duckdb").unlink()

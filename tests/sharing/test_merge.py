@@ -28,7 +28,7 @@ from harness.system import files
 from harness.system.files import sealed
 from harness.system.locks import lock_file
 from plugins.sharing.merging import Merged, merge
-from plugins.upkeep import verification
+from plugins.upkeep import rescored_record, verification
 
 
 def spoken(folder):
@@ -37,7 +37,7 @@ def spoken(folder):
     names = ("spec.json", "environment.json", "curves.safetensors", "draws.safetensors")
     document["files"] = {n: digest(folder / n) for n in names if (folder / n).exists()}
     (folder / "result.json").write_text(json.dumps(sealed(document)))
-    return folder
+    return fabricated.as_made_here(folder)
 
 
 def finished(results, seed, number=0, value=0.5, **changes):
@@ -93,7 +93,7 @@ def theirs(tmp_path):
     finished(results, 0)
     fabricated.unfinished(results, 1)
     measured = Attempt(finished(results, 2))
-    rescored.write(measured, measured.result()["metrics"], {"b2/x": np.ones(3), "b2/y": np.ones((1, 3))}, {})
+    rescored_record.write(measured, measured.result()["metrics"], {"b2/x": np.ones(3), "b2/y": np.ones((1, 3))}, {})
     return results
 
 

@@ -15,12 +15,12 @@ from specs import run_spec as spec
 
 from harness.cli.app import run
 from harness.results import environment
-from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt, checksum
 from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import AttemptResult
 from harness.results.store import Store
+from plugins.upkeep import rescored_record
 
 FILES = ("result.json", "spec.json", "environment.json", "draws.safetensors", "curves.safetensors")
 
@@ -186,7 +186,7 @@ def test_records_that_were_made_to_fit_are_still_not_each_others(ledger, capsys)
 @pytest.mark.parametrize("name", ["rescored.json", "rescored-*.safetensors"])
 def test_what_was_scored_again_is_looked_at_too(ledger, attempt, capsys, name):
     metrics = json.loads((attempt.path / "result.json").read_text())["metrics"]
-    rescored.write(attempt, metrics, {"b2/x": np.arange(5.0), "b2/y": np.zeros((2, 5))}, {})
+    rescored_record.write(attempt, metrics, {"b2/x": np.arange(5.0), "b2/y": np.zeros((2, 5))}, {})
     Store(ledger.root).rebuild()
     assert verify(ledger) == 0
     (path,) = attempt.path.glob(name)

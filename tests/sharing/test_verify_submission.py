@@ -19,7 +19,6 @@ from support import bench as in_a_process
 from support import bench_words
 
 from harness.cli.app import run
-from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt
 from harness.results.spec import recorded_key
 from harness.runs import EndedError
@@ -27,6 +26,7 @@ from harness.system.files import SEAL, sealed
 from plugins.fresh_seeds import fresh_seeds
 from plugins.sharing import exporting as export
 from plugins.sharing import verifying
+from plugins.upkeep import rescored_record
 
 ROOT = Path(__file__).parents[2]
 TASK = ["--task", "gaussian2d", "--budget", "smoke", "--seeds", "0-4"]
@@ -486,7 +486,7 @@ def measured_again(folder):
         record = attempt.result()
         better(record)
         metrics = record["metrics"]
-        rescored.write(attempt, metrics, load_file(attempt.path / "curves.safetensors"), {})
+        rescored_record.write(attempt, metrics, load_file(attempt.path / "curves.safetensors"), {})
 
 
 def honest(_):

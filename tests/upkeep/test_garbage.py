@@ -10,7 +10,7 @@ import pytest
 from specs import run_spec as spec
 
 from harness.reporting.scoring import cache
-from harness.results.ledger import commit, rescored
+from harness.results.ledger import commit
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
 from harness.results.ledger.ledger import Ledger
@@ -18,7 +18,7 @@ from harness.results.records import AttemptResult
 from harness.results.spec import Component
 from harness.system.files import aside
 from harness.system.locks import lock_file
-from plugins.upkeep import garbage
+from plugins.upkeep import garbage, rescored_record
 
 HERE = {"id": "e"}
 KEY = spec().key
@@ -138,7 +138,7 @@ def test_what_an_interrupted_write_leaves_is_listed_wherever_it_is(ledger, path)
 def test_a_change_is_listed_when_every_database_has_had_the_time_to_follow_it(ledger):
     rescored_run = attempt(ledger, "done")
     for _ in range(2):
-        rescored.write(rescored_run, [], {}, {})
+        rescored_record.write(rescored_run, [], {}, {})
     old, *others = sorted((ledger.root / "changed").iterdir())
     os.utime(old, (time.time() - 91 * 86400,) * 2)
     assert others

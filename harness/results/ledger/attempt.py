@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.results.ledger import seals
 from harness.results.records import FAILED, FINAL, PAUSED
 from harness.results.spec import RunSpec
 from harness.system.errors import DataError
@@ -73,7 +74,12 @@ class Attempt:
 
     @property
     def copied(self) -> bool:
-        """Whether the result was copied from a results folder of someone else; otherwise it was made by the owner."""
+        """Whether the result is not one that was made here: it is marked as copied, or has no seal of this folder."""
+        return self.marked or not seals.holds(self.path)
+
+    @property
+    def marked(self) -> bool:
+        """Whether the attempt came from someone else. Earlier versions marked those of the same owner by "own"."""
         try:
             return self.copied_mark.read_text() != "own"
         except FileNotFoundError:
@@ -81,7 +87,7 @@ class Attempt:
 
     @property
     def copied_mark(self) -> Path:
-        """The file beside the directory that marks a copied result: "own" if it is the owner's too, else anything."""
+        """The file beside the directory that marks an attempt of someone else."""
         return self.path.with_name(f"{self.id}.copied")
 
     @classmethod

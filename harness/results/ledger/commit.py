@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from harness.results.ledger import seals
 from harness.results.ledger.attempt import (
     NAME,
     RESULT,
@@ -61,8 +62,8 @@ def publish(
 
     An attempt keeps the result that it has. Another result comes after all other files; unless it is `copied` from a
     folder of the same owner or of others, it is exclusive: if the run has a result that was made here, this attempt is
-    moved to `conflicts/`, and the other one is returned. Raises `HeldError` if another process holds the run, and
-    `LostError` if its folder was replaced.
+    moved to `conflicts/`, and the other one is returned. An attempt of others is marked, and not sealed, and no worker
+    goes on with it. Raises `HeldError` if another process holds the run, and `LostError` if its folder was replaced.
     """
     run = attempt.path.parent
     with Ledger(run.parents[2]).hold(run.name, patience) as (_, folder):
@@ -72,8 +73,8 @@ def publish(
         if concluded := (attempt.path / RESULT).exists():  # its files stay as they are
             mark_changed(attempt)
             new = {n: c for n, c in new.items() if n.startswith("rescored") or not (attempt.path / n).exists()}
+        new = _vouched(attempt, files, new, copied)
         if copied and RESULT in new:
-            create(attempt.copied_mark, copied.encode())
             for path in attempt.path.glob("*"):  # of an unfinished attempt here, whose draws may have other bits
                 if is_permanent(path.name) and path.name not in new:
                     path.unlink()
@@ -90,6 +91,25 @@ def publish(
         if concluded:  # again, for machines that do not see who holds the run
             mark_changed(attempt)
         return counting
+
+
+def _vouched(
+    attempt: Attempt, files: Mapping[str, Content], new: Mapping[str, Content], copied: str
+) -> dict[str, Content]:
+    """Mark an attempt of others, or seal the records of any other one; return the `new` ones of its files.
+
+    Of the owner's copy of a result that is here already, which is the same, the record is sealed too.
+    """
+    if copied == "theirs" and not (attempt.path / RESULT).exists():
+        create(attempt.copied_mark, copied.encode())
+    elif copied == "own":
+        attempt.copied_mark.unlink(missing_ok=True)
+    if attempt.marked:
+        return dict(new)
+    names = files.keys() if copied == "own" else new.keys()
+    records = {name: b"".join(_parts(files[name])) for name in seals.SEALED if name in names}
+    seals.seal(attempt.path, records)
+    return {**new, **{name: record for name, record in records.items() if name in new}}
 
 
 def conclude(attempt: Attempt, result: AttemptResult) -> Attempt:
@@ -133,7 +153,6 @@ def _conclude(run: Path, attempt: Attempt, content: bytes) -> Attempt:
     record = json.loads(content)
     other = _other(run, attempt, record, digest) if record["status"] in FINAL else None
     if other is None:
-        attempt.copied_mark.unlink(missing_ok=True)
         _name(waiting, attempt.path / RESULT)
         return attempt
     kept = move_aside(attempt, digest)
@@ -151,6 +170,7 @@ def move_aside(attempt: Attempt, digest: str) -> Path:
     mark_changed(attempt)
     kept = aside_path(attempt, digest, attempt.path.parents[3])
     kept.parent.mkdir(exist_ok=True)
+    attempt.copied_mark.unlink(missing_ok=True)
     if kept.exists():  # moved there before: it is the same result
         shutil.rmtree(attempt.path)
     else:
@@ -188,7 +208,6 @@ def _claimed(run: Path, number: int) -> Attempt | None:
     waiting = aside(path, digest[:16])
     named = Attempt(path.parent)
     if not path.exists() and holds(waiting, digest):
-        named.copied_mark.unlink(missing_ok=True)
         _name(waiting, path)
     return named if holds(path, digest) else None
 

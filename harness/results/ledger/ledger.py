@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.results.ledger import seals
 from harness.results.ledger.attempt import Attempt, is_thinned
 from harness.results.records import CONTINUABLE, FAILED, FINAL, PAUSED, RESUMABLE, Status
 from harness.system.errors import DataError, RunError, why
@@ -17,8 +18,8 @@ from harness.system.files import read_json, write_json
 from harness.system.locks import Lock, excludes, held, lock_file, lock_folder
 from harness.system.text import is_text
 
-LAYOUT = 3
-"""Version of the layout of a results folder: attempts have numbers, and results are claimed (`ledger.commit`)."""
+LAYOUT = 4
+"""Version of the layout of a results folder: attempts have numbers, results are claimed (`commit`) and sealed."""
 KEY = re.compile(r"[0-9a-f]{64}")
 """Matches a whole run key."""
 CONFLICTS = "conflicts"
@@ -104,6 +105,14 @@ class Ledger:
             self.locks.mkdir(exist_ok=True)
             if (read_json(self.root / "ledger.json") or {}).get("layout") != LAYOUT:
                 write_json(self.root / "ledger.json", {"layout": LAYOUT})
+            if not os.path.lexists(self.root / seals.KEY_FILE):
+                every = (attempt for key in self.all_keys() for attempt in self.attempts(key))
+                seals.introduce(self.root, (attempt.path for attempt in every if not attempt.marked))
+            if seals.key_of(self.root) is None:
+                raise DataError(
+                    f"{self.root / seals.KEY_FILE} cannot be read, so results made here could not be told from copied "
+                    "ones; its owner can allow it (chmod g+r), or choose another folder by --results DIR"
+                )
             with tempfile.TemporaryFile(dir=self.root) as probe:  # it has no name, so nothing of it remains
                 probe.write(b"\0" * 4096)
         except OSError as error:
@@ -116,7 +125,7 @@ class Ledger:
         if self.root.exists() and not self.root.is_dir():
             raise DataError(f"{self.root} is a file; choose a folder by --results DIR or BENCH_RESULTS")
         others = (self.root / name for name in ("truths", "timings", "laws", "nights", "files", CHANGED))
-        for folder in (self.runs, self.locks, self.conflicts, *others):
+        for folder in (self.runs, self.locks, self.conflicts, self.root / seals.KEY_FILE, *others):
             if folder.is_symlink():
                 raise DataError(
                     f"{folder} is a link, which is not followed; put the folder itself there, or choose the results "

@@ -9,11 +9,11 @@ import numpy as np
 from safetensors.numpy import save
 from specs import run_spec
 
-from harness.results.ledger import rescored
 from harness.results.ledger.attempt import Attempt, checksum
 from harness.results.spec import Component, Origin, from_record, recorded_key
 from harness.results.store import Store
 from harness.system.files import sealed, write_json
+from plugins.upkeep import rescored_record
 
 GOLDEN = Path(__file__).with_name("records.json")
 PART = {"target": "m:C", "source": "0" * 64}
@@ -111,7 +111,7 @@ def stored(folder):
     again = attempt(
         results, run_spec(14), 25, status="done", executed="plain", compiled=0, graphs=0, why_plain="no compiler"
     )
-    rescored.write(
+    rescored_record.write(
         again, [{**METRICS[0], "value": 0.75, "version": 2}], {"c/x": np.ones(1), "c/y": np.ones((1, 1))}, {}
     )
     store = Store(results)

@@ -10,11 +10,12 @@ import duckdb
 import fabricated
 import pytest
 
-from harness.results.ledger import commit, ledger, rescored
+from harness.results.ledger import commit, ledger
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.store import Store, changes, scan_cache
 from harness.results.store import store as store_module
+from plugins.upkeep import rescored_record
 
 SECOND = 10**9
 
@@ -162,7 +163,7 @@ def value_of(store, folder):
 
 def compute_again(folder, value):
     metrics = [{**metric, "value": value} for metric in Attempt(folder).result()["metrics"]]
-    rescored.write(Attempt(folder), metrics, {}, {})
+    rescored_record.write(Attempt(folder), metrics, {}, {})
 
 
 def test_a_change_that_comes_while_an_earlier_one_is_read_is_read_too(store, monkeypatch):
