@@ -78,3 +78,9 @@ def bench_reports() -> list[Info]:
     return [
         Info(name, f"reports.{target}", summary, fill=FILL.get(name, "")) for name, (target, summary) in REPORTS.items()
     ]
+
+
+@hook
+def bench_facts() -> list[Info]:
+    """Return the function that names the samplers that run beside a row on seeds of its own."""
+    return [Info("peers", "reports.tables.findings:reference_set")]

@@ -160,6 +160,8 @@ def bench_facts() -> list[Info]:
     reference  called without arguments; returns lists of BibTeX entries by what they are the source of, such as
                "sampler sgld", for `bench cite`
     paper      called with the path of a paper's file; nothing shows its entries; `UsageError` for a bad file
+    caveats    called with a store and the registry; returns {group key: {name of a caveat: what it says of the row}}
+    peers      called without arguments; returns the names of the samplers that run beside a row on seeds of its own
     """
     raise NotImplementedError
 

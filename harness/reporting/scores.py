@@ -33,9 +33,13 @@ def load_groups(store: Store, request: Request, *, trials: bool = False) -> list
     offered = {offer.name: offer.info for offer in methods if isinstance(offer.info, Info | Method)}
     stated = stated_settings(request.registry or registry())
     timed, installed = timings.read(store.results), functools.partial(_installed, request)
+    facts = request.registry.facts("caveats") if request.registry else []
+    caveats: dict[str, dict[str, str]] = {}
+    for key, texts in (one for of_rows in facts for one in of_rows(store, request.registry).items()):
+        caveats.setdefault(key, {}).update(texts)
     return [
         group
-        for group in groups_of(frames, installed, offered, stated, timed, laws.read(store.results))
+        for group in groups_of(frames, installed, offered, stated, timed, laws.read(store.results), caveats)
         if not request.budgets or group.budget in request.budgets
         if not request.chains or group.chains in request.chains
     ]

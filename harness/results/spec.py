@@ -29,6 +29,8 @@ MAX_CHARACTERS = 2**20
 
 GIVEN = "given"
 """The provenance of knowledge that a task gives a sampler at no cost."""
+LATE = "late"
+"""The provenance of the season after whose results a row was added. It is no setting."""
 USER, SWEPT, TUNED = "user", "swept", "tuned"
 """The provenance of a value that a user set for a run, of one in a declared sweep, and of one from `bench tune`."""
 ONE_SETTING = "one-setting"

@@ -31,6 +31,7 @@ from harness.runs.failure import fail_all, writing
 from harness.runs.job import Job
 from harness.runs.limit import OutOfTimeError, interrupted_after
 from harness.runs.resume import TRUTH, Arrays, build, check_code, open_attempt
+from harness.runs.source import equal_code
 from harness.runs.truths import checksum
 from harness.system.device_errors import lost_device, unusable
 from harness.system.locks import Lock, kernel
@@ -69,7 +70,9 @@ class Session:
         if checkpoints:
             self._restore(checkpoints)
         self._reported = {attempt.id for attempt, run in zip(self.attempts, loop.runs, strict=True) if run.divergence}
-        where = {"kernel": kernel(), "device": job.device, **({"job": job.name} if job.name else {})}
+        where: dict[str, Any] = {"kernel": kernel(), "device": job.device, **({"job": job.name} if job.name else {})}
+        if equal := equal_code(specs[0]):
+            where["code"] = equal
         for attempt in self.attempts:
             with writing():
                 attempt.event("resumed" if checkpoints else "started", position=self.loop.position, **where)

@@ -31,6 +31,7 @@ from packaging.utils import canonicalize_name
 
 from harness.contracts.offers import HARNESS, entries
 from harness.results.environment import required, requirements
+from harness.results.spec import PARTS, RunSpec
 from harness.system.errors import PluginError
 from harness.system.files import read_json
 
@@ -53,6 +54,12 @@ def numbers_of(target: str, digest: str) -> str:
     It is the hash of older code if the installed package declares that this gives the same numbers.
     """
     return _equal(target.partition(":")[0].partition(".")[0]).get(digest, digest)
+
+
+def equal_code(spec: RunSpec) -> dict[str, str]:
+    """Return, by part, the hash of the installed code of a run where that is declared equal to the code of its key."""
+    parts = {part: getattr(spec, part) for part in PARTS}
+    return {name: code for name, part in parts.items() if (code := content_hash(part.target)) != part.source}
 
 
 @functools.cache

@@ -44,5 +44,5 @@ def bench_suites() -> list[Path]:
 
 @hook
 def bench_facts() -> list[Info]:
-    """Return the function that gives facts about suites."""
-    return [Info("suite", "plugins.nights.suite:facts")]
+    """Return the functions that give facts about suites, and about rows that joined one late."""
+    return [Info("suite", "plugins.nights.suite:facts"), Info("caveats", "plugins.nights.late:caveats")]

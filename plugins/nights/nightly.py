@@ -11,11 +11,12 @@ from typing import Annotated
 
 import typer
 
-from harness import Bench, Result, RunError, options
+from harness import Bench, Result, RunError, UsageError, options
 from harness.results import Ledger, Status
 from harness.runs import MAX_RUNS, plan
-from harness.system import locks
+from harness.system import count, locks
 from plugins.checking import outcomes
+from plugins.nights.late import LateRow, separated
 from plugins.nights.regression.conclusion import conclude
 from plugins.nights.regression.observe import SuiteCommand
 from plugins.nights.site.folder import check_folder
@@ -59,7 +60,7 @@ def nightly(
     chosen = replace(chosen, entries=tuple(replace(entry, device=kind) for entry in chosen.entries))
     ledger = bench.ledger
     bench.check_size(chosen.entries, max_runs)
-    entries = _entries(bench, chosen, ledger)
+    entries, late = _entries(bench, chosen, ledger, max_runs)
     ledger.prepare()
     with _locked(ledger.root / "nights", chosen.name):
         wanted = {p.spec.key: p for entry in entries for p in entry.planned if p.spec.key not in entry.skipped}
@@ -78,21 +79,31 @@ def nightly(
         open_runs = sum(not (standing.cached or standing.failed) for standing in standings)
         failed = any(standing.status != Status.DONE for standing in standings)
         ended = outcome.exit_code or int(failed)
-        return conclude(bench, chosen, entries, left_out, out, open_runs=open_runs, accept=accept, ended=ended)
+        return conclude(bench, chosen, entries, left_out, late, out, open_runs=open_runs, accept=accept, ended=ended)
 
 
-def _entries(bench: Bench, chosen: Suite, ledger: Ledger) -> list[SuiteCommand]:
+def _entries(bench: Bench, chosen: Suite, ledger: Ledger, most: int) -> tuple[list[SuiteCommand], list[LateRow]]:
     """Plan all commands of a suite before anything is run; an error names the command."""
     absent = absent_data()
-    commands = []
+    planned = []
     for number, request in zip(chosen.numbers, chosen.entries, strict=True):
         with about(chosen, number):
-            planned = plan.plan(bench.registry, request, ledger)
-        skipped = {p.spec.key: why for p in planned if not p.standing.cached and (why := absent(p))}
-        commands.append(SuiteCommand(number, request, planned, skipped))
+            planned.append(SuiteCommand(number, request, plan.plan(bench.registry, request, ledger)))
+    commands, late = separated(bench, chosen, planned)
+    if late and (total := sum(len(one.planned) for one in commands)) > most:
+        raise UsageError(
+            f"with rows on seeds of their own, and reference samplers on these, this asks for {total:,} runs, and a "
+            f"command plans at most {most:,}; raise the limit by --max-runs {total}"
+        )
+    for one in late:
+        if one.missing:
+            bench.say(f"added after results of the season: {one.row}: {one}; {count(one.missing, 'run')}")
+    for i, command in enumerate(commands):
+        skipped = {p.spec.key: why for p in command.planned if not p.standing.cached and (why := absent(p))}
+        commands[i] = replace(command, skipped=skipped)
         for reason in dict.fromkeys(skipped.values()):
-            bench.say(f"left out of run {number}: {reason}")
-    return commands
+            bench.say(f"left out of run {command.number}: {reason}")
+    return commands, late
 
 
 @contextmanager

@@ -42,6 +42,7 @@ class Suite:
     entries: tuple[RunRequest, ...]
     reports: tuple[str, ...] | None = None
     numbers: tuple[int, ...] = ()
+    season: int | None = None
 
     @property
     def digest(self) -> str:
@@ -85,7 +86,7 @@ def read(path: Path) -> Suite:
     season = document.get("season")
     _require(season is None or (type(season) is int and season > 0), f"{where}: season", season, "a number from 1")
     entries = tuple(_entry(f"{where}, run {i}", run, season) for i, run in enumerate(runs, 1))
-    return Suite(path.stem, path, summary, entries, reports, tuple(range(1, len(entries) + 1)))
+    return Suite(path.stem, path, summary, entries, reports, tuple(range(1, len(entries) + 1)), season)
 
 
 def facts(path: Path) -> dict[str, Any]:

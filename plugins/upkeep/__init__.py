@@ -14,3 +14,9 @@ def bench_verbs() -> list[Info]:
         Info("time", "plugins.upkeep.timing:time_rows", "Measure the seconds a step of each row takes."),
         Info("gc", "plugins.upkeep.garbage:gc", "List or delete unreferenced files in the results folder."),
     ]
+
+
+@hook
+def bench_facts() -> list[Info]:
+    """Return the function that says which rows rest on code that is declared equal."""
+    return [Info("caveats", "plugins.upkeep.equal_sources:caveats")]

@@ -37,6 +37,11 @@ COUNTED = {
 UNTESTED = Comparison("", 1, "", "min", None)
 
 
+def reference_set() -> tuple[str, ...]:
+    """Return the names of the reference samplers."""
+    return REFERENCE_SET
+
+
 class Findings(Report):
     """Facts of a whole field, computed from the store, each with the command that shows it.
 

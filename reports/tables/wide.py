@@ -166,10 +166,10 @@ def spread(score: FieldScore, group: Group) -> str:
 
 
 def label(score: FieldScore, group: Group) -> str:
-    """Return the group's label, with its warm start and what the task gives its sampler: "sgrld, given metric"."""
+    """Return the group's label, with its warm start, its caveats and what is given: "sgrld, given metric"."""
     given = f", given {', '.join(group.given)}" if group.given else ""
     warm = f", started by {name}" if (name := group.settings.get("run.warm_start")) else ""
-    return score.labels[group.key] + warm + given
+    return score.labels[group.key] + warm + given + "".join(f", {name}" for name in group.caveats)
 
 
 def given_notes(score: FieldScore) -> list[str]:
@@ -179,6 +179,13 @@ def given_notes(score: FieldScore) -> list[str]:
         for name, what in group.given.items():
             by_text.setdefault(f"{name}: {what}", []).append(score.labels[group.key])
     return [f"given at no cost to {', '.join(labels)}: {what}" for what, labels in by_text.items()]
+
+
+def caveat_notes(score: FieldScore) -> list[str]:
+    """Return notes on what has to be known about the runs of rows: earlier code that is declared equal, late rows."""
+    return [
+        f"{score.labels[group.key]}: {name}: {text}" for group in score.groups for name, text in group.caveats.items()
+    ]
 
 
 def provenance_notes(groups: Sequence[Group], labels: Mapping[str, str]) -> list[str]:
@@ -237,6 +244,7 @@ def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes:
             *score.failures(),
             *failure_notes(score),
             *given_notes(score),
+            *caveat_notes(score),
             *provenance_notes(groups, score.labels),
             *notes,
         ],

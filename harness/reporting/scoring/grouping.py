@@ -17,7 +17,7 @@ from harness.reporting.scoring.groups import CHANGED, Group, Numbers, Readings, 
 from harness.reporting.scoring.labels import SHORT
 from harness.results import laws
 from harness.results.records import Level, ValueRow
-from harness.results.spec import GIVEN, SETTINGS, TUNED, read_origin
+from harness.results.spec import GIVEN, LATE, SETTINGS, TUNED, read_origin
 from harness.runs.stated import settle
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def groups_of(
     stated: Iterable[StatedSettings] = (),
     timings: Mapping[str, Timing] | None = None,
     outcomes: Mapping[str, str] = MappingProxyType({}),
+    caveats: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> list[Group]:
     """Return the groups of the frames.
 
@@ -48,6 +49,7 @@ def groups_of(
     stated     the settings that papers, or others, state now
     timings    what `bench time` measured, by group
     outcomes   outcomes of the laws, by `laws.key`
+    caveats    what has to be known about the runs of groups
     """
     readings = _readings(frames.metrics)
     codes = _codes(frames.codes.rows(), installed)
@@ -78,7 +80,7 @@ def groups_of(
                 chains=row["chains"],
                 settings=_settings(row),
                 provenance=settle(
-                    {name: o for name, o in origins[key].items() if o["provenance"] != GIVEN},
+                    {name: o for name, o in origins[key].items() if o["provenance"] not in (GIVEN, LATE)},
                     stated_for.get((row["name"], row["task"], row["protocol"])),
                 ),
                 given={
@@ -96,6 +98,7 @@ def groups_of(
                 laws=min(held[rows], key=lambda text: text.startswith(laws.PASSED))
                 or outcomes.get(laws.key(row["sampler"], row["sampler_source"], row["sampler_params"]), laws.NOT_RUN),
                 timing=timings.get(key) if timings else None,
+                caveats=caveats.get(key, {}),
                 **_kind(offered, row["name"], row["sampler"]),
             )
         )

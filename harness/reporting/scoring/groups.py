@@ -127,6 +127,7 @@ class Group:
     full_gradients  whether every gradient of its steps is of the full U, without noise; None if it is not recorded
     tuning     the same as a record; None for none, and in records of earlier versions
     level      the level of verification of the least verified run
+    caveats    what has to be known about its runs, by a name: "equal source", "late"
     laws       the outcome of the laws at its settings: "passed ...", "failed: ...", "not run ..."; "-": has none
     timing     what `bench time` measured; None if it did not
     baseline   whether the method is offered as a baseline, which is not a sampler of the posterior
@@ -152,6 +153,7 @@ class Group:
     full_gradients: bool | None = None
     tuning: Tuning | None = None
     level: Level = Level.RUN_HERE
+    caveats: Mapping[str, str] = field(default_factory=dict)
     laws: str = NOT_RUN
     timing: Timing | None = None
     baseline: bool = False

@@ -41,6 +41,7 @@ def flat_record(group: Group, label: str, estimate: Estimate, standing: RankStat
         "status": standing.status,
         "verified": str(group.level),
         "laws": group.laws,
+        "caveats": "; ".join(f"{name}: {text}" for name, text in group.caveats.items()) or None,
         "ruleset": str(group.ruleset),
         "tuning_passes": group.tuning.passes if group.tuning else None,
         "full_gradients": group.full_gradients,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from harness import Bench, PluginError, Result
 from harness.reports import Store
 from harness.results import Status
+from harness.system import count
 from harness.system.text import plain
+from plugins.nights.late import LateRow
 from plugins.nights.regression import tables
 from plugins.nights.regression.changes import Change, changes, flat, settled
 from plugins.nights.regression.night import History, Night
@@ -22,6 +25,7 @@ from plugins.nights.site.model import Section, Site
 from plugins.nights.site.nights import timeline
 from plugins.nights.suite import Suite
 from plugins.running.groups import LeftOut
+from plugins.upkeep.equal_sources import replay_missing
 
 REGRESSION = 5
 """The exit code if a row became worse."""
@@ -34,6 +38,7 @@ def conclude(
     suite: Suite,
     entries: Sequence[SuiteCommand],
     left_out: Sequence[tuple[int, LeftOut]],
+    late: Sequence[LateRow],
     out: Path,
     *,
     open_runs: int,
@@ -45,16 +50,20 @@ def conclude(
     The exit code is 5 if a row became worse, otherwise `ended`, or 3 if that is 0 and a report could not be made.
     """
     store = _store(bench, entries)
+    unequal = _unequal(bench, entries, store)
     tonight, skipped = observe(suite.digest, entries, store), skipped_rows(entries)
     history = History(bench.results, suite.name)
     for note in history.notes:
         bench.say(f"note: {note}")
     last, recorded = history.last(tonight), history.again(tonight)
     accepted = accept or (recorded is not None and recorded.accepted)
-    changed = changes(last, tonight, skipped)
+    changed = _said_of(late, changes(last, tonight, skipped))
     words, tone = verdict(last, changed, open_runs, accepted=accepted)
+    if unequal:
+        words, tone = f"{words}; {count(len(unequal), 'declaration')} of equal code refuted", "bad"
     worse = [tables.sentence(change) for change in tables.told(changed) if change.is_regression]
-    night_result = tables.result(last, tonight, changed, _failures(entries, store), _left_out(entries, left_out))
+    left = _left_out(entries, left_out)
+    night_result = tables.result(last, tonight, changed, _failures(entries, store), unequal, left)
     lead = [*([suite.summary] if suite.summary else []), *worse[:SHOWN]]
     section = Section("night", "what changed since the last night, and the runs", night_result)
     compared = [("compared with the night of", f"{last.recorded[:16].replace('T', ' ')} UTC")] if last else []
@@ -69,10 +78,12 @@ def conclude(
         bench.say(f"report {name} could not be created: {problem}")
     if not open_runs:
         history.record(settled(last, tonight, changed, accepted=accepted))
-    sentences = "\n".join(plain(tables.sentence(change)) for change in tables.told(changed)) if last else ""
+    told = [tables.sentence(change) for change in tables.told(changed)] if last else []
+    sentences = "\n".join(map(plain, [*told, *(f"{one['row']}: {one['reason']}" for one in unequal)]))
     records = [flat(change) for change in changed]
     note = f"{suite.name}: {words}; {'the pages are as before:' if current else 'pages in'} {out / folder.INDEX}"
-    code = REGRESSION if worse and not accepted else ended or (PluginError.exit_code if problems else 0)
+    ended = ended or int(bool(unequal)) or (PluginError.exit_code if problems else 0)
+    code = REGRESSION if worse and not accepted else ended
     return Result([sentences] if sentences else [], records, notes=[note], exit_code=code, changed=True)
 
 
@@ -90,6 +101,22 @@ def _failures(entries: Sequence[SuiteCommand], store: Store) -> list[dict[str, A
     rows = {p.spec.key: entry.row(p.spec) for entry in entries for p in entry.planned}
     query = f"select run_key, seed, status, step, reason, attempt from run_status where status <> '{Status.DONE}'"  # noqa: S608 - a constant
     return [{"row": rows[run["run_key"]], **run} for run in store.rows(f"{query} order by run_key, seed")]
+
+
+def _unequal(bench: Bench, entries: Sequence[SuiteCommand], store: Store) -> list[dict[str, Any]]:
+    """Return the runs by which code that is declared equal to earlier code gives other numbers, with their rows."""
+    rows = {p.spec.key: entry.row(p.spec) for entry in entries for p in entry.planned}
+    return [
+        {"row": rows[run["run_key"]], "seed": run["seed"], "reason": why, "attempt": run["attempt"]}
+        for run, why in replay_missing(bench, store)
+    ]
+
+
+def _said_of(late: Sequence[LateRow], changed: Sequence[Change]) -> list[Change]:
+    """Return the changes; those of rows that are new say that they were added late."""
+    texts = {one.row: f"added after results of the season: {one}" for one in late}
+    new = {change.row for change in changed if change.outcome == "new" and not change.metric} & texts.keys()
+    return [replace(change, reason=texts[change.row]) if change.row in new else change for change in changed]
 
 
 def _left_out(entries: Sequence[SuiteCommand], pairs: Sequence[tuple[int, LeftOut]]) -> list[dict[str, Any]]:

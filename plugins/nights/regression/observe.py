@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from harness import UsageError
@@ -24,13 +24,15 @@ Measured = dict[str, Any]
 class SuiteCommand:
     """A run command of a suite, by its number from 1, with its runs.
 
-    `skipped` has, by run key, the reason for runs that are left out because their data is missing.
+    `skipped` has, by run key, the reason for runs that are left out because their data is missing. `of` is the name of
+    the row on whose seeds these runs of a reference sampler are; they are not compared with other nights.
     """
 
     number: int
     request: RunRequest
     planned: Sequence[Planned]
-    skipped: Mapping[str, str]
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    of: str = ""
 
     def row(self, spec: RunSpec) -> str:
         """Return the name of the row of a run: the requested settings, without anything that depends on code."""
@@ -54,7 +56,7 @@ def observe(suite: str, entries: Sequence[SuiteCommand], store: Store) -> Night:
     members: dict[str, dict[int, RunSpec]] = {}
     left_out = skipped_rows(entries)
     for entry in entries:
-        for planned in entry.planned:
+        for planned in () if entry.of else entry.planned:
             name = entry.row(planned.spec)
             if name not in left_out:
                 known = members.setdefault(name, {}).setdefault(planned.spec.seed, planned.spec)
@@ -69,7 +71,7 @@ def observe(suite: str, entries: Sequence[SuiteCommand], store: Store) -> Night:
 
 def skipped_rows(entries: Iterable[SuiteCommand]) -> set[str]:
     """Return the names of rows with left-out runs."""
-    return {e.row(p.spec) for e in entries for p in e.planned if p.spec.key in e.skipped}
+    return {e.row(p.spec) for e in entries for p in e.planned if p.spec.key in e.skipped and not e.of}
 
 
 def _row(

@@ -19,13 +19,17 @@ def result(
     tonight: Night,
     changed: Sequence[Change],
     failures: Sequence[Mapping[str, Any]],
+    unequal: Sequence[Mapping[str, Any]],
     skipped: Sequence[Mapping[str, Any]],
 ) -> Result:
-    """Return the night's tables and records. `failures` and `skipped` are rows by column."""
+    """Return the night's tables and records. `failures`, `unequal` and `skipped` are rows by column."""
     tables = [_changed(changed)] if last is not None and told(changed) else []
     if failures:
         columns = [Column(key, key, "right" if key in {"seed", "step"} else "left") for key in FAILURE]
         tables.append(Table("Runs without a result", columns, failures))
+    if unequal:
+        columns = [Column(key, key, "right" if key == "seed" else "left") for key in UNEQUAL]
+        tables.append(Table("Code that is declared equal and gives other numbers", columns, unequal))
     if skipped:
         tables.append(Table("Left out", [Column(key, key) for key in SKIPPED], skipped))
     notes = [_counts(changed)] if last is not None else []
@@ -33,6 +37,7 @@ def result(
 
 
 FAILURE = ("row", "seed", "status", "step", "reason", "attempt")
+UNEQUAL = ("row", "seed", "reason", "attempt")
 SKIPPED = ("row", "run", "runs", "reason")
 
 

@@ -16,7 +16,7 @@ from harness import Bench, BenchError, Info, PluginError, Registry, Result
 from harness.contracts import HARNESS, KINDS, Offer
 from harness.reporting import find_report
 from harness.reports import Request, Store, Table
-from harness.results import TABLES, environment, provenance
+from harness.results import TABLES, environment, laws, provenance
 from harness.runs import content_hash
 from harness.system import words
 from plugins.nights.regression.night import suites
@@ -97,7 +97,7 @@ def made_from(site: Site, chosen: Sequence[str], lines: Sequence[Timeline], stor
     )
     versions = [platform.python_version(), environment.requirements(tuple(distributions))]
     nights = [[line.suite, line.digests] for line in lines]
-    parts = [night, nights, _fingerprint(store), chosen, code, versions]
+    parts = [night, nights, _fingerprint(store), laws.read(store.results), chosen, code, versions]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
