@@ -10,6 +10,7 @@ from harness.reporting.report import Report as Report
 from harness.reporting.report import Request as Request
 from harness.reporting.scores import load_groups as load_groups
 from harness.reporting.scores import score_fields as score_fields
+from harness.reporting.scoring.accuracy import MARGINS as MARGINS
 from harness.reporting.scoring.accuracy import ONE_DRAW as ONE_DRAW
 from harness.reporting.scoring.accuracy import UNGATED as UNGATED
 from harness.reporting.scoring.compare import Comparison as Comparison

@@ -11,7 +11,7 @@ COMMANDS = {
         "schedules", "trace", "trajectory",
     ),
     "bench run --sampler sgld,psgld,hmc --task mixture5,blr-heart --chains 8 --budget quick": (
-        "best", "convergence", "ess", "findings", "leaderboard", "needed-seeds", "profile", "ranks",
+        "best", "convergence", "ess", "findings", "leaderboard", "needed-seeds", "overall", "profile", "ranks",
     ),
     "bench run --sampler sgld,psgld,hmc --task mixture5 --chains 8 --budget quick, and then bench time": ("pareto",),
     f"bench run --sampler sgld,csgld {SMALL}": (
@@ -52,6 +52,7 @@ REPORTS = {
     "marginals": ("figures.marginals:Marginals", "histograms of draws beside the target's density"),
     "mds": ("figures.mds:Scaling", "draws in the space of weights, by multidimensional scaling"),
     "pareto": ("figures.pareto:Pareto", "cost and error of each method on each task, with the front"),
+    "overall": ("tables.overall:Overall", "one table over all tasks: targets reached, speed-up over sgld"),
     "needed-seeds": ("tables.needed_seeds:NeededSeeds", "how many seeds decide which orderings and rows"),
     "profile": ("figures.profile:Profile", "share of tasks solved within a factor of the best method"),
     "ranks": ("figures.ranks:Ranks", "mean ranks over tasks, with the critical difference"),

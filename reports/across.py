@@ -21,7 +21,8 @@ from harness import BenchError, UsageError, diagnostics
 from harness.reports import Estimate, FieldScore, Group, Request, score_fields, settings_from, typical
 from harness.tasks import Streams
 from reports.figures.parts import Array, task_of
-from reports.tables.leaderboard import JOINT, ranking_metric
+from reports.tables.leaderboard import ranking_metric
+from reports.tables.wide import JOINT
 
 if TYPE_CHECKING:
     from harness.reports import Store
@@ -98,6 +99,11 @@ class Across:
         return {m: [run.key for task in self.tasks for run in task.rows[m].runs] for m in self.methods}
 
     @property
+    def pool(self) -> str:
+        """What is aggregated, for titles."""
+        return pool(len(self.methods), len(self.tasks), self.seeds)
+
+    @property
     def listed(self) -> str:
         """The tasks with their fields, for captions."""
         return "; ".join(task.score.title for task in self.tasks)
@@ -112,23 +118,33 @@ class Across:
         return [f"tasks: {self.listed}", *([chosen] if several else []), *left_out]
 
 
+def pool(methods: int, tasks: int, seeds: int) -> str:
+    """Return what is aggregated, for titles: "12 methods, 1 task, at least 5 seeds"."""
+    return f"{methods} methods, {tasks} task{'s' * (tasks != 1)}, at least {seeds} seeds"
+
+
 def across(store: Store, request: Request) -> Across | None:
     """Return the comparison for a request, by its metric or the joint error; None if no two methods share a task."""
     metric = request.metric or JOINT
-    fields, copies = distinct(task_fields(store, request, metric), request)
-    most = max((len(field.rows) for field in fields), default=0)
-    tasks = [field for field in fields if request.tasks or 2 * len(field.rows) >= max(most, 4)]
-    names = sorted({method for field in fields for method in (*field.rows, *field.missing)})
+    tasks, few = shared_tasks(store, request, metric)
+    names = sorted({method for field in tasks for method in (*field.rows, *field.missing)})
     methods = [name for name in names if tasks and all(name in field.rows for field in tasks)]
     if len(methods) < 2:
         return None
     left_out = [f"{name}: {_why_left_out(name, tasks)}" for name in names if name not in methods]
-    few = [f"task {f.task}: {len(f.rows)} of {most} methods have a value" for f in fields if f not in tasks]
-    few += [f"task {copy}: it has the energies of {task}" for copy, task in copies.items()]
     values = np.array([[loss(field, field.rows[name]) for field in tasks] for name in methods])
     replicates = np.array([[_replicates(field, field.rows[name]) for field in tasks] for name in methods])
     seeds = min(len(field.rows[name].runs) for field in tasks for name in methods)
     return Across(metric, tasks, methods, values, replicates, seeds, [*left_out, *few])
+
+
+def shared_tasks(store: Store, request: Request, metric: str) -> tuple[list[TaskField], list[str]]:
+    """Return the fields of different tasks on which enough methods have a value, and why the others are left out."""
+    fields, copies = distinct(task_fields(store, request, metric), request)
+    most = max((len(field.rows) for field in fields), default=0)
+    tasks = [field for field in fields if request.tasks or 2 * len(field.rows) >= max(most, 4)]
+    few = [f"task {f.task}: {len(f.rows)} of {most} methods have a value" for f in fields if f not in tasks]
+    return tasks, few + [f"task {copy}: it has the energies of {task}" for copy, task in copies.items()]
 
 
 def task_fields(store: Store, request: Request, metric: str = "") -> list[TaskField]:

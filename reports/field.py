@@ -22,7 +22,7 @@ from harness.reports import Column, Estimate, Group, Table, load_plugin, number,
 from reports.orderings import NOT_COMPARED, OrderingVerdict
 from reports.tables import wide
 from reports.tables.findings_tables import STATEMENTS, tables
-from reports.tables.leaderboard import COST
+from reports.tables.wide import COST
 
 if TYPE_CHECKING:
     from harness.reports import Results
@@ -294,7 +294,7 @@ def _board(records: Sequence[Mapping[str, Any]]) -> Table:
     ]  # fmt: skip
     rows = [
         {**record, "rank": wide.rank_text(record["rank"], record["rank_low"], record["rank_high"]),
-         "verdict": wide.verdict_text(record.get("verdict"), record.get("seeds_to_decide")),
+         "verdict": _verdict(record.get("verdict"), record.get("seeds_to_decide")),
          "value": _value(record), "cost": _value(cost.get(record["label"])),
          "status": record["status"].partition(":")[0]}
         for record in ranked
@@ -304,6 +304,11 @@ def _board(records: Sequence[Mapping[str, Any]]) -> Table:
     unknown = [record["label"] for record in ranked if record.get("laws", Group.laws) == Group.laws]
     of = "" if len(unknown) == len(ranked) else f", of {', '.join(unknown)}"
     return Table(title, columns, rows, [shown, *([f"laws: {Group.laws}{of}"] if unknown else [])])
+
+
+def _verdict(verdict: str | None, seeds: int | None) -> str:
+    """Return a verdict for people, with how many seeds would decide if it is not known."""
+    return f"{verdict} ({seeds:,} seeds)" if seeds else verdict or "-"
 
 
 def _value(record: Mapping[str, Any] | None) -> str:

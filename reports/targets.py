@@ -115,9 +115,12 @@ def area(costs: Sequence[Array]) -> WithInterval:
 
     The bootstrap resamples the tasks, and within each the seeds, with all targets of a seed together.
     """
-    value = _area(costs)
-    low, high = _ends(value, _replicates(costs), costs, 0.95)
-    return WithInterval(value, low, None if high is None else min(high, 1.0))
+    value, half = _area(costs), _half(_replicates(costs), costs, 0.95)
+    return (
+        WithInterval(value, None, None)
+        if half is None
+        else WithInterval(value, max(value - half, 0.0), min(value + half, 1.0))
+    )
 
 
 def speed_up(costs: Sequence[Array], baseline: Sequence[Array], level: float = 0.95) -> WithInterval:
@@ -126,9 +129,10 @@ def speed_up(costs: Sequence[Array], baseline: Sequence[Array], level: float = 0
     Both have costs (S, K) for each task. A target that was not reached costs the whole budget, so where only the method
     reaches it the factor is a lower bound. The bootstrap is paired: both have the same resampled tasks and seeds.
     """
-    factor = LEAST ** -(_area(costs) - _area(baseline))
-    replicates = LEAST ** -(_replicates(costs) - _replicates(baseline))
-    return WithInterval(factor, *_ends(factor, replicates, costs, level))
+    difference = _area(costs) - _area(baseline)
+    half = _half(_replicates(costs) - _replicates(baseline), costs, level)
+    ends = (None, None) if half is None else (LEAST ** -(difference - half), LEAST ** -(difference + half))
+    return WithInterval(LEAST**-difference, *ends)
 
 
 def _seed_areas(task: Array) -> Array:
@@ -154,6 +158,7 @@ def _replicates(costs: Sequence[Array]) -> Array:
     return np.asarray((chosen * means).sum(axis=1))
 
 
-def _ends(value: float, replicates: Array, costs: Sequence[Array], level: float) -> tuple[float | None, float | None]:
-    count = len(costs) if len(costs) > 1 else len(costs[0])
-    return statistics.bootstrap_interval(value, replicates, count, level) if count > 1 else (None, None)
+def _half(replicates: Array, costs: Sequence[Array], level: float) -> float | None:
+    """Return t sd sqrt(n / (n - 1)) of the replicates, with n tasks or, of one task, n seeds; None for n = 1."""
+    n = len(costs) if len(costs) > 1 else len(costs[0])
+    return statistics.t_multiplier(n - 1, level) * float(replicates.std()) * math.sqrt(n / (n - 1)) if n > 1 else None

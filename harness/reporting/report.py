@@ -20,10 +20,11 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from harness.reporting import rendering
 from harness.reporting.tables import Figure, Table
+from harness.system.errors import UsageError
 from harness.system.text import count
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
     from harness.contracts.registry import Registry
     from harness.results.store import Store
+
+FIELD = ("task", "protocol", "budget", "chains")
+"""What rows of one table have in common; fields of records."""
 
 
 def _say(text: str) -> None:
@@ -110,11 +114,23 @@ class Result:
         """Return the tables and notes as text, as the command prints them."""
         return "\n".join([rendering.render(self, "table").rstrip("\n"), *self.notes])
 
-    def frame(self) -> pl.DataFrame:
-        """Return the records as a polars frame with a column for each key."""
+    def frame(self, columns: Literal["shown", "all"] = "shown") -> pl.DataFrame:
+        """Return what the tables show as a polars frame; "all" returns the records, a row for each and each metric.
+
+        Rows begin with the task and, if it has several tables, with what these differ in. If the tables have no further
+        columns, the frame is always of the records. Raises `UsageError` for another word.
+        """
         import polars as pl
 
-        return pl.DataFrame([dict(record) for record in self.records], infer_schema_length=None, strict=False)
+        if columns not in ("shown", "all"):
+            raise UsageError(f"frame({columns!r}): choose 'shown' or 'all'")
+        tables = [t for t in self.tables if isinstance(t, Table) and t.more] if columns == "shown" else []
+        rows = [row for table in tables for row in table.rows]
+        several = len({row.get("task") for row in rows}) < len(tables)
+        names = [n for n in FIELD if n == "task" or (several and len({row.get(n) for row in rows}) > 1)]
+        names += dict.fromkeys(column.key for table in tables for column in table.columns)
+        records = [{name: row.get(name) for name in names} for row in rows] if tables else map(dict, self.records)
+        return pl.DataFrame([*records], infer_schema_length=None, strict=False)
 
     def _repr_html_(self) -> str:
         """Return the tables and notes as HTML, which a notebook shows."""

@@ -9,28 +9,34 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: the key of its cells in a row, header, alignment, and a format (".3g") or function."""
+    """A column of a table: the key of its cells in a row, header, alignment, and a format (".3g") or function.
+
+    `shown` is the key of the cell's text, if a row has both a value and a text that is not made of it alone.
+    """
 
     key: str
     header: str
     align: Literal["left", "right"] = "left"
     format: str | Callable[[Any], str] = ""
+    shown: str = ""
 
     def text(self, row: Mapping[str, Any]) -> str:
         """Return the cell of a row as text: "" for a missing value, "inf" and "-inf" for infinities."""
-        value = row.get(self.key)
+        value = row.get(self.shown or self.key)
         if value is None:
             return ""
         if callable(self.format):
             return self.format(value)
-        return str(value) if isinstance(value, str) else format(value, self.format)
+        text = str(value) if isinstance(value, str) else format(value, self.format)
+        return f"{float(text):,.0f}" if self.format.endswith("g") and "e+0" in text else text
 
 
 @dataclass(frozen=True)
 class Table:
     """A table for people. Its rows are mappings from column keys to values, and its notes are shown below it.
 
-    The first `keys` columns name a row, so a terminal that is too narrow for all columns always shows these.
+    The first `keys` columns name a row, so a terminal that is too narrow for all columns always shows these. If there
+    are columns `more`, shown on demand, it shows all others.
     """
 
     title: str
@@ -38,6 +44,7 @@ class Table:
     rows: Sequence[Mapping[str, Any]]
     notes: Sequence[str] = ()
     keys: int = 1
+    more: Sequence[Column] = ()
 
     def cells(self) -> list[list[str]]:
         """Return the cells as text, one list per row."""

@@ -75,7 +75,7 @@ class Tuning:
     def __str__(self) -> str:
         trials = f"{self.searches} searches, " * (self.searches > 1) + f"{self.trials} trials at {self.budget}"
         changed = f"; the code of the {self.changed} has changed since" if self.changed else ""
-        return f"study {self.study}: {trials}, {self.passes:.2g} data passes{changed}"
+        return f"study {self.study}: {trials}, {float(f'{self.passes:.3g}'):,.12g} data passes{changed}"
 
 
 @dataclass(frozen=True)

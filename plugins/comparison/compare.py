@@ -14,6 +14,7 @@ import typer
 from harness import Bench, Result, UsageError, options, statistics
 from harness.reporting import is_hash
 from harness.reports import (
+    UNGATED,
     Column,
     Comparison,
     FieldScore,
@@ -98,7 +99,7 @@ def compare(
         (score, left, right, compared)
         for score, pairs in _fair(bench, _current(bench, [(s, _pairs(bench, s, sides)) for s in scores]), named)
         for left, right in pairs
-        for name in wanted or score.compared_by_default
+        for name in wanted or dict.fromkeys([*(UNGATED[:4] if score.truth_known else ()), score.primary])
         if (compared := score.compare(left, right, name)) is not None
     ]
     if not comparisons:

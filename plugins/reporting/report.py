@@ -39,7 +39,9 @@ def report(
         list[str] | None, typer.Option(metavar="N,N", help="Only runs with these numbers of chains, 4,8.")
     ] = None,
     metric: Annotated[str | None, typer.Option(help="Rank by this metric.")] = None,
-    columns: Annotated[list[str] | None, typer.Option(help="Only these columns of the tables, a,b,c.")] = None,
+    columns: Annotated[
+        list[str] | None, typer.Option(help="Only these columns of the tables, a,b,c, or all of them: all.")
+    ] = None,
     size: Annotated[str | None, typer.Option(help="Size of the figures, WIDTHxHEIGHT in inches, as in 7x4.")] = None,
     title: Annotated[str | None, typer.Option(help="Title of the figures, instead of their own.")] = None,
     out: Annotated[
@@ -135,13 +137,15 @@ def _inches(text: str) -> tuple[float, float]:
 
 def _with_columns(result: Result, asked: Sequence[str] | None, form: str) -> Result:
     """Return the result with only these columns: of the records for the formats csv and json, else of the tables."""
-    if not asked:
+    if not asked or (asked == ["all"] and form in {"csv", "json"}):
         return result
     if form in {"csv", "json"}:
         known = list(dict.fromkeys(key for record in result.records for key in record))
         names = _column_names(asked, {key: key for key in known})
         return replace(result, records=[{key: record.get(key) for key in names} for record in result.records])
-    tables = [table for table in result.tables if isinstance(table, Table)]
+    tables = [replace(t, columns=[*t.columns, *t.more], more=()) for t in result.tables if isinstance(t, Table)]
+    if asked == ["all"]:
+        return replace(result, tables=tables)
     names = _column_names(asked, {n: c.key for table in tables for c in table.columns for n in (c.key, c.header)})
     chosen = [[column for key in names for column in table.columns if column.key == key] for table in tables]
     return replace(

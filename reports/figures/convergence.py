@@ -191,13 +191,13 @@ def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
         Column("label", "method"), Column("seeds", "seeds", "right"),
         Column("joint_error", "joint error", "right", ".3g"), Column("joint_ends", "95 %", "right"),
         Column("exact_draws", "of as many exact draws", "right", ".2g"), Column("times_exact", "ratio", "right", ".3g"),
-        Column("typical_b2", "b2, typical chain", "right", ".3g"), Column("typical_ends", "95 %", "right"),
+        Column("typical_b2", "b2 of a typical chain", "right", ".3g"), Column("typical_ends", "95 %", "right"),
         Column("passes_to_low_error", "data passes to low error", "right", ".4g"),
         Column("passes", "data passes", "right", ".4g"), Column("seconds", "seconds", "right"),
     ]  # fmt: skip
     notes = [
         "joint error: at the end; of as many exact draws: expected of as many independent exact draws as the row kept",
-        "b2, typical chain: median over chains x seeds, each in its own worst direction, just before the end",
+        "b2 of a typical chain: median over chains x seeds, each in its own worst direction, just before the end",
         "intervals by bootstrap over seeds, a seed with all its chains",
         "seconds are of sampling alone, from a timing pass (`bench time`)",
     ]

@@ -26,9 +26,9 @@ COLUMNS = {
     "auroc_{}": "AUROC",
     "aupr_{}": "AUPR",
     "fpr95_{}": "FPR at 95 %",
-    "auroc_maxprob_{}": "AUROC, max p",
-    "aupr_maxprob_{}": "AUPR, max p",
-    "fpr95_maxprob_{}": "FPR at 95 %, max p",
+    "auroc_maxprob_{}": "AUROC of max p",
+    "aupr_maxprob_{}": "AUPR of max p",
+    "fpr95_maxprob_{}": "FPR at 95 % of max p",
 }
 
 Panels = dict[str, dict[str, list[Array]]]
@@ -67,14 +67,9 @@ def unseen_sets(score: FieldScore) -> list[str]:
 
 
 def _table(score: FieldScore, name: str, by: str) -> Table:
-    shown = {header: text.format(name) for text, header in COLUMNS.items() if text.format(name) in score.metrics}
-    columns = {header: wide.metric_cell(score, metric) for header, metric in shown.items()}
-    note = (
-        f"AUROC, AUPR: of finding {name} among the test images by the entropy of the prediction, or by its largest "
-        f"probability (max p); FPR at 95 %: share of {name} accepted where 95 % of the test images are; certain: share "
-        f"of {name} below 0.5 nats"
-    )
-    table = wide.build(score, by, columns, [note])
+    headers = {text.format(name): header for text, header in COLUMNS.items() if text.format(name) in score.metrics}
+    beside = [metric for metric in headers if metric != by][:2]
+    table = wide.build(score, by, beside, headers=headers)
     return replace(table, title=f"{name}: {table.title}")
 
 

@@ -147,7 +147,7 @@ def _table(scores: Across, records: Sequence[Mapping[str, Any]], order: Array) -
         "[ ]: 95 % bootstrap over seeds; the tasks are fixed, not sampled",
         *scores.notes,
     ]
-    return Table("Performance profile over tasks", columns, rows, notes)
+    return Table(f"Performance profile over tasks: {scores.pool}", columns, rows, notes)
 
 
 def _draw(canvas: Any, scores: Across, profile: Profiles, order: Array) -> None:

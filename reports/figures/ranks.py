@@ -153,7 +153,7 @@ def _table(scores: Across, ranks: MeanRanks, records: Sequence[Mapping[str, Any]
         f"critical difference of mean ranks (Nemenyi, 5 %): {ranks.difference:.2f}{test}; the tasks as a random sample",
         *scores.notes,
     ]
-    return Table("Mean ranks over tasks", columns, rows, notes)
+    return Table(f"Mean ranks over tasks: {scores.pool}", columns, rows, notes)
 
 
 def _draw(canvas: Any, scores: Across, ranks: MeanRanks) -> None:

@@ -219,8 +219,8 @@ def _table(panel: TrialPanel, records: Sequence[Mapping[str, Any]]) -> Table:
         Column("method", "method"), Column("best", f"best {panel.metric.replace('_', ' ')}", "right", ".3g"),
         Column("best_step", "at step size", "right", ".3g"), Column("good", "good range", "right"),
         Column("width", "high / low", "right", ".3g"),
-        Column("best_step_of_limit", "best, of the limit", "right", ".2g"),
-        Column("good_limit", "good range, of the limit", "right"), Column("trials", "trials", "right"),
+        Column("best_step_of_limit", "best / limit", "right", ".2g"),
+        Column("good_limit", "good range / limit", "right"), Column("trials", "trials", "right"),
         Column("diverged_trials", "diverged trials", "right"), Column("also", "also varied"),
     ]  # fmt: skip
     notes = [

@@ -108,7 +108,7 @@ def _table(score: FieldScore, metric: str, values: Values, severities: list[int]
             cells = {str(k): _text(metric, column) for k, column in zip(severities, each.T, strict=True)}
             mean = _text(metric, each[:, 1:].mean(axis=1))
             rows.append({"shift": _words(shift), "method": label, "seeds": len(each), **cells, "mean": mean})
-    title = f"{_header(metric)}, {score.title}; {score.multipliers()}"
+    title = f"{_header(metric)}, {score.title}"
     return Table(title, columns, rows, [NOTE, *score.failures()], keys=2)
 
 

@@ -73,7 +73,7 @@ def _table(score: FieldScore, kin: Kin, metrics: Sequence[str]) -> Table:
         for label, groups in kin.items()
         for group in groups
     ]  # fmt: skip
-    return Table(f"{score.title}; {score.multipliers()}", columns, rows, score.failures(), keys=2)
+    return Table(score.title, columns, rows, score.failures(), keys=2)
 
 
 def _draw(canvas: Any, score: FieldScore, kin: Kin, metrics: Sequence[str]) -> None:

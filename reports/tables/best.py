@@ -44,18 +44,20 @@ class Best(FieldReport):
         groups = score.ordered(by)
         records = [{**_record(score, request, group, by, metrics), "sentence": said} for group in groups]
         cells = [
-            {**row, **{metric: with_interval(score.estimate(group, metric)) for metric in metrics}}
+            {**row, **{f"{metric}_shown": with_interval(score.estimate(group, metric)) for metric in metrics}}
             for row, group in zip(records, groups, strict=True)
         ]
+        main, *others = (Column(m, wide.header(m), "right", shown=f"{m}_shown") for m in metrics)
         columns = [
-            Column("label", "method"), Column("verdict", "verdict"),
-            *(Column(metric, wide.header(metric), "right") for metric in metrics),
+            Column("label", "method"), Column("verdict", "verdict"), main,
             Column("passes", "data passes", "right", number), Column("h", "h", "right", ".3g"),
             Column("learning_rate", "learning rate", "right", ".3g"), Column("chosen_by", "settings"),
         ]  # fmt: skip
-        notes = [said, *_priors(records), *score.failures(), score.multipliers()]
+        notes = [said, *_priors(records), *score.failures()]
         return Result(
-            [Table(score.title, columns, cells, notes)], records, Curves().of_field(score, request, name).figures
+            [Table(score.title, columns, cells, notes, more=others)],
+            records,
+            Curves().of_field(score, request, name).figures,
         )
 
 

@@ -40,13 +40,10 @@ class Coverage(Report):
 
 
 def _table(score: FieldScore, by: str) -> Table:
-    shown = [metric for metric in dict.fromkeys([by, *METRICS]) if metric in score.metrics and metric != BASELINE]
-    columns = {_header(score, metric): wide.metric_cell(score, metric) for metric in shown}
-    note = (
-        f"too wide, too narrow: the interval of the within-mode covariance ratio is wholly outside "
-        f"[{wide.NARROW}, {wide.WIDE}] of the truth's; (all): all seeds have the same value"
-    )
-    return wide.build(score, by, columns, [note])
+    measured = [metric for metric in METRICS if metric in score.metrics]
+    beside = [metric for metric in (wide.SPREAD, "mode_mass_tv") if metric in measured and metric != by]
+    headers = {metric: _header(score, metric) for metric in measured}
+    return wide.build(score, by, beside, headers=headers)
 
 
 def _header(score: FieldScore, metric: str) -> str:

@@ -63,7 +63,7 @@ def _table(score: FieldScore, label: str, groups: Sequence[Group], metric: str) 
     spoken = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else f"{seeds[0]} seeds"
     draws = sorted({kept for group in groups for kept in group.done.numbers.draws_kept if kept is not None})
     notes = [f"{spoken} a cell" + (f"; {draws[0]:,} to {draws[-1]:,} draws a run" if draws else "")]
-    title = f"{label}: {metric.replace('_', ' ')} ({unit}); {score.title}; {score.multipliers()}"
+    title = f"{label}: {metric.replace('_', ' ')} ({unit}); {score.title}"
     return Table(title, columns, rows, [*notes, *score.failures()])
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 CURVES = ("single_train_nll", "test_error")
 KEPT = ("cycle_predictions", "cycle_numbers", "test_labels", "train_terms", "cycle", "chain")
 NUMBERS = {
-    "test_error_equal": "error, equal (%)", "test_error_harmonic": "error, weighted (%)",
-    "nll_equal": "NLL, equal", "nll_harmonic": "NLL, weighted", "largest_weight": "largest weight", "gap": "gap (nats)",
+    "test_error_equal": "error equal (%)", "test_error_harmonic": "error weighted (%)",
+    "nll_equal": "NLL equal", "nll_harmonic": "NLL weighted", "largest_weight": "largest weight", "gap": "gap (nats)",
 }  # fmt: skip
 HOW = "`bench run --set task.by_cycle=true` keeps what it needs"
 

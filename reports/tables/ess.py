@@ -56,18 +56,9 @@ def _ranking(score: FieldScore) -> str:
 
 
 def _table(score: FieldScore, by: str) -> Table:
-    sizes = [metric for metric in ESS if metric in score.metrics]
-    columns = {wide.header(metric): _size(score, metric) for metric in sizes}
-    main = sizes[0]
-    rates = dict.fromkeys([f"{main}_per_pass", f"{main}_per_second", "ess_mse_per_pass", by])
-    columns |= wide.metric_columns(score, [m for m in rates if m in score.metrics and m not in ESS])
-    columns |= wide.metric_columns(score, [m for m in BESIDE if m in score.metrics and m != by])
-    note = (
-        "paper's ESS: by the truth's moments, cut at 0.05, of a chain; at most the number of draws, and '>=' where it "
-        "is that; ess mse: 1 / mean squared error of a chain's mean in sds, median coordinate, over chains x seeds; "
-        "bulk and tail: all chains of a run"
-    )
-    return wide.build(score, by, columns, [note])
+    sizes = {metric: _size(score, metric) for metric in ESS if metric in score.metrics}
+    beside = [metric for metric in list(sizes)[:1] if metric != by]
+    return wide.build(score, by, beside, sizes)
 
 
 def _size(score: FieldScore, metric: str) -> wide.Cell:

@@ -16,7 +16,7 @@ from reports.across import JOINT, TaskField, distinct, loss, protocol_fields, ta
 from reports.figures.parts import seconds_a_pass
 from reports.orderings import JudgedOrdering, judge_orderings, load_orderings
 from reports.tables.findings_tables import tables
-from reports.tables.leaderboard import COST
+from reports.tables.wide import COST
 
 if TYPE_CHECKING:
     from harness.reports import Store

@@ -9,7 +9,7 @@ from typing import Any
 from harness.reports import Column, Table, number
 from reports.orderings import NOT_COMPARED, OrderingVerdict
 from reports.tables import wide
-from reports.tables.leaderboard import JOINT
+from reports.tables.wide import JOINT
 
 Record = Mapping[str, Any]
 STATEMENTS = "Published orderings"
@@ -140,14 +140,14 @@ def _optional(key: str) -> Callable[[Record], str]:
 
 
 _RIGHT = {
-    "tied, worse, not known", "its value", "sgld against it", "median row against it", "data passes", "seconds",
+    "tied / worse / not known", "its value", "sgld against it", "median row against it", "data passes", "seconds",
     "sgld, data passes", "rows that reach it", "leads on", "low error reached", "value", "against the best sampler",
-    "A / B, or A - B", "seeds", "p", "p x all", "at least", "seeds to decide",
+    "effect of A", "seeds", "p", "p x all", "at least", "seeds to decide",
     "worst joint error / best",
 }  # fmt: skip
 _TASKS = {
     "task": _text("task"), "reference": _text("reference"), "by": _metric,
-    "tied, worse, not known": _verdicts,
+    "tied / worse / not known": _verdicts,
     "leaders": lambda record: _names(record.get("leaders", ())) or "none",
     "best": _text("best"), "its value": _with_ends,
     "sgld against it": _factor("against_sgld"), "median row against it": _factor("against_median"),
@@ -170,7 +170,7 @@ _BASELINES = {
 }  # fmt: skip
 _ORDERINGS = {
     "A better than B": _pair, "task": _text("task"), "by": _metric,
-    "A / B, or A - B": lambda r: _with_ends(r) if r["effect"] is not None else "-", "seeds": _text("pairs"),
+    "effect of A": lambda r: _with_ends(r) if r["effect"] is not None else "-", "seeds": _text("pairs"),
     "p": _p("p"), "p x all": _p("adjusted"), "verdict": _text("verdict"), "at least": _nearer,
     "seeds to decide": _seeds,
     "published statement": _text("statement"),

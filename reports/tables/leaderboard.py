@@ -18,36 +18,12 @@ from harness.reports import (
     score_fields,
     with_interval,
 )
-from harness.tasks import REFERENCES
 from reports.tables import wide
 
 if TYPE_CHECKING:
     from harness.reports import Store
 
-JOINT, COST = "joint_error", "passes_to_low_error"
-NOTE = (
-    "joint error: b2 at the end, the squared error of a chain's averages of z, z^2 and, where exact draws exist, of "
-    "the shares below quantiles, in units of their variance, averaged over chains x seeds, in the worst direction; "
-    "bootstrap interval over seeds; data passes to low error: until the median of b2 over chains x seeds, "
-    "each in its own worst direction, is below 0.01 for good; reached it: share of chains below 0.01 at the end"
-)
-FAILED = (
-    "median of chains: of b2 of each chain in its own worst direction; failed chains: those with more than ten times "
-    "that, and the exact 95 % bound of their share; the chains of a seed are not independent, so it is that of as many "
-    "whole seeds"
-)
-FUNCTION_NOTE = (
-    "joint error: b2 at the end, the squared error of a chain's averages of z, z^2 and of the shares below the 5, 50 "
-    "and 95 % quantiles of each prediction, in units of their variance in the reference, averaged over chains x seeds, "
-    "for the worst prediction; bootstrap interval over seeds"
-)
-IN_FUNCTION_SPACE = ("function_mean_error", "function_sd_error")
-COMPANIONS = (
-    *IN_FUNCTION_SPACE, "rmse", "coverage90", "calibration_error", "interval_width",
-    *wide.JOINT_LAW, "temperature", wide.SPREAD, "mode_mass_tv",
-    "test_error", "agreement", "total_variation", "train_accuracy", "nll", "ece", "single_test_error", "disagreement",
-    "sparsity",
-)  # fmt: skip
+NOTE = "Joint error: 1 is one exact draw, 0.01 a hundred"
 
 
 class Leaderboard(Report):
@@ -88,7 +64,7 @@ def _records(scores: Sequence[FieldScore], ranked_by: Sequence[str]) -> list[dic
 def ranking_metric(score: FieldScore) -> str:
     """Return the joint error if a truth is known, or otherwise the primary metric."""
     if score.truth_known:
-        return JOINT
+        return wide.JOINT
     return f"{score.primary}_per_pass" if is_size(score) else score.primary
 
 
@@ -99,42 +75,21 @@ def is_size(score: FieldScore) -> bool:
 
 
 def _table(score: FieldScore, by: str) -> Table:
-    columns: dict[str, wide.Cell] = {}
-    notes: list[str] = []
+    special: dict[str, wide.Cell] = {}
     if score.truth_known:
-        columns |= {
-            "joint error": lambda group: _record(with_interval(score.estimate(group, JOINT))),
-            "bias\N{SUPERSCRIPT TWO} + variance": lambda group: _split(score, group),
-            "median of chains": lambda group: _record(with_interval(score.estimate(group, "median_error"))),
-            "failed chains": lambda group: _failed(score, group),
+        special = {
+            "joint_bias2": lambda group: _split(score, group),
+            "failed_chains": lambda group: _failed(score, group),
+            wide.COST: lambda group: _cost(score, group),
+            "low_error_share": lambda group: _share(score, group),
         }
-        notes.append(FAILED)
-        notes.append(NOTE if score.reference == "truth" else FUNCTION_NOTE)
-    if score.reference == "truth":
-        columns |= {
-            "data passes to low error": lambda group: _cost(score, group),
-            "rank by data passes": wide.rank_cell(score, COST),
-            "reached it": lambda group: _share(score, group),
-        }
-    notes.append(f"reference: {score.reference} ({REFERENCES[score.reference]})")
-    ranking = dict.fromkeys([by, score.primary])
-    columns |= wide.metric_columns(score, [m for m in ranking if m and m not in (JOINT, COST)])
-    companions = [metric for metric in COMPANIONS if metric in score.metrics and metric not in ranking]
-    if score.reference != "function space":
-        companions = [metric for metric in companions if metric not in IN_FUNCTION_SPACE]
-    columns |= wide.metric_columns(score, companions)
-    columns |= wide.cost_columns(score, score.primary)
-    return wide.build(score, by, columns, notes)
+    headers = {"joint_bias2": "bias\N{SUPERSCRIPT TWO} + variance", "low_error_share": "reached it"}
+    return wide.build(score, by, special=special, headers=headers, note=NOTE if by == wide.JOINT else "")
 
 
 def _cost(score: FieldScore, group: Group) -> str:
     limit = max((passes for passes in group.runs.numbers.passes if passes is not None), default=None)
-    return _record(with_interval(score.estimate(group, COST), limit))
-
-
-def _record(text: str) -> str:
-    """Return the reason why there is no number, without the remedy."""
-    return text.partition(":")[0]
+    return with_interval(score.estimate(group, wide.COST), limit).partition(":")[0]
 
 
 def _share(score: FieldScore, group: Group) -> str:

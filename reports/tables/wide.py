@@ -1,12 +1,13 @@
-"""Shared parts of the wide tables: one row per method, ranked ones first, and notes on why others are not ranked."""
+"""Shared parts of the wide tables: a row per method with seven columns, and all other columns on demand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from harness import statistics
 from harness.reports import (
-    UNGATED,
+    ONE_DRAW,
     Column,
     Estimate,
     FieldScore,
@@ -21,50 +22,56 @@ from harness.reports import (
 )
 
 RunCosts = Callable[[Group], Sequence[float | None]]
-Cell = Callable[[Group], str]
-GATE = (
-    "ranked only behind the joint gate: in the worst direction, the interval over seeds of the mean's error lies "
-    "within 0.1 sd and that of the variance (also within modes) in [0.8, 1.25] of the truth's; where exact draws "
-    "exist, that of the distribution error, the root mean square of the difference of distribution functions, within "
-    "0.02"
-)
-JOINT = (
-    "every finished row ranks by it, with its interval: it counts bias and variance in the worst direction, so no gate "
-    "applies"
-)
+Cell = Callable[[Group], Any]
 HEADERS = {
     "distribution_error": "distribution error",
     "ece": "ECE",
     "passes_to_low_error": "data passes to low error",
     "joint_error": "joint error",
     "kernel_stein_discrepancy": "kernel Stein discrepancy",
-    "greatest_variance": "variance, widest direction",
+    "greatest_variance": "widest variance",
     "last_mode_first_visit": "last mode first visited",
-    "least_variance": "variance, narrowest direction",
+    "least_variance": "narrowest variance",
     "mean_error": "mean error (sd)",
+    "median_error": "median of chains",
     "mode_mass_tv": "mode mass TV",
     "modes_covered": "modes covered",
     "nll": "NLL",
-    "paper_ess_mean": "paper's ESS, mean",
-    "paper_ess_median": "paper's ESS, median",
+    "paper_ess_mean": "mean of the paper's ESS",
+    "paper_ess_median": "median of the paper's ESS",
     "share_within_r": "share within r",
-    "single_test_error": "test error, single draw",
-    "temperature": "T, mean",
-    "temperature_max": "T, hottest",
-    "temperature_min": "T, coldest",
+    "single_test_error": "test error of a draw",
+    "temperature": "mean T",
+    "temperature_max": "hottest T",
+    "temperature_min": "coldest T",
     "variance_ratio": "variance ratio",
     "wasserstein2": "Wasserstein-2",
     "within_mode_covariance_ratio": "within-mode covariance ratio",
-    "worst_mean_error": "mean error, worst direction (sd)",
+    "worst_mean_error": "worst mean error (sd)",
 }
-
-
+"""The names of metrics in tables, where underscores for spaces do not give them. None has a comma."""
 JOINT_LAW = ("worst_mean_error", "least_variance", "greatest_variance", "distribution_error")
 """The metrics of the gate."""
+JOINT, COST = "joint_error", "passes_to_low_error"
 SPREAD = "within_mode_covariance_ratio"
 POOLED = ("ess_bulk", "ess_tail")
 """Effective sizes of all chains of a run together; the others are those of one chain."""
 WIDE, NARROW = 1.25, 0.8
+"""Limits of the spread within a mode, in units of the truth's, beyond which a row has a warning."""
+COLUMNS = {
+    "task": "task", "protocol": "protocol", "budget": "budget", "chains": "chains", "group": "group key",
+    "rank": "rank", "method": "method", "verdict": "verdict", "times_best": "times the best",
+    "gradients": "gradients", "passes": "data passes", "with_tuning": "data passes with tuning", "seconds": "seconds",
+    "warning": "warning", "warnings": "all warnings", "seeds": "seeds", "status": "status", "ranks": "possible ranks",
+    "rank_by_passes": "rank by data passes", "settings": "settings", "given": "given at no cost",
+    "changed": "set by the user", "untuned": "untuned", "tuned": "tuned", "caveats": "caveats", "laws": "laws", "verified": "verified",
+    "reference": "reference",
+}  # fmt: skip
+"""The headers of the columns that are not metrics, by key."""
+VERDICTS = {statistics.Verdict.TIED: "tied", statistics.Verdict.TOO_FEW: "not known"}
+"""Verdicts whose words in a table are shorter than in a record."""
+TERMS = "[], \N{PLUS-MINUS SIGN}: 95 % over seeds. Terms: docs/glossary.md"
+"""The end of the footnote of every table, which fits into 100 characters."""
 
 
 def header(metric: str) -> str:
@@ -86,57 +93,18 @@ def passes(metric: str) -> RunCosts:
 
 
 def metric_cell(score: FieldScore, metric: str) -> Cell:
-    """Return the cell of a metric: its estimate with the interval, and a warning if the spread is wrong."""
-
-    def cell(group: Group) -> str:
-        warning = spread(score, group) if metric == SPREAD else ""
-        return f"{with_interval(score.estimate(group, metric))} {warning}".rstrip()
-
-    return cell
-
-
-def metric_columns(score: FieldScore, metrics: Iterable[str]) -> dict[str, Cell]:
-    """Return the cells of metrics, by their headers."""
-    return {header(metric): metric_cell(score, metric) for metric in metrics}
+    """Return the cell of a metric: its estimate with the interval, without the remedy if it has no value."""
+    return lambda group: with_interval(score.estimate(group, metric)).partition(":")[0]
 
 
 def rank_cell(score: FieldScore, metric: str) -> Cell:
-    """Return the cell of a rank by a metric: "2 (1 to 3)", or "-"."""
+    """Return the cell of a rank by a metric, with the ranks that the significant differences leave open."""
 
     def cell(group: Group) -> str:
         rank = score.standing(group, metric).rank
         return rank_text(rank.rank, rank.low, rank.high) if rank else "-"
 
     return cell
-
-
-def verdict_cell(score: FieldScore, metric: str) -> Cell:
-    """Return the cell of a verdict: "worse", or "not known (30 seeds)" with how many would decide."""
-
-    def cell(group: Group) -> str:
-        rank = score.standing(group, metric).rank
-        return verdict_text(rank.verdict, rank.seeds) if rank else "-"
-
-    return cell
-
-
-def verdict_text(verdict: str | None, seeds: int | None) -> str:
-    """Return a verdict for people, with how many seeds would decide if it is not known."""
-    return f"{verdict} ({seeds:,} seeds)" if seeds else verdict or "-"
-
-
-def failure_notes(score: FieldScore) -> list[str]:
-    """Return notes on rows without a failure: how large a share of failures their number of runs does not exclude."""
-    counts = sorted({len(group.runs) for group in score.groups if len(group.done) == len(group.runs)})
-    bounds = ", ".join(f"{statistics.most_failures(0, n):.0%} at {n}" for n in counts).replace("%", " %")
-    return [f"where no run failed, the share of failures is at most (95 %, exact): {bounds} runs"] if counts else []
-
-
-def law_notes(score: FieldScore) -> list[str]:
-    """Return a note on the rows at whose settings the laws were not run."""
-    unknown = [score.labels[group.key] for group in score.groups if group.laws == Group.laws]
-    rows = "" if len(unknown) == len(score.groups) else f" for {', '.join(unknown)}"
-    return [f"laws: not run at these settings{rows}; `bench check --rows` runs them"] if unknown else []
 
 
 def rank_text(rank: int | None, low: int | None, high: int | None) -> str:
@@ -165,6 +133,36 @@ def spread(score: FieldScore, group: Group) -> str:
     return f"too narrow x{factor}" if high < NARROW * estimate.target else ""
 
 
+def failed_chains(score: FieldScore, group: Group) -> str:
+    """Return the number of failed chains, "2 of 40 chains failed", or "" if there are none."""
+    share = score.estimate(group, "failed_chains")
+    if share is None or not share.mean:
+        return ""
+    chains = group.chains * len(share.by_seed)
+    return f"{share.mean * chains:.0f} of {chains} chains failed"
+
+
+def warnings(score: FieldScore, group: Group, metric: str) -> Iterator[str]:
+    """Yield what a reader has to know of a row, the gravest first: why it has no rank, what is wrong, what is open."""
+    standing, estimate = score.standing(group, metric), score.estimate(group, metric)
+    reason = standing.status.removeprefix("unranked: ").partition(":")[0].partition(" (")[0]
+    by_width = reason == "biased" and spread(score, group)  # which says how
+    if standing.rank is None and not by_width:
+        yield reason
+    yield spread(score, group)
+    yield failed_chains(score, group)
+    if metric == JOINT and estimate is not None and estimate.mean is not None and estimate.mean > ONE_DRAW:
+        yield "above one exact draw"
+    if standing.rank is not None and standing.rank.seeds:
+        yield f"{standing.rank.seeds:,} seeds would decide"
+
+
+def verdict(score: FieldScore, group: Group, metric: str) -> str:
+    """Return the verdict on a row: best, tied, worse, not known, or that it has no rank."""
+    rank = score.standing(group, metric).rank
+    return "not ranked" if rank is None else VERDICTS.get(rank.verdict, str(rank.verdict))
+
+
 def label(score: FieldScore, group: Group) -> str:
     """Return the group's label, with its warm start, its caveats and what is given: "sgrld, given metric"."""
     given = f", given {', '.join(group.given)}" if group.given else ""
@@ -172,110 +170,139 @@ def label(score: FieldScore, group: Group) -> str:
     return score.labels[group.key] + warm + given + "".join(f", {name}" for name in group.caveats)
 
 
-def given_notes(score: FieldScore) -> list[str]:
-    """Return notes on what the task gives to samplers at no cost."""
-    by_text: dict[str, list[str]] = {}
-    for group in score.groups:
-        for name, what in group.given.items():
-            by_text.setdefault(f"{name}: {what}", []).append(score.labels[group.key])
-    return [f"given at no cost to {', '.join(labels)}: {what}" for what, labels in by_text.items()]
-
-
-def caveat_notes(score: FieldScore) -> list[str]:
-    """Return notes on what has to be known about the runs of rows: earlier code that is declared equal, late rows."""
-    return [
-        f"{score.labels[group.key]}: {name}: {text}" for group in score.groups for name, text in group.caveats.items()
-    ]
-
-
-def provenance_notes(groups: Sequence[Group], labels: Mapping[str, str]) -> list[str]:
-    """Return notes on which settings are untuned defaults, which were tuned at what cost, and which the user chose."""
-    kinds = {"untuned": "untuned default", "tuned": "tuned", "user": "set by the user"}
-    return [
-        f"{labels[group.key]}: {group.tuned if kind == 'tuned' else words}: {', '.join(names)}"
-        for kind, words in kinds.items()
-        for group in groups
-        if (names := settings_from(group, kind))
-    ]
-
-
 def chosen_by(group: Group) -> str:
     """Return who chose a row's settings: its ruleset, or by which rules or at which budget it was tuned."""
     return tuned_otherwise(group) or str(group.ruleset)
 
 
-def build(score: FieldScore, ranked_by: str, columns: Mapping[str, Cell], notes: Sequence[str] = ()) -> Table:
-    """Return one field's table: rank, method, the given columns, seeds, status and settings."""
-    foreign = any(group.level != Level.RUN_HERE for group in score.groups)
-    levels: dict[str, Cell] = {"verified": lambda group: str(group.level)} if foreign else {}
-    held = any(group.laws not in (Group.laws, "-") for group in score.groups)
-    outcomes: dict[str, Cell] = {"laws": lambda group: group.laws.partition(":")[0]} if held else {}
+class Row(Mapping[str, Any]):
+    """A row of a table, whose cells are computed when they are read: most columns are shown on demand only."""
+
+    def __init__(self, group: Group, cells: Mapping[str, Cell]) -> None:
+        self._group, self._cells = group, cells
+
+    def __getitem__(self, key: str) -> Any:
+        return self._cells[key](self._group)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._cells)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+
+def build(
+    score: FieldScore,
+    by: str,
+    beside: Iterable[str] = (),
+    special: Mapping[str, Cell] = {},
+    headers: Mapping[str, str] = {},
+    note: str = "",
+) -> Table:
+    """Return one field's table, ranked by a metric.
+
+    Shown are rank, method, verdict, the metric with its interval, how many times the best value it is (or the metrics
+    `beside`), seconds or, if no row is timed, data passes, and a warning. On demand there are all other metrics, the
+    cost, and the settings. `special` has cells of metrics that are not a plain estimate, `headers` their headers.
+    """
+    groups = score.ordered(by)
+    estimate_of = {group.key: score.estimate(group, by) for group in groups}
+    difference = any(e is not None and e.unit == "nats" for e in estimate_of.values())
+    best = _distance(estimate_of[groups[0].key]) if score.standing(groups[0], by).rank else None
+    timed = any(group.seconds is not None for group in groups)
+
+    def from_best(group: Group) -> float | None:
+        value = _distance(estimate_of[group.key])
+        if value is None or best is None or not (difference or best):
+            return None
+        return value - best if difference else value / best
+
+    metrics = {metric: metric_cell(score, metric) for metric in score.metrics} | dict(special)
+    costs = cost_cells(score)
+    foreign = any(group.level != Level.RUN_HERE for group in groups)
     cells: dict[str, Cell] = {
-        "rank": rank_cell(score, ranked_by),
-        "verdict": verdict_cell(score, ranked_by),
+        "rank": lambda group: rank.rank if (rank := score.standing(group, by).rank) else None,
         "method": lambda group: label(score, group),
-        "seeds": lambda group: str(len(group.runs)),
-        "status": lambda group: score.standing(group, ranked_by).short,
-        **levels,
-        **outcomes,
-        **columns,
+        "verdict": lambda group: verdict(score, group, by),
+        "times_best": from_best,
+        "warning": lambda group: next(filter(None, warnings(score, group, by)), None),
+        **metrics,
+        **costs,
+        by: lambda group: estimate.mean if (estimate := estimate_of[group.key]) else None,
+        f"{by}_shown": metrics.get(by, lambda _: None),
+        "seconds_shown": lambda group: "not timed" if group.seconds is None else number(group.seconds),
+        "seeds": lambda group: len(group.runs),
+        "status": lambda group: score.standing(group, by).status,
+        "warnings": lambda group: "; ".join(filter(None, warnings(score, group, by))),
+        "ranks": rank_cell(score, by),
+        **({"rank_by_passes": rank_cell(score, COST)} if COST in score.metrics else {}),
         "settings": chosen_by,
+        "changed": lambda group: ", ".join(settings_from(group, "user", "swept")),
+        "untuned": lambda group: ", ".join(settings_from(group, "untuned")),
+        "tuned": lambda group: group.tuned,
+        "given": lambda group: "; ".join(f"{name}: {what}" for name, what in group.given.items()),
+        "caveats": lambda group: "; ".join(f"{name}: {text}" for name, text in group.caveats.items()),
+        "laws": lambda group: group.laws,
+        **({"verified": lambda group: str(group.level)} if foreign else {}),
+        "reference": lambda _: score.reference,
+        "task": lambda group: group.task,
+        "protocol": lambda group: group.protocol,
+        "budget": lambda group: group.budget,
+        "chains": lambda group: group.chains,
+        "group": lambda group: group.key,
     }
-    left = {"verdict", "method", "status", "verified", "laws", "settings"}
-    shape = [Column(name, name, "left" if name in left else "right") for name in cells]
-    groups = score.ordered(ranked_by)
-    rows = [{**{name: cell(group) for name, cell in cells.items()}, "group": group.key} for group in groups]
-    reasons = [
-        f"{score.labels[group.key]} is not ranked: {status}"
-        for group in groups
-        if (status := score.standing(group, ranked_by).status) != "ranked"
-    ]
-    by = f"ranked by {header(ranked_by)}" if ranked_by else "nothing to rank by: no run has a result"
-    ranking = by + (f"; {JOINT if ranked_by in UNGATED else GATE}" if score.truth_known else "")
-    title = f"{score.title}; {score.multipliers()}"
+    named = {**{metric: header(metric) for metric in metrics}, **COLUMNS, **headers}
+    named |= {"times_best": "minus the best"} if difference else {}
+    right = {"rank", "seeds", "chains", "times_best", *metrics, *costs} - {"gradients"}
+    every = {
+        name: Column(
+            name,
+            named[name],
+            "right" if name in right else "left",
+            number if name in ("times_best", "passes", "with_tuning") else "",
+            shown if (shown := f"{name}_shown") in cells else "",
+        )
+        for name in cells
+        if name in named
+    }
+    first = ["rank", "method", "verdict", by, *(beside or ["times_best"]), "seconds" if timed else "passes", "warning"]
+    counts = sorted({len(group.runs) for group in groups})
+    seeds = f"{counts[0]}{f' to {counts[-1]}' * (len(counts) > 1)} seed{'s' * (counts[-1] > 1)}"
     return Table(
-        title,
-        shape,
-        rows,
-        [
-            ranking,
-            *reasons,
-            *law_notes(score),
-            *score.failures(),
-            *failure_notes(score),
-            *given_notes(score),
-            *caveat_notes(score),
-            *provenance_notes(groups, score.labels),
-            *notes,
-        ],
-        keys=3,
+        f"{score.title}, {seeds}",
+        [every[name] for name in first if name in every],
+        [Row(group, cells) for group in groups],
+        [f"{note or f'Ranked by {named[by]}'}. {TERMS}" if by else "Nothing to rank by: no run has a result"],
+        keys=2,
+        more=[column for name, column in every.items() if name not in first],
     )
 
 
-def cost_columns(score: FieldScore, known: str) -> dict[str, Cell]:
-    """Return columns of data passes of a chain, a median over seeds, and of seconds of sampling by the timing pass.
+def _distance(estimate: Estimate | None) -> float | None:
+    """Return an estimate's value, or its distance from the best value of the metric, if it has one."""
+    if estimate is None or estimate.mean is None:
+        return None
+    return estimate.mean if estimate.target is None else abs(estimate.mean - estimate.target)
 
-    `known` is a metric of all groups. Where it is recorded, a column says whether gradients were full. If a row is
-    tuned, a column adds the data passes of tuning, shared among the chains of one run.
+
+def cost_cells(score: FieldScore) -> dict[str, Cell]:
+    """Return the data passes of a chain, a median over seeds, and the seconds of sampling by the timing pass.
+
+    Where it is recorded, a cell says whether gradients were full. If a row is tuned, one adds the data passes of
+    tuning, shared among the chains of one run.
     """
 
-    def passes(group: Group) -> float | None:
-        return typical(group.done.numbers.passes) if score.estimate(group, known) else None
+    def spent(group: Group) -> float | None:
+        return typical(group.done.numbers.passes) if group.done else None
 
-    def spent(group: Group) -> str:
-        return number(cost) if (cost := passes(group)) else "-"
-
-    def with_tuning(group: Group) -> str:
-        if group.tuned and not group.tuning:  # a record of an earlier version does not say what the search cost
-            return "-"
-        tuning = group.tuning.passes / group.chains if group.tuning else 0.0
-        return number(cost + tuning) if (cost := passes(group)) else "-"
-
-    def seconds(group: Group) -> str:
-        return "not timed" if group.seconds is None else number(group.seconds)
+    def with_tuning(group: Group) -> float | None:
+        cost = spent(group)
+        if cost is None or (group.tuned and not group.tuning):  # an earlier record does not say what the search cost
+            return None
+        return cost + (group.tuning.passes / group.chains if group.tuning else 0.0)
 
     kinds = {True: "full", False: "stochastic", None: "-"}
     recorded = any(group.full_gradients is not None for group in score.groups)
     gradients: dict[str, Cell] = {"gradients": lambda group: kinds[group.full_gradients]} if recorded else {}
-    tuned: dict[str, Cell] = {"with tuning": with_tuning} if any(group.tuning for group in score.groups) else {}
-    return {**gradients, "data passes": spent, **tuned, "seconds": seconds}
+    tuned: dict[str, Cell] = {"with_tuning": with_tuning} if any(group.tuning for group in score.groups) else {}
+    return {**gradients, "passes": spent, **tuned, "seconds": lambda group: group.seconds}

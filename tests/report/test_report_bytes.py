@@ -191,6 +191,8 @@ def test_reports_are_what_they_were(results, name):
     text, records, built = shown(results, name)
     assert text == (GOLDEN / f"{name}.md").read_text(encoding="utf-8")
     assert summary(records) == json.loads((GOLDEN / "records.json").read_text())[name]
+    columns = [c for table in built.tables if not isinstance(table, str) for c in (*table.columns, *table.more)]
+    assert not [column for column in columns if "," in column.key + column.header]
     for form in ("table", "csv", "latex", "html"):
         assert bool(render(built, form)) == bool(built.records)
     for figure in built.figures[:1]:

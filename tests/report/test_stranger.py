@@ -26,7 +26,7 @@ class Mine(Report):
         for field in score_fields(store, request):
             by = "joint_error" if field.truth_known else field.primary
             rows = [self.row(field, group, by) for group in field.ordered(by)]
-            tables.append(Table(f"{field.title}; {field.multipliers()}", COLUMNS, rows, field.failures()))
+            tables.append(Table(field.title, COLUMNS, rows, field.failures()))
             records += field.records([by])
         return Result(tables, records)
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 from scored import moments, write_run
 
+import harness
 from harness import UsageError
 from harness.cli.app import run
 from harness.reporting.report import Report, Result
@@ -157,6 +158,24 @@ def test_columns_are_chosen_by_key_or_header(capsys):
     assert list(json.loads(capsys.readouterr().out)[0]) == ["method", "mean"]
     report("coverage", columns="mean_of_it", code=UsageError.exit_code)
     assert "unknown column 'mean_of_it'; the columns are rank, " in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("results")
+@pytest.mark.parametrize("name", ["leaderboard", "coverage", "best"])
+def test_every_column_can_be_asked_for_by_its_key_and_its_header(name, results, capsys):
+    (table,) = harness.load(results).report(name).tables
+    every = [*table.columns, *table.more]
+    assert table.more
+    assert len({column.key for column in every}) == len({column.header for column in every}) == len(every)
+    assert not [column for column in every if "," in column.key + column.header]
+    report(name, columns="all")
+    assert all(column.header in capsys.readouterr().out for column in every[:1])
+    for names in ([column.key for column in every], [column.header for column in every]):
+        report(name, columns=",".join(names), format="latex")
+        assert capsys.readouterr().out.count(" & ") >= len(every) - 1
+        for one in names:
+            report(name, columns=one)
+    assert report(name, columns="all", json=True) is None
 
 
 def test_runs_are_chosen_by_budget_and_chains(results, capsys):

@@ -1,7 +1,7 @@
 """Tables for a terminal or a pipe. A pipe gets every column, and a terminal the most important ones that fit.
 
-A table's columns are in the order of their importance. A column whose cells are all equal comes after the others. Text
-is wrapped between words. Columns that do not fit are named below the table.
+A table's columns are in the order of their importance. Text is wrapped between words. Columns that do not fit are named
+below the table.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Mapping, Sequence
 from harness.reporting.tables import Table
 from harness.system.text import harmless, plain
 
-GAP = 3
+GAP = 2
 """Spaces between columns."""
 WIDEST = 300
 """Most characters of a cell. A longer cell would make all rows too wide to read. The other formats do not cut cells."""
 NARROW, READABLE = 24, 60
 """Least width of a column of text, and the width beyond which a column leaves space for the columns after it."""
-HEADER = 12
+HEADER = 8
 """A header is wrapped to this width or to the width of its cells."""
 STATUS_KEYS = {"status", "state", "outcome", "verdict"}
-"""Keys of columns that are coloured by the first word of the cell, and that are shown even if all cells are equal."""
+"""Keys of columns that are coloured by the first word of the cell."""
 COLOURS = {
     "32": "done finished match ok passed present ranked same holds better",
     "31": "biased damaged diverged error failed fails gone mismatch missing out_of_memory problem timeout worse",
@@ -62,6 +62,8 @@ def _table(table: Table, width: int | None, *, colour: bool) -> str:
     if width is not None and sum(widths.values()) + GAP * (len(widths) - 1) > width:
         widths = _fit(table, header, cells, width)
         notes = [*_omitted(header, cells, widths), *notes]
+    if table.more and width is not None:
+        notes.append(f"{len(table.more)} more columns: --columns all")
     lines = [line for text in [plain(table.title)] if text for line in _wrap(text, width)]
     if any(header):
         lines += _row(table, header, widths, bottom=True)
@@ -73,20 +75,22 @@ def _table(table: Table, width: int | None, *, colour: bool) -> str:
 
 
 def _fit(table: Table, header: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> dict[int, int]:
-    """Return the columns that fit, with their widths: always the keys, then as many of the others as possible."""
+    """Return the columns that fit, with their widths: always the keys, then as many of the others as possible.
+
+    Of a table with further columns on demand all columns are keys.
+    """
     columns = list(zip(*cells, strict=True)) or [() for _ in header]
     top = [max(_longest(name), min(_length(name), HEADER)) for name in header]
     least = [max([smallest, *map(_longest, column)]) for smallest, column in zip(top, columns, strict=True)]
     natural = [max([smallest, *map(_length, column)]) for smallest, column in zip(top, columns, strict=True)]
     wanted = [min(n, max(READABLE, n if table.columns[i].align == "right" else 0)) for i, n in enumerate(natural)]
-    same = [_constant(column) and table.columns[i].key not in STATUS_KEYS for i, column in enumerate(columns)]
-    keys = sorted(range(len(header))[: table.keys], key=wanted.__getitem__)
+    keys = sorted(range(len(header))[: None if table.more else table.keys], key=wanted.__getitem__)
     chosen: dict[int, int] = {}
     left = width + GAP
     for k, i in enumerate(keys):  # a wide key leaves space for the others
         chosen[i] = max(1, min(wanted[i], left // (len(keys) - k) - GAP))
         left -= chosen[i] + GAP
-    for i in sorted(set(range(len(header))) - chosen.keys(), key=lambda i: (same[i], i)):
+    for i in sorted(set(range(len(header))) - chosen.keys()):
         text = table.columns[i].align == "left" and least[i] < natural[i]
         enough = min(wanted[i], max(NARROW, least[i])) if text else wanted[i]
         if any(columns[i]) and enough + GAP <= left:
@@ -103,14 +107,10 @@ def _omitted(header: Sequence[str], cells: Sequence[Sequence[str]], widths: Mapp
     """Return notes on what the columns of these widths do not show, and how to see it."""
     columns = list(zip(*cells, strict=True)) or [() for _ in header]
     hidden = [i for i, column in enumerate(columns) if i not in widths and any(column)]
-    same = [i for i in hidden if _constant(columns[i]) and _length(columns[i][0]) <= READABLE]
-    names = [header[i] for i in hidden if i not in same]
-    notes = [f"in every row: {'; '.join(f'{header[i]} {columns[i][0]}' for i in same)}"] if same else []
     cut = any(_longest(cell) > widths[i] for i in widths for cell in (header[i], *columns[i]))
     how = "--json, a wider terminal, or `| less -S`"
-    if names:
-        notes.append(f"{len(names)} more column{'s' * (len(names) > 1)} ({'; '.join(names)}): {how}")
-    return [*notes, f"whole words for those that end in \N{HORIZONTAL ELLIPSIS}: {how}"] if cut else notes
+    names = f"{len(hidden)} more column{'s' * (len(hidden) > 1)} ({'; '.join(header[i] for i in hidden)}): {how}"
+    return [names] * bool(hidden) + [f"whole words for those that end in \N{HORIZONTAL ELLIPSIS}: {how}"] * cut
 
 
 def _row(
@@ -163,10 +163,6 @@ def _pieces(text: str) -> list[str]:
     for word in re.findall(r"\s*\S+", text):
         pieces += re.findall(r"[^/,]*[/,]*", word)[:-1] if len(word) > NARROW else [word]
     return pieces
-
-
-def _constant(column: Sequence[str]) -> bool:
-    return len(column) > 1 and len({*column}) == 1
 
 
 def _longest(text: str) -> int:

@@ -11,17 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from harness.analysis.diagnostics import Gate
-from harness.analysis.statistics import t_multiplier
 from harness.contracts.parameters import suggestions
 from harness.reporting.scoring import accuracy, cache
 from harness.reporting.scoring.accuracy import (
     ESS_MSE,
-    FAILED,
     GATE_METRICS,
-    JOINT,
-    LOW_ERROR,
     MARGINAL,
-    MEDIAN,
     NO_RECORD,
     OVER_SEEDS,
     UNGATED,
@@ -69,11 +64,6 @@ class FieldScore:
         self._derived: dict[str, tuple[str, str, RunCosts]] = {}
         self._estimates: dict[tuple[str, str], Estimate | None] = {}
         self._standings: dict[str, dict[str, RankStatus]] = {}
-
-    @property
-    def compared_by_default(self) -> list[str]:
-        """The metrics by which two rows are compared: where the truth is known its errors, and the primary metric."""
-        return list(dict.fromkeys([*([JOINT, MEDIAN, FAILED, LOW_ERROR] if self.truth_known else []), self.primary]))
 
     @property
     def _accuracy(self) -> Mapping[str, Accuracy]:
@@ -210,14 +200,6 @@ class FieldScore:
     def keep(self, run: Run, report: str, made_from: Mapping[str, Any], make: Callable[[], Any]) -> Any:
         """Return the value of `make`, which must fit into JSON, and keep it: one value for each report and run."""
         return cache.keep(self._results, report, run.key, made_from, make)
-
-    def multipliers(self) -> str:
-        """Return a text about the intervals over seeds, with the t multiplier for each number of seeds in the field."""
-        counts = sorted({len(group.done) for group in self.groups if len(group.done) > 1})
-        if not counts:
-            return "one seed: no intervals" if any(group.done for group in self.groups) else "no finished run"
-        listed = ", ".join(f"{t_multiplier(n - 1):.2f} at {n} seeds" for n in counts)
-        return f"mean \N{PLUS-MINUS SIGN} 95 % t interval over seeds, t s/sqrt(n), t = {listed}"
 
     def failures(self) -> list[str]:
         """Return a line for each run that diverged or failed."""

@@ -52,20 +52,30 @@ def test_no_line_is_too_wide_no_word_is_split_and_what_is_left_out_is_named(tabl
 def test_a_pipe_gets_every_column_and_a_narrow_terminal_the_first_ones():
     line = next(line for line in shown(wide()).splitlines() if line.startswith("row"))
     assert all(f"value {i}" in line for i in range(12))
-    narrow = shown(wide(), 60)
+    narrow = shown(wide(), 48)
     assert "value 3" in narrow
     assert "value 4" not in narrow
     names = "; ".join(f"column {i}" for i in range(4, 12))
     assert f"8 more columns ({names}): --json, a wider terminal" in narrow.replace("\n", " ")
 
 
-def test_a_column_of_equal_cells_goes_first_and_its_value_is_told():
-    columns = [Column(name, name) for name in ("method", "budget", "task")]
-    rows = [{"method": f"method-{i}", "budget": "smoke", "task": f"task-{i}" * 5} for i in range(2)]
-    text = shown(Table("", columns, rows), 44)
-    assert "in every row: budget smoke" in text
-    assert "task-1task-1" in text
-    assert "more column" not in text
+def test_a_table_with_further_columns_shows_all_others_at_every_width():
+    table = Table("", wide().columns[:6], wide().rows, more=wide().columns[6:])
+    for width in (60, 100, 400):
+        text = shown(table, width)
+        assert all(f"value {i}" in " ".join(text.split()) or f"value\n{i}" in text for i in range(2))
+        assert "value 6" not in text
+        assert "7 more columns: --columns all" in text
+    assert "more columns" not in shown(table)
+
+
+@pytest.mark.parametrize(
+    ("form", "text"), [(".2g", "1,600,000"), (".3g", "1,610,000"), (".4g", "1,609,000"), ("", "1.609e6")]
+)
+def test_numbers_below_a_thousand_million_have_no_power_of_ten(form, text):
+    column = Column("passes", "data passes", "right", form)
+    assert column.text({"passes": 1609000.0 if form else "1.609e6"}) == text
+    assert column.text({"passes": 1.6e-06 if form else "x"}) in ("1.6e-06", "x")
 
 
 def test_text_is_wrapped_between_words_and_paths_at_slashes():

@@ -49,10 +49,11 @@ for (const box of document.querySelectorAll("div.table")) {
     const count = document.createElement("output");
     const texts = new Map(original.map((row) => [row, [...row.cells].map((cell) => cell.textContent).join(" ").toLowerCase()]));
     field.type = "search";
-      field.addEventListener("input", () => {
+    field.addEventListener("input", () => {
       const words = field.value.toLowerCase().split(/\s+/);
       for (const row of original) row.hidden = !words.every((word) => texts.get(row).includes(word));
       const shown = original.filter((row) => !row.hidden).length;
+      table.classList.toggle("filtered", shown < original.length);
       count.textContent = field.value.trim() ? `${shown} of ${original.length} rows` : "";
     });
     label.append("Filter ", field, " ", count);
@@ -65,18 +66,30 @@ for (const box of document.querySelectorAll("div.table")) {
     summary.textContent = "Columns";
     details.className = "columns";
     details.append(summary);
+    const ticks = [];
     heads.forEach((head, i) => {
       const label = document.createElement("label");
       const tick = document.createElement("input");
       tick.type = "checkbox";
-      tick.checked = true;
       tick.disabled = head.classList.contains("label");
       tick.addEventListener("change", () => {
         for (const row of table.rows) if (row.cells[i]) row.cells[i].hidden = !tick.checked;
       });
+      show(tick, !head.classList.contains("more"));
       label.append(tick, ` ${head.textContent}`);
       details.append(label);
+      ticks.push(tick);
     });
+    const all = document.createElement("button");
+    all.type = "button";
+    all.textContent = "All columns";
+    all.addEventListener("click", () => ticks.forEach((tick) => show(tick, true)));
+    summary.after(all);
     return details;
+
+    function show(tick, shown) {
+      tick.checked = shown;
+      tick.dispatchEvent(new Event("change"));
+    }
   }
 }
