@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MANY_RUNS = 1000
 """Number of runs above which the plan is announced, because planning takes over a second."""
 DRAWS = ("some", "all", "none")
+"""Which draws are kept on disk: see `Bench.run`."""
 _PARTS = {"samplers": "sampler", "schedules": "schedule", "tasks": "task"}
 
 

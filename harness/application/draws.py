@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 """A row of the view `result`."""
 RESAMPLING_SEED = 0
+"""The seed of the resampling of weighted draws."""
 LISTED = 8
 """Most runs that a message lists."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Draws:
     """The kept draws of one run.
 
@@ -45,6 +46,10 @@ class Draws:
     run: Row
     task: Callable[[], Any]
     resampling: ClassVar[str] = f"within each chain, systematic, seed {RESAMPLING_SEED}"
+
+    def __repr__(self) -> str:
+        chains, n, dim = self.draws.shape
+        return f"Draws of {_name(self.run)}: {chains} chains of {n} draws in {dim} dimensions"
 
     @property
     def weighted(self) -> bool:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from harness.runs.job import Job
 
 LINE_SECONDS = 60.0
+"""Seconds between lines of progress where stderr is no terminal."""
 REFRESH = 4
 """How many times per second the terminal is redrawn."""
 WIDE = 100

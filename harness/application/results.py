@@ -33,7 +33,8 @@ Filter = str | int | Iterable[str | int] | None
 _ORDER = "order by task, protocol, budget, chains, method, group_key, seed"
 _METRICS = (
     "run_key, group_key, task, protocol, budget, chains, method, seed, status, metric, metric_version, value, unit, "
-    "direction, is_primary, passes, seconds_sampling"
+    "direction, is_primary, passes, seconds_sampling, row_number() over (partition by attempt "
+    "order by metric = 'joint_error' desc, is_primary desc) = 1 as is_main"
 )
 _CURVES = """
 select run_key, group_key, task, protocol, budget, chains, method, seed, curve, own as chain, x,
@@ -68,7 +69,12 @@ class Results:
 
     def __repr__(self) -> str:
         counts = {"run": len(self.runs), **{name: self.runs[name].n_unique() for name in ("method", "task")}}
-        return f"{self.path}: " + ", ".join(count(n, noun) for noun, n in counts.items())
+        return f"Results of {self.path}: " + ", ".join(count(n, noun) for noun, n in counts.items())
+
+    @property
+    def tasks(self) -> list[str]:
+        """The tasks with their protocols, "mixture25@csgmcmc", as the filter `task` takes them."""
+        return sorted(f"{row['task']}@{row['protocol']}" for row in self.runs.unique(("task", "protocol")).to_dicts())
 
     @functools.cached_property
     def runs(self) -> pl.DataFrame:
@@ -77,7 +83,7 @@ class Results:
 
     @functools.cached_property
     def metrics(self) -> pl.DataFrame:
-        """One row per metric of a finished run."""
+        """One row per metric of a finished run. `is_main` marks what ranks: the joint error, or the primary."""
         return self._frame(f"select {_METRICS} from run_metric", ", metric")  # noqa: S608 - names of ours
 
     @functools.cached_property
@@ -93,7 +99,7 @@ class Results:
         return self._store.frame(query)
 
     def report(self, name: str, *, metric: str | None = None, **filters: Filter) -> Result:
-        """Return a report, as `bench report NAME` makes it. `report(name).frame()` has its records as a frame."""
+        """Return a report, as `bench report NAME` makes it. `frame()` has what its tables show, `frame("all")` all."""
         request = self._narrowed(filters, metric)
         result = build(find_report(self._registry, name), name, self._store, request)
         return replace(result, notes=[*result.notes, *why_empty(result, name, self._store, request)])
@@ -108,14 +114,14 @@ class Results:
         differs what the comparison is about, if the rows differ in it: schedule, warm-start, batch, price, tuning
         """
         asked = {"metric": words(metric) or None, "differs": words(differs) or None}
-        return self._verb("compare", a, b, task=self._tasks(), **asked)
+        return self._verb("compare", a, b, task=self.tasks, **asked)
 
     def cite(self) -> Result:
         """Return the BibTeX of the papers behind the methods, schedules, tasks and protocols of these runs.
 
         `print` shows it, and `frame()` has a row for each paper.
         """
-        names = {*self.runs["method"], *self.runs["schedule"], *self._tasks()}
+        names = {*self.runs["method"], *self.runs["schedule"], *self.tasks}
         return self._verb("cite", sorted(names))
 
     def figures(self, report: str, *, metric: str | None = None, **filters: Filter) -> dict[str, Any]:
@@ -172,9 +178,6 @@ class Results:
     def _verb(self, name: str, *given: Any, **options: Any) -> Result:
         result: Result = load_target(self._registry.target("verbs", name))(self._app, *given, **options)
         return result
-
-    def _tasks(self) -> list[str]:
-        return [f"{row['task']}@{row['protocol']}" for row in self.runs.unique(("task", "protocol")).to_dicts()]
 
     def _chosen(self, run: str, seed: int | None, filters: Mapping[str, Filter]) -> list[dict[str, Any]]:
         """Return the finished runs that the key, the seed and the filters select."""

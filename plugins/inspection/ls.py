@@ -30,7 +30,10 @@ select left(run_key, 12) as run, run_key, group_key, method, sampler, schedule, 
     chains, seed, steps, status, reason, run_status.step as diverged_at, metric.name as metric, metric.value as value,
     passes, seconds_sampling, seconds_observing, strftime(started, '%Y-%m-%dT%H:%M:%S') as started,
     strftime(finished, '%Y-%m-%dT%H:%M:%S') as finished, run_status.attempt as attempt
-from run_status left join metric on metric.attempt = run_status.attempt and metric.is_primary
+from run_status left join (
+    from metric where name = 'joint_error' or is_primary
+    qualify row_number() over (partition by attempt order by name = 'joint_error' desc) = 1
+) as metric on metric.attempt = run_status.attempt
 where ($1 is null or list_contains($1, task))
     and ($2 is null or list_contains($2, method))
     and ($3 is null or list_contains($3, status))
@@ -67,7 +70,7 @@ def ls(
     else:
         rows = _suites(bench.registry) if what == "suites" else _offers(bench.registry, what)
     shown = table(rows, COLUMNS.get(what, OFFERED))
-    columns = [replace(column, format=".6g") if column.key == "value" else column for column in shown.columns]
+    columns = [replace(column, format=".3g") if column.key == "value" else column for column in shown.columns]
     asked = " that match the filters" if task or method or status else ""
     none = f"no {what}{asked} in {bench.results}; `bench run --help` says how to make some"
     return Result([replace(shown, columns=columns)], rows, notes=[] if rows or what != "runs" else [none])

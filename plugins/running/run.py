@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -55,7 +58,17 @@ def run(
     rows = Records(lambda: _rows(planned, ledger))
     standings = [p.standing if p.standing.cached else ledger.standing(p.spec.key) for p in planned]
     failed = any(standing.status != Status.DONE for standing in standings)
-    return Result(records=rows, exit_code=outcome.exit_code or int(failed), changed=True)
+    done = any(standing.status == Status.DONE for standing in standings)
+    notes = [_next(bench, planned)] if done else []
+    return Result(records=rows, notes=notes, exit_code=outcome.exit_code or int(failed), changed=True)
+
+
+def _next(bench: Bench, planned: Sequence[Planned]) -> str:
+    """Return the command that shows who is better on these tasks."""
+    default = Path(os.environ.get("BENCH_RESULTS") or "bench-results").absolute()
+    where = "" if bench.results == default else f"--results {shlex.quote(str(bench.results))} "
+    tasks = ",".join(dict.fromkeys(item.spec.task.name for item in planned))
+    return f"next: bench {where}report leaderboard --task {tasks}"
 
 
 def _rows(planned: Sequence[Planned], ledger: Ledger) -> list[dict[str, Any]]:

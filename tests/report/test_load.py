@@ -59,7 +59,7 @@ def test_runs_and_metrics_are_rows_of_the_store(results, folder, capsys):
     ((totals),) = json.loads(told(folder, capsys, "--json", "sql", query))
     sgld = results.metrics.filter(pl.col("method") == "sgld")
     assert (sgld["value"].sum(), len(sgld)) == pytest.approx((totals["total"], totals["n"]))
-    assert repr(results) == f"{folder}: 4 runs, 2 methods, 1 task"
+    assert repr(results) == f"Results of {folder}: 4 runs, 2 methods, 1 task"
 
 
 def test_trials_of_tuning_are_no_runs(tmp_path):
@@ -92,7 +92,12 @@ def test_filters_choose_runs_everywhere(folder, results):
 def test_a_report_has_the_records_of_the_command(results, folder, capsys):
     built = results.report("leaderboard", task="mixture5@adaptive-drift")
     assert harness.reports.render(built, "json") == told(folder, capsys, "--json", "report", "leaderboard")
-    assert built.frame()["mean"].to_list() == [record["mean"] for record in built.records]
+    assert built.frame("all")["mean"].to_list() == [record["mean"] for record in built.records]
+    assert len(built.frame()) == 2
+    assert results.tasks == ["mixture5@adaptive-drift"]
+    mains = results.metrics.filter(pl.col("is_main"))
+    assert set(mains["metric"]) == {"joint_error"}
+    assert len(mains) == 4
     assert built._repr_html_().count("<table") == len(built.tables)
     assert "there are results of mixture5@adaptive-drift" in results.report("entropy")._repr_html_()
 

@@ -1,6 +1,7 @@
 """The documentation site: every public name and command has a description, and the gallery is that of its list."""
 
 import ast
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -61,3 +62,26 @@ def test_the_gallery_is_that_of_its_list(script):
     drawn = {path.name: path.stat().st_size for path in (gallery.DOCS / "gallery").iterdir()}
     assert drawn.keys() == {figure["file"] for figure in gallery.CONTENTS["figure"]}
     assert max(drawn.values()) < 500_000
+
+
+def test_every_public_constant_has_a_docstring():
+    root = SITE.parents[1]
+    stubs = [root / "harness" / name for name in ("__init__.pyi", "tasks.pyi", "reports.pyi")]
+    stubs += (root / "harness" / "analysis").glob("*/__init__.pyi")
+    offered = [(n.module, n.names[0].name) for stub in stubs for n in ast.parse(stub.read_text()).body]
+    public = {(root.joinpath(*module.split(".")).with_suffix(".py"), name) for module, name in offered}
+    application = [*(root / "harness" / "application").glob("*.py")]
+    documented = {(path, *one) for path in {*application, *(p for p, _ in public)} for one in constants(path)}
+    bare = {(path, name) for path, name, text in documented if not text}
+    assert not bare & (public | {(path, name) for path, name in bare if path in application and name[0] != "_"})
+    assert {name for _, name, text in documented if text} >= {"MINIMUM_SEEDS", "THRESHOLD", "DRAWS", "UNGATED"}
+
+
+def constants(path):
+    """The names that a module assigns, each with whether a docstring follows."""
+    body = ast.parse(path.read_text()).body if path.is_file() else []
+    for node, after in itertools.pairwise([*body, None]):
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                yield from ((e.id, text) for e in getattr(target, "elts", [target]) if isinstance(e, ast.Name))

@@ -27,7 +27,9 @@ from harness.analysis.statistics.tests import (
 )
 
 Direction = Literal["min", "max"]
+"""Whether the lowest or the highest value is best."""
 MINIMUM_SEEDS = 5
+"""Fewest seeds of a row that has a rank."""
 _NAN = "values must not be NaN: leave failed runs out and count them"
 
 

@@ -96,7 +96,7 @@ def test_names_classes_and_instances_ask_for_the_runs_of_the_command(tmp_path, c
 def test_results_have_reports_figures_and_comparisons_of_the_runs(tmp_path):
     bench = Bench(tmp_path)
     results = bench.run("sgld,csgld", "mixture5", seeds=range(3), chains=2, budget="steps=50")
-    assert repr(results) == f"{tmp_path}: 6 runs, 2 methods, 1 task"
+    assert repr(results) == f"Results of {tmp_path}: 6 runs, 2 methods, 1 task"
     assert set(results.runs["status"]) == {"done"}
     assert "sgld" in str(results.report("leaderboard"))
     assert repr(results.report("leaderboard")).startswith("Result of 1 table, ")
