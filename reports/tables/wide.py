@@ -64,8 +64,8 @@ COLUMNS = {
     "gradients": "gradients", "passes": "data passes", "with_tuning": "data passes with tuning", "seconds": "seconds",
     "warning": "warning", "warnings": "all warnings", "seeds": "seeds", "status": "status", "ranks": "possible ranks",
     "rank_by_passes": "rank by data passes", "settings": "settings", "given": "given at no cost",
-    "changed": "set by the user", "untuned": "untuned", "tuned": "tuned", "caveats": "caveats", "laws": "laws", "verified": "verified",
-    "reference": "reference",
+    "changed": "set by the user", "untuned": "untuned", "tuned": "tuned", "caveats": "caveats", "laws": "laws",
+    "verified": "verified", "reference": "reference",
 }  # fmt: skip
 """The headers of the columns that are not metrics, by key."""
 VERDICTS = {statistics.Verdict.TIED: "tied", statistics.Verdict.TOO_FEW: "not known"}
