@@ -56,7 +56,8 @@ class Figure:
     """A figure: `draw` fills a matplotlib Figure of `size` inches, which the renderer saves under the figure's name.
 
     `caption` explains what the picture does not show by itself. `title` replaces the title that `draw` sets. `task` and
-    `method` are what the figure is about, if it is about only one.
+    `method` are what the figure is about, if it is about only one; then it depends on the runs of this task only.
+    `chart` has its lines as numbers, in JSON, for a page on which they can be read (docs/pages.md).
     """
 
     name: str
@@ -66,6 +67,7 @@ class Figure:
     title: str | None = None
     task: str = ""
     method: str = ""
+    chart: Mapping[str, Any] | None = None
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), title: str = "") -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from harness import Result, diagnostics, statistics
 from harness.reports import Column, Estimate, FieldScore, Group, Request, Table, typical
 from harness.tasks import draw_grid
+from reports.figures.charts import INK, chart
+from reports.figures.charts import line as chart_line
 from reports.figures.floor import ExactDraws, floor
 from reports.figures.parts import (
     NOT_TIMED,
@@ -67,7 +69,7 @@ class Convergence(FieldReport):
             return Result()
         banded = BANDS if sum(bool(group.done) for group in score.groups) > 2 * BANDS else NAMED
         ordered = enumerate(score.ordered(JOINT))
-        lines = [line for k, group in ordered if (line := _line(score, group, banded=k < banded)) is not None]
+        lines = [line for k, group in ordered if (line := line_of(score, group, banded=k < banded)) is not None]
         if not lines:
             note = f"{score.title}: no curves of errors in its runs; `bench rescore` may add them, else run them again"
             return Result(notes=[note] if request.tasks else [])
@@ -80,6 +82,7 @@ class Convergence(FieldReport):
         records = [_record(name, line, exact) for line in lines]
         size = (WIDTH, 3.6 + legend_height(_named(lines), WIDTH))
         figure = field_figure(name, score, lambda canvas: _draw(canvas, lines, exact), size, CAPTION, score.title)
+        figure = replace(figure, chart=_chart(lines, exact))
         return Result([_table(score.title, records)], records, [figure], notes if request.tasks else [])
 
 
@@ -104,7 +107,8 @@ class Line:
         return bool(np.isfinite(self.values).any())
 
 
-def _line(score: FieldScore, group: Group, *, banded: bool) -> Line | None:
+def line_of(score: FieldScore, group: Group, *, banded: bool) -> Line | None:
+    """Return the line of a group, with a band all along if `banded`; None if it has no curves of errors."""
     means, squares = (score.curve(group, name) for name in CURVES)
     if means is None or squares is None:
         return None
@@ -237,7 +241,7 @@ def _draw(canvas: Any, lines: Sequence[Line], exact: ExactDraws | None) -> None:
     handles[BAND] = Patch(color="#777777", alpha=0.3, linewidth=0)
     for ax in axes:
         handles[LOW] = ax.axhline(diagnostics.THRESHOLD, color="black", linewidth=1, linestyle=":")
-    if exact is not None and (most := _most_draws(shown)) is not None:
+    if exact is not None and (most := most_draws(shown)) is not None:
         x, counts = most
         (handles[FLOOR],) = axes[0].plot(x, exact.typical / counts, **DASHED)
         rows = max(line.group.chains * len(line.group.runs) for line in shown)
@@ -258,6 +262,19 @@ def _draw(canvas: Any, lines: Sequence[Line], exact: ExactDraws | None) -> None:
     legend_below(canvas, {label: handle for label, handle in handles.items() if handle is not None})
 
 
+def _chart(lines: Sequence[Line], exact: ExactDraws | None) -> Any:
+    """Return all lines against data passes, with the floor and the bound of low error."""
+    shown = [o for o in lines if o.drawn]
+    styles = looks([o.label for o in lines])
+    drawn = [chart_line(o.label, styles[o.label]["color"], o.x, o.values, o.low, o.high) for o in shown]
+    if shown and exact is not None and (most := most_draws(shown)) is not None:
+        drawn.append(chart_line(FLOOR, INK, most[0], exact.typical / most[1], dash=True))
+    if shown:
+        ends = np.array([min(o.x[0] for o in shown), max(o.x[-1] for o in shown)])
+        drawn.append(chart_line(LOW, INK, ends, np.full(2, diagnostics.THRESHOLD), dash=True))
+    return chart(AXES[0], "squared error of averages / variance, b\N{SUPERSCRIPT TWO}", drawn)
+
+
 FAINT_STYLE = {"color": FAINT, "linewidth": 0.7, "zorder": 1}
 DASHED = {"color": "black", "linewidth": 1, "linestyle": "--"}
 HUGE = 1e9
@@ -273,7 +290,7 @@ def _end(ax: Any, x: float, line: Line) -> None:
     ax.plot([x], [mean], markersize=4.5, zorder=5, **style)
 
 
-def _most_draws(lines: Sequence[Line]) -> tuple[Array, Array] | None:
+def most_draws(lines: Sequence[Line]) -> tuple[Array, Array] | None:
     """Return data passes, and the most draws that any line had kept by then; None if no line has counts."""
     known = [line for line in lines if line.counts is not None]
     if not known:
