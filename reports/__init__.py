@@ -11,7 +11,8 @@ COMMANDS = {
         "schedules", "trace", "trajectory",
     ),
     "bench run --sampler sgld,psgld,hmc --task mixture5,blr-heart --chains 8 --budget quick": (
-        "best", "convergence", "ess", "findings", "leaderboard", "needed-seeds", "overall", "profile", "ranks",
+        "best", "bias", "convergence", "ess", "findings", "leaderboard", "needed-seeds", "overall", "profile", "ranks",
+        "targets",
     ),
     "bench run --sampler sgld,psgld,hmc --task mixture5 --chains 8 --budget quick, and then bench time": ("pareto",),
     f"bench run --sampler sgld,csgld {SMALL}": (
@@ -32,6 +33,7 @@ COMMANDS = {
 FILL = {name: command for command, names in COMMANDS.items() for name in names}
 REPORTS = {
     "autocorrelation": ("figures.autocorrelation:Autocorrelation", "autocorrelation against the lag"),
+    "bias": ("figures.bias:Bias", "bias by step size and batch size, beside HMC and by the exact law"),
     "contours": ("figures.contours:Contours", "energy contours, true and estimated from draws"),
     "best": ("tables.best:Best", "which method is best, by how much, and what is undecided"),
     "convergence": ("figures.convergence:Convergence", "error by data passes and by seconds"),
@@ -64,6 +66,7 @@ REPORTS = {
     "schedules": ("figures.schedules:Schedules", "step size and temperature against the step"),
     "sensitivity": ("figures.sensitivity:Sensitivity", "error against the step size, of tuning's trials"),
     "shift": ("figures.shift:Shift", "error, NLL and calibration on shifted images, by severity"),
+    "targets": ("figures.targets:TargetsReached", "share of fixed targets of the error reached, by cost"),
     "tempering": ("figures.tempering:Tempering", "error and likelihood against the temperature"),
     "theorem1": ("figures.theorem1:Theorem1", "exact bias and error of csgld, with fitted rates"),
     "theorem3": ("tables.theorem3:Theorem3", "exact limits of msgld and asgld, beside theorems 3.1, 3.2"),
