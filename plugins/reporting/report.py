@@ -17,6 +17,8 @@ from harness.reporting.rendering import SUFFIXES, figures
 from harness.reports import Figure, Table, render, write_set
 from harness.system import count, words
 
+PAIR = ("svg", "png")
+"""The kinds of files in which a folder has each figure."""
 WIDEST = 40
 """Largest width or height of a figure in inches: 6,400 pixels at the 160 dots per inch of a PNG file. A square of this
 size takes 160 MB in memory.
@@ -178,5 +180,6 @@ def _drawn(drawn: Iterable[Figure]) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     for figure in drawn:
         names.append(figures.unused(figure.name, names))
-        files |= figures.files(figure, names[-1])
+        contents = figures.drawn(figure, *PAIR)
+        files |= {f"{names[-1]}.{kind}": content for kind, content in zip(PAIR, contents, strict=True)}
     return files

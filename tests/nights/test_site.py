@@ -25,7 +25,8 @@ def draw(canvas):
 
 def make(name="smoke", text=HOSTILE):
     table = Table(text, [Column("a", text), Column("b", "b", "right")], [{"a": text, "b": 1.5}], [text, "note"])
-    figures = [Figure(text, draw, (2.0, 1.5), caption=text), Figure("../../up", draw, (2.0, 1.5))]
+    chart = {"x": text, "y": text, "log": "xy", "lines": [{"label": text, "colour": text, "x": [1], "y": [None]}]}
+    figures = [Figure(text, draw, (2.0, 1.5), caption=text), Figure("../../up", draw, (2.0, 1.5), chart=chart)]
     records = [{"a": text, "value": float("inf")}]
     first = Section("night", text, Result(tables=[table], records=records, notes=[text]))
     second = Section("density", "figures", Result(tables=[table], records=records, figures=figures))

@@ -122,7 +122,7 @@ def test_equations_keep_their_lines_and_prose_does_not():
     parts = paragraphs(
         "One line that is prose and long enough to be set again by a browser,\nas is this.\n\n    x <- y\n"
     )
-    assert [kind for kind, _ in parts] == ["p", "pre"]
+    assert [kind for kind, _ in parts] == ["p", "equation"]
     assert parts[1][1] == "    x <- y"
 
 

@@ -41,12 +41,6 @@ ticks.
 """
 
 
-def files(figure: Figure, name: str) -> dict[str, bytes]:
-    """Draw a figure and return the contents of NAME.svg and NAME.png."""
-    kinds = ("svg", "png")
-    return {f"{name}.{kind}": content for kind, content in zip(kinds, drawn(figure, *kinds), strict=True)}
-
-
 def drawn(figure: Figure, *kinds: str) -> list[bytes]:
     """Draw a figure and return the contents of a file for each kind in `METADATA`."""
     with _style(figure):

@@ -16,7 +16,7 @@ from harness import Bench, BenchError, Info, PluginError, Registry, Result
 from harness.contracts import HARNESS, KINDS, Offer
 from harness.reporting import find_report
 from harness.reports import Request, Store, Table
-from harness.results import TABLES, environment, laws, provenance
+from harness.results import TABLES, environment, laws, provenance, timings
 from harness.runs import content_hash
 from harness.system import words
 from plugins.nights.regression.night import suites
@@ -24,6 +24,7 @@ from plugins.nights.site import folder, gather
 from plugins.nights.site.contents import contents, described, progress
 from plugins.nights.site.model import Section, Site, SuitePage
 from plugins.nights.site.nights import Timeline, timeline
+from plugins.nights.site.pictures import Drawings
 from plugins.nights.suite import find
 
 LEADERBOARD = "leaderboard"
@@ -32,6 +33,11 @@ FIRST = (LEADERBOARD, "convergence", "profile", "ranks", "pareto", "coverage", "
 LEFT_OUT = ("interpolation", "mds", "reproduction", "theorem1", "theorem3")
 """Reports that are shown only if a suite names them: they take minutes, or are about papers and not about the runs."""
 RESERVED = ("index", "night", "rows", "site", "style")
+OF_TASK = {
+    "run_key": "select run_key from run where task = ?",
+    "attempt": "select attempt.attempt from attempt join run using (run_key) where task = ?",
+}
+"""The runs and the attempts of a task, by the column that names them."""
 
 
 def publish(
@@ -60,8 +66,10 @@ def publish(
         suites=[SuitePage(line.suite, _summary(registry, line.suite), line.tables) for line in lines],
         names={name: key for line in lines for name, key in line.names.items()},
     )
-    files, problems = contents(whole)
-    folder.write(out, site.name, files, "" if problems else digest)
+    alike = [_code(registry), _measured(store)]
+    drawings = Drawings(out, lambda task: _digest([*alike, _fingerprint(store, task)]))
+    files, problems = contents(whole, drawings)
+    folder.write(out, site.name, files, "" if problems else digest, drawings.made_from)
     return problems
 
 
@@ -89,24 +97,41 @@ def made_from(site: Site, chosen: Sequence[str], lines: Sequence[Timeline], stor
         changes,
         [*map(dict, tonight.records)] if tonight else [],
     ]
-    offers = [offer for kind in KINDS for offer in registry.offers(kind)]
-    distributions = sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged} | {HARNESS})
-    code = (
-        [[repr(offer), _source(offer)] for offer in offers],
-        [provenance.package_hash(name) for name in distributions],
-    )
-    versions = [platform.python_version(), environment.requirements(tuple(distributions))]
     nights = [[line.suite, line.digests] for line in lines]
-    parts = [night, nights, _fingerprint(store), laws.read(store.results), chosen, code, versions]
+    return _digest([night, nights, _fingerprint(store), _measured(store), chosen, _code(registry)])
+
+
+def _digest(parts: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _fingerprint(store: Store) -> list[list[int]]:
-    """Return the number of rows of each table and the sum of their hashes: what a report may read."""
+def _code(registry: Registry) -> list[object]:
+    """Return the code of all plugins and of the packages that they come from, and the versions that they run with."""
+    offers = [offer for kind in KINDS for offer in registry.offers(kind)]
+    distributions = sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged} | {HARNESS})
+    hashes = [provenance.package_hash(name) for name in distributions]
+    versions = [platform.python_version(), environment.requirements(tuple(distributions))]
+    return [[[repr(offer), _source(offer)] for offer in offers], hashes, versions]
+
+
+def _fingerprint(store: Store, task: str = "") -> list[list[int]]:
+    """Return the number of rows of each table and the sum of their hashes: what a report may read, of one task or all.
+
+    The tables that have no runs, such as that of environments, are only in that of all.
+    """
+    sums = []
+    for name, table in TABLES.items():
+        of_task = next((f"where {key} in ({query})" for key, query in OF_TASK.items() if key in table.columns), "")
+        if name != "meta" and (of_task or not task):
+            query = f"select count(*), sum(hash({', '.join(table.columns)})) from {name}"  # noqa: S608
+            sums.append([*store.table(f"{query} {of_task}" if task else query, [task] if task else [])[1][0]])
+    return sums
+
+
+def _measured(store: Store) -> list[object]:
+    """Return the timings and the outcomes of laws in a results folder, which are files and not in the store."""
     return [
-        [*store.table(f"select count(*), sum(hash({', '.join(table.columns)})) from {name}")[1][0]]  # noqa: S608
-        for name, table in TABLES.items()
-        if table.of
+        sorted((key, repr(value)) for key, value in read(store.results).items()) for read in (laws.read, timings.read)
     ]
 
 

@@ -1,4 +1,4 @@
-"""The files of a site. Equal sites give equal bytes, and every figure is drawn once."""
+"""The files of a site. Equal sites give equal bytes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import hashlib
 import math
 import re
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,32 +22,28 @@ from harness.reporting.rendering import FORMATS, SUFFIXES, figures, web
 from harness.reports import Column, Figure, Table, number, render
 from harness.system import count, harmless
 from harness.system.streams import say
+from plugins.nights.site import equations, matrix
 from plugins.nights.site.folder import INDEX
 from plugins.nights.site.model import Section, Site, SiteField, SiteRow
+from plugins.nights.site.pictures import INCH, Drawings, Picture, chart_text
 
 TEMPLATES = Path(__file__).parent / "templates"
 STYLE = "style.css"
+EQUATION = re.compile(r"<-| = | ~ ")
+"""What an indented paragraph has that is an equation and not code or a list."""
 DOCUMENTS = tuple(form for form in FORMATS if form not in {"table", "html"})
-INCH = 96
-"""Pixels per inch in a browser."""
 HEADLINES = ("profile", "ranks")
 """Reports whose first figure is on the start page, as PNG: with many methods it is much smaller than the SVG."""
+OPENING = "targets"
+"""The report whose figures are first on the start page."""
+BIAS = "bias"
+"""The report that is on the pages of the methods."""
+FIRST_SHOWN = ("convergence", "density", "marginals", "pareto", "curves", "reliability", "trace", "ess-draws")
+"""Reports whose figures come first on the page of a task, in this order; `SHOWN` of them are large."""
+SHOWN = 3
+IN_LOG = 5.0
 CARD_ROWS, LONGEST = 5, 20
 """Rows of a ranking on the start page, and on the page of a task; the table on that page has all rows."""
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure as a page shows it: its report, its files, its caption, its size in pixels, its task and method."""
-
-    report: str
-    svg: str
-    png: str
-    caption: str
-    width: int
-    height: int
-    task: str
-    method: str
 
 
 class Links:
@@ -82,15 +79,19 @@ class Links:
         return str(row["group"]) if "group" in row else groups.pop() if len(groups) == 1 else ""
 
 
-def contents(site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Return the files of a site by their path within its folder, and the problems of its sections by name."""
+def contents(site: Site, drawings: Drawings | None = None) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Return the files of a site by their path within its folder, and the problems of its sections by name.
+
+    `drawings` has the figures that need not be drawn anew.
+    """
+    drawings = drawings or Drawings()
     files: dict[str, bytes] = {STYLE: _text(STYLE).encode()}
     pictures: dict[str, list[Picture]] = {}
     shown: list[Section] = []
     for section in [*([site.changes] if site.changes else []), *site.sections]:
         if section.result.figures:
             progress(f"drawing {count(len(section.result.figures), 'figure')} of {section.name}")
-        whole, documents, pictures[section.name] = _documents(section)
+        whole, documents, pictures[section.name] = _documents(section, drawings)
         if not whole.empty:
             shown.append(whole)
             files |= documents
@@ -99,7 +100,7 @@ def contents(site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
     night = site.changes.name if site.changes else ""
     common = {
         "site": site, "links": links, "reports": [part for part in shown if part.name != night],
-        "pictures": pictures, "number": number, "bars": bars, "paragraphs": paragraphs,
+        "pictures": pictures, "number": number, "bars": bars, "paragraphs": paragraphs, "heading": matrix.heading(site),
     }  # fmt: skip
     pages = _reports(shown, files) | _subjects(site, links, pictures) | _overviews(site, pictures)
     for path, (template, content) in pages.items():
@@ -125,27 +126,42 @@ def _subjects(site: Site, links: Links, pictures: Mapping[str, Sequence[Picture]
     rows = [(field, row) for field in site.fields for row in field.rows]
     for task in site.tasks:
         fields = [field for field in site.fields if field.task == task.name]
-        drawn = [picture for of_report in pictures.values() for picture in of_report if picture.task == task.name]
-        pages[links.tasks[task.name]] = (
-            "task.html",
-            {"subject": task, "fields": fields, "drawn": drawn, "longest": LONGEST},
-        )
+        content = {"subject": task, "fields": fields, "drawn": _about(task.name, pictures), "longest": LONGEST}
+        pages[links.tasks[task.name]] = "task.html", content | {"shown": SHOWN}
     for method in site.methods:
         table = _rows_table([(field, row) for field, row in rows if row.method == method.name])
-        pages[links.methods[method.name]] = "method.html", {"subject": method, "table": table}
+        content = {"subject": method, "table": table, "bias": _of_method(method.name, site)}
+        drawn = [picture for picture in pictures.get(BIAS, []) if picture.method == method.name]
+        pages[links.methods[method.name]] = "method.html", {**content, "drawn": drawn}
     for field, row in rows:
-        drawn = [picture for of_report in pictures.values() for picture in of_report if picture.task == row.task]
-        pages[links.rows[row.key]] = "row.html", {"row": row, "field": field, "drawn": drawn}
+        content = {"row": row, "field": field, "drawn": _about(row.task, pictures)}
+        pages[links.rows[row.key]] = "row.html", content
     for suite in site.suites:
         pages[links.suites[suite.name]] = "suite.html", {"suite": suite}
     return pages
+
+
+def _of_method(method: str, site: Site) -> list[Table]:
+    """Return the tables of the report on bias that are about a method: each of their records names it."""
+    tables = [table for part in site.sections if part.name == BIAS for table in part.result.tables]
+    return [one for one in tables if isinstance(one, Table) and {row.get("method") for row in one.rows} == {method}]
+
+
+def _about(task: str, pictures: Mapping[str, Sequence[Picture]]) -> list[Picture]:
+    """Return the pictures of a task, those of `FIRST_SHOWN` first."""
+    places = {name: place for place, name in enumerate(FIRST_SHOWN)}
+    drawn = [picture for of_report in pictures.values() for picture in of_report if picture.task == task]
+    return sorted(drawn, key=lambda picture: places.get(picture.report, len(places)))
 
 
 def _overviews(site: Site, pictures: Mapping[str, Sequence[Picture]]) -> Pages:
     """Return the start page, and the page of all rows."""
     standings = _methods_table(site) if site.fields else None
     headline = [picture for name in HEADLINES for picture in pictures.get(name, [])[:1]]
-    content = {"families": _families(site), "standings": standings, "most": CARD_ROWS, "headline": headline}
+    content = {
+        "families": _families(site), "standings": standings, "most": CARD_ROWS, "headline": headline,
+        "opening": pictures.get(OPENING, []), "matrices": matrix.matrices(site), "conclusion": matrix.conclusion(site),
+    }  # fmt: skip
     pages: Pages = {INDEX: ("index.html", content)}
     if site.fields:
         table = _rows_table([(field, row) for field in site.fields for row in field.rows])
@@ -153,9 +169,17 @@ def _overviews(site: Site, pictures: Mapping[str, Sequence[Picture]]) -> Pages:
     return pages
 
 
+class _Clock:
+    """When a message of progress was last printed to a log."""
+
+    last = time.monotonic()
+
+
 def progress(message: str) -> None:
-    """Print a message about a step that takes long, if stderr is a terminal."""
-    if sys.stderr.isatty():
+    """Print a message about a step that takes long: on a terminal each, in a log one every `IN_LOG` seconds."""
+    now = time.monotonic()
+    if sys.stderr.isatty() or now - _Clock.last >= IN_LOG:
+        _Clock.last = now
         say(message)
 
 
@@ -165,31 +189,37 @@ def described(error: BaseException) -> str:
 
 
 def paragraphs(text: str) -> list[tuple[str, str]]:
-    """Return the paragraphs of a docstring as ("p", text), or ("pre", text) if indented or set line by line."""
+    """Return the paragraphs of a docstring: ("p", text), ("equation", text), or ("pre", text) if set line by line."""
     parts = []
     for part in re.split(r"\n\s*\n", text.strip("\n")):
         lines = part.splitlines()
         is_prose = not any(line.startswith(" ") for line in lines) and all(len(line) > 60 for line in lines[:-1])
-        parts.append(("p", " ".join(lines)) if is_prose else ("pre", part))
+        is_equation = all(line.startswith("    ") for line in lines) and EQUATION.search(part)
+        parts.append(("p", " ".join(lines)) if is_prose else ("equation" if is_equation else "pre", part))
     return parts
 
 
-def script() -> str:
-    """Return the script of every page."""
-    return _text("script.js")
+def script(*, charts: bool = False) -> str:
+    """Return the script of a page: what every page has, and with `charts` what draws them."""
+    return "".join(map(_text, ("state.js", "script.js", *(("uPlot.js", "charts.js") if charts else ()))))
 
 
-def policy() -> str:
-    """Return the Content-Security-Policy of every page: it allows this script, by its hash, and no other."""
-    digest = base64.b64encode(hashlib.sha256(script().encode()).digest()).decode()
+def policy(code: str) -> str:
+    """Return the Content-Security-Policy of a page: it allows this script, by its hash, and no other."""
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     nothing = "object-src 'none'; connect-src 'none'; frame-src 'none'; base-uri 'none'; form-action 'none'"
     return f"script-src 'sha256-{digest}'; {nothing}"
 
 
 def _page(template: str, path: str, **content: Any) -> str:
-    root = "../" * path.count("/")
-    frame = {"root": root, "here": path, "script": script(), "policy": policy()}
-    return str(_environment().get_template(template).render(**frame, **content))
+    root, page = "../" * path.count("/"), ""
+    for charts in (False, True):
+        code = script(charts=charts)
+        frame = {"root": root, "here": path, "script": code, "policy": policy(code)}
+        page = str(_environment().get_template(template).render(**frame, **content))
+        if "data-chart=" not in page:
+            break
+    return page
 
 
 @functools.cache
@@ -197,6 +227,7 @@ def _environment() -> Any:
     environment = web.environment(TEMPLATES)
     markup = environment.filters["own"]
     environment.filters["block"] = lambda text: markup(escape(harmless(str(text), "\n")))
+    environment.filters["equation"] = lambda text: markup(equations.markup(harmless(str(text), "\n")))
     return environment
 
 
@@ -214,13 +245,13 @@ def _places(folder: str, names: Sequence[str]) -> dict[str, str]:
     return pages
 
 
-def _documents(section: Section) -> tuple[Section, dict[str, bytes], list[Picture]]:
+def _documents(section: Section, drawings: Drawings) -> tuple[Section, dict[str, bytes], list[Picture]]:
     """Return a section with its documents and figures; if one of these fails, the section has only that problem."""
     if section.problem:
         return section, {}, []
     files: dict[str, bytes] = {}
     try:
-        pictures = [_draw(figure, section, files) for figure in section.result.figures]
+        pictures = [_draw(figure, section, files, drawings) for figure in section.result.figures]
         files |= {f"{section.name}{SUFFIXES[form]}": render(section.result, form).encode() for form in DOCUMENTS}
         render(section.result, "html")
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the result of a plugin's report may fail in any way
@@ -228,17 +259,17 @@ def _documents(section: Section) -> tuple[Section, dict[str, bytes], list[Pictur
     return section, files, pictures
 
 
-def _draw(figure: Figure, section: Section, files: dict[str, bytes]) -> Picture:
+def _draw(figure: Figure, section: Section, files: dict[str, bytes], drawings: Drawings) -> Picture:
     """Add a figure's files, and return its picture. Plugins choose the names, so two figures may have the same name."""
     folder = f"figures/{section.name}/"
     taken = {path.removeprefix(folder).removesuffix(".svg") for path in files if path.startswith(folder)}
-    name = figures.unused(figure.name, taken)
-    drawn = {f"{folder}{file}": content for file, content in figures.files(replace(figure, name=name), name).items()}
+    drawn = drawings.files(figure, f"{folder}{figures.unused(figure.name, taken)}")
     files |= drawn
     width, height = (round(inches * INCH) for inches in figure.size)
     caption = str(figure.caption) or str(figure.name).removeprefix(f"{section.name}-")
     svg, png = drawn
-    return Picture(section.name, svg, png, caption, width, height, figure.task, figure.method)
+    chart = chart_text(figure.chart)
+    return Picture(section.name, svg, png, caption, width, height, figure.task, figure.method, chart)
 
 
 def _distinct(pictures: Mapping[str, Sequence[Picture]], summaries: Mapping[str, str]) -> dict[str, list[Picture]]:

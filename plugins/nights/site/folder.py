@@ -19,6 +19,8 @@ STALE = "stale"
 """Manifest entry: files of the previous site that are being deleted."""
 MADE_FROM = "made_from"
 """Manifest entry: a digest of everything from which the site was made."""
+FIGURES = "figures"
+"""Manifest entry: a digest of what each figure was drawn from, by its path without suffix."""
 INDEX = "index.html"
 
 
@@ -47,11 +49,30 @@ def is_current(folder: Path, made_from: str) -> bool:
     return bool(whole) and manifest.get(MADE_FROM) == made_from and STALE not in manifest
 
 
-def write(folder: Path, name: str, contents: Mapping[str, bytes], made_from: str) -> None:
+def drawn(folder: Path) -> dict[str, str]:
+    """Return the digest of what each figure of a folder was drawn from, of those whose files are as they were written.
+
+    The keys are the paths of all files of these figures.
+    """
+    manifest = read_json(folder / MANIFEST) or {}
+    digests, figures = listed_digests(manifest) or {}, manifest.get(FIGURES)
+    if not isinstance(figures, dict):
+        return {}
+    return {
+        path: str(figures[stem])
+        for path, digest in digests.items()
+        if (stem := path.rpartition(".")[0]) in figures and holds(folder / path, digest)
+    }
+
+
+def write(
+    folder: Path, name: str, contents: Mapping[str, bytes], made_from: str, figures: Mapping[str, str] | None = None
+) -> None:
     """Write the files of a site, by their path below `folder`.
 
     Files of the previous site that the new one lacks are deleted; other files stay. `made_from` is a digest of all that
-    the site depends on, for `is_current`, or "" for none. Raise `UsageError` as `check_folder` does.
+    the site depends on, for `is_current`, or "" for none; `figures` has those of the figures, by path without suffix,
+    for `drawn`. Raise `UsageError` as `check_folder` does.
     """
     check_folder(folder, name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -61,7 +82,7 @@ def write(folder: Path, name: str, contents: Mapping[str, bytes], made_from: str
         lists = [names for key in (FILES, STALE) if isinstance(names := before.get(key), dict | list)]
         named = {path for names in lists for path in names if isinstance(path, str) and _is_own(path)}
         stale = sorted(named - files.keys(), key=_linked_first, reverse=True)
-        about = {"site": name, **({MADE_FROM: made_from} if made_from else {})}
+        about = {"site": name, **({MADE_FROM: made_from} if made_from else {}), FIGURES: dict(figures or {})}
         write_set(folder, files, MANIFEST, **about, **({STALE: stale} if stale else {}))
         for path in stale:
             (folder / path).unlink(missing_ok=True)

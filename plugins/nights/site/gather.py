@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from harness import BenchError, Info, Registry, Result
+from harness import BenchError, Info, Method, Registry, Result
 from harness.contracts import HARNESS, Offer, plugin_code
 from harness.reporting import is_hash
 from harness.reporting.commands import run_command
@@ -20,6 +20,7 @@ from harness.reports import (
     number,
     score_fields,
     setting_text,
+    settings_from,
     typical,
 )
 from harness.tasks import TUNING_SEED
@@ -27,6 +28,7 @@ from plugins.inspection.shown import offers
 from plugins.inspection.shown.sections import sections as blocks_of
 from plugins.inspection.shown.task import task as task_record
 from plugins.nights.site.model import Record, SiteField, SiteRow, Subject
+from plugins.papers.references import parsed, references
 
 RUNS = f"""
 select group_key, run_key, method, schedule, task, protocol, budget, chains, seed, status, reason, step, passes,
@@ -40,6 +42,9 @@ CODE = """
 select attempt, distribution, version, git_commit, dirty from plugin semi join run_status using (attempt) order by all
 """
 VALUES = "select run_key, metric, value from run_metric order by run_key, is_primary desc, metric"
+MOST_AUTHORS = 4
+CHANGED = ("user", "swept")
+"""Provenances of settings that the command chose."""
 KEY_DIGITS = 12
 """Digits of a run key in a command: among a million runs, two have the same with a chance of 2e-3."""
 
@@ -118,10 +123,34 @@ def _row(score: FieldScore, group: Group, records: Sequence[Record], facts: _Fac
         budget=group.budget, chains=group.chains, seeds=len(group.runs), rank=by.get("rank"),
         verdict=by.get("verdict") or "",
         value=_value(by), mean=by.get("mean"), low=by.get("low"), high=by.get("high"),
-        status=str(by.get("status") or "no result"), seconds=seconds, runs=[run["run_key"] for run in runs],
+        status=str(by.get("status") or "no result"), seconds=seconds, cost=_cost(records), caveats=_caveats(group, by),
+        preference=(_kind(group), max((run.attempt for run in group.runs), default="")),
+        runs=[run["run_key"] for run in runs],
         facts=[(label, text) for label, text in shown if text], tables=[table for table in tables if table.rows],
         commands=_commands(runs),
     )  # fmt: skip
+
+
+def _cost(records: Sequence[Record]) -> float | None:
+    """Return the data passes to low error of a row, from its records: infinite if it was never reached."""
+    return next((record["mean"] for record in records if record["metric"] == "passes_to_low_error"), None)
+
+
+def _kind(group: Group) -> int:
+    """Return which rows stand for a method first: tuned by the newest rules, then untouched, then the command's."""
+    if settings_from(group, "tuned"):
+        return 3 + group.tuning_version
+    return 0 if settings_from(group, *CHANGED) else 2
+
+
+def _caveats(group: Group, ranking: Record) -> list[str]:
+    """Return what a reader has to know of a row before comparing it, each in a few words."""
+    status = str(ranking.get("status") or "no result")
+    unranked = [] if ranking.get("rank") is not None else [status.partition(":")[0]]
+    chosen = ["settings of the command"] if settings_from(group, *CHANGED) else []
+    given = [f"given {', '.join(group.given)}"] if group.given else []
+    kind = ["optimiser"] if group.optimiser else []
+    return list(dict.fromkeys([*unranked, *kind, *given, *chosen]))
 
 
 def _value(record: Record) -> str:
@@ -256,7 +285,24 @@ def _subject(name: str, registry: Registry, kinds: Sequence[str], record: Callab
     except BenchError as error:
         return Subject(name, offer.info.summary, family, [str(error)])
     kept = {key: value for key, value in about.items() if key not in {"kind", "name", "summary"}}
-    return Subject(name, offer.info.summary, family, blocks_of(kept))
+    return Subject(name, offer.info.summary, family, blocks_of(kept), _papers(offer))
+
+
+def _papers(offer: Offer) -> list[tuple[str, str]]:
+    """Return the papers of a built-in task or method, of a method also those of its sampler: "Ma, Chen (2015)."."""
+    if offer.distribution != HARNESS:
+        return []
+    subjects = [f"{offer.kind[:-1]} {offer.name}"]
+    if isinstance(offer.info, Method):
+        subjects += [f"sampler {offer.info.sampler}", f"schedule {offer.info.schedule}"]
+    known = references()
+    papers = [parsed(entry) for entry in dict.fromkeys(entry for name in subjects for entry in known.get(name, ()))]
+    return [(f"{_authors(paper.authors)} ({paper.year}). {paper.title}. {paper.venue}", paper.url) for paper in papers]
+
+
+def _authors(names: Sequence[str]) -> str:
+    shown = [name.partition(",")[0] for name in names]
+    return ", ".join(shown) if len(shown) <= MOST_AUTHORS else f"{shown[0]} et al."
 
 
 def _family(offer: Offer) -> str:

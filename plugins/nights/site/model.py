@@ -33,6 +33,10 @@ class SiteRow:
 
     runs          run keys
     rank, value   place and number with interval, by the metric that ranks its field; `status` says why it has no rank
+    cost          data passes to low error: infinite if it was not reached, None if it is not known
+    caveats       what a reader has to know before comparing the row: "given metric", "diverged"
+    preference    of several rows of a method in a field, the greatest stands for it: tuned before untouched settings,
+                  those before settings of the command, then the latest
     facts         (label, text);  commands (what, command)
     """
 
@@ -52,6 +56,9 @@ class SiteRow:
     high: float | None = None
     status: str = ""
     seconds: float | None = None
+    cost: float | None = None
+    caveats: Sequence[str] = ()
+    preference: tuple[int, str] = (0, "")
     runs: Sequence[str] = ()
     facts: Sequence[tuple[str, str]] = ()
     commands: Sequence[tuple[str, str]] = ()
@@ -80,12 +87,16 @@ class SiteField:
 
 @dataclass(frozen=True)
 class Subject:
-    """A task or a method, as its plugin describes it. `family` is the group under which a task is listed."""
+    """A task or a method, as its plugin describes it. `family` is the group under which a task is listed.
+
+    papers  (text, address) of each paper that it is from; the address is "" where none is known
+    """
 
     name: str
     summary: str = ""
     family: str = ""
     blocks: Sequence[Table | str] = ()
+    papers: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True)

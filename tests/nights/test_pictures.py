@@ -1,0 +1,85 @@
+"""Figures are drawn again only if what they are made from has changed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from scored import store, time_rows, write_run
+
+from harness.reports import Figure
+from harness.results import laws
+from harness.system import sealed, write_json
+from plugins.nights.site import folder
+from plugins.nights.site.build import _fingerprint, _measured
+from plugins.nights.site.pictures import Drawings, chart_text
+
+
+def draw(canvas):
+    canvas.subplots().plot([0, 1])
+
+
+FIGURE = Figure("a", draw, (2.0, 1.5), task="line")
+PATH = "figures/r/a"
+
+
+def built(out, data="1", figure=FIGURE):
+    """Publish a site of one figure; return whether it was drawn, and its files."""
+    drawings = Drawings(out, lambda task: data + task)
+    files = drawings.files(figure, PATH)
+    folder.write(out, "s", {"index.html": b"<p>", **files}, "", drawings.made_from)
+    return drawings.drawn, files
+
+
+def test_a_figure_is_kept_until_its_data_or_its_words_change(tmp_path):
+    drawn, files = built(tmp_path)
+    assert (drawn, sorted(files)) == (1, [f"{PATH}.png", f"{PATH}.svg"])
+    assert built(tmp_path) == (0, files)
+    assert built(tmp_path, "2")[0] == 1
+    assert built(tmp_path, "2")[0] == 0
+    for other in ({"caption": "b"}, {"size": (3.0, 1.5)}, {"title": "b"}, {"task": "ring"}):
+        assert built(tmp_path, "2", Figure("a", draw, **{"size": (2.0, 1.5), "task": "line"} | other))[0] == 1
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_a_damaged_or_missing_file_is_drawn_again(tmp_path, kind):
+    _, files = built(tmp_path)
+    (tmp_path / f"{PATH}.{kind}").write_bytes(b"other")
+    assert built(tmp_path) == (1, files)
+    (tmp_path / f"{PATH}.{kind}").unlink()
+    assert built(tmp_path) == (1, files)
+
+
+def test_an_altered_manifest_gives_no_figure(tmp_path):
+    built(tmp_path)
+    manifest = json.loads((tmp_path / "site.json").read_text())
+    for figures in (5, {"../x": "1"}, {PATH: 7}):
+        (tmp_path / "site.json").write_text(json.dumps({**manifest, "figures": figures}))
+        assert built(tmp_path)[0] == 1
+
+
+def test_the_data_of_a_task_are_its_runs_and_nothing_else(tmp_path):
+    write_run(tmp_path, task="line", metrics={"joint_error": 1.0})
+    before = [_fingerprint(store(tmp_path), task) for task in ("line", "ring", "")]
+    write_run(tmp_path, task="ring", metrics={"joint_error": 2.0})
+    after = [_fingerprint(store(tmp_path), task) for task in ("line", "ring", "")]
+    assert [a == b for a, b in zip(before, after, strict=True)] == [True, False, False]
+
+
+def test_timings_and_laws_are_data_too(tmp_path):
+    write_run(tmp_path, task="line")
+    seen = [_measured(store(tmp_path))]
+    time_rows(tmp_path)
+    seen.append(_measured(store(tmp_path)))
+    (tmp_path / laws.FOLDER).mkdir()
+    write_json(tmp_path / laws.FOLDER / "a.json", sealed({"outcome": "passed"}))
+    seen.append(_measured(store(tmp_path)))
+    assert len({json.dumps(one) for one in seen}) == 3
+
+
+def test_a_chart_has_only_what_json_has():
+    assert chart_text(None) == ""
+    assert chart_text({"x": [1.5, None]}) == '{"x":[1.5,null]}'
+    assert "u001b" not in chart_text({"lines": [{"label": "\x1b[31m\u202ea"}]})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        chart_text({"x": [float("inf")]})
