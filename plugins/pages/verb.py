@@ -14,7 +14,7 @@ from harness.contracts import load
 from harness.reporting import table
 from harness.reporting.rendering.figures import drawn
 from harness.reports import render, write_set
-from plugins.inspection.shown.offers import sampler
+from plugins.inspection.shown.offers import method, sampler
 from plugins.inspection.shown.sections import sections
 from plugins.pages import stationary
 from plugins.pages.conventions import CONVENTIONS, formulas
@@ -48,23 +48,34 @@ def records(known: Registry, distribution: str = OWN) -> list[dict[str, Any]]:
     return [sampler(offer, known) for offer in known.offers("samplers") if offer.distribution == distribution]
 
 
-def texts(sampler_records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def method_records(known: Registry, samplers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the records of the methods of these samplers, by name."""
+    names = {row["method"] for record in samplers for row in record["methods"]}
+    return [method(offer, known) for offer in known.offers("methods") if offer.name in names]
+
+
+def texts(samplers: Sequence[Mapping[str, Any]], methods: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the texts of the Markdown files, by file name."""
-    return {"README.md": index(sampler_records), **{f"{record['name']}.md": page(record) for record in sampler_records}}
+    pages = {f"{record['name']}.md": page(record) for record in (*samplers, *methods)}
+    return {"README.md": index(samplers, methods), **pages}
 
 
 def page(record: Mapping[str, Any]) -> str:
-    """Return the page of a sampler."""
+    """Return the page of a sampler or a method."""
     text = render(Result(sections(record)), "markdown")
-    if not record["no_variance"]:
+    if not record.get("no_variance", "a method"):
         text = text.replace(VARIANCE, f"{VARIANCE}\n![stationary variance]({record['name']}.svg)\n", 1)
     return f"# {record['name']}\n\n{text}"
 
 
-def index(sampler_records: Sequence[Mapping[str, Any]]) -> str:
-    """Return a table of all samplers, and one of all conventions."""
-    samplers = render(Result([table([_row(record) for record in sampler_records])]), "markdown")
-    linked = re.sub(r"^\| ([a-z][a-z0-9-]*) \|(?=.*\|.*\|)", _link, samplers, flags=re.MULTILINE)
+def index(samplers: Sequence[Mapping[str, Any]], methods: Sequence[Mapping[str, Any]]) -> str:
+    """Return a table of all samplers, one of their methods, and one of all conventions."""
+    pairs = [
+        {"method": r["name"], "sampler": r["sampler"], "schedule": r["schedule"], "what": r["summary"]} for r in methods
+    ]
+    parts = [table([_row(record) for record in samplers]), *([table(pairs, title="Methods")] if pairs else [])]
+    texts = render(Result(parts), "markdown")
+    linked = re.sub(r"^\| ([a-z][a-z0-9-]*) \|(?=.*\|.*\|)", _link, texts, flags=re.MULTILINE)
     conventions = [
         {
             "convention": c.name, "a step": c.step, "write there": formulas(c.settings),
@@ -77,7 +88,7 @@ def index(sampler_records: Sequence[Mapping[str, Any]]) -> str:
 
 def _link(match: re.Match[str]) -> str:
     name = match[1]
-    return match[0] if name == "sampler" else f"| [{name}]({name}.md) |"
+    return match[0] if name in {"sampler", "method"} else f"| [{name}]({name}.md) |"
 
 
 def _row(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,7 +123,7 @@ def docs(
     folder: Annotated[Path, typer.Argument(help="Folder for the pages.")] = HOME,
     distribution: Annotated[str, typer.Option(help="Distribution with the samplers.")] = OWN,
 ) -> Result:
-    """Write a page for each sampler of a distribution, from its docstring and what follows from its code.
+    """Write a page for each sampler of a distribution and its methods, from docstrings and what follows from the code.
 
     Pages of other samplers in the folder are removed; a folder with a README.md that it did not write is refused.
 
@@ -127,7 +138,8 @@ def docs(
     sampler_records = records(bench.registry, distribution)
     if not sampler_records:
         raise UsageError(f"{distribution} offers no sampler, nothing was written; `bench plugins` says why")
-    files = {name: text.encode() for name, text in texts(sampler_records).items()}
+    methods = method_records(bench.registry, sampler_records)
+    files = {name: text.encode() for name, text in texts(sampler_records, methods).items()}
     files |= {f"{record['name']}.svg": picture(record) for record in sampler_records if not record["no_variance"]}
     write_set(folder, files)
     stale = [path for path in (*folder.glob("*.md"), *folder.glob("*.svg")) if is_own and path.name not in files]
@@ -135,4 +147,4 @@ def docs(
         path.unlink()
     rows = [{"file": str(folder / name), "done": "written"} for name in files]
     rows += [{"file": str(path), "done": "removed"} for path in stale]
-    return Result([f"{len(sampler_records)} pages in {folder}"], rows, changed=True)
+    return Result([f"{len(sampler_records) + len(methods)} pages in {folder}"], rows, changed=True)

@@ -12,7 +12,7 @@ from harness.cli.app import run
 from harness.contracts.registry import registry
 from harness.reporting.rendering.markdown import prose
 from plugins.inspection.shown.offers import sampler
-from plugins.pages.verb import OWN, docs, picture, records, texts
+from plugins.pages.verb import OWN, docs, method_records, picture, records, texts
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "samplers"
 
@@ -28,7 +28,9 @@ def record(samplers):
 
 
 def test_the_pages_in_the_docs_are_generated(samplers):
-    assert {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")} == texts(samplers)
+    assert {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")} == texts(
+        samplers, method_records(registry(), samplers)
+    )
 
 
 def test_every_curve_has_its_picture(samplers):
@@ -41,7 +43,9 @@ def test_pages_are_the_same_bytes_again(tmp_path, monkeypatch, record):
     (tmp_path / "gone.md").write_text("of a sampler that is gone")
     docs(Bench(), tmp_path)
     first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert sorted(first) == ["README.md", "hmc.md", "msgld.md", "msgld.svg"]
+    assert sorted(first) == [
+        "README.md", "cmsgld.md", "hmc-persistent.md", "hmc.md", "msgld.md", "msgld.svg",
+    ]  # fmt: skip
     docs(Bench(), tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == first
     assert b"<svg" in picture(record("msgld"))
