@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 
 import pytest
 from scored import store, time_rows, write_run
 
+from harness import PluginError
 from harness.reports import Figure
 from harness.results import laws
 from harness.system import sealed, write_json
@@ -83,3 +86,21 @@ def test_a_chart_has_only_what_json_has():
     assert "u001b" not in chart_text({"lines": [{"label": "\x1b[31m\u202ea"}]})
     with pytest.raises(ValueError, match="not JSON compliant"):
         chart_text({"x": [float("inf")]})
+
+
+def test_many_figures_are_drawn_in_several_processes_to_the_same_bytes(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+
+    def fail(_):
+        raise ValueError("no ink")
+
+    pairs = [(Figure(f"f{k}", draw, (1.0, 1.0)), f"figures/r/f{k}") for k in range(5)]
+    pairs.append((Figure("bad", fail), "figures/r/bad"))
+    drawings, alone, said = Drawings(), Drawings(), []
+    drawings.prepare(pairs, said.append)
+    if sys.platform == "linux":
+        assert "drawn 5 of 6 figures" in said
+    for figure, path in pairs[:5]:
+        assert drawings.files(figure, path) == alone.files(figure, path)
+    with pytest.raises(PluginError, match="no ink"):
+        drawings.files(*pairs[5])

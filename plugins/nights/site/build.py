@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import platform
@@ -105,6 +106,7 @@ def _digest(parts: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
+@functools.lru_cache(maxsize=1)
 def _code(registry: Registry) -> list[object]:
     """Return the code of all plugins and of the packages that they come from, and the versions that they run with."""
     offers = [offer for kind in KINDS for offer in registry.offers(kind)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import hashlib
 import math
@@ -20,7 +21,7 @@ from markupsafe import escape
 from harness import BenchError
 from harness.reporting.rendering import FORMATS, SUFFIXES, figures, web
 from harness.reports import Column, Figure, Table, number, render
-from harness.system import count, harmless
+from harness.system import harmless
 from harness.system.streams import say
 from plugins.nights.site import equations, matrix
 from plugins.nights.site.folder import INDEX
@@ -88,9 +89,13 @@ def contents(site: Site, drawings: Drawings | None = None) -> tuple[dict[str, by
     files: dict[str, bytes] = {STYLE: _text(STYLE).encode()}
     pictures: dict[str, list[Picture]] = {}
     shown: list[Section] = []
-    for section in [*([site.changes] if site.changes else []), *site.sections]:
-        if section.result.figures:
-            progress(f"drawing {count(len(section.result.figures), 'figure')} of {section.name}")
+    sections = [*([site.changes] if site.changes else []), *site.sections]
+    named: list[tuple[Figure, str]] = []
+    for section in sections:
+        with contextlib.suppress(Exception):  # `_documents` raises it again, for the section
+            named += _paths(section)
+    drawings.prepare(named, progress)
+    for section in sections:
         whole, documents, pictures[section.name] = _documents(section, drawings)
         if not whole.empty:
             shown.append(whole)
@@ -250,8 +255,12 @@ def _documents(section: Section, drawings: Drawings) -> tuple[Section, dict[str,
     if section.problem:
         return section, {}, []
     files: dict[str, bytes] = {}
+    pictures: list[Picture] = []
     try:
-        pictures = [_draw(figure, section, files, drawings) for figure in section.result.figures]
+        for figure, path in _paths(section):
+            drawn = drawings.files(figure, path)
+            files |= drawn
+            pictures.append(_picture(figure, section, drawn))
         files |= {f"{section.name}{SUFFIXES[form]}": render(section.result, form).encode() for form in DOCUMENTS}
         render(section.result, "html")
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the result of a plugin's report may fail in any way
@@ -259,15 +268,22 @@ def _documents(section: Section, drawings: Drawings) -> tuple[Section, dict[str,
     return section, files, pictures
 
 
-def _draw(figure: Figure, section: Section, files: dict[str, bytes], drawings: Drawings) -> Picture:
-    """Add a figure's files, and return its picture. Plugins choose the names, so two figures may have the same name."""
-    folder = f"figures/{section.name}/"
-    taken = {path.removeprefix(folder).removesuffix(".svg") for path in files if path.startswith(folder)}
-    drawn = drawings.files(figure, f"{folder}{figures.unused(figure.name, taken)}")
-    files |= drawn
+def _paths(section: Section) -> list[tuple[Figure, str]]:
+    """Return the figures of a section with the paths of their files, without suffix.
+
+    Plugins choose the names, so two figures may have the same name.
+    """
+    taken: list[str] = []
+    for figure in section.result.figures:
+        taken.append(figures.unused(figure.name, taken))
+    return [(one, f"figures/{section.name}/{name}") for one, name in zip(section.result.figures, taken, strict=True)]
+
+
+def _picture(figure: Figure, section: Section, files: Mapping[str, bytes]) -> Picture:
+    """Return the picture of a figure with these files."""
     width, height = (round(inches * INCH) for inches in figure.size)
     caption = str(figure.caption) or str(figure.name).removeprefix(f"{section.name}-")
-    svg, png = drawn
+    svg, png = files
     chart = chart_text(figure.chart)
     return Picture(section.name, svg, png, caption, width, height, figure.task, figure.method, chart)
 

@@ -68,7 +68,7 @@ class _Reader:
                 return
             if kind in {"gap", "space"}:
                 self.at += 1
-                words = word and self._kind() == "name" and self._is_word()
+                words = word or (self._kind() == "name" and self._is_word())
                 yield f'<mspace width="{min(len(text), 4) / 2:g}em"/>' if kind == "gap" else _space(words=words)
                 continue
             word = kind == "name" and self._is_word()

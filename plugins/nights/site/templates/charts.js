@@ -121,7 +121,7 @@ document.querySelectorAll("[data-chart]").forEach((box, index) => {
     plot = new uPlot({
       ...size(), series, bands, legend: { show: false }, axes: [axis("x"), axis("y")],
       scales: {
-        x: { time: false, distr: log.x ? 3 : 1 },
+        x: { time: false, distr: log.x ? 3 : 1, range: (own, low, high) => [low, high] },
         y: { distr: log.y ? 3 : 1, range: chart.range ? () => chart.range : undefined },
       },
       cursor: { drag: { x: true, y: true, uni: 30 }, points: { show: false } },
