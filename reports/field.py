@@ -86,7 +86,7 @@ EARLIER = (
     "over five seeds often spans a factor of three, and smaller differences decide nothing. These rows are not "
     "compared with new ones.\n\n"
 )
-BESIDE = {"reference", "tied, worse, not known", "data passes", "seconds", "command"}
+BESIDE = {"reference", "tied / worse / not known", "data passes", "seconds", "command"}
 """Columns of the leaders that the front page leaves out."""
 KNOWN = ", which the people who chose the settings could have seen"
 """What is said of seeds that count from 0; those of a season are larger."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.system.files import SEAL, read_json, seal_holds
+from harness.system.files import SEAL, read_json, seal_holds, sealed, write_json
 
 FOLDER = "laws"
 VERSION = 2
@@ -35,3 +35,10 @@ def read(results: Path) -> dict[str, str]:
     records = {path.stem: read_json(path) or {} for path in (results / FOLDER).glob("*.json")}
     current = {name: record for name, record in records.items() if record.get("version") == VERSION}
     return {name: record["outcome"] for name, record in current.items() if SEAL in record and seal_holds(record)}
+
+
+def write(results: Path, name: str, record: Mapping[str, Any]) -> None:
+    """Store a record with the entry "outcome" in a results folder."""
+    folder = results / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / f"{name}.json", sealed({**record, "version": VERSION}))

@@ -12,7 +12,6 @@ from harness import BenchError, Registry
 from harness.contracts import HARNESS, Offer, plugin_process
 from harness.results import Send, laws
 from harness.runs import EndedError, call, instance, note_code, plugin_metadata, source_hash
-from harness.system import sealed, write_json
 
 if TYPE_CHECKING:
     from plugins.checking.suite import LawResult
@@ -48,10 +47,8 @@ def make(results: Path, registry: Registry, files: Sequence[str], asked: Mapping
     """Return the outcomes by key, made and stored unless they were before; a sampler whose code is missing has none."""
     known = laws.read(results)
     fresh = outcomes(registry, files, {key: one for key, one in asked.items() if key not in known})
-    folder = results / laws.FOLDER
     for key, outcome in fresh.items():
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / f"{key}.json", sealed({**asdict(asked[key]), "version": laws.VERSION, "outcome": outcome}))
+        laws.write(results, key, {**asdict(asked[key]), "outcome": outcome})
     return {key: outcome for key, outcome in {**known, **fresh}.items() if key in asked}
 
 

@@ -17,7 +17,6 @@ from harness import Bench, BenchError, Info, Registry
 from harness.reports import Store
 from harness.results import FINAL, PARTS, Attempt, environment, laws
 from harness.runs import EndedError, content_hash, source_hash
-from harness.system import sealed, write_json
 from plugins.upkeep import replay
 
 CAVEAT = "equal source"
@@ -43,7 +42,7 @@ class Declaration:
     @property
     def key(self) -> str:
         """The name of the outcome of its replay."""
-        return laws.key(self.code, {"equal to": self.earlier})
+        return laws.key(self.name, self.code, {"equal to": self.earlier})
 
     def __str__(self) -> str:
         """Return it for people."""
@@ -122,9 +121,7 @@ def _replay(bench: Bench, one: Declaration, row: Mapping[str, Any]) -> str:
         outcome = f"{laws.FAILED}seed {row['seed']} of run {row['run_key'][:12]} gives another {what}"
         if asked.device != "cpu" or any(_decides(name, *both) for name, both in replayed.environment.items()):
             outcome = f"replayed in another environment, where {what} differs, which decides nothing"
-    folder = bench.results / laws.FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / f"{one.key}.json", sealed({**asdict(one), "run_key": row["run_key"], "outcome": outcome}))
+    laws.write(bench.results, one.key, {**asdict(one), "run_key": row["run_key"], "outcome": outcome})
     return outcome
 
 

@@ -112,9 +112,9 @@ def _worst(record: Record) -> str:
 
 
 def _verdicts(record: Record) -> str:
-    """How many rows are tied, worse and not known: "1, 7, 2"; "-" in records of an earlier study."""
+    """How many rows are tied, worse and not known: "1 / 7 / 2"; "-" in records of an earlier study."""
     counts = [str(record[name]) for name in ("tied", "worse", "not_known") if name in record]
-    return ", ".join(counts) or "-"
+    return " / ".join(counts) or "-"
 
 
 def _nearer(record: Record) -> str:
