@@ -10,7 +10,6 @@ from harness.system.files import listed_digests as listed_digests
 from harness.system.files import parse_json as parse_json
 from harness.system.files import read_bytes as read_bytes
 from harness.system.files import read_json as read_json
-from harness.system.files import read_record as read_record
 from harness.system.files import read_set as read_set
 from harness.system.files import seal_holds as seal_holds
 from harness.system.files import sealed as sealed

@@ -27,7 +27,7 @@ from harness.reports import Level, Store
 from harness.results import ELSEWHERE, PARTS, Verification, connection, laws, rescored
 from harness.runs import content_hash, source_hash
 from harness.runs.source import made_of
-from harness.system import FILES, alone, parse_json, read_bytes, read_record, sealed, write_json, write_whole
+from harness.system import FILES, alone, parse_json, read_bytes, sealed, write_json, write_whole
 from plugins.sharing import published
 from plugins.sharing.shards import OWN, Documents, Shards, shard_of, states_of
 
@@ -189,7 +189,7 @@ def _documents(
     for attempt, path in db.execute(query, [sorted(attempts)]).fetchall():
         for name in DOCUMENTS:
             with suppress(OSError, UnicodeDecodeError):
-                texts[attempt, name] = read_record(store.results / path / name).decode()
+                texts[attempt, name] = read_bytes(store.results / path / name).decode()
     return texts
 
 
