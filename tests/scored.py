@@ -114,6 +114,9 @@ class Offers:
     def offers(self, kind):
         return []
 
+    def facts(self, kind):
+        return []
+
     def find(self, kind, name):
         if name not in self.targets:
             raise UsageError(f"unknown {kind} {name}")
