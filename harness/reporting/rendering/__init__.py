@@ -7,8 +7,7 @@ flat records. Text is escaped, so that it never becomes markup, a formula or a c
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from harness.contracts.parameters import suggestions
 from harness.reporting.tables import Table
@@ -30,20 +29,8 @@ def check_format(name: str) -> str:
     return name
 
 
-class Rendered(Protocol):
-    """What is rendered: a `harness.Result`, or anything with its tables and records."""
-
-    @property
-    def tables(self) -> Sequence[Table | str]:
-        """Tables for people."""
-
-    @property
-    def records(self) -> Sequence[Mapping[str, Any]]:
-        """Objects for programs."""
-
-
-def render(result: Rendered, form: str, width: int | None = None, *, colour: bool = False) -> str:
-    """Return a result as text in one of `FORMATS`. `width` and `colour` are a terminal's; a pipe has None and False."""
+def render(result: Any, form: str, width: int | None = None, *, colour: bool = False) -> str:
+    """Return a `harness.Result` as text in one of `FORMATS`. A pipe has no `width` and no `colour`, a terminal both."""
     module = importlib.import_module(f"harness.reporting.rendering.{_MODULES[check_format(form)][0]}")
     if form == "table":
         return str(module.render(result.tables, width, colour=colour))

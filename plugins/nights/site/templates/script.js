@@ -99,7 +99,7 @@ document.querySelectorAll("div.table:not(.plain)").forEach((box, index) => {
       for (const tick of ticks) tick.checked = true;
       show();
     });
-    summary.after(all);
+    if (heads.some((head) => head.classList.contains("more"))) bar.append(all);
     show();
     return details;
 
