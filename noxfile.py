@@ -187,8 +187,8 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Write the generated pages anew: data dictionary, a page a sampler, docs/reproduction.md, docs/field.md. The
-    tests hold them equal.
+    """Write the generated pages anew: data dictionary, a page a sampler, docs/reproduction.md, docs/field.md, the
+    picture of the joint error. The tests hold them equal.
 
     Then build the documentation site in build/site, or in the folder after --; a missing link or description fails.
     """
@@ -196,6 +196,7 @@ def docs(session: nox.Session) -> None:
     session.run("bench", "docs", env=ONE_THREAD)
     for module in ("plugins.pages.dictionary", "plugins.papers.page", "reports.field"):
         session.run("python", "-m", module, env=ONE_THREAD)
+    session.run("python", "docs/site/joint_error.py", env=ONE_THREAD)
     session.run("python", "docs/site/build.py", *session.posargs)
 
 
