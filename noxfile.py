@@ -36,7 +36,7 @@ PARALLEL = ["--numprocesses=2", "--dist=worksteal"]
 QUICK = [
     *(f"tests/unit/{name}" for name in ("diagnostics", "ledger", "loop", "scoring", "statistics", "stepping", "store")),
     "tests/unit/test_layers.py", "tests/unit/test_names.py", "tests/unit/test_records.py",
-    "tests/comparison", "tests/contract/test_golden.py", "-m", "not slow",
+    "tests/comparison", "tests/contract/test_golden.py", "--ignore=tests/unit/loop/test_adapters.py", "-m", "not slow",
 ]  # fmt: skip
 # What the benchmarks stand beside; jax is its CPU build.
 PEERS = ["blackjax>=1.2", "jax>=0.4.34", "posteriors>=0.1"]
