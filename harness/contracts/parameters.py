@@ -204,8 +204,8 @@ def _to_float(value: Any) -> float | None:
         return None
     try:
         return float(value) + 0.0  # minus zero becomes zero, which is the same run
-    except (TypeError, ValueError, OverflowError):
-        return None
+    except (TypeError, ValueError, OverflowError) as error:
+        return math.inf if isinstance(error, OverflowError) else None
 
 
 def _to_int(value: Any) -> int | None:
@@ -216,8 +216,8 @@ def _to_int(value: Any) -> int | None:
 
 
 def _to_str(value: Any) -> str | None:
-    """Return printable text, or None: undecodable bytes of a command line and control characters are not accepted."""
-    return value if isinstance(value, str) and value.isprintable() else None
+    """Return printable text as a plain str, or None: undecodable bytes and control characters are not accepted."""
+    return str.__str__(value) if isinstance(value, str) and str.isprintable(value) else None
 
 
 _CONVERTERS = {"bool": _to_bool, "int": _to_int, "float": _to_float, "str": _to_str, "file": _to_str}

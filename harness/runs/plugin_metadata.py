@@ -31,7 +31,7 @@ from harness.results.ledger.heartbeats import Send
 from harness.results.spec import ENGINE, RunSpec
 from harness.runs.source import content_hash, hash_of
 from harness.system import cache
-from harness.system.errors import BenchError, PluginError, RunError, UsageError
+from harness.system.errors import BenchError, PluginError, RunError, UsageError, require
 
 if TYPE_CHECKING:
     from harness.contracts.schedule import Schedule, Trajectory
@@ -202,6 +202,17 @@ def own_settings(offer: Offer, task: str) -> dict[str, Any]:
     return dict(_cached(offer, "settings", {"task": task}))
 
 
+def _authors(target: str, task: str) -> dict[str, Any]:
+    """Return what the sampler's `settings` gives for a task, if it is plain; the plan checks types and choices."""
+    given, where = _class(target).settings(task), f"{target}.settings({task!r})"
+    require(isinstance(given, Mapping), where, f"it returned a {type(given).__name__}, not a dict by dotted name")
+    for name, value in given.items():
+        plain = isinstance(value, bool | int | str | None) or (isinstance(value, float) and math.isfinite(value))
+        what = f"{name!r:.80} = {value!s:.40} ({type(value).__name__}); names are text, and values finite numbers of "
+        require(plain and isinstance(name, str), where, f"{what}Python, bool, None or declared text")
+    return dict(given)
+
+
 def schedule_facts(offer: Offer, params: Mapping[str, Any]) -> None:
     """Check that a schedule can be made from these parameters."""
     _cached(offer, "schedule", params)
@@ -314,7 +325,7 @@ def _plain(protocol: Protocol) -> dict[str, Any]:
 FACTS: dict[str, Callable[..., Any]] = {
     "fields": lambda target, _: list(schema(_class(target))),
     "sampler": _sampler,
-    "settings": lambda target, params: dict(_class(target).settings(params["task"])),
+    "settings": lambda target, params: _authors(target, params["task"]),
     "schedule": lambda target, params: {"made": bool(instance(target, params))},
     "steps": lambda spec, steps_per_epoch: len(parts(spec, steps_per_epoch).trajectory),
     "task": _task,

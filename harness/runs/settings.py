@@ -187,12 +187,8 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
     warm, warm_passes = _warm_start(registry, pair, task_params, task, run, origins)
     at_start = sampler.full_gradients_at_start * _full_price(sampler, task)
     passes = Passes(at_start, warm_passes, _passes_per_step(sampler, task))
-    for name, value in {
-        **_dotted("sampler", sampler_params),
-        **_dotted("task", task_params),
-        **_dotted("schedule", schedule_params),
-        **_dotted("run", run),
-    }.items():
+    every = {"sampler": sampler_params, "task": task_params, "schedule": schedule_params, "run": run}
+    for name, value in {f"{part}.{k}": v for part, params in every.items() for k, v in params.items()}.items():
         if name in usual and origins[name].provenance == "user" and usual[name].value == value:
             origins[name] = usual[name]  # restating a default does not override it
     kind = ONE_SETTING if pair.defaults_only else "default"
@@ -266,10 +262,6 @@ def _with_schedule(method: Method, layer: Layer) -> Layer:
     return {**layer, "schedule": Origin(method.schedule or DEFAULT_SCHEDULE, "default", f"method {method.name}")}
 
 
-def _dotted(part: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{part}.{name}": value for name, value in params.items()}
-
-
 def _without(settings: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if not name.startswith(prefix)}
 
@@ -339,7 +331,9 @@ def _warm_start(
     if size is None:
         optimised = find_pair(registry, name, f"{pair.task.name}@{pair.protocol.name}")
         try:
-            tuned = resolve(registry, optimised, {**_dotted("task", task_params), "run.warm_start": None})
+            tuned = resolve(
+                registry, optimised, {f"task.{k}": v for k, v in task_params.items()} | {"run.warm_start": None}
+            )
             size, origin = tuned.schedule_params["step_size"], tuned.origins["schedule.step_size"]
         except (UsageError, KeyError):
             raise UsageError(

@@ -44,7 +44,8 @@ class Potential:
 
         def declared(need: str) -> contract.Potential:
             if need not in needs:
-                raise _undeclared(owner, need)
+                asks = f"{owner} asks for the {need} of a potential{_call_site()} and does not declare it"
+                raise PluginError(f"{asks}: add {need!r} to `needs`")
             return potential
 
         def scores(x: Tensor) -> Tensor:
@@ -72,12 +73,6 @@ class Potential:
     def layout(self) -> Layout:
         """Names and shapes of a network's weights within theta."""
         return self._layout()
-
-
-def _undeclared(owner: str, need: str) -> PluginError:
-    return PluginError(
-        f"{owner} asks for the {need} of a potential{_call_site()} and does not declare it: add {need!r} to `needs`"
-    )
 
 
 class BoundPotential:

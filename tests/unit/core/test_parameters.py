@@ -71,6 +71,34 @@ def test_a_sampler_has_no_setting_of_free_text(base):
         Freed()
 
 
+class Sly(str):
+    """A text that says that it is any other one."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        return True
+
+    def isprintable(self):
+        return True
+
+
+def test_a_text_is_compared_as_what_it_holds():
+    @dataclass(frozen=True, kw_only=True)
+    class Chosen(Sampler):
+        kind: str = param("a", choices=("a", "b"))
+
+    with pytest.raises(UsageError, match="not one of a, b"):
+        Chosen(kind=Sly("a table of draws"))
+    assert type(Chosen(kind=Sly("b")).kind) is str
+
+
+def test_a_number_too_large_for_a_float_is_not_finite():
+    with pytest.raises(UsageError, match="not finite"):
+        Example(needed=10**400)
+
+
 def test_a_setting_that_hides_a_method_is_refused():
     class Truth(Configurable):
         def truth(self):
