@@ -17,6 +17,9 @@ from harness.tasks import Cost, Metric, Observer, Outcome, Problem, Protocol, St
 
 Batch = dict[str, Tensor]
 
+TERMS = 10
+"""Terms of the targets on which a sampler that needs their number has its law; a wrong power of it shows."""
+
 
 def axes_of(dim: int) -> Tensor:
     """Return orthogonal axes (D, D) along which no entry of a precision matrix is small."""

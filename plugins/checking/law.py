@@ -31,12 +31,24 @@ LEVEL = 1e-3
 """Chance that a correct sampler fails a law that depends on chance: all its p-values share it, by Bonferroni."""
 
 
-class Broken(Exception):  # noqa: N818 - a verdict, not an error of the program
-    """A law does not hold. The message says where and by how much; `cause` is the usual cause of this failure."""
+WATCHED = 12
+"""Steps in which the entries that change by themselves are distinguished from others."""
 
-    def __init__(self, message: str, cause: str = "") -> None:
+
+HALVINGS = 40
+"""Of a step size that is too long: down to 1e-12 of it, at which only a sampler that never contracts is unstable."""
+
+
+class Broken(Exception):  # noqa: N818 - a verdict, not an error of the program
+    """A law does not hold. The message says where and by how much; `cause` is the usual cause of this failure.
+
+    `roundings` is the difference that was found, in units of the rounding of the numbers that a step was given.
+    """
+
+    def __init__(self, message: str, cause: str = "", roundings: float = math.inf) -> None:
         super().__init__(message)
         self.cause = cause
+        self.roundings = roundings
 
 
 class Skip(Exception):  # noqa: N818 - as for Broken
@@ -112,6 +124,39 @@ def random_script(slots: Sequence[Any], rows: int, generator: torch.Generator) -
     ]
 
 
+def cycles(sampler: Sampler) -> list[str]:
+    """Return the state entries that run through a cycle of WATCHED steps at most, whatever the noise, and on which a
+    step depends: the coordinates whose turn it is, for example. Then no single step has the law of the chain.
+    """
+    dim = max(3, sampler.least_dimension)
+    probe = linear.Probe(sampler, safe_x(sampler, 0.1), 1.0, (1.0,) * dim)
+    generator = torch.Generator().manual_seed(0)
+    potential = linear.QuadraticPotential(torch.ones(dim, dtype=torch.float64))
+    theta = torch.ones((2, dim), dtype=torch.float64)
+    with torch.no_grad():
+        state = sampler.init(theta, potential, probe.h, probe.T, linear.ScriptedNoise())
+        known = {*probe.free, *linear.held(sampler, state)}
+        first, past = dict(state), {name: [leaf] for name, leaf in state.items() if name not in known}
+        for _ in range(WATCHED if past else 0):
+            noise = linear.ScriptedNoise(random_script(probe.slots, 2, generator))
+            theta, state = sampler.step(theta, dict(state), potential, probe.h, probe.T, noise)
+            past = {name: [*leaves, state[name]] for name, leaves in past.items() if same(*state[name])}
+        turning = {name: leaves for name, leaves in past.items() if _returns(leaves)}
+        script = random_script(probe.slots, 2, generator)
+
+        def moved(changed: State) -> Tensor:
+            noise = linear.ScriptedNoise(script)
+            return sampler.step(theta, {**first, **changed}, potential, probe.h, probe.T, noise)[0]
+
+        return [name for name, leaves in turning.items() if not all(same(moved({name: x}), moved({})) for x in leaves)]
+
+
+def _returns(leaves: Sequence[Tensor]) -> bool:
+    """Return whether an entry changes and is again as it was first."""
+    as_first = [same(leaf, leaves[0]) for leaf in leaves[1:]]
+    return any(as_first) and not all(as_first)
+
+
 def heat(sampler: Sampler, T: float) -> float:
     """Return T, or for an adaptive sampler a T so small that entries which adapt to the gradient do not move.
 
@@ -124,6 +169,19 @@ def safe_x(sampler: Sampler, share: float, *, otherwise: float = 1.0) -> float:
     """Return `share` of the stability limit of x = h lambda, 2 at most; of `otherwise` if there is no limit."""
     limit = linear.stability_limit(sampler)
     return share * (otherwise if limit is None else min(limit, 2.0))
+
+
+def within_limit(
+    sampler: Sampler, h: float, share: float, T: float, curvatures: Sequence[float], axes: Tensor | None = None
+) -> float:
+    """Return h, halved until a linear sampler is stable at h / share: its limit there may be below that in one
+    dimension and at T = 1, by which `safe_x` chooses h. Return h itself if no short step is stable.
+    """
+    for halvings in range(HALVINGS):
+        step = linear.derive(sampler, 0.9 * h / share / 2**halvings, T, curvatures, axes)
+        if not step.linear or step.radius < 1:
+            return h / 2**halvings
+    return h
 
 
 def varying(sampler: Sampler, task: Task, steps: int, *, share: float = 0.4) -> NDArray[np.float64]:
@@ -227,6 +285,11 @@ def distance(one: Tensor, other: Tensor) -> float:
     """Return the largest difference relative to the largest magnitude in `other`; inf if it is not finite."""
     gap = ((one - other).abs().max() / other.abs().max().clamp(min=1e-300)).item()
     return gap if np.isfinite(gap) else float("inf")
+
+
+def roundings(gap: float, dtype: torch.dtype = torch.float64, size: float = 1.0) -> float:
+    """Return a difference in units of the rounding of numbers of this dtype and size."""
+    return gap / (torch.finfo(dtype).eps * size)
 
 
 def all_finite(tensors: Iterable[Tensor]) -> bool:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from harness import Sampler, linear
 from harness.engine import BoundPotential
-from plugins.checking.law import LEVEL, Array, Broken, random_script, safe_x, two_sided
+from plugins.checking.law import LEVEL, Array, Broken, cycles, random_script, safe_x, two_sided
 from plugins.checking.targets import GRID, Target, TargetProblem
 
 VALUES = 2**18
@@ -39,6 +39,7 @@ def applies(sampler: Sampler) -> bool:
         and not sampler.full_gradients_per_step
         and all(slot.kind == "normal" for slot in probe.slots)
         and type(sampler).log_weight is Sampler.log_weight
+        and not cycles(sampler)
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sysconfig
 import time
@@ -52,6 +53,15 @@ BY_DESIGN = ("potential", "coordinates", "scale", "translation", "zero-temperatu
 NOTHING_SHOWN = (
     "exempt from whole-law, neither linear nor a Metropolis kernel, and without a law of its own: nothing is shown of "
     "its law; ship one (plugins.checking.SamplerLaw.check), or remove the exemption"
+)
+ROUNDED = 1e3
+"""A difference below that many roundings over the width of a quotient is due to it: a step has more than one rounding,
+and the width may be measured in another direction."""
+
+QUOTIENT = (
+    "a difference quotient: the step takes gradients {:.1g} apart, and dividing their difference by so little "
+    "multiplies their rounding; take a direction of length 1 and a width of about torch.finfo(theta.dtype).eps ** 0.25 "
+    "(1e-4 in float64, 0.02 in float32)"
 )
 STDLIB = sysconfig.get_paths()["stdlib"]
 _REWRITTEN = "\nassert "
@@ -132,10 +142,17 @@ def _judge(sampler: Sampler, law: Law, i: int, resumption: Resumption | None) ->
 
 
 def _with_advice(law: Law, sampler: Sampler) -> None:
-    """Check a law. If the sampler fails because theta has several coordinates, add a note to the error."""
+    """Check a law. If the sampler fails because theta has several coordinates, add a note to the error.
+
+    If the difference that a law finds is rounding over the width of a difference quotient, that is the cause.
+    """
     try:
         law.check(sampler)
-    except (Broken, Skip, AssertionError, DataError):
+    except Broken as verdict:
+        if verdict.roundings < math.inf and verdict.roundings * (width := potential.quotient(sampler)) < ROUNDED:
+            verdict.cause = QUOTIENT.format(width)
+        raise
+    except (Skip, AssertionError, DataError):
         raise
     except Exception as error:
         if _in_one_dimension_only(sampler):

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from harness import param
 from harness.tasks import Streams
-from plugins.checking.gaussian import Batch, GaussianProblem, GaussianTask
+from plugins.checking.gaussian import TERMS, Batch, GaussianProblem, GaussianTask
 from plugins.checking.law import Array
 
 GRID = np.linspace(-24, 24, 19201)
@@ -189,6 +189,10 @@ class TargetTask(GaussianTask):
     """A target as a task, made by `Target.task`."""
 
     curvatures: tuple[float, ...] = param((1.0,), meaning="as many ones as dimensions")
+
+    def terms(self) -> int:
+        """Return a number above 1."""
+        return TERMS
 
     def curvature(self) -> float:
         """Return the largest eigenvalue of the Hessian."""

@@ -14,7 +14,8 @@ shift        none: Q = I, for samplers that treat each coordinate in its own way
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -170,7 +171,7 @@ def path_of_turned_noise(
     mirrored: bool = True,
 ) -> Tensor:
     """Return the positions (STEPS, C, D) from theta (C, D) with steps of size h at T = 1, and `TurnedNoise`."""
-    noise, T, path = TurnedNoise(turn, theta.shape[1], mirrored=mirrored), theta.new_tensor(1.0), []
+    noise, T, path = TurnedNoise(turn, _of_coordinates(sampler, theta.shape[1]), mirrored), theta.new_tensor(1.0), []
     size = theta.new_tensor(h)
     with torch.no_grad():
         state = sampler.init(theta, potential, size, T, noise)
@@ -180,24 +181,40 @@ def path_of_turned_noise(
     return torch.stack(path)
 
 
+def _of_coordinates(sampler: Sampler, dim: int) -> Iterator[bool]:
+    """Yield for each request of noise, of `init` and then of steps, whether its last axis is that of the coordinates.
+
+    In one more dimension that axis is longer.
+    """
+    lengths = []
+    for D in (dim, dim + 1):
+        theta, size = torch.ones((1, D), dtype=torch.float64), torch.tensor(0.05, dtype=torch.float64)
+        potential, first, later = linear.QuadraticPotential(theta[0]), linear.ScriptedNoise(), linear.ScriptedNoise()
+        state = sampler.init(theta, potential, size, torch.ones_like(size), first)
+        sampler.step(theta, dict(state), potential, size, torch.ones_like(size), later)
+        lengths.append([[slot.shape[-1:] for slot in noise.slots] for noise in (first, later)])
+    once, again = ([a != b for a, b in zip(*pair, strict=True)] for pair in zip(*lengths, strict=True))
+    return itertools.chain(once, itertools.cycle(again))
+
+
 class TurnedNoise:
-    """The same numbers each time, except that those of the D coordinates, in the last axis, are turned.
+    """The same numbers each time, except that those of the coordinates, in the last axis, are turned.
 
     Uniforms are numbers for directions, u for one and 1 - u for the opposite one, if they are `mirrored`.
     """
 
-    def __init__(self, turn: Callable[[Tensor], Tensor], dim: int, *, mirrored: bool) -> None:
-        self.turn, self.dim, self.mirrored = turn, dim, mirrored
+    def __init__(self, turn: Callable[[Tensor], Tensor], of_coordinates: Iterator[bool], mirrored: bool) -> None:
+        self.turn, self.of_coordinates, self.mirrored = turn, of_coordinates, mirrored
         self.generator = torch.Generator().manual_seed(0)
 
     def normal(self, like: Tensor) -> Tensor:
         """Return normals like `like`."""
         drawn = torch.randn(like.shape, generator=self.generator, dtype=like.dtype)
-        return self.turn(drawn) if like.shape[-1] == self.dim else drawn
+        return self.turn(drawn) if next(self.of_coordinates) else drawn
 
     def uniform(self, shape: Sequence[int]) -> Tensor:
         """Return uniforms."""
         drawn = torch.rand(tuple(shape), generator=self.generator, dtype=torch.float64)
-        if shape[-1] != self.dim:
+        if not next(self.of_coordinates):
             return drawn
         return self.turn(drawn - 0.5) + 0.5 if self.mirrored else self.turn(drawn).abs()

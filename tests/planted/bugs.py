@@ -38,7 +38,20 @@ from planted.plain import (
     Tamed,
     Weighted,
 )
-from planted.unusual import EulerSGHMC
+from planted.unusual import (
+    Controlled,
+    EulerSGHMC,
+    Interacting,
+    LaplaceMomentum,
+    Mala,
+    Persistent,
+    RandomLength,
+    RandomScan,
+    RandomWalk,
+    Resampling,
+    Slice,
+    TwoTemperatures,
+)
 from plugins.samplers.adadelta_sgld import AdadeltaSGLD
 from plugins.samplers.adamax_sgld import AdamaxSGLD
 from plugins.samplers.asgld import ASGLD
@@ -655,6 +668,70 @@ bug("GammaSign", SGRLD, "drift", "whole-law", "Gamma has the wrong sign.", befor
 bug("GammaDropped", SGRLD, "drift", "whole-law", "Gamma is left out.", before="potential = Bent(potential, 0)")
 bug("SwapsAtAnotherTemperature", RESGLD, "temperature", "scale", "resgld swaps by the energies without 1 / T.",
     before="potential = Hotter(potential, T)")
+
+# What careless authors write: where a schedule changes, for a part of the parameters, after a refusal or a refresh.
+
+BEFORE = "{'h': h + torch.zeros_like(theta[:, :1])}"
+
+bug("NoiseOfTheStepSizeBefore", Tamed, "step size", "one-step",
+    "The noise of a tamed sgld has the step size of the step before.", init=BEFORE,
+    step="self.drift(theta, potential, h) + self.heat(state['h'], T) * self.xi(theta, noise), "
+    "{'h': h + torch.zeros_like(state['h'])}")
+bug("TemperatureAveraged", Tamed, "temperature", "one-step",
+    "The temperature of a tamed sgld is a running mean of those of its steps.",
+    init="{'T': T + torch.zeros_like(theta[:, :1])}",
+    step="T = 0.9 * state['T'] + 0.1 * T; super().step(theta, {}, potential, h, T, noise)[0], {'T': T}")
+bug("EnergyOverTheTemperatureKept", RandomWalk, "HMC's energy", "one-step",
+    "The energy is kept divided by the temperature of its step.",
+    init="{**init, 'U': init['U'] / T.expand(len(theta), 1)[:, 0]}",
+    step="t = T.expand(len(theta), 1)[:, 0]; given = {**state, 'U': state['U'] * t}; "
+    "theta, new = super().step(theta, given, potential, h, T, noise); theta, {**new, 'U': new['U'] / t}")
+bug("TemperatureOnTheDrift", Plain, "temperature", "derived-law", "The temperature multiplies the drift as well.",
+    zero_temperature=None,
+    step="theta - h * T * potential.grad(theta) + self.heat(h, T) * self.xi(theta, noise), state")
+bug("PreconditionedNoiseOfTheStepBefore", PSGLD, "adaptation", "derived-law",
+    "psgld with the new V in front of the gradient and that of the step before under the noise.",
+    step="theta, new = super().step(theta, state, potential, h, 0 * T, Silent()); "
+    "theta + (2 * h * T / (self.lam + state['V'].sqrt())).sqrt() * noise.normal(theta), new")
+bug("SquaresOfTheFirstChain", PSGLD, "chain count", "one-step", "psgld with the V of the first chain for all chains.",
+    before="state = {'V': state['V'][:1].expand_as(theta)}")
+bug("DecayOfBiasesTwice", Plain, "drift", "derived-law", "Vectors among the weights decay by 1e-3 more.",
+    needs=frozenset({"layout"}),
+    gradient="gradient + 1e-3 * theta * potential.layout.fill(lambda block: float(len(block.shape) == 1), theta)")
+bug("LayersOfTheDriftAlone", Plain, "drift", "derived-law",
+    "Each layer has a step size of its own in front of the gradient, and none under the noise.",
+    needs=frozenset({"layout"}), zero_temperature=None,
+    gradient="gradient * potential.layout.fill(lambda block: 1 / block.fan_in, theta)")
+bug("MeanGradient", Plain, "step size", "derived-law",
+    "The gradient is divided by the number of terms, and the noise is not.", needs=frozenset({"terms"}),
+    gradient="gradient / potential.terms")
+bug("CentreWithoutItsGradient", Controlled, "adaptation", "real-loop",
+    "A refresh moves the centre and keeps the gradient of the centre before.",
+    refresh="{**refresh, 'mean': state['mean']}")
+bug("MaskOfTheDriftAlone", RandomScan, "noise", "whole-law",
+    "Half of the coordinates are moved by the gradient, and all of them by the noise.",
+    step="g, on = potential.grad(theta), noise.uniform(theta.shape) < 0.5; "
+    "theta - h * g.where(on, 0 * g) + (2 * h * T).sqrt() * noise.normal(theta), state")
+bug("WholeKickOfAFreshVelocity", Resampling, "momentum", "whole-law",
+    "A velocity that is drawn anew gets a whole kick.",
+    step="g, fresh = potential.grad(theta), (h * T).sqrt() * noise.normal(theta); "
+    "v = (fresh - h * g).where(noise.uniform((len(theta), 1)) < 0.2, state['v'] - h * g); theta + v, {'v': v}")
+bug("SwapsOfOtherTemperatures", TwoTemperatures, "temperature", "whole-law",
+    "Replicas swap as if their temperatures were 1 and 3.", gap=1.5)
+bug("MomentumNotTurned", Persistent, "momentum", "real-loop", "A momentum that persists does not turn at refusals.",
+    turn=1)
+bug("GradientOfTheRefused", RandomLength, "HMC's energy", "one-step",
+    "The gradient of a refused proposal is kept for that of the position.",
+    chosen="theta, kept = chosen; theta, {**kept, 'g': new[1]}")
+bug("ProposalDensityForgotten", Mala, "HMC's energy", "real-loop",
+    "The test leaves out how likely the proposal and its reverse are.", log_q="0 * log_q")
+bug("MomentumOfAnotherLaw", LaplaceMomentum, "HMC's energy", "real-loop",
+    "The momentum has the variance T^2, and the test that of its kinetic energy, 2 T^2.",
+    momentum="momentum / 2**0.5")
+bug("SliceFromTheMiddle", Slice, "greed", "real-loop", "The interval of a slice has its middle at the position.",
+    offset="0 * offset + 0.5")
+bug("DivergenceOfTheParticlesForgotten", Interacting, "drift", "whole-law",
+    "Particles share their covariance, without its divergence in the drift.", divergence="0.0")
 
 # sgld that looks at what it is not given: the environment, the clock, files
 

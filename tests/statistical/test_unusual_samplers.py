@@ -4,6 +4,7 @@ import gc
 import time
 
 import pytest
+from planted.kronecker import KRONECKER
 from planted.plain import QuickContour, Tamed, Weighted
 from planted.unusual import UNUSUAL
 
@@ -12,22 +13,36 @@ from plugins.checking.suite import LAWS, check_samplers
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 LONG = {"whole-law", "time-homogeneity", "compiled"}
+ALL = [*UNUSUAL, *KRONECKER, Tamed, Weighted, QuickContour]
+QUICK = {
+    "FloatCounter", "LeimkuhlerMatthews", "OBABO", "Barker", "VelocityWithoutT", "Diagonal", "RandomScan", "ByTheNorm",
+    "Skew", "Rademacher", "TemperedLoss", "SystematicScan", "Lazy", "Frozen", "TwoTemperatures", "Persistent",
+    "Layers", "Weighted",
+}  # fmt: skip
+"""Those that are checked in every run of the tests."""
 
 
 def wrong(sampler, laws):
     return [result for result in check_samplers([sampler()], laws)[0] if result.outcome == "failed"]
 
 
-@pytest.mark.parametrize("sampler", [*UNUSUAL, Tamed, Weighted, QuickContour], ids=lambda sampler: sampler.__name__)
+@pytest.mark.parametrize(
+    "sampler",
+    [pytest.param(one, marks=[] if one.__name__ in QUICK else pytest.mark.slow, id=one.__name__) for one in ALL],
+)
 def test_no_quick_law_finds_anything(sampler):
     assert wrong(sampler, [law.name for law in LAWS if law.name not in LONG | {"restore"}]) == []
 
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("sampler", [*UNUSUAL, Tamed, Weighted, QuickContour], ids=lambda sampler: sampler.__name__)
+@pytest.mark.parametrize("sampler", ALL, ids=lambda sampler: sampler.__name__)
 def test_no_other_law_finds_anything(sampler):
     assert wrong(sampler, [*LONG, "restore"]) == []
+
+
+def test_the_quick_ones_are_among_them():
+    assert {one.__name__ for one in ALL} >= QUICK
 
 
 def test_a_collection_during_a_step_is_not_the_samplers():

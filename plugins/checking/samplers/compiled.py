@@ -9,7 +9,7 @@ from __future__ import annotations
 from harness import Sampler
 from harness.engine import Loop
 from plugins.checking.gaussian import GaussianTask
-from plugins.checking.law import Broken, Law, distance, draws, in_both_modes, streams, trajectory, varying
+from plugins.checking.law import Broken, Law, distance, draws, in_both_modes, roundings, streams, trajectory, varying
 
 CHAINS = 3
 STEPS = 12
@@ -27,7 +27,8 @@ def check(sampler: Sampler) -> None:
     plain, other = in_both_modes(lambda mode: Loop(task, sampler, path, streams(CHAINS), CHAINS, mode=mode))
     gap = distance(draws(other), draws(plain))
     if gap > TOLERANCE:
-        raise Broken(f"within {STEPS} steps the compiled path leaves the plain one by {gap:.2g} of its size")
+        off = f"within {STEPS} steps the compiled path leaves the plain one by {gap:.2g} of its size"
+        raise Broken(off, roundings=roundings(gap))
 
 
 LAW = Law(

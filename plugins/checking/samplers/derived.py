@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from harness import Sampler, linear
-from plugins.checking.gaussian import axes_of
-from plugins.checking.law import TEMPERATURES, Broken, Law, Skip, heat, safe_x
+from plugins.checking.gaussian import TERMS, axes_of
+from plugins.checking.law import TEMPERATURES, WATCHED, Broken, Law, Skip, cycles, heat, safe_x, within_limit
 
 CURVATURES = (1.0, 4.0)
 MANY = tuple(np.geomspace(0.05, 50.0, 24)[np.random.default_rng(0).permutation(24)].tolist())
@@ -43,7 +45,11 @@ def check(sampler: Sampler) -> None:
     if not limit:
         _no_target(sampler, limit)
         return
+    if turns := cycles(sampler):
+        raise Skip(f"its steps are in turn of {WATCHED} kinds at most, by {', '.join(turns)}: whole-law tests its law")
     _hold(sampler, limit)
+    if "terms" in sampler.needs:
+        _hold_at(of_terms(sampler), limit, 1.0, CURVATURES, where=f" on a target of {TERMS} terms")
     if sampler.adaptive:  # the entries of many samplers start empty
         later = linear.settled(sampler, safe_x(sampler, 0.3) / STIFFEST)
         if limit == 1:  # then the limit does not depend on the entries
@@ -68,8 +74,9 @@ def _hold(sampler: Sampler, limit: float) -> None:
 def _hold_at(
     sampler: Sampler, limit: float, T: float, curvature: Sequence[float], axes: Tensor | None = None, where: str = ""
 ) -> None:
-    large, small = (_ratio(sampler, safe_x(sampler, share), heat(sampler, T), curvature, axes) for share in SHARES)
-    order = SHARES[0] / SHARES[1]
+    order, heated = SHARES[0] / SHARES[1], heat(sampler, T)
+    h = within_limit(sampler, safe_x(sampler, SHARES[0]) / max(curvature), SHARES[0], heated, curvature, axes)
+    large, small = (_ratio(sampler, size, heated, curvature, axes) for size in (h, h / order))
     bias = (order * small - large) / (order - 1) - limit * np.eye(len(curvature))
     worst = bias.flat[np.abs(bias).argmax()]
     if not abs(worst) < 1e-3 * limit:
@@ -87,6 +94,24 @@ def _hold_at(
             f"at T = {T:g}{where} the bias is not of first order in h: lambda var(theta)/T is {large.max():.5g} "
             f"at {SHARES[0]:g} of the stability limit"
         )
+
+
+def of_terms(sampler: Sampler) -> Sampler:
+    """Return the sampler on potentials of TERMS terms."""
+
+    def of(potential: Any) -> Any:
+        potential = copy.copy(potential)
+        potential.terms = TERMS
+        return potential
+
+    cls = type(sampler)
+    return linear.with_methods(
+        sampler,
+        init=lambda self, theta, potential, h, T, noise: cls.init(self, theta, of(potential), h, T, noise),
+        step=lambda self, theta, state, potential, h, T, noise: cls.step(
+            self, theta, state, of(potential), h, T, noise
+        ),
+    )
 
 
 def _in_proportion(sampler: Sampler, later: Sampler) -> None:
@@ -142,10 +167,10 @@ def _no_target(sampler: Sampler, limit: float | None) -> None:
 
 
 def _ratio(
-    sampler: Sampler, x: float, T: float, curvature: Sequence[float], axes: Tensor | None
+    sampler: Sampler, h: float, T: float, curvature: Sequence[float], axes: Tensor | None
 ) -> NDArray[np.float64]:
     """Return lambda^1/2 P_theta lambda^1/2 / T along the axes, (D, D)."""
-    step = linear.derive(sampler, x / max(curvature), T, curvature, axes)
+    step = linear.derive(sampler, h, T, curvature, axes)
     _require(sampler, step)
     P = step.stationary()
     if P is None:
@@ -157,8 +182,8 @@ def _ratio(
                 "an entry of the state that is missing in `adaptive`",
             )
         raise Broken(
-            f"at x = h lambda = {x:.3g} a step does not contract (spectral radius {step.radius:.12g}): "
-            "there is no stationary law"
+            f"at x = h lambda = {h * max(curvature):.3g} a step does not contract (spectral radius {step.radius:.12g}"
+            "): there is no stationary law"
         )
     root = np.sqrt(curvature)
     along = P[: len(curvature), : len(curvature)]

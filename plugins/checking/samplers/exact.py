@@ -16,7 +16,7 @@ from harness import Sampler, Trajectory, UsageError, linear
 from harness.engine import Loop
 from harness.tasks import Streams
 from plugins.checking.gaussian import GaussianTask, axes_of
-from plugins.checking.law import Array, Broken, draws, finish, heat, safe_x, trajectory
+from plugins.checking.law import Array, Broken, cycles, draws, finish, heat, safe_x, trajectory, within_limit
 from plugins.checking.samplers.coordinates import independent
 
 CURVATURES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
@@ -51,6 +51,7 @@ class Setting:
     def path(self, sampler: Sampler) -> Trajectory:
         """Return a constant path, or falling cosine cycles of eight steps, the first three at T = 0 if `cold`."""
         h = safe_x(sampler, self.share) / max(self.curvatures)
+        h = within_limit(sampler, h, self.share, self.T, self.curvatures, self.axes)
         if not self.cyclical:
             return trajectory(np.full(self.steps, h), self.T)
         position = np.arange(self.steps) % 8
@@ -85,6 +86,8 @@ def experiments(sampler: Sampler) -> list[Experiment]:
     least = 0.0 if sampler.limit_bias() else 1.0
     family: list[Experiment] = []
     cold = goes_cold(sampler)
+    if cycles(sampler):
+        return []
     for setting in SETTINGS if independent(sampler) else (*SETTINGS, *SMALL):
         variance = heat(sampler, max(setting.variance, least))
         scaled = replace(setting, T=heat(sampler, setting.T), variance=variance, cold=cold)

@@ -27,6 +27,7 @@ from harness.engine import Loop, named
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import (
     LEVEL,
+    WATCHED,
     Array,
     Broken,
     Law,
@@ -71,9 +72,6 @@ AHEAD = (*range(1, 257), 1_000, 2_000, 5_000, 20_000, 100_000, 150_000, 1_000_00
 
 ROUNDING = 1e-12
 """Relative difference of sums of the same numbers."""
-
-WATCHED = 12
-"""Steps in which clocks are distinguished from other entries."""
 
 
 def check(sampler: Sampler, seed: int = 1) -> None:
@@ -124,7 +122,8 @@ def clocks(sampler: Sampler) -> None:
                         raise Broken(
                             f"state {name!r} counts steps, and {first + steps} steps later the same step from the same "
                             f"place gives another {other} (relative difference {gap:.2g}): its law depends on the "
-                            "number of steps"
+                            "number of steps; a step that depends on its turn, as among blocks, keeps the turn in the "
+                            f"state, k modulo n or a mask, with n at most {WATCHED}"
                         )
 
 

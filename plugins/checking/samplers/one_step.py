@@ -11,7 +11,8 @@ from harness import Sampler, linear
 from harness.engine import CountingPotential, named
 from harness.tasks import Streams
 from plugins.checking.gaussian import GaussianProblem
-from plugins.checking.law import Broken, Law, State, distance, random_script, safe_x, same
+from plugins.checking.law import Broken, Law, State, distance, random_script, roundings, safe_x, same
+from plugins.checking.samplers.exact import is_metropolis
 
 CURVATURES = (0.5, 1.0, 2.0)
 CURVATURE = torch.tensor(CURVATURES, dtype=torch.float64)
@@ -47,7 +48,10 @@ def check(sampler: Sampler) -> None:
         _answers_finely(sampler, x / max(CURVATURES))
         _noise_is_normal(sampler, x / max(CURVATURES))
         _noise_is_of_this_temperature(sampler, x / max(CURVATURES))
+        _noise_is_of_this_step(sampler, x / max(CURVATURES))
         _weights_are_of_their_draws(sampler, x / max(CURVATURES))
+        if is_metropolis(sampler, x / max(CURVATURES), 1.0):
+            _kept_is_of_the_position(sampler)
     if sampler.refresh_every:
         _refresh(sampler, x / max(CURVATURES))
 
@@ -97,7 +101,12 @@ def _answers_finely(sampler: Sampler, h: float) -> None:
 
 
 def _noise_is_normal(sampler: Sampler, h: float) -> None:
-    """Check that noise that does not depend on the position is a linear function of normal numbers, so it is normal."""
+    """Check that noise that does not depend on the position is a linear function of normal numbers, so it is normal.
+
+    A Metropolis kernel may refuse it, and has its law at every proposal.
+    """
+    if is_metropolis(sampler, h, 1.0):
+        return
     probe, step, z = _near_the_start(sampler, h)
     normals = _normals_of(probe)
     if not len(normals):
@@ -144,6 +153,71 @@ def _noise_is_of_this_temperature(sampler: Sampler, h: float) -> None:
             "the noise of a step does not depend on the temperature that the step is given",
             "T missing under the root of the noise, or kept from an earlier step",
         )
+
+
+def _noise_is_of_this_step(sampler: Sampler, h: float) -> None:
+    """Check that a step responds to its random numbers as if all steps before it had had its h and T.
+
+    The noise of `init` is silent, so that a velocity is 0 at every temperature; adaptive entries are those of this h
+    and T, and a sampler without a stationary law may adapt to what it started with.
+    """
+    if not sampler.limit_bias():
+        return
+    theta, b = _normals(2 * MANY, len(CURVATURES)).chunk(2)
+    potential = linear.QuadraticPotential(CURVATURE, b)
+    size, T = torch.tensor(h, dtype=torch.float64), torch.ones((), dtype=torch.float64)
+    slots = linear.Probe(sampler, h, 1.0, CURVATURES).slots
+    loud = random_script(slots, MANY, _generator("noise"))
+    quiet = [torch.zeros_like(x) if slot.kind == "normal" else x for x, slot in zip(loud, slots, strict=True)]
+    starts = [sampler.init(theta, potential, size / k, k * k * T, linear.ScriptedNoise()) for k in (1, 3)]
+    effects = []
+    for state in starts:
+        known = {**state, **{name: starts[0][name] for name in linear.held(sampler, state)}}
+        ends = []
+        for script in (loud, quiet):
+            first, after = sampler.step(theta, dict(known), potential, size, T, linear.ScriptedNoise(script))
+            second, _ = sampler.step(first, dict(after), potential, size, T, linear.ScriptedNoise(quiet))
+            ends.append(torch.cat([first, second], 1))
+        effects.append(ends[0] - ends[1])
+    if bool(effects[0].isfinite().all()) and distance(effects[1], effects[0]) > SAME:
+        raise Broken(
+            "after steps of another size and temperature the same random numbers move a step by other amounts",
+            "a step size or temperature of an earlier step, or an energy over T that is kept from one",
+        )
+
+
+def _kept_is_of_the_position(sampler: Sampler) -> None:
+    """Check of a Metropolis kernel that what it keeps of a position, and uses, is that of the old one after a refusal.
+
+    The steps are of the first size at which some of the chains move and others do not.
+    """
+    theta, potential = _normals(MANY, len(CURVATURES)), linear.QuadraticPotential(CURVATURE)
+    slots, T = linear.Probe(sampler, 0.1, 1.0, CURVATURES).slots, torch.ones((), dtype=torch.float64)
+    script, later = (random_script(slots, MANY, _generator(name)) for name in ("one", "another"))
+    for x in (0.5, 1.0, 2.0, 4.0, 8.0):
+        h = torch.tensor(x / max(CURVATURES), dtype=torch.float64)
+        given = sampler.init(theta, potential, h, T, linear.ScriptedNoise())
+        moved, kept = sampler.step(theta, dict(given), potential, h, T, linear.ScriptedNoise(script))
+        still = (moved == theta).all(1)
+        if still.any() and not still.all():
+            break
+    else:
+        return
+    fresh = sampler.init(moved, potential, h, T, linear.ScriptedNoise())
+    for name, leaf in kept.items():
+        off = (leaf.double() - fresh[name].double()).reshape(MANY, -1).abs().amax(1)
+        stale = off > SAME * fresh[name].double().abs().max()
+        if stale[~still].any() or not stale[still].any() or same(fresh[name], fresh[name][:1].expand_as(leaf)):
+            continue  # it is not of the position, or it is right
+        ends = [
+            sampler.step(moved, {**kept, name: of}, potential, h, T, linear.ScriptedNoise(later))[0]
+            for of in (leaf, fresh[name])
+        ]
+        if not same(*ends):
+            raise Broken(
+                f"where a proposal is refused, state {name!r} is not that of the position, as it is where one is taken",
+                "an energy or gradient of the proposal that is kept after a refusal",
+            )
 
 
 def _weights_are_of_their_draws(sampler: Sampler, h: float) -> None:
@@ -266,6 +340,7 @@ def _of_any_task(sampler: Sampler, h: float) -> None:
                     f"{where} {name} after a step differs by {gap:.2g} (relative, median over {MANY} chains)",
                     "a step that depends on the dtype or on `potential.terms`; one that needs the number of terms "
                     "declares needs = {'terms'}",
+                    roundings(gap, changed[name].dtype),
                 )
 
 

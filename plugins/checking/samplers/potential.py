@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 from torch import Tensor
 
@@ -60,6 +62,21 @@ def check(sampler: Sampler) -> None:
         if sampler.gradients_per_step and all(_alike(moved[0], other) for other in moved[1:]):
             raise Broken(f"step {k + 1} ignores the gradient of the current batch")
         theta, state = moved[0]
+
+
+def quotient(sampler: Sampler) -> float:
+    """Return the smallest distance between two positions at which a step takes gradients; inf if it takes only one."""
+    task = GaussianTask()
+    problem = task.build([Streams(0, c, ("conformance",)) for c in range(CHAINS)], "cpu")
+    potential, theta = WatchedPotential(problem, 1), problem.initial()
+    noise = DirectNoise([Streams(3, c, ("conformance",)).torch("noise") for c in range(CHAINS)], torch.float64)
+    h, T = (torch.tensor(x, dtype=torch.float64) for x in (float(varying(sampler, task, 1)[0]), 1.0))
+    with torch.no_grad():
+        state = sampler.init(theta, potential, h, T, noise)
+        potential.points.clear()
+        sampler.step(theta, dict(state), potential, h, T, noise)
+    gaps = [(b - a).norm(dim=1).median().item() for a, b in itertools.combinations(potential.points, 2)]
+    return min((gap for gap in gaps if gap), default=float("inf"))
 
 
 def _alike(one: tuple[Tensor, State], other: tuple[Tensor, State]) -> bool:

@@ -6,7 +6,18 @@ from dataclasses import fields, replace
 
 from harness import Sampler
 from plugins.checking.gaussian import GaussianTask
-from plugins.checking.law import TEMPERATURES, Broken, Law, distance, draws, trajectory, varying, walk, weights
+from plugins.checking.law import (
+    TEMPERATURES,
+    Broken,
+    Law,
+    distance,
+    draws,
+    roundings,
+    trajectory,
+    varying,
+    walk,
+    weights,
+)
 
 FACTORS = (0.2, 7.0, 2.0**-27, 2.0**27)
 """c; the last two, about 1e-8 and 1e8, take step sizes, temperatures and gradients past floors, ceilings and clips."""
@@ -29,7 +40,8 @@ def check(sampler: Sampler) -> None:
                 if not gap < 1e-7:
                     raise Broken(
                         f"c = {c:.3g}, T = {T:g}: within {STEPS} steps of h = {h[0] * factor:.3g} and less the {what} "
-                        f"on cU at cT differ by {gap:.2g} (relative)"
+                        f"on cU at cT differ by {gap:.2g} (relative)",
+                        roundings=roundings(gap, size=1 / min(c, 1.0)),
                     )
 
 

@@ -7,7 +7,19 @@ from torch import Tensor
 
 from harness import Sampler, Trajectory
 from plugins.checking.gaussian import GaussianTask
-from plugins.checking.law import Broken, Law, draws, finish, loop, path_of, safe_x, same, trajectory, varying
+from plugins.checking.law import (
+    Broken,
+    Law,
+    distance,
+    draws,
+    finish,
+    loop,
+    path_of,
+    safe_x,
+    same,
+    trajectory,
+    varying,
+)
 
 CHAIN_COUNTS = (*range(1, 10), 16, 17, 40, 65, 512)
 """Numbers of chains: all small ones, some near the widths of vector instructions, and more than a run often has."""
@@ -15,6 +27,13 @@ CHAIN_COUNTS = (*range(1, 10), 16, 17, 40, 65, 512)
 FEW = (1, 2, 5, 40)
 """Those of COMPANIES that are also tried past the stability limit."""
 STEPS = 12
+ROUNDED = 1e-9
+"""A relative difference below which it is one of rounding."""
+
+LAST_BITS = (
+    "an operation whose last bits depend on how many chains there are: write powers, sigmoid and softplus by exp and "
+    "log, and a matrix product over the chains as a product and a sum over the last axis"
+)
 UNSTABLE = 1.5
 """Share of the stability limit: stable dynamics merge paths again, and so hide a difference in the last bit."""
 
@@ -36,7 +55,8 @@ def check(sampler: Sampler) -> None:
             if not same(alone, largest[:, :rows]):
                 chain = next(c for c in range(rows) if not same(alone[:, c], largest[:, c]))
                 gap = (alone[:, chain] - largest[:, chain]).abs().max().item()
-                raise Broken(f"{where} chain {chain} of {rows} is off by {gap:.2g} from itself among {most}")
+                off = f"{where} chain {chain} of {rows} is off by {gap:.2g} from itself among {most}"
+                raise Broken(off, LAST_BITS if distance(alone, largest[:, :rows]) < ROUNDED else "")
     if sampler.limit_bias() != 0:  # an optimiser has no noise that separates its chains
         _no_shared_stream(sampler, task)
 
@@ -49,7 +69,12 @@ def _path(sampler: Sampler, task: GaussianTask, path: Trajectory, rows: int) -> 
 def _no_shared_stream(sampler: Sampler, task: GaussianTask) -> None:
     """Check that chains that start at one point separate."""
     together = GaussianTask(curvatures=task.curvatures, spread=0.0)
-    last = path_of(sampler, together, trajectory(varying(sampler, task, STEPS), 1.0), max(CHAIN_COUNTS))[-1]
+    try:
+        last = path_of(sampler, together, trajectory(varying(sampler, task, STEPS), 1.0), max(CHAIN_COUNTS))[-1]
+    except Broken as lost:
+        raise Broken(
+            f"from the mode, where the gradient is 0, {lost}", "a division by the gradient or by its norm"
+        ) from None
     if sampler.limit_bias() is None and not last.any():
         return  # a fit to steps that do not move from the mode has no noise that separates them
     if len(torch.unique(last, dim=0)) < len(last):

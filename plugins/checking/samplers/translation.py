@@ -12,7 +12,7 @@ import torch
 from harness import Sampler
 from harness.engine import BoundPotential
 from plugins.checking.gaussian import GaussianTask
-from plugins.checking.law import Broken, Law, distance, path_of, safe_x, streams, trajectory, varying
+from plugins.checking.law import Broken, Law, distance, path_of, roundings, safe_x, streams, trajectory, varying
 from plugins.checking.samplers.coordinates import rooted
 from plugins.running.moved import Moved, follows, path_of_turned_noise
 
@@ -78,7 +78,8 @@ def _check_shift(sampler: Sampler) -> None:
     expected = path_of(sampler, here, path, CHAINS)
     gap = distance(path_of(sampler, there, path, CHAINS) - PLACE, expected)
     if not gap < TOLERANCE:
-        raise Broken(f"moved by a = {PLACE:g}, the path on U(theta - a) is off by {gap:.2g} (relative)")
+        off = f"moved by a = {PLACE:g}, the path on U(theta - a) is off by {gap:.2g} (relative)"
+        raise Broken(off, roundings=roundings(gap, size=PLACE))
 
 
 LAW = Law(

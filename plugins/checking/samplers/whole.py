@@ -22,7 +22,7 @@ from torch import Tensor
 from harness import Sampler, UsageError, linear
 from plugins.checking import forms, one_step_drift
 from plugins.checking.gaussian import GaussianTask
-from plugins.checking.law import Broken, Law, Skip, distance, path_of, safe_x, streams, trajectory
+from plugins.checking.law import Broken, Law, Skip, cycles, distance, path_of, safe_x, streams, trajectory
 from plugins.checking.sampler_law import law_of
 from plugins.checking.samplers import coordinates, zero_temperature
 from plugins.checking.samplers.exact import is_metropolis
@@ -125,7 +125,8 @@ def simulations(sampler: Sampler) -> list[Simulation]:
     others = [("gaussian", 1.0, 0.0), ("quartic", 1.0, 1.0)]
     if few:  # noise in the energies biases weights and choices by as much as its variance, which no h removes
         first, others = ([(kind, T, 0.0) for kind, T, _ in some] for some in (first[:6] + first[8:], others))
-    known = one_step_drift.applies(sampler) or (not sampler.adaptive and linear.derive(sampler, 0.1, 1.0).linear)
+    linear_law = not sampler.adaptive and linear.derive(sampler, 0.1, 1.0).linear and not cycles(sampler)
+    known = linear_law or one_step_drift.applies(sampler)
     small = [
         Simulation(sampler, Target("gaussian", 1.0, D, ratio=claimed or 1.0), *_size(sampler, primary=False, few=True))
         for D in (() if known else dims(sampler)[:-1])

@@ -11,7 +11,19 @@ from torch import Tensor
 from harness import Sampler, UsageError, linear
 from harness.engine import BoundPotential
 from plugins.checking.gaussian import Batch, GaussianProblem, GaussianTask
-from plugins.checking.law import Array, Broken, Law, Skip, all_finite, distance, path_of, streams, trajectory, varying
+from plugins.checking.law import (
+    Array,
+    Broken,
+    Law,
+    Skip,
+    all_finite,
+    distance,
+    path_of,
+    roundings,
+    streams,
+    trajectory,
+    varying,
+)
 
 Memory = dict[str, Tensor]
 Rule = Callable[[Any, Tensor, Memory, Tensor, Tensor], tuple[Tensor, Memory]]
@@ -20,6 +32,11 @@ CHAINS = 4
 STEPS = 120
 SPREADS = (1.0, 2.0**60)
 """Where chains start, in units of 1 / lambda: the second is about 1e9 away, beyond any box or clip."""
+
+OTHERS = (
+    "of the gradients of a step the optimiser is given that at theta alone; where another place has a part in the step "
+    "at T = 0, declare zero_temperature = None"
+)
 
 COLD = 1e-20
 """T for a sampler that refuses T = 0: whatever T adds to a drift is lost in rounding."""
@@ -69,6 +86,7 @@ def check(sampler: Sampler) -> None:
     potential, or `gradient_at`), because the rule is given no other. If the sampler needs a metric, the rule is given
     D g, the gradient in that metric.
     """
+    _is_finite(sampler)
     if sampler.zero_temperature is None:
         _is_not_sgd(sampler)
         raise Skip("declares no optimiser for T = 0: zero_temperature is None")
@@ -76,6 +94,25 @@ def check(sampler: Sampler) -> None:
     exact = "potential" in sampler.exempt or sampler.gradient_at == "end"
     for spread in SPREADS:
         _same_path(sampler, name, rule, GaussianTask(variance=0.0 if exact else 0.5 * spread, spread=spread))
+
+
+def _is_finite(sampler: Sampler) -> None:
+    """Check that steps at T = 0 are finite where those just above it are: a division by T has no place there."""
+    task = GaussianTask()
+    h, problem = varying(sampler, task, STEPS), task.build(streams(CHAINS), "cpu")
+    if _refuses(sampler, h):
+        return
+    cold, warm = (
+        _silent(sampler, problem, problem.initial(), h, [None] * STEPS, heat).isfinite().all(-1).all(-1).tolist()
+        for heat in (0.0, COLD)
+    )
+    if all(warm) and not all(cold):
+        raise Broken(
+            f"at T = 0 step {cold.index(False) + 1} is not finite, at T = {COLD:g} it is; a sampler that has no T = 0 "
+            "declares zero_temperature = None and refuses it: "
+            "def check_steps(self, h, T): raise UsageError(...) if min(T) <= 0",
+            "a division by T, or by noise, which is 0 at T = 0",
+        )
 
 
 def _same_path(sampler: Sampler, name: str, rule: Rule, task: GaussianTask) -> None:
@@ -95,7 +132,9 @@ def _same_path(sampler: Sampler, name: str, rule: Rule, task: GaussianTask) -> N
         if not gap < 1e-12:
             where = f", started about {task.spread**0.5:.1g} away from the mode," if far else ""
             clips = "; a step that clips by design declares zero_temperature = None" if far else ""
-            raise Broken(f"at T = 0{where} step {k + 1} differs from {name!r} by {gap:.2g} (relative){clips}")
+            others = f"; {OTHERS}" if sampler.gradients_per_step > 1 and not far else ""
+            off = f"at T = 0{where} step {k + 1} differs from {name!r} by {gap:.2g} (relative){clips}{others}"
+            raise Broken(off, roundings=roundings(gap, size=task.spread**0.5))
 
 
 def declared_path(
