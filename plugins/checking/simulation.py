@@ -75,18 +75,20 @@ class Plan:
     stretch: int = 1
     settling: int = 0
 
-    def path(self, target: Target, level: int, *, metric: bool = False) -> Trajectory:
+    def path(self, target: Target, level: int, *, metric: bool = False, adapted: bool = False) -> Trajectory:
         """Return a path of constant step size, with more steps if they are shorter. Every 1/(4 x)-th draw is kept.
 
-        In a metric that is the Hessian, every direction has curvature 1.
+        In a metric that is the Hessian, every direction has curvature 1. Where a burn-in has `adapted` a sampler to its
+        path, as many steps follow before the first kept one: from there on the law is that of what was adapted.
         """
         x = self.x / 2**level
         curvature, condition = (1.0, 1.0) if metric else (target.curvature, target.condition)
         slow = self.stretch * condition**0.5 / x
         burn_in, kept = max(round(BURN_IN * slow), self.settling), round(self.share * KEPT * slow)
-        steps = burn_in + kept
+        rest = round(BURN_IN * slow) if adapted else 0
+        steps = burn_in + rest + kept
         every = max(1, round(0.25 / x))
-        step = np.arange(steps) - burn_in
+        step = np.arange(steps) - burn_in - rest
         keep = (step >= 0) & (step % every == every - 1)
         return trajectory(np.full(steps, x / curvature), target.T, burn_in, keep)
 
@@ -215,7 +217,8 @@ class Simulation:
         return p_values
 
     def _path(self, level: int) -> Trajectory:
-        return self.plan.path(self.target, level, metric="metric" in self.sampler.needs)
+        adapted = type(self.sampler).adapt is not Sampler.adapt
+        return self.plan.path(self.target, level, metric="metric" in self.sampler.needs, adapted=adapted)
 
     def _levels(self, seed: int, chains: int) -> list[Sample | Broken]:
         outcomes: list[Sample | Broken] = []

@@ -192,8 +192,11 @@ def _of_coordinates(sampler: Sampler, dim: int) -> Iterator[bool]:
         potential, first, later = linear.QuadraticPotential(theta[0]), linear.ScriptedNoise(), linear.ScriptedNoise()
         state = sampler.init(theta, potential, size, torch.ones_like(size), first)
         sampler.step(theta, dict(state), potential, size, torch.ones_like(size), later)
-        lengths.append([[slot.shape[-1:] for slot in noise.slots] for noise in (first, later)])
-    once, again = ([a != b for a, b in zip(*pair, strict=True)] for pair in zip(*lengths, strict=True))
+        lengths.append([[tuple(slot.shape[-1:]) for slot in noise.slots] for noise in (first, later)])
+    once, again = (
+        [length == (dim,) and longer[k : k + 1] != [length] for k, length in enumerate(lasts)]
+        for lasts, longer in zip(*lengths, strict=True)
+    )
     return itertools.chain(once, itertools.cycle(again))
 
 
