@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: the key of its cells in a row, header, alignment, and a format (".3g") or function.
+    """A column: the key of its cells in a row, header, alignment, a format (".3g") or function, and which value is best.
 
     `shown` is the key of the cell's text, if a row has both a value and a text that is not made of it alone.
     """
@@ -19,6 +19,7 @@ class Column:
     align: Literal["left", "right"] = "left"
     format: str | Callable[[Any], str] = ""
     shown: str = ""
+    best: Literal["", "min", "max"] = ""
 
     def text(self, row: Mapping[str, Any]) -> str:
         """Return the cell of a row as text: "" for a missing value, "inf" and "-inf" for infinities."""
@@ -36,7 +37,8 @@ class Table:
     """A table for people. Its rows are mappings from column keys to values, and its notes are shown below it.
 
     The first `keys` columns name a row, so a terminal that is too narrow for all columns always shows these. If there
-    are columns `more`, shown on demand, it shows all others.
+    are columns `more`, shown on demand, it shows all others. In a LaTeX document `label` is the table's, and the cells
+    `bold`, by row and column key, are in bold.
     """
 
     title: str
@@ -45,6 +47,8 @@ class Table:
     notes: Sequence[str] = ()
     keys: int = 1
     more: Sequence[Column] = ()
+    label: str = ""
+    bold: Collection[tuple[int, str]] = ()
 
     def cells(self) -> list[list[str]]:
         """Return the cells as text, one list per row."""
@@ -57,7 +61,8 @@ class Figure:
 
     `caption` explains what the picture does not show by itself. `title` replaces the title that `draw` sets. `task` and
     `method` are what the figure is about, if it is about only one; then it depends on the runs of this task only.
-    `chart` has its lines as numbers, in JSON, for a page on which they can be read (docs/pages.md).
+    `chart` has its lines as numbers, in JSON, for a page on which they can be read (docs/pages.md). `arrange` changes
+    what was drawn, before its layout.
     """
 
     name: str
@@ -68,6 +73,7 @@ class Figure:
     task: str = ""
     method: str = ""
     chart: Mapping[str, Any] | None = None
+    arrange: Callable[[Any], None] = lambda _: None
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), title: str = "") -> Table:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -16,6 +16,8 @@ from harness.reporting import build, find_report, request_for, why_empty
 from harness.reporting.rendering import SUFFIXES, figures
 from harness.reports import Figure, Table, render, write_set
 from harness.system import count, words
+from plugins.reporting.fitting import GREATEST, LEAST, WIDTHS, fitted
+from plugins.reporting.paper import printed
 
 PAIR = ("svg", "png")
 """The kinds of files in which a folder has each figure."""
@@ -44,7 +46,26 @@ def report(
     columns: Annotated[
         list[str] | None, typer.Option(help="Only these columns of the tables, a,b,c, or all of them: all.")
     ] = None,
-    size: Annotated[str | None, typer.Option(help="Size of the figures, WIDTHxHEIGHT in inches, as in 7x4.")] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(
+            help="Size of the figures: column (3.25 inches wide), text (5.5), wide (6.75), or WIDTHxHEIGHT in inches, "
+            "as in 7x4.",
+            autocompletion=lambda: list(WIDTHS),
+        ),
+    ] = None,
+    font_size: Annotated[
+        float | None,
+        typer.Option(metavar="POINTS", help="Size of the font of the figures; by default 8 to 10, by their width."),
+    ] = None,
+    style: Annotated[
+        str | None,
+        typer.Option(
+            help="paper: tables of at most five columns, with the best values in bold, a caption and a label, for "
+            "--format latex.",
+            autocompletion=lambda: ["paper"],
+        ),
+    ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the figures, instead of their own.")] = None,
     out: Annotated[
         Path | None,
@@ -58,12 +79,13 @@ def report(
 
     Examples:
         bench report leaderboard
-        bench report leaderboard --task mixture25 --format latex
+        bench report leaderboard --task mixture25 --format latex --style paper
+        bench report density --task mixture25 --size column --out figures
         bench report density --task mixture25 --out figures
     """
     kind, form = _formats(out, bench.form)
-    changes: dict[str, Any] = {"size": _inches(size)} if size else {}
-    changes |= {"title": title} if title is not None else {}
+    _check(font_size, style, form)
+    width, height = _inches(size) if size else (None, None)
     registry = bench.registry
     builder = find_report(registry, name)
     store = bench.store()
@@ -71,6 +93,7 @@ def report(
     request = request_for(store, registry, {name: words(values) for name, values in given.items()}, metric)
     result = build(builder, name, store, request)
     result = _with_columns(result, columns, form)
+    result = printed(result, name, chosen=bool(columns)) if style else result
     notes = [f"note: {note}" for note in result.notes]
     notes += why_empty(result, name, store, request)
     if out is None:
@@ -78,7 +101,9 @@ def report(
             drawable = count(len(result.figures), "figure")
             notes.append(f"{drawable} not drawn; --out FOLDER writes them, --out FILE.svg a single one")
         return replace(result, notes=notes)
-    drawn = [replace(figure, **changes) for figure in result.figures]
+    drawn = [figure if title is None else replace(figure, title=title) for figure in result.figures]
+    if size or font_size:
+        drawn = [fitted(figure, width or figure.size[0], height, font_size) for figure in drawn]
     for note in notes:
         bench.say(note)
     if kind:
@@ -118,6 +143,16 @@ def _formats(out: Path | None, form: str) -> tuple[str, str]:
     return "", form or known.get(ending, "table")
 
 
+def _check(font_size: float | None, style: str | None, form: str) -> None:
+    """Raise `UsageError` for options that cannot be."""
+    if style not in {None, "paper"}:
+        raise UsageError(f"unknown --style {style!r:.40}; it is paper")
+    if style and form != "latex":
+        raise UsageError(f"--style paper is for --format latex, not {form}")
+    if font_size is not None and not LEAST <= font_size <= GREATEST:
+        raise UsageError(f"--font-size {font_size:g} is not from {LEAST:g} to {GREATEST:g} points")
+
+
 def _only(drawn: Sequence[Figure], name: str, out: Path) -> Figure:
     """Return the figure if there is exactly one, else raise `UsageError`."""
     if len(drawn) != 1:
@@ -128,12 +163,15 @@ def _only(drawn: Sequence[Figure], name: str, out: Path) -> Figure:
     return drawn[0]
 
 
-def _inches(text: str) -> tuple[float, float]:
-
+def _inches(text: str) -> tuple[float, float | None]:
+    """Return the width, and the height if it is given."""
+    if text in WIDTHS:
+        return WIDTHS[text], None
     match = re.fullmatch(r"(\d{1,2}(?:\.\d{1,3})?)x(\d{1,2}(?:\.\d{1,3})?)", text)
     size = (float(match[1]), float(match[2])) if match else (0.0, 0.0)
     if not 1 <= min(size) <= max(size) <= WIDEST:
-        raise UsageError(f"--size {text!r:.40} is not WIDTHxHEIGHT in inches from 1 to {WIDEST}, as in 7x4")
+        names = ", ".join(WIDTHS)
+        raise UsageError(f"--size {text!r:.40} is not WIDTHxHEIGHT in inches from 1 to {WIDEST}, as in 7x4; or {names}")
     return size
 
 

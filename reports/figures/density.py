@@ -10,7 +10,17 @@ import numpy as np
 from harness import Result, UsageError
 from harness.reports import FieldScore, Figure, Request
 from reports.figures import plane
-from reports.figures.parts import Array, FieldReport, Panel, kept_draws, name_panel, panel_figure, shown, task_of
+from reports.figures.parts import (
+    Array,
+    FieldReport,
+    Panel,
+    kept_draws,
+    legend_below,
+    name_panel,
+    panel_figure,
+    shown,
+    task_of,
+)
 
 if TYPE_CHECKING:
     from harness.reports import Store
@@ -52,7 +62,7 @@ def _figure(name: str, score: FieldScore, task: Any, panels: Sequence[Panel]) ->
     size: dict[str, Any] = {"panel": (2.9, 2.9), "margin": (0.7, 0.75), "least": 5.0}
     if task.dim() == 1:
         return panel_figure(
-            name, score, len(panels), lambda _, axes: _draw_line(axes, task, panels),
+            name, score, len(panels), lambda canvas, axes: _draw_line(canvas, axes, task, panels),
             "Bars: the draws of all chains. Line: the target.", labels=(r"$\theta$", "density"), **size,
         )  # fmt: skip
     caption = (
@@ -93,7 +103,7 @@ def _points(ax: Any, panel: Panel, ticks: Sequence[Array], target: Array) -> Non
     ax.scatter(*panel.flat[chosen].T, s=3, color=SAVED, alpha=0.6, linewidths=0, rasterized=True)
 
 
-def _draw_line(axes: Sequence[Any], task: Any, panels: Sequence[Panel]) -> None:
+def _draw_line(canvas: Any, axes: Sequence[Any], task: Any, panels: Sequence[Panel]) -> None:
     truth = task.truth()
     low, high = truth.mean[0] - 3.5 * truth.sd[0], truth.mean[0] + 3.5 * truth.sd[0]
     x = np.linspace(low, high, 400)
@@ -105,8 +115,8 @@ def _draw_line(axes: Sequence[Any], task: Any, panels: Sequence[Panel]) -> None:
         ax.stairs(counts / (total * (edges[1] - edges[0])), edges, fill=True, color=SAVED, alpha=0.6, label="draws")
         ax.plot(x, density, color="#1f4e79", linewidth=1.2, label="target")
         ax.set(ylim=(0, 1.5 * density.max()))
-        ax.legend(loc="upper right", frameon=False, fontsize="small")
         name_panel(ax, panel.title, f"{panel.count:,} draws")
+    legend_below(canvas, {handle.get_label(): handle for handle in axes[0].get_legend_handles_labels()[0]})
 
 
 def _target(task: Any, bounds: Sequence[Array]) -> Array:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 CHARACTER = 0.075
-"""Largest width of a character in a legend, in inches."""
+"""Largest width of a character in a legend, in inches, where the font has 10 points."""
 MANY = 30
 """Most points of a line with a marker at each; a line with more has markers at some points only."""
 
@@ -351,7 +351,7 @@ def panel_figure(
 
 def name_figure(canvas: Any, heading: str) -> None:
     """Set the title over all panels, wrapped."""
-    canvas.suptitle("\n".join(textwrap.wrap(heading, int(canvas.get_figwidth() / 0.09))), fontsize="medium")
+    canvas.suptitle(_wrapped(heading, canvas, 0.09), fontsize="medium")
 
 
 def name_panel(ax: Any, label: str, *more: str) -> None:
@@ -366,12 +366,22 @@ def legend_height(names: Collection[str], width: float) -> float:
 
 def legend_below(canvas: Any, handles: Mapping[str, Any], note: str = "") -> None:
     """Add a legend below all axes, in as many columns as fit, under a note that explains its lines and bands."""
-    columns = _columns(handles, canvas.get_figwidth())
-    words = ["\n".join(textwrap.wrap(name, int(canvas.get_figwidth() / CHARACTER) - 8)) for name in handles]
+    import matplotlib as mpl
+
+    columns = _columns(handles, canvas.get_figwidth() * 10 / mpl.rcParams["font.size"])
+    words = [_wrapped(name, canvas, CHARACTER, 8) for name in handles]
     canvas.legend(
         list(handles.values()), words, loc="outside lower center", ncols=columns, frameon=False, fontsize="small",
-        title=note or None, title_fontsize="small",
+        title=_wrapped(note, canvas, CHARACTER) or None, title_fontsize="small",
     )  # fmt: skip
+
+
+def _wrapped(words: str, canvas: Any, character: float, fewer: int = 0) -> str:
+    """Return a text in lines as wide as the figure, less `fewer` characters; `character` is for a font of 10 points."""
+    import matplotlib as mpl
+
+    width = canvas.get_figwidth() / character * 10 / mpl.rcParams["font.size"]
+    return "\n".join(textwrap.wrap(words, max(int(width) - fewer, 8)))
 
 
 def _columns(names: Collection[str], width: float) -> int:

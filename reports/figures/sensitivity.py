@@ -315,12 +315,12 @@ def _draw_rows(
         )  # fmt: skip
         ax.annotate(
             number(line.least), (1, row), xytext=(3, 0), xycoords=("axes fraction", "data"),
-            textcoords="offset points", va="center", fontsize=6.5,
+            textcoords="offset points", va="center", fontsize="x-small",
         )  # fmt: skip
-    ax.set_yticks(range(len(methods)), methods if named else [], fontsize=6.5)
+    ax.set_yticks(range(len(methods)), methods, fontsize="x-small")
     for label, method in zip(ax.get_yticklabels(), methods, strict=False):
         label.set_color(looks.get(method, {"color": "black"})["color"])
-    ax.tick_params(axis="y", length=0)
+    ax.tick_params(axis="y", length=0, labelleft=named)
     ax.set(ylim=(len(methods) - 0.4, -0.6), xlabel="step size h")
     _grid(ax)
 

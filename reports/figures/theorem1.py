@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from harness import Result, linear
 from harness.reports import Column, Figure, Report, Request, Table
-from reports.figures.parts import name_figure
+from reports.figures.parts import legend_below, name_figure
 
 if TYPE_CHECKING:
     from harness import Trajectory
@@ -204,4 +204,4 @@ def _draw(canvas: Any, by_size: dict[tuple[str, float], Errors]) -> None:
         line[2].set_ylim(bottom=1e-3)
     name_figure(canvas, "csgld on a standard normal, exact; dotted: the rate 1/K")
     handles = axes[0][0].get_legend_handles_labels()
-    canvas.legend(*handles, title=r"first step size $\alpha_0$", loc="outside right upper", frameon=False)
+    legend_below(canvas, dict(zip(*reversed(handles), strict=True)), r"first step size $\alpha_0$")

@@ -54,6 +54,8 @@ JOINT_LAW = ("worst_mean_error", "least_variance", "greatest_variance", "distrib
 """The metrics of the gate."""
 JOINT, COST = "joint_error", "passes_to_low_error"
 SPREAD = "within_mode_covariance_ratio"
+LOW = dict.fromkeys(("joint_error", "passes_to_low_error"), "min")
+"""Metrics that follow from curves, and are best where they are lowest."""
 POOLED = ("ess_bulk", "ess_tail")
 """Effective sizes of all chains of a run together; the others are those of one chain."""
 WIDE, NARROW = 1.25, 0.8
@@ -251,6 +253,8 @@ def build(
         "chains": lambda group: group.chains,
         "group": lambda group: group.key,
     }
+    known = {name: one.direction for group in groups for name, one in group.metrics().items()}
+    best_of = {name: way for name, way in {**known, **LOW}.items() if way != "target"}
     named = {**{metric: header(metric) for metric in metrics}, **COLUMNS, **headers}
     named |= {"times_best": "minus the best"} if difference else {}
     right = {"rank", "seeds", "chains", "times_best", *metrics, *costs} - {"gradients"}
@@ -261,6 +265,7 @@ def build(
             "right" if name in right else "left",
             number if name in ("times_best", "passes", "with_tuning") else "",
             shown if (shown := f"{name}_shown") in cells else "",
+            best_of.get(name, ""),
         )
         for name in cells
         if name in named

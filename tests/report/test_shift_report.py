@@ -29,14 +29,18 @@ def curve(metric, shift, method, seed):
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     monkeypatch.setattr(scored, "UNITS", {**scored.UNITS, **UNITS})
+    written(tmp_path)
+    return tmp_path
+
+
+def written(results):
     for method in ("sgld", "csgld"):
         for seed in range(SEEDS):
             curves = {f"{m}_{s}": curve(m, s, method, seed) for m in UNITS if m != "test_error" for s in SHIFTS}
             write_run(
-                tmp_path, method=method, task="digits", seed=seed, chains=1, curves=curves, files=NAMES,
+                results, method=method, task="digits", seed=seed, chains=1, curves=curves, files=NAMES,
                 metrics={"test_error": 2.0, **{m: 5.0 for m in UNITS if m != "test_error"}},
             )  # fmt: skip
-    return tmp_path
 
 
 def built(results, tasks=()):

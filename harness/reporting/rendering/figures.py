@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import re
 import textwrap
 import warnings
@@ -20,6 +21,7 @@ STYLE = {
     "axes.titlesize": "medium",
     "figure.constrained_layout.use": True,
     "font.family": "DejaVu Sans",  # comes with matplotlib
+    "pdf.fonttype": 42,  # TrueType, which journals ask for
     "svg.fonttype": "path",
 }
 DPI = 160
@@ -74,6 +76,7 @@ def picture(figure: Figure) -> Any:
             width = int(figure.size[0] / 0.09)  # inches per character
             canvas.suptitle("\n".join(textwrap.wrap(figure.title, width)), fontsize="medium")
         _sanitise(canvas)
+        figure.arrange(canvas)
         for _ in range(2):  # axes with a fixed aspect get their place after titles and legends
             canvas.draw_without_rendering()
         canvas.set_layout_engine("none")  # the layout is done; otherwise it would be computed again for each file
@@ -96,12 +99,8 @@ def file_name(name: str) -> str:
 
 def unused(name: str, taken: Container[str]) -> str:
     """Return the file name of a figure, with a number if another figure has the same name."""
-    slug, number = file_name(name), 1
-    candidate = slug
-    while candidate in taken:
-        number += 1
-        candidate = f"{slug}-{number}"
-    return candidate
+    names = (f"{file_name(name)}{suffix}" for suffix in itertools.chain([""], (f"-{k}" for k in itertools.count(2))))
+    return next(candidate for candidate in names if candidate not in taken)
 
 
 def _sanitise(canvas: Any) -> None:
@@ -119,8 +118,8 @@ def _sanitise(canvas: Any) -> None:
         words = harmless(text.get_text(), "\n")
         text.set_text(words)
         try:
-            if "$" in words:
-                parser.parse(words)
+            for line in words.splitlines() if "$" in words else []:
+                parser.parse(line)
         except ValueError:
             text.set_parse_math(False)
 

@@ -13,16 +13,14 @@ _ESCAPES = {
     "|": r"\textbar{}",
     "\N{PLUS-MINUS SIGN}": r"$\pm$", "\N{INFINITY}": r"$\infty$", "\N{GREATER-THAN OR EQUAL TO}": r"$\geq$",
     "\N{LESS-THAN OR EQUAL TO}": r"$\leq$", "\N{MULTIPLICATION SIGN}": r"$\times$", "\N{MINUS SIGN}": "$-$",
+    "\N{SUPERSCRIPT TWO}": "$^2$",
 }  # fmt: skip
 
 
 def render(tables: Sequence[Table | str]) -> str:
     """Return a table environment for each table, with its title as caption and its notes. A text is a paragraph."""
-    return "\n".join(_paragraph(table) if isinstance(table, str) else _table(table) for table in tables)
-
-
-def _paragraph(text: str) -> str:
-    return "\n".join(escape(line) for line in text.splitlines()) + "\n"
+    texts = (_table(one) if isinstance(one, Table) else map(escape, one.splitlines()) for one in tables)
+    return "\n".join("\n".join(lines) + "\n" for lines in texts)
 
 
 def escape(text: str) -> str:
@@ -30,28 +28,26 @@ def escape(text: str) -> str:
     return "".join(_ESCAPES.get(c, c) for c in plain(text)).replace("--", "-{}-").replace("--", "-{}-")
 
 
-def _table(table: Table) -> str:
-    alignment = "".join("r" if column.align == "right" else "l" for column in table.columns)
-    lines = [
+def _table(table: Table) -> list[str]:
+    keys = [column.key for column in table.columns]
+    cells = [[escape(text) for text in row] for row in ([column.header for column in table.columns], *table.cells())]
+    for row, key in table.bold:
+        cells[row + 1][keys.index(key)] = rf"\textbf{{{cells[row + 1][keys.index(key)]}}}"
+    # without {} a first cell that starts with "[" or "*" would be an argument of the previous line break
+    header, *rows = ["{}" + " & ".join(row) + r" \\" for row in cells]
+    return [
+        r"% \usepackage{booktabs}",
         r"\begin{table}",
         r"\centering",
         *([rf"\caption{{{escape(table.title)}}}"] if table.title else []),
-        rf"\begin{{tabular}}{{{alignment}}}",
+        *([rf"\label{{tab:{table.label}}}"] if table.label else []),
+        rf"\begin{{tabular}}{{{''.join(column.align[0] for column in table.columns)}}}",
         r"\toprule",
-        _line([column.header for column in table.columns]),
+        header,
         r"\midrule",
-        *(_line(cells) for cells in table.cells()),
+        *rows,
         r"\bottomrule",
         r"\end{tabular}",
         *(rf"\par\footnotesize {escape(note)}" for note in table.notes),
         r"\end{table}",
     ]
-    return "\n".join(lines) + "\n"
-
-
-def _line(cells: Sequence[str]) -> str:
-    """Return a row.
-
-    Without {} a first cell that starts with "[" or "*" would be an argument of the previous line break.
-    """
-    return "{}" + " & ".join(escape(cell) for cell in cells) + r" \\"
