@@ -7,6 +7,9 @@
 - A row of five seeds counts if the leaderboard ranks it, or if it diverged: then its value is infinite.
 - Only methods with a value on all tasks are compared. The tasks are those that were requested, or otherwise those on
   which at least half as many methods have a value as on the task with the most.
+- In a performance profile, a task that a method cannot run on (it needs two dimensions, or what the task does not
+  provide) counts as unsolved, if the method has a value on at least half of the tasks.
+- Figures of mean ranks and their critical difference need five tasks.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import numpy as np
 from harness import BenchError, UsageError, diagnostics
 from harness.reports import Estimate, FieldScore, Group, Request, score_fields, settings_from, typical
 from harness.tasks import Streams
-from reports.figures.parts import Array, task_of
+from reports.figures.parts import Array, settings_of, task_of
 from reports.tables.leaderboard import ranking_metric
 from reports.tables.wide import JOINT
 
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
 FEWEST = 5
 """Least number of seeds of a row that counts: RULES.md, 5."""
+FEWEST_TASKS = 5
+"""Least number of tasks of a figure of mean ranks."""
 POINTS, ROUNDING = 100, 0.01
 """At so many points the energies of two tasks are compared, and by this share of their range copies may differ."""
 MOST_WORK = 10**8
@@ -68,6 +73,8 @@ class Across:
     replicates  (M, T, B), by bootstrap over seeds, paired
     seeds       the lowest number of seeds of a row
     left_out    methods and tasks, each with the reason
+    missing     the methods among them
+    unable      "METHOD: on TASK (why)" of the methods that cannot run on a task, where their value is infinite
     """
 
     metric: str
@@ -77,6 +84,8 @@ class Across:
     replicates: Array
     seeds: int
     left_out: list[str]
+    missing: list[str]
+    unable: list[str]
 
     @property
     def words(self) -> str:
@@ -91,12 +100,14 @@ class Across:
     @property
     def names(self) -> dict[str, str]:
         """The methods' names for readers, by method: optimisers are marked."""
-        return {m: f"{m} (optimiser)" if self.tasks[0].rows[m].optimiser else m for m in self.methods}
+        optimisers = {m for task in self.tasks for m, group in task.rows.items() if group.optimiser}
+        return {m: f"{m} (optimiser)" if m in optimisers else m for m in self.methods}
 
     @property
     def run_keys(self) -> dict[str, list[str]]:
         """The run keys by method."""
-        return {m: [run.key for task in self.tasks for run in task.rows[m].runs] for m in self.methods}
+        rows = {m: [task.rows[m] for task in self.tasks if m in task.rows] for m in self.methods}
+        return {m: [run.key for row in rows[m] for run in row.runs] for m in self.methods}
 
     @property
     def pool(self) -> str:
@@ -112,10 +123,11 @@ class Across:
     def notes(self) -> list[str]:
         """The notes of a table on the choice of tasks, rows and methods."""
         several = {name for task in self.tasks for name in task.several if name in self.methods}
+        unable = [f"cannot run, counts as unsolved: {reason}" for reason in self.unable]
         rule = "of several rows on a task the tuned one, else one that nobody changed, else the latest"
         chosen = f"{rule} stands for the method: {', '.join(sorted(several))}"
         left_out = [f"left out: {reason}" for reason in self.left_out]
-        return [f"tasks: {self.listed}", *([chosen] if several else []), *left_out]
+        return [f"tasks: {self.listed}", *([chosen] if several else []), *unable, *left_out]
 
 
 def pool(methods: int, tasks: int, seeds: int) -> str:
@@ -123,28 +135,59 @@ def pool(methods: int, tasks: int, seeds: int) -> str:
     return f"{methods} methods, {tasks} task{'s' * (tasks != 1)}, at least {seeds} seeds"
 
 
-def across(store: Store, request: Request) -> Across | None:
-    """Return the comparison for a request, by its metric or the joint error; None if no two methods share a task."""
+def across(store: Store, request: Request, *, unable: bool = False) -> Across | None:
+    """Return the comparison for a request, by its metric or the joint error; None if no two methods share a task.
+
+    With `unable` it includes the methods that cannot run on some of the tasks, with infinite values there.
+    """
     metric = request.metric or JOINT
-    tasks, few = shared_tasks(store, request, metric)
-    names = sorted({method for field in tasks for method in (*field.rows, *field.missing)})
-    methods = [name for name in names if tasks and all(name in field.rows for field in tasks)]
+    tasks, fields, few = shared_tasks(store, request, metric)
+    names = sorted({method for field in fields for method in (*field.rows, *field.missing)})
+    lacks = {name: [field for field in tasks if name not in field.rows] for name in names}
+    cannot = {(name, field.task): _cannot(name, field, fields, request) for name in names for field in lacks[name]}
+    unfit = {
+        name: [f"on {field.task} ({cannot[name, field.task]})" for field in lacks[name]]
+        for name in names
+        if unable and 2 * len(lacks[name]) <= len(tasks) and all(cannot[name, field.task] for field in lacks[name])
+    }
+    methods = [name for name in names if tasks and (not lacks[name] or name in unfit)]
     if len(methods) < 2:
         return None
-    left_out = [f"{name}: {_why_left_out(name, tasks)}" for name in names if name not in methods]
-    values = np.array([[loss(field, field.rows[name]) for field in tasks] for name in methods])
-    replicates = np.array([[_replicates(field, field.rows[name]) for field in tasks] for name in methods])
-    seeds = min(len(field.rows[name].runs) for field in tasks for name in methods)
-    return Across(metric, tasks, methods, values, replicates, seeds, [*left_out, *few])
+    missing = [name for name in names if name not in methods]
+    left_out = [
+        f"{name}: no value on "
+        + ", ".join(f"{f.task} ({cannot[name, f.task] or f.missing.get(name, 'no runs')})" for f in lacks[name])
+        for name in missing
+    ]
+    values = np.array([[loss(field, field.rows.get(name)) for field in tasks] for name in methods])
+    replicates = np.array([[_replicates(field, field.rows.get(name)) for field in tasks] for name in methods])
+    seeds = min(len(field.rows[name].runs) for field in tasks for name in methods if name in field.rows)
+    said = [f"{name}: {', '.join(reasons)}" for name, reasons in unfit.items() if reasons]
+    return Across(metric, tasks, methods, values, replicates, seeds, [*left_out, *few], missing, said)
 
 
-def shared_tasks(store: Store, request: Request, metric: str) -> tuple[list[TaskField], list[str]]:
-    """Return the fields of different tasks on which enough methods have a value, and why the others are left out."""
+def _cannot(name: str, field: TaskField, fields: Sequence[TaskField], request: Request) -> str:
+    """Return why a method without runs on a task cannot run on it; "" if it can, or if its plugins are absent."""
+    rows = [other.rows[name] for other in fields if name in other.rows]
+    if not rows or name in field.missing or request.registry is None:
+        return ""
+    try:
+        sampler = request.plugin("samplers", str(rows[0].settings["sampler"]), **settings_of(rows[0], "sampler."))
+        task = task_of(next(iter(field.rows.values())), request)
+        if needed := sorted(sampler.needs - task.provides):
+            return f"needs {', '.join(needed)}"
+        return f"needs {sampler.least_dimension} dimensions" if task.dim() < sampler.least_dimension else ""
+    except (BenchError, AttributeError):  # not installed, without its data, or a baseline
+        return ""
+
+
+def shared_tasks(store: Store, request: Request, metric: str) -> tuple[list[TaskField], list[TaskField], list[str]]:
+    """Return the fields of tasks on which enough methods have a value, those of all tasks, and why some are left out."""
     fields, copies = distinct(task_fields(store, request, metric), request)
     most = max((len(field.rows) for field in fields), default=0)
     tasks = [field for field in fields if request.tasks or 2 * len(field.rows) >= max(most, 4)]
     few = [f"task {f.task}: {len(f.rows)} of {most} methods have a value" for f in fields if f not in tasks]
-    return tasks, few + [f"task {copy}: it has the energies of {task}" for copy, task in copies.items()]
+    return tasks, fields, few + [f"task {copy}: it has the energies of {task}" for copy, task in copies.items()]
 
 
 def task_fields(store: Store, request: Request, metric: str = "") -> list[TaskField]:
@@ -258,14 +301,9 @@ def _preference(group: Group) -> tuple[int, str]:
     return kind, max(run.attempt for run in group.runs)
 
 
-def _why_left_out(name: str, tasks: Sequence[TaskField]) -> str:
-    why = [f"{field.task} ({field.missing.get(name, 'no runs')})" for field in tasks if name not in field.rows]
-    return f"no value on {', '.join(why)}"
-
-
-def loss(field: TaskField, group: Group) -> float:
+def loss(field: TaskField, group: Group | None) -> float:
     """Return a row's value so that lower is better; infinite if it has none, or if a seed diverged."""
-    estimate = None if group.diverged else field.score.estimate(group, field.metric)
+    estimate = None if group is None or group.diverged else field.score.estimate(group, field.metric)
     return np.inf if estimate is None or estimate.mean is None else float(_as_losses(np.array(estimate.mean), estimate))
 
 
@@ -274,9 +312,9 @@ def _as_losses(values: Array, estimate: Estimate) -> Array:
     return np.where(np.isinf(distances), np.inf, -distances if estimate.direction == "max" else distances)
 
 
-def _replicates(field: TaskField, group: Group) -> Array:
+def _replicates(field: TaskField, group: Group | None) -> Array:
     """Return replicates (B,), on the same resampled seeds for all methods with the same number of seeds."""
-    estimate = None if group.diverged else field.score.estimate(group, field.metric)
+    estimate = None if group is None or group.diverged else field.score.estimate(group, field.metric)
     if estimate is not None and estimate.replicates is not None:
         return _as_losses(estimate.replicates, estimate)
     if estimate is None or len(estimate.by_seed) < 2:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Column:
-    """A column: the key of its cells in a row, header, alignment, a format (".3g") or function, and which value is best.
+    """A column: key of its cells in a row, header, alignment, a format (".3g") or function, and which value is best.
 
     `shown` is the key of the cell's text, if a row has both a value and a text that is not made of it alone.
     """

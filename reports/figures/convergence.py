@@ -38,18 +38,20 @@ NAMED = 8
 """Lines in colour: the methods with the lowest joint errors. A reader cannot follow more."""
 BANDS = 3
 """Lines with a band, those with the lowest joint errors, if there are over twice as many lines."""
-WIDTH = 9.6
+WIDTH, PANEL = 9.6, 2.4
+"""Inches of the figure, and of the panel of seconds, which it has if any line was timed."""
 AXES = ("gradients of a chain (data passes)", "seconds of sampling")
-BAND, FLOOR, LOW = "95 % interval", "exact draws", "low error: 0.01"
+MEDIAN, RANKED = "b\N{SUPERSCRIPT TWO} of a typical chain", "joint error at the end"
+BAND, FLOOR, LOW = "95 % interval", "exact draws", "low error: b\N{SUPERSCRIPT TWO} = 0.01"
 CAPTION = (
     "Lines: the median over chains and seeds of b2, the squared error of a chain's averages in units of their "
     "variance, each chain in its own worst direction, the worse of z and z^2. Bands: 95 % bootstrap intervals over "
-    "seeds, a seed with all its chains; of many methods, the three of the lowest joint error have one. On the right "
-    "the joint error at the end of the budget, which ranks, with its 95 % interval: the mean over chains and seeds in "
-    "the worst direction common to all, of the shape too. Dashed: what as many independent exact draws would give as "
-    "the method with the most draws had kept by then. Dotted: b2 = 0.01, low error. Seconds are of sampling alone, "
-    "from a timing pass of the rows in turns (`bench time`)."
+    "seeds, a seed with all its chains; of many methods, the three of the lowest joint error have one. On the right, "
+    "on an axis of its own, the joint error at the end of the budget, which ranks, with its 95 % interval: the mean "
+    "over chains and seeds in the worst direction common to all, of the shape too. Dashed: what as many independent "
+    "exact draws would give as the method with the most draws had kept by then. Dotted: b2 = 0.01, low error."
 )
+SECONDS = "Seconds are of sampling alone, from a timing pass of the rows in turns (`bench time`)."
 
 
 class Convergence(FieldReport):
@@ -58,8 +60,9 @@ class Convergence(FieldReport):
 
     A line is E(t) = max over f in {z, z^2} of the median over chains x seeds of b2_f(t), each chain in its own worst
     direction. The leaderboard's "data passes to low error" is where it stays below 0.01; at the end that also
-    includes the shape. The joint error is stored for the end only, and is shown at the right end. Without finite values
-    (diverged) a method has a row and no line. The floor is c / n for n exact draws (`reports.figures.floor`).
+    includes the shape. The joint error, another quantity, is stored for the end only, and has a panel of its own.
+    Without finite values (diverged) a method has a row and no line. The floor is c / n for n exact draws
+    (`reports.figures.floor`).
     """
 
     name: ClassVar[str] = "convergence"
@@ -80,8 +83,11 @@ class Convergence(FieldReport):
             notes.append(f"{score.title}: {exact}")
             exact = None
         records = [_record(name, line, exact) for line in lines]
-        size = (WIDTH, 3.6 + legend_height(_named(lines), WIDTH))
-        figure = field_figure(name, score, lambda canvas: _draw(canvas, lines, exact), size, CAPTION, score.title)
+        timed = any(line.pace is not None for line in lines if line.drawn)
+        width = WIDTH if timed else WIDTH - PANEL
+        size = (width, 3.6 + legend_height(_named(lines), width))
+        caption = f"{CAPTION} {SECONDS}" if timed else CAPTION
+        figure = field_figure(name, score, lambda canvas: _draw(canvas, lines, exact), size, caption, score.title)
         figure = replace(figure, chart=_chart(lines, exact))
         return Result([_table(score.title, records)], records, [figure], notes if request.tasks else [])
 
@@ -224,7 +230,11 @@ def _draw(canvas: Any, lines: Sequence[Line], exact: ExactDraws | None) -> None:
     shown = [line for line in lines if line.drawn]
     styles = looks([line.label for line in lines])
     handles = _named(lines)
-    axes = canvas.subplots(1, 3, sharey=True, width_ratios=(1, 1, 0.32))
+    timed = any(line.pace is not None for line in shown)
+    *axes, end = canvas.subplots(1, 2 + timed, width_ratios=(*[1] * (1 + timed), 0.4))
+    for ax in axes[1:]:
+        ax.sharey(axes[0])
+        ax.tick_params(labelleft=False)
     for k, line in reversed(list(enumerate(shown))):
         named = k < NAMED
         style = {**sparse(len(line.x), styles[line.label]), "linewidth": 1.4, "zorder": 3} if named else FAINT_STYLE
@@ -237,7 +247,7 @@ def _draw(canvas: Any, lines: Sequence[Line], exact: ExactDraws | None) -> None:
                 ends = np.nan_to_num(np.stack([line.low, line.high]), nan=0.0, posinf=HUGE)
                 ax.fill_between(scale * line.x, *ends, color=style["color"], alpha=0.15, linewidth=0, zorder=2)
         if named:
-            _end(axes[2], k, line)
+            _end(end, k, line)
     handles[BAND] = Patch(color="#777777", alpha=0.3, linewidth=0)
     for ax in axes:
         handles[LOW] = ax.axhline(diagnostics.THRESHOLD, color="black", linewidth=1, linestyle=":")
@@ -245,20 +255,20 @@ def _draw(canvas: Any, lines: Sequence[Line], exact: ExactDraws | None) -> None:
         x, counts = most
         (handles[FLOOR],) = axes[0].plot(x, exact.typical / counts, **DASHED)
         rows = max(line.group.chains * len(line.group.runs) for line in shown)
-        axes[2].axhline(exact.joint(rows) / counts[-1], **DASHED)
-    axes[0].set(
-        ylim=_range(shown, exact), yscale="log", ylabel="squared error of averages / variance, b\N{SUPERSCRIPT TWO}"
-    )
-    timed = any(line.pace is not None for line in shown)
-    for ax, words, known in zip(axes, AXES, (True, timed), strict=False):
-        if known:
-            logarithmic(ax, words)
-        else:
-            ax.set(xlabel=words, xticks=[])
-            ax.text(0.5, 0.5, NOT_TIMED, transform=ax.transAxes, ha="center")
+        end.axhline(exact.joint(rows) / counts[-1], **DASHED)
+    axes[0].set(ylim=_range(shown, exact), yscale="log", ylabel=MEDIAN)
+    for ax, words in zip(axes, AXES, strict=False):
+        logarithmic(ax, words)
         ax.grid(visible=True, which="major", color="#e6e6e6", linewidth=0.6)
-    axes[2].set(xlabel="joint error\nat the end", xticks=[], xlim=(-0.7, min(len(shown), NAMED) - 0.3))
-    axes[2].grid(visible=True, axis="y", which="major", color="#e6e6e6", linewidth=0.6)
+    end.set(
+        yscale="log",
+        ylim=_ranked_range(shown),
+        ylabel=RANKED,
+        xlabel="methods",
+        xticks=[],
+        xlim=(-0.7, min(len(shown), NAMED) - 0.3),
+    )
+    end.grid(visible=True, axis="y", which="major", color="#e6e6e6", linewidth=0.6)
     legend_below(canvas, {label: handle for label, handle in handles.items() if handle is not None})
 
 
@@ -302,10 +312,16 @@ def most_draws(lines: Sequence[Line]) -> tuple[Array, Array] | None:
 
 
 def _range(lines: Sequence[Line], exact: ExactDraws | None) -> tuple[float, float]:
-    """Return the range of errors that is shown: it includes the floor and the ends of all named lines."""
-    ends = [v for line in lines[:NAMED] for v in (line.joint.low if line.joint else None, line.values.min()) if v]
-    last = [v for line in lines[:NAMED] for v in (line.joint.high if line.joint else None, line.values[-1]) if v]
+    """Return the range of b2 that is shown: it includes the floor and the ends of all named lines."""
     kept = [line.counts[-1] for line in lines if line.counts is not None]
-    floors = [min(exact.joint(1_000), exact.typical) / max(kept)] if exact is not None and kept else []
-    finite = [value for value in last if np.isfinite(value)]
-    return 0.6 * min([*ends, *floors, diagnostics.THRESHOLD]), min(2 * max([*finite, 1.0]), HUGE)
+    floors = [exact.typical / max(kept)] if exact is not None and kept else []
+    least = [line.values[line.values > 0].min(initial=np.inf) for line in lines[:NAMED]]
+    last = [line.values[-1] for line in lines[:NAMED] if np.isfinite(line.values[-1])]
+    return 0.6 * min([*least, *floors, diagnostics.THRESHOLD]), min(2 * max([*last, 1.0]), HUGE)
+
+
+def _ranked_range(lines: Sequence[Line]) -> tuple[float, float] | None:
+    """Return the range of joint errors that is shown, None without any."""
+    ends = [end for line in lines[:NAMED] if (ends := wide.with_ends(line.joint)) for end in ends]
+    known = [end for end in ends if 0 < end < HUGE]
+    return (0.6 * min(known), 1.7 * max(known)) if known else None

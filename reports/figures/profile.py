@@ -25,15 +25,19 @@ FACTORS = (1.0, 2.0, 10.0)
 NAMED = 8
 """Lines in colour, those with the largest area; if there are many methods, only `BANDS` of them have a band."""
 BANDS = 3
+SAID = 6
+"""Most methods that the legend names as not shown."""
 POINTS = 160
 WIDTH = 7.2
 APART = 0.007
 BAND = "95 % interval over seeds"
 CAPTION = (
     "The share of the tasks on which a method's {metric} is at most tau times that of the best method there; a task on "
-    "which a run diverged{unsolved} counts as unsolved, at every tau. At tau = 1: the share on which it is the best. "
+    "which a run diverged{unsolved} or that the method cannot run on counts as unsolved, at every tau. At tau = 1: "
+    "the share on which it is the best. "
     "Bands: 95 % bootstrap intervals over seeds; the tasks are fixed, not sampled, and of many methods the three of "
-    "the largest area have one. Lines are shifted up or down by less than 0.03 so that all are seen. Tasks: {tasks}."
+    "the largest area have one. Lines are shifted up or down by less than 0.03 so that all are seen. Tasks: "
+    "{tasks}.{more}"
 )
 
 
@@ -46,15 +50,16 @@ class Profile(Report):
 
     The joint error is the default because every finished row has one; data passes to low error need 32 chains x seeds
     and are infinite for most rows at budgets of minutes. A joint error of 1 is that of one exact draw: at or above it a
-    task is unsolved. The band is over the seeds: the tasks are fixed. A profile depends on which methods are in it,
-    through the best one. Source: E. D. Dolan, J. J. More, "Benchmarking optimization software with performance
+    task is unsolved, and so is one that a method cannot run on. The methods that lack a value for another reason are
+    left out, and named with it. The band is over the seeds: the tasks are fixed. A profile depends on which methods are
+    in it, through the best one. Source: E. D. Dolan, J. J. More, "Benchmarking optimization software with performance
     profiles", Mathematical Programming 2002.
     """
 
     name: ClassVar[str] = "profile"
 
     def build(self, store: Store, request: Request) -> Result:
-        scores = across(store, request)
+        scores = across(store, request, unable=True)
         if scores is None:
             return Result(notes=[NOTHING])
         if (scores.values < 0).any():
@@ -64,8 +69,10 @@ class Profile(Report):
         profile = profiles(scores.values, scores.replicates, UNSOLVED if scores.metric == JOINT else np.inf)
         order = np.argsort(-profile.area, kind="stable")
         records = [_record(scores, profile, m, factor) for m in order for factor in (*FACTORS, np.inf)]
-        unsolved = ", or whose joint error is 1 (one exact draw) or more," if scores.metric == JOINT else ""
-        caption = CAPTION.format(metric=scores.words, unsolved=unsolved, tasks=scores.listed)
+        unsolved = ", whose joint error is 1 (one exact draw) or more," if scores.metric == JOINT else ""
+        reasons = {"Cannot run": scores.unable, "Left out": scores.left_out}
+        more = "".join(f" {kind}: {'; '.join(why)}." for kind, why in reasons.items() if why)
+        caption = CAPTION.format(metric=scores.words, unsolved=unsolved, tasks=scores.listed, more=more)
         height = 3.3 + legend_height([scores.names[scores.methods[m]] for m in order[:NAMED]], WIDTH)
         figure = Figure("profile", lambda canvas: _draw(canvas, scores, profile, order), (WIDTH, height), caption)
         if not np.isfinite(profile.ratios).any():
@@ -182,4 +189,10 @@ def _draw(canvas: Any, scores: Across, profile: Profiles, order: Array) -> None:
     ax.set(xlim=(1, greatest), ylim=(-0.05, 1.05))
     ax.set_ylabel(f"share of the {len(scores.tasks)} tasks within it")
     ax.grid(visible=True, color="#e6e6e6", linewidth=0.6)
-    legend_below(canvas, handles)
+    legend_below(canvas, handles, _missing(scores.missing))
+
+
+def _missing(names: Sequence[str]) -> str:
+    """Return which methods are not in the figure, for its legend; the caption has the reasons."""
+    more = f" and {len(names) - SAID} others" if len(names) > SAID else ""
+    return f"not shown, without a value on all tasks: {', '.join(names[:SAID])}{more}" if names else ""

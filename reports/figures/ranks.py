@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from harness import Result, statistics
 from harness.reports import Column, Figure, Report, Request, Table
-from reports.across import Across, across
+from reports.across import FEWEST_TASKS, Across, across
 from reports.figures.parts import Array, legend_below
 from reports.figures.styles import FAINT, look
 
@@ -37,8 +37,9 @@ class Ranks(Report):
 
         CD = q_.05(k, inf) / sqrt 2 sqrt(k (k + 1) / (6 N))
 
-    apart, for k methods on N tasks. Our tasks are few and similar (mixtures, logistic regressions), so its p is only a
-    description. Source: J. Demsar, "Statistical comparisons of classifiers over multiple data sets", JMLR 2006.
+    apart, for k methods on N tasks; of fewer than five tasks there is neither CD nor figure. Our tasks are few and
+    similar (mixtures, logistic regressions), so its p is only a description. Source: J. Demsar, "Statistical
+    comparisons of classifiers over multiple data sets", JMLR 2006.
     """
 
     name: ClassVar[str] = "ranks"
@@ -48,6 +49,12 @@ class Ranks(Report):
         if scores is None:
             return Result(notes=[NOTHING])
         ranks = mean_ranks(scores.values, scores.replicates, scores.seeds)
+        count = len(scores.tasks)
+        if count < FEWEST_TASKS:
+            ranks = replace(ranks, p=None, difference=None)
+            records = _records(scores, ranks)
+            few = f"no figure and no critical difference: both need {FEWEST_TASKS} tasks, and these are {count}"
+            return Result([_table(scores, ranks, records)], records, notes=[few])
         records = _records(scores, ranks)
         figure = Figure(
             "ranks",
@@ -60,14 +67,17 @@ class Ranks(Report):
 
 @dataclass(frozen=True, eq=False)
 class MeanRanks:
-    """Ranks (M, T), their means over tasks (M,) with ends, p of Friedman's test, and the critical difference."""
+    """Ranks (M, T), their means over tasks (M,) with ends, p of Friedman's test, and the critical difference.
+
+    The last two are None of fewer than five tasks.
+    """
 
     ranks: Array
     mean: Array
     low: Array
     high: Array
     p: float | None
-    difference: float
+    difference: float | None
 
 
 def mean_ranks(values: Array, replicates: Array, seeds: int) -> MeanRanks:
@@ -147,10 +157,11 @@ def _table(scores: Across, ranks: MeanRanks, records: Sequence[Mapping[str, Any]
     columns = [Column("method", "method"), Column("mean", "mean rank", "right", ".2f"), Column("ends", "95 %", "right")]
     columns += [Column(task, task, "right", "g") for task in scores.task_names]
     test = "" if ranks.p is None else f"; Friedman p = {ranks.p:.2g}"
+    apart = f"critical difference of mean ranks (Nemenyi, 5 %): {ranks.difference or 0:.2f}{test}"
     notes = [
         f"ranks by {scores.words}; ties share the mean rank; diverged rows are last",
         "95 %: bootstrap over seeds; the tasks are fixed, not sampled",
-        f"critical difference of mean ranks (Nemenyi, 5 %): {ranks.difference:.2f}{test}; the tasks as a random sample",
+        *([f"{apart}; the tasks as a random sample"] if ranks.difference is not None else []),
         *scores.notes,
     ]
     return Table(f"Mean ranks over tasks: {scores.pool}", columns, rows, notes)
@@ -159,7 +170,7 @@ def _table(scores: Across, ranks: MeanRanks, records: Sequence[Mapping[str, Any]
 def _draw(canvas: Any, scores: Across, ranks: MeanRanks) -> None:
     from matplotlib.lines import Line2D
 
-    order = np.argsort(ranks.mean, kind="stable")
+    order, difference = np.argsort(ranks.mean, kind="stable"), ranks.difference or 0.0
     ax, k = canvas.subplots(), len(order)
     for y, m in enumerate(order):
         style = look(scores.methods[m])
@@ -167,10 +178,10 @@ def _draw(canvas: Any, scores: Across, ranks: MeanRanks) -> None:
         ax.plot([ranks.low[m], ranks.high[m]], [y, y], color=style["color"], linewidth=1.6, zorder=2)
         ax.plot(ranks.mean[m], y, markersize=6.5, markeredgecolor="white", zorder=3, **style)
     bar = {"color": "black", "linewidth": 2, "solid_capstyle": "butt"}
-    for column, (first, last) in enumerate(cliques(ranks.mean, ranks.difference)):
+    for column, (first, last) in enumerate(cliques(ranks.mean, difference)):
         ax.plot([k + 0.35 + 0.022 * k * (column + 1)] * 2, [first - 0.3, last + 0.3], **bar)
-    ax.plot([1, 1 + min(ranks.difference, k - 1)], [-1.15, -1.15], **bar)
-    ax.text(1 + min(ranks.difference, k - 1), -1.15, f"  CD = {ranks.difference:.1f}", va="center", fontsize="small")
+    ax.plot([1, 1 + min(difference, k - 1)], [-1.15, -1.15], **bar)
+    ax.text(1 + min(difference, k - 1), -1.15, f"  CD = {difference:.1f}", va="center", fontsize="small")
     ax.set(yticks=range(k), yticklabels=[scores.names[scores.methods[m]] for m in order], ylim=(k - 0.4, -1.7))
     ax.set(xlabel=f"rank by {scores.words} on {len(scores.tasks)} tasks (1 is best)")
     ax.set_xlim(left=1 - 0.03 * k)

@@ -50,7 +50,7 @@ class Overall(Report):
 
     def build(self, store: Store, request: Request) -> Result:
         methods = tuple(dict.fromkeys([*request.methods, BASELINE])) if request.methods else ()
-        tasks, left_out = shared_tasks(store, replace(request, methods=methods, metric=None), wide.JOINT)
+        tasks, _, left_out = shared_tasks(store, replace(request, methods=methods, metric=None), wide.JOINT)
         targets = load_targets()
         entries = _entries(tasks, targets)
         if len(entries) < 2:
