@@ -20,7 +20,7 @@ from plugins.nights.regression.night import History, Night
 from plugins.nights.regression.observe import SuiteCommand, observe, skipped_rows
 from plugins.nights.regression.selection import Selection
 from plugins.nights.site import folder
-from plugins.nights.site.build import about, made_from, names, publish
+from plugins.nights.site.build import about, code_of, made_from, names, publish
 from plugins.nights.site.model import Section, Site
 from plugins.nights.site.nights import timeline
 from plugins.nights.suite import Suite
@@ -70,10 +70,11 @@ def conclude(
     site = Site(suite.name, words, tone, lead, [*about(store), *compared], section)
     registry, chosen = bench.registry, names(bench.registry, suite.reports)
     lines = [timeline(bench.results, suite.name, bench.store(), tonight)]
-    digest = made_from(site, chosen, lines, store, registry)
+    sources = code_of(registry)
+    digest = made_from(site, chosen, lines, store, sources)
     problems: dict[str, str] = {}
     if not (current := folder.is_current(out, digest)):
-        problems = publish(site, chosen, lines, store, registry, out, digest)
+        problems = publish(site, chosen, lines, store, registry, out, digest, sources)
     for name, problem in problems.items():
         bench.say(f"report {name} could not be created: {problem}")
     if not open_runs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import platform
@@ -49,10 +48,11 @@ def publish(
     registry: Registry,
     out: Path,
     digest: str,
+    code: Sequence[object],
 ) -> dict[str, str]:
     """Complete a site with its reports, rows, tasks, methods and suites, and write it.
 
-    Return the problems of reports by name; if there are any, `digest` is not kept.
+    `code` is that of `code_of`. Return the problems of reports by name; if there are any, `digest` is not kept.
     """
     sections = sections_of(chosen, registry, store)
     board = next((s for s in sections if s.name == LEADERBOARD), None)
@@ -67,7 +67,7 @@ def publish(
         suites=[SuitePage(line.suite, _summary(registry, line.suite), line.tables) for line in lines],
         names={name: key for line in lines for name, key in line.names.items()},
     )
-    alike = [_code(registry), _measured(store)]
+    alike = [code, _measured(store)]
     drawings = Drawings(out, lambda task: _digest([*alike, _fingerprint(store, task)]))
     files, problems = contents(whole, drawings)
     folder.write(out, site.name, files, "" if problems else digest, drawings.made_from)
@@ -81,7 +81,9 @@ def _summary(registry: Registry, suite: str) -> str:
         return ""
 
 
-def made_from(site: Site, chosen: Sequence[str], lines: Sequence[Timeline], store: Store, registry: Registry) -> str:
+def made_from(
+    site: Site, chosen: Sequence[str], lines: Sequence[Timeline], store: Store, code: Sequence[object]
+) -> str:
     """Return the SHA-256 of all that the pages depend on: the nights, the store, the reports, code and versions."""
     tonight = site.changes.result if site.changes else None
     changes = (
@@ -99,15 +101,14 @@ def made_from(site: Site, chosen: Sequence[str], lines: Sequence[Timeline], stor
         [*map(dict, tonight.records)] if tonight else [],
     ]
     nights = [[line.suite, line.digests] for line in lines]
-    return _digest([night, nights, _fingerprint(store), _measured(store), chosen, _code(registry)])
+    return _digest([night, nights, _fingerprint(store), _measured(store), chosen, code])
 
 
 def _digest(parts: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-@functools.lru_cache(maxsize=1)
-def _code(registry: Registry) -> list[object]:
+def code_of(registry: Registry) -> list[object]:
     """Return the code of all plugins and of the packages that they come from, and the versions that they run with."""
     offers = [offer for kind in KINDS for offer in registry.offers(kind)]
     distributions = sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged} | {HARNESS})
@@ -228,10 +229,11 @@ def site(
     store = bench.store()
     lines = [timeline(results, name, store) for name in suites(results)]
     planned = Site(results.name, facts=about(store))
-    digest = made_from(planned, chosen, lines, store, registry)
+    code = code_of(registry)
+    digest = made_from(planned, chosen, lines, store, code)
     if folder.is_current(out, digest):
         return Result(notes=[f"the pages are as before: {out / folder.INDEX}"])
-    problems = publish(planned, chosen, lines, store, registry, out, digest)
+    problems = publish(planned, chosen, lines, store, registry, out, digest, code)
     return Result(
         notes=[f"pages in {out / folder.INDEX}"], exit_code=PluginError.exit_code if problems else 0, changed=True
     )

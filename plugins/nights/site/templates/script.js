@@ -148,3 +148,8 @@ for (const box of document.querySelectorAll(".matrices")) {
     state.set("matrix.kind", kind.value === first.kind && budget.value === first.budget ? "" : kind.value);
   }
 }
+
+// A picture that was not scrolled to, or is in a closed part, is loaded after the others, so that it can be printed.
+addEventListener("load", () => {
+  for (const image of document.images) image.loading = "eager";
+});
