@@ -97,7 +97,9 @@ def test_of_several_rows_one_stands_for_the_method_and_not_the_best_one():
 
 def test_other_metrics_have_no_factor():
     (only,) = matrices(site(field("line", row("a", "line", -1.0, "best"), row("b", "line", 2.0), metric="nll")))
-    assert cells(only) == {"a": [("best", "lead")], "b": [("worse", "far")]}
+    assert cells(only) == {"a": [("-1.00", "lead")], "b": [("2.00", "far")]}
+    (only,) = matrices(site(field("line", row("a", "line", -1.0, "not known"), metric="nll")))
+    assert cells(only) == {"a": [("-1.00 ?", "none")]}
 
 
 def test_budgets_are_not_pooled(three):

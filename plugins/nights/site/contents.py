@@ -106,6 +106,7 @@ def contents(site: Site, drawings: Drawings | None = None) -> tuple[dict[str, by
     common = {
         "site": site, "links": links, "reports": [part for part in shown if part.name != night],
         "pictures": pictures, "number": number, "bars": bars, "paragraphs": paragraphs, "heading": matrix.heading(site),
+        "study": site.name if site.changes else matrix.heading(site),
     }  # fmt: skip
     pages = _reports(shown, files) | _subjects(site, links, pictures) | _overviews(site, pictures)
     for path, (template, content) in pages.items():

@@ -25,7 +25,8 @@ ALL = "all kinds"
 class MatrixCell:
     """A method on the tasks of a column.
 
-    text, cost   the factor to the best, or why there is none; data passes to low error
+    text, cost   the factor to the best, of a metric without factors the value, or why there is none; data passes to
+                 low error
     shade        "lead", "near", "apart" or "far" by the factor; "none" without a factor
     detail       what a reader is told who points at it: each task with its verdict
     badges       caveats
@@ -155,8 +156,9 @@ def _cell(picks: Sequence[Pick], tasks: int) -> MatrixCell:
         text = f"{number(factor)}\N{MULTIPLICATION SIGN}" if math.isfinite(factor) else "infinite"
         shade = next(name for most, name in SHADES if factor < most or math.isinf(most))
     else:
-        text = ranked[0].row.verdict if not several else f"leads on {leads} of {len(ranked)}"
-        shade = "far" if all(pick.row.verdict == WORSE for pick in ranked) else "near"
+        mean = ranked[0].row.mean
+        text = f"leads on {leads} of {len(ranked)}" if several or mean is None else number(mean)
+        shade = "far" if all(pick.row.verdict == WORSE for pick in ranked) else "none"
     shade = "lead" if leads == len(ranked) == tasks else shade
     if len(ranked) < tasks:
         text += f" ({len(ranked)} of {tasks} tasks)"
@@ -223,7 +225,8 @@ def _undecided(picks: Sequence[Pick], ranked: Sequence[Pick]) -> str:
     verdicts = Counter(pick.row.verdict for pick in ranked)
     worse = verdicts[WORSE]
     unknown = sum(times for verdict, times in verdicts.items() if verdict not in (*LEADS, WORSE))
-    text = f"Of {count(len(ranked), 'ranked row')}, {worse} {_are(worse)} worse than the best"
+    number_worse = f"{worse} are" if worse > 1 else "1 is" if worse else "none is"
+    text = f"Of {count(len(ranked), 'ranked row')}, {number_worse} worse than the best"
     text += f" and {unknown} cannot be told from it with these seeds" if unknown else ""
     lost = Counter(pick.row.status.partition(":")[0] for pick in picks if pick.row.rank is None)
     left_out = ", ".join(f"{times} {why}" for why, times in sorted(lost.items()))
@@ -242,10 +245,6 @@ def _cheapest(ranked: Sequence[Pick]) -> str:
     named = [f"{method} on {task} ({number(cost)} data passes)" for task, (cost, method) in sorted(cheapest.items())]
     more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
     return f"{text}, at the lowest cost by {', '.join(named[:NAMED])}{more}." if named else f"{text}."
-
-
-def _are(times: int) -> str:
-    return "is" if times == 1 else "are"
 
 
 def listed(names: Sequence[str]) -> str:
