@@ -182,7 +182,7 @@ def _cannot(name: str, field: TaskField, fields: Sequence[TaskField], request: R
 
 
 def shared_tasks(store: Store, request: Request, metric: str) -> tuple[list[TaskField], list[TaskField], list[str]]:
-    """Return the fields of tasks on which enough methods have a value, those of all tasks, and why some are left out."""
+    """Return the fields of tasks on which enough methods have a value, of all tasks, and why some are left out."""
     fields, copies = distinct(task_fields(store, request, metric), request)
     most = max((len(field.rows) for field in fields), default=0)
     tasks = [field for field in fields if request.tasks or 2 * len(field.rows) >= max(most, 4)]
