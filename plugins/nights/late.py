@@ -79,11 +79,11 @@ def separated(bench: Bench, suite: Suite, commands: Sequence[SuiteCommand]) -> t
     added = []
     for _, name, runs in late:
         beside = [(c, run) for c, run in others if run.spec.method in peers and _alike(run, runs[0])]
-        own = [run.spec.seed for run in runs]
-        extra = [replace(command, planned=_on(run, own, bench.ledger), of=name) for command, run in beside]
+        seeds = [run.spec.seed for run in runs]
+        extra = [replace(command, planned=_on(run, seeds, bench.ledger), of=name) for command, run in beside]
         kept += extra
         missing = sum(not run.standing.cached for part in (runs, *(one.planned for one in extra)) for run in part)
-        added.append(LateRow(name, own, [run.spec.method for _, run in beside], missing))
+        added.append(LateRow(name, seeds, [run.spec.method for _, run in beside], missing))
     return kept, added
 
 

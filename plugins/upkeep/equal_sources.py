@@ -120,7 +120,7 @@ def _replay(bench: Bench, one: Declaration, row: Mapping[str, Any]) -> str:
         what = f"{first.file} {first.entry}".strip() if first else "its status"
         outcome = f"{laws.FAILED}seed {row['seed']} of run {row['run_key'][:12]} gives another {what}"
         if asked.device != "cpu" or any(_decides(name, *both) for name, both in replayed.environment.items()):
-            outcome = f"replayed in another environment, where {what} differs, which decides nothing"
+            outcome = f"replayed in another environment, where {what} differs, which may be the reason"
     laws.write(bench.results, one.key, {**asdict(one), "run_key": row["run_key"], "outcome": outcome})
     return outcome
 

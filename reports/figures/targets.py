@@ -42,7 +42,7 @@ EXACT = "exact draws"
 CAPTION = (
     "{kind}: the share of (task, target, seed) reached by a cost, of {targets} fixed targets of the joint error from "
     "{greatest:g} to {least:g} (version {version}). A target is reached when the error of a seed, the mean over its "
-    "chains of b2 in the worst direction, falls below it for good; costs are gradients, as shares of the budget, "
+    "chains of b2 in the worst direction, stays below it; costs are gradients, as shares of the budget, "
     "burn-in included. Bands: 95 % bootstrap intervals over seeds, the tasks are fixed; the end of a line, a cross, is "
     "the budget. Dashed: as many independent exact draws as the method with the most draws had kept by then. Tasks: "
     "{tasks}."

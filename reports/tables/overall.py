@@ -121,7 +121,7 @@ def _records(entries: Sequence[Entry], tasks: Sequence[TaskField], targets: Targ
             "speed_up_high": faster and faster.high,
             "seconds": _times_seconds(entry), "passes": float(np.sum([field.passes for field in entry.fields])),
             "tasks": [*entry.costs], "of": len(tasks), "seeds": min(len(each) for each in costs),
-            "diverged": sum(bool(group.diverged) for group in rows),
+            "diverged_tasks": sum(bool(group.diverged) for group in rows),
             "missing": "; ".join(f"{task} ({why})" for task, why in missing.items()) or None,
             "targets": targets.version, "cost": points.tolist(), "share": share_reached(costs, points).tolist(),
             "run_keys": [run.key for group in rows for run in group.runs],
@@ -147,7 +147,7 @@ def _table(records: Sequence[Mapping[str, Any]], tasks: Sequence[TaskField], tar
             "place": str(record["rank"] or f"{len(record['tasks'])} of {record['of']} tasks"),
             "area_shown": _with_ends(record, "area", "low", "high"),
             "speed_up_shown": _with_ends(record, "speed_up", "speed_up_low", "speed_up_high"),
-            "warning": f"diverged on {record['diverged']}" if record["diverged"] else None,
+            "warning": f"diverged on {record['diverged_tasks']}" if record["diverged_tasks"] else None,
         }
         for record in chosen
     ]

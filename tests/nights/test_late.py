@@ -112,10 +112,10 @@ def test_a_late_row_is_shown_beside_the_reference_samplers(here, monkeypatch, ca
 def test_a_late_row_keeps_its_seeds_and_gets_more_where_more_are_asked_for(night, monkeypatch):
     assert night("sgld", "msgld") == ({"sgld": {*SEASON}, "msgld": {*SEASON}}, [])
     first, late = night("sgld", "msgld", "csgld", "hmc")
-    own = first["hmc"]
-    assert len(own - {*SEASON}) == 5
-    assert first["csgld"] & own == set(), "each late row has seeds of its own"
-    assert first["sgld"] == {*SEASON} | own | first["csgld"]
+    late_seeds = first["hmc"]
+    assert len(late_seeds - {*SEASON}) == 5
+    assert first["csgld"] & late_seeds == set(), "each late row has seeds of its own"
+    assert first["sgld"] == {*SEASON} | late_seeds | first["csgld"]
     assert [(one.references, one.missing) for one in late] == [(["sgld"], 10), (["sgld"], 10)]
     with monkeypatch.context() as patch:
         patch.setattr(plan, "source_hash", lambda target: source_hash(target)[:-8] + "b" * 8)
@@ -123,7 +123,7 @@ def test_a_late_row_keeps_its_seeds_and_gets_more_where_more_are_asked_for(night
         assert again == first, "so that edited code is compared with the last night"
     more = night("sgld", "msgld", "csgld", "hmc", seeds="7")[0]
     assert more["msgld"] == {*fresh_seeds(7, "season", 1)}
-    assert more["hmc"] > own
+    assert more["hmc"] > late_seeds
     assert len(more["hmc"]) == 7
     assert night("sgld", "csgld", "hmc", "msgld", seeds="3")[0]["hmc"] < more["hmc"]
 
@@ -139,11 +139,11 @@ def test_in_a_new_season_all_rows_share_seeds(night):
 
 
 def test_nobody_else_knows_the_seeds_of_a_late_row(night):
-    own = []
+    seeds = []
     for results in ("r", "s"):
         night("sgld", results=results)
-        own.append(night("sgld", "hmc", results=results)[0]["hmc"])
-    assert len(own[0] | own[1]) == 10
+        seeds.append(night("sgld", "hmc", results=results)[0]["hmc"])
+    assert len(seeds[0] | seeds[1]) == 10
 
 
 @pytest.mark.parametrize("seeds", ['"0-4"', "[0, 1, 2]"])

@@ -90,8 +90,8 @@ def test_a_leader_is_named_only_if_a_verdict_says_so():
 
 
 def test_of_several_rows_one_stands_for_the_method_and_not_the_best_one():
-    own, tuned = row("a", "line", 0.1, "best", preference=(0, "")), row("a", "line", 0.2, preference=(3, ""))
-    (only,) = matrices(site(field("line", own, tuned)))
+    default, tuned = row("a", "line", 0.1, "best", preference=(0, "")), row("a", "line", 0.2, preference=(3, ""))
+    (only,) = matrices(site(field("line", default, tuned)))
     assert cells(only) == {"a": [("2.00\N{MULTIPLICATION SIGN}", "apart")]}
 
 

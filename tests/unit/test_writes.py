@@ -11,6 +11,7 @@ PACKAGES = ("harness", "plugins", "tasks", "reports")
 HELPER = "harness/system/files.py"
 DECLARED = {
     "harness/results/ledger/attempt.py: Attempt.event: open": "grows by a line; the next ends one cut off",
+    "harness/results/ledger/seals.py: _append: open": "grows by lines; one that a crash cut off spoils no other",
     "harness/results/ledger/attempt.py: Attempt.append_draws: open": "grows; a checkpoint has the digest of its part",
     "harness/results/ledger/attempt.py: Attempt.cut_draws: open": "cut back to what the checkpoint counts on",
     "harness/results/ledger/attempt.py: Attempt.cut_draws: truncate": "cut back to what the checkpoint counts on",

@@ -155,9 +155,9 @@ def _of_method(method: str, site: Site) -> list[Table]:
 
 def _about(task: str, pictures: Mapping[str, Sequence[Picture]]) -> list[Picture]:
     """Return the pictures of a task, those of `FIRST_SHOWN` first."""
-    places = {name: place for place, name in enumerate(FIRST_SHOWN)}
+    order = {name: i for i, name in enumerate(FIRST_SHOWN)}
     drawn = [picture for of_report in pictures.values() for picture in of_report if picture.task == task]
-    return sorted(drawn, key=lambda picture: places.get(picture.report, len(places)))
+    return sorted(drawn, key=lambda picture: order.get(picture.report, len(order)))
 
 
 def _overviews(site: Site, pictures: Mapping[str, Sequence[Picture]]) -> Pages:
