@@ -141,7 +141,7 @@ def _optional(key: str) -> Callable[[Record], str]:
 
 _RIGHT = {
     "tied / worse / not known", "its value", "sgld against it", "median row against it", "data passes", "seconds",
-    "sgld, data passes", "rows that reach it", "leads on", "low error reached", "value", "against the best sampler",
+    "data passes of sgld", "rows that reach it", "leads on", "low error reached", "value", "against the best sampler",
     "effect of A", "seeds", "p", "p x all", "at least", "seeds to decide",
     "worst joint error / best",
 }  # fmt: skip
@@ -155,7 +155,7 @@ _TASKS = {
 }  # fmt: skip
 _COSTS = {
     "task": _text("task"), "cheapest to low error": _text("cheapest"), "data passes": _text("passes"),
-    "seconds": _text("seconds"), "sgld, data passes": _text("sgld_passes"),
+    "seconds": _text("seconds"), "data passes of sgld": _text("sgld_passes"),
     "rows that reach it": lambda r: f"{r['reached']} of {r['samplers']}", "command": _text("command"),
 }  # fmt: skip
 _SAMPLERS = {
