@@ -170,6 +170,15 @@ def pages(session: nox.Session) -> None:
 
 
 @nox.session
+def latex(session: nox.Session) -> None:
+    """Compile tables by LaTeX. It needs a TeX; on Debian and Ubuntu: apt-get install texlive-latex-recommended."""
+    if shutil.which("pdflatex") is None:
+        session.skip("there is no pdflatex; apt-get install texlive-latex-recommended")
+    session.install(".", *PYTEST)
+    session.run("pytest", "tests/report/test_paper_tables.py", *session.posargs, env=ONE_THREAD)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Ruff: the rules, then the formatting. With `-- --fix`, repair instead of report."""
     session.install(TOOLS["ruff"])

@@ -23,7 +23,7 @@ import numpy as np
 from harness import BenchError, UsageError, diagnostics
 from harness.reports import Estimate, FieldScore, Group, Request, score_fields, settings_from, typical
 from harness.tasks import Streams
-from reports.figures.parts import Array, settings_of, task_of
+from reports.figures.parts import Array, task_of
 from reports.tables.leaderboard import ranking_metric
 from reports.tables.wide import JOINT
 
@@ -172,7 +172,7 @@ def _cannot(name: str, field: TaskField, fields: Sequence[TaskField], request: R
     if not rows or name in field.missing or request.registry is None:
         return ""
     try:
-        sampler = request.plugin("samplers", str(rows[0].settings["sampler"]), **settings_of(rows[0], "sampler."))
+        sampler = request.plugin("samplers", str(rows[0].settings["sampler"]))
         task = task_of(next(iter(field.rows.values())), request)
         if needed := sorted(sampler.needs - task.provides):
             return f"needs {', '.join(needed)}"

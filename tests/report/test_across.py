@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
-from scored import final_errors, store, time_rows, write_run
+from matplotlib.text import Text
+from scored import final_errors, request, store, time_rows, write_run
 
 from harness.analysis.diagnostics import seed_counts
+from harness.reporting.rendering.figures import picture
 from harness.reporting.report import Request
 from harness.system.errors import UsageError
 from reports.across import across
@@ -84,6 +86,37 @@ def test_ranks_of_known_errors(results):
     assert by_method["csgld"]["mean_rank"] == pytest.approx(2.0)
     assert [record["method"] for record in ranks.records] == ["sgld", "csgld", "sghmc"]
     assert all(record["low"] <= record["mean_rank"] <= record["high"] for record in ranks.records)
+
+
+def test_mean_ranks_have_a_figure_from_five_tasks_on(tmp_path):
+    for tasks in (4, 5):
+        for method, error in (("sgld", 0.1), ("csgld", 0.2)):
+            write(tmp_path, method, f"task-{tasks}", error)
+            for k in range(4 if tasks == 4 else 0):
+                write(tmp_path, method, f"task-{k}", error)
+        names = tuple(f"task-{k}" for k in (0, 1, 2, 3, 5)[:tasks])
+        ranks = Ranks().build(store(tmp_path), Request(tasks=names))
+        assert len(ranks.figures) == (tasks == 5)
+        assert any("need 5 tasks, and these are 4" in note for note in ranks.notes) == (tasks == 4)
+        assert all((record["critical_difference"] is None) == (tasks == 4) for record in ranks.records)
+
+
+def test_a_task_that_a_method_cannot_run_on_counts_as_unsolved_in_a_profile(tmp_path):
+    for task in ("mixture25", "blr-heart", "bimodal1d"):
+        for method, error in (("sgld", 0.1), ("msgld", 0.2), ("mclmc", 0.05), ("asgld", 0.1)):
+            if task != "bimodal1d" or method not in {"mclmc", "asgld"}:
+                write(tmp_path, method, task, error)
+    filled = store(tmp_path)
+    asked = request({"mclmc": "plugins.samplers.mclmc:MCLMC", "bimodal1d": "tasks.synthetic.bimodal1d:Bimodal1D"})
+    built = Profile().build(filled, asked)
+    solved = {record["method"]: record["share"] for record in built.records if np.isinf(record["factor"])}
+    assert solved == pytest.approx({"sgld": 1, "msgld": 1, "mclmc": 2 / 3})
+    (figure,) = built.figures
+    assert "Cannot run: mclmc: on bimodal1d (needs 2 dimensions)." in figure.caption
+    assert "Left out: asgld: no value on bimodal1d (no runs)." in figure.caption
+    shown = [text.get_text() for text in picture(figure).findobj(Text)]
+    assert any("without a value on all tasks: asgld" in " ".join(text.split()) for text in shown)
+    assert across(filled, asked).methods == ["msgld", "sgld"]  # of ranks
 
 
 def test_the_profile_of_known_errors(results):
