@@ -165,6 +165,7 @@ def documented(path, name):
 WORDS = {
     "autocorrelation",
     "best",
+    "bias",
     "curves",
     "density",
     "energy",
@@ -172,6 +173,7 @@ WORDS = {
     "functions",
     "ood",
     "schedules",
+    "targets",
     "trace",
     "trajectory",
 }
