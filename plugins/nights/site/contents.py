@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 from markupsafe import escape
 
 from harness import BenchError
-from harness.reporting.rendering import FORMATS, SUFFIXES, figures, web
+from harness.reporting.rendering import FORMATS, SUFFIXES, web
 from harness.reports import Column, Figure, Table, number, render
 from harness.system import harmless
 from harness.system.streams import say
 from plugins.nights.site import equations, matrix
 from plugins.nights.site.folder import INDEX
 from plugins.nights.site.model import Section, Site, SiteField, SiteRow
-from plugins.nights.site.pictures import INCH, Drawings, Picture, chart_text
+from plugins.nights.site.pictures import INCH, Drawings, Picture, chart_text, file_name, unused
 
 TEMPLATES = Path(__file__).parent / "templates"
 STYLE = "style.css"
@@ -55,7 +55,7 @@ class Links:
         self.methods = _places("methods", [method.name for method in site.methods])
         self.suites = _places("suites", [suite.name for suite in site.suites])
         keys = [row.key for field in site.fields for row in field.rows]
-        self.rows = {key: f"rows/{figures.file_name(key)[:16]}.html" for key in keys}
+        self.rows = {key: f"rows/{file_name(key)[:16]}.html" for key in keys}
         self.runs = {run: row.key for field in site.fields for row in field.rows for run in row.runs}
         self.names = {name: self.rows[key] for name, key in site.names.items() if key in self.rows}
 
@@ -247,7 +247,7 @@ def _places(folder: str, names: Sequence[str]) -> dict[str, str]:
     pages: dict[str, str] = {}
     for name in names:
         taken = {page.removeprefix(f"{folder}/").removesuffix(".html") for page in pages.values()}
-        pages[name] = f"{folder}/{figures.unused(name, taken)}.html"
+        pages[name] = f"{folder}/{unused(name, taken)}.html"
     return pages
 
 
@@ -276,7 +276,7 @@ def _paths(section: Section) -> list[tuple[Figure, str]]:
     """
     taken: list[str] = []
     for figure in section.result.figures:
-        taken.append(figures.unused(figure.name, taken))
+        taken.append(unused(figure.name, taken))
     return [(one, f"figures/{section.name}/{name}") for one, name in zip(section.result.figures, taken, strict=True)]
 
 

@@ -22,6 +22,7 @@ from plugins.nights.site import folder
 
 INCH = 96
 """Pixels per inch in a browser."""
+file_name, unused = figures.file_name, figures.unused
 KINDS = ("svg", "png")
 FEWEST = 3
 """Figures for which a process is worth its start."""
