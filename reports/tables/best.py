@@ -90,8 +90,9 @@ def _effect(one: Comparison) -> str:
     """Return by how much the best row is better at least; "" if that is not known."""
     if one.nearer is None:
         return ""
-    factor = "a factor " * (one.scale == "ratio")
-    return f" by at least {factor}{number(abs(one.nearer))} {one.unit * (one.scale != 'ratio')}".rstrip()
+    if one.scale == "ratio":
+        return f" by at least a factor {number(max(one.nearer, 1 / one.nearer))}"
+    return f" by at least {number(abs(one.nearer))} {one.unit}".rstrip()
 
 
 def _record(score: FieldScore, request: Request, group: Group, by: str, metrics: Sequence[str]) -> dict[str, Any]:
