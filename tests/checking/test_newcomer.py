@@ -85,13 +85,10 @@ def test_the_first_command_ends_with_a_leader_and_the_second_time_nothing_to_do(
     assert run(REPORT) == 0
     table = capfd.readouterr().out
     asked = {name: RUN[RUN.index(name) + 1].split(",") for name in ("--sampler", "--task")}
-    row = re.compile(
-        r"^\s*\d+(?: \(\d+ to \d+\))?\s+(best|tied with the best|worse|not known \(\d+ seeds\))"
-        r"\s+[a-z-]+(?: \(.*?\))?\s+30\s+ranked",
-        flags=re.MULTILINE,
-    )
+    row = re.compile(r"^\s*\d+\s+[a-z-]+(?: \(.*?\))?\s+(best|tied|worse|not known)\s", flags=re.MULTILINE)
     tables = re.split(rf"^(?:{'|'.join(asked['--task'])})@", table, flags=re.MULTILINE)[1:]
     assert len(tables) == len(asked["--task"])
+    assert all("30 seeds" in text.splitlines()[0] for text in tables)
     for text in tables:
         verdicts = row.findall(text)
         assert len(verdicts) == len(asked["--sampler"])
