@@ -8,7 +8,6 @@ from harness.results import spec as spec
 from harness.results import timings as timings
 from harness.results.ledger import commit as commit
 from harness.results.ledger import rescored as rescored
-from harness.results.ledger import seals as seals
 from harness.results.ledger.attempt import FILE_NAMES as FILE_NAMES
 from harness.results.ledger.attempt import NAME as NAME
 from harness.results.ledger.attempt import RESULT as RESULT

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness import Bench, Registry
 from harness.reports import Store
-from harness.results import Ledger, seals
+from harness.results import Ledger
 from harness.results import spec as specs
 from harness.runs import Planned
 from plugins.fresh_seeds import fresh_seeds
@@ -58,7 +58,6 @@ def separated(bench: Bench, suite: Suite, commands: Sequence[SuiteCommand]) -> t
     if season is None or not published:
         return list(commands), []
     bench.ledger.prepare()
-    secret = (seals.key_of(bench.results) or b"").hex()
     kept: list[SuiteCommand] = []
     others: list[tuple[SuiteCommand, Planned]] = []
     late: list[tuple[SuiteCommand, str, Sequence[Planned]]] = []
@@ -69,7 +68,7 @@ def separated(bench: Bench, suite: Suite, commands: Sequence[SuiteCommand]) -> t
                 others.append((command, runs[0]))
                 continue
             spec, before = runs[0].spec, published[name].seeds if name in published else []
-            more = fresh_seeds(len(runs), secret, "season", season, spec.group, known=before)
+            more = fresh_seeds(len(runs), bench.ledger.secret, "season", season, spec.group, known=before)
             text = f"added after results of season {season} of suite {suite.name}, so on seeds of its own"
             marked = replace(spec, origins={**spec.origins, SEASON: specs.Origin(season, specs.LATE, text)})
             rows[name] = _on(replace(runs[0], spec=marked), [*before, *more][: len(runs)], bench.ledger)
@@ -79,11 +78,11 @@ def separated(bench: Bench, suite: Suite, commands: Sequence[SuiteCommand]) -> t
     added = []
     for _, name, runs in late:
         beside = [(c, run) for c, run in others if run.spec.method in peers and _alike(run, runs[0])]
-        seeds = [run.spec.seed for run in runs]
-        extra = [replace(command, planned=_on(run, seeds, bench.ledger), of=name) for command, run in beside]
+        late_seeds = [run.spec.seed for run in runs]
+        extra = [replace(command, planned=_on(run, late_seeds, bench.ledger), of=name) for command, run in beside]
         kept += extra
         missing = sum(not run.standing.cached for part in (runs, *(one.planned for one in extra)) for run in part)
-        added.append(LateRow(name, seeds, [run.spec.method for _, run in beside], missing))
+        added.append(LateRow(name, late_seeds, [run.spec.method for _, run in beside], missing))
     return kept, added
 
 

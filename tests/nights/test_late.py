@@ -139,11 +139,11 @@ def test_in_a_new_season_all_rows_share_seeds(night):
 
 
 def test_nobody_else_knows_the_seeds_of_a_late_row(night):
-    seeds = []
+    late_seeds = []
     for results in ("r", "s"):
         night("sgld", results=results)
-        seeds.append(night("sgld", "hmc", results=results)[0]["hmc"])
-    assert len(seeds[0] | seeds[1]) == 10
+        late_seeds.append(night("sgld", "hmc", results=results)[0]["hmc"])
+    assert len(late_seeds[0] | late_seeds[1]) == 10
 
 
 @pytest.mark.parametrize("seeds", ['"0-4"', "[0, 1, 2]"])

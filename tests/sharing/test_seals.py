@@ -39,7 +39,7 @@ def levels(results):
     return dict(rows)
 
 
-def attempts_in(results, *seeds, value=0.5):
+def with_runs(results, *seeds, value=0.5):
     """A results folder with runs that were made in it, and their attempts."""
     metrics = [{"name": "m", "value": value, "unit": "1", "direction": "max", "primary": True, "version": 1}]
     ledger = Ledger(results)
@@ -79,32 +79,32 @@ def test_the_key_is_for_those_who_may_write_the_results(tmp_path):
 
 def by_hand(tmp_path):
     """Attempts of another folder, put into this one with everything that is beside them."""
-    attempts_in(tmp_path / "theirs", 1, value=0.75)
+    with_runs(tmp_path / "theirs", 1, value=0.75)
     shutil.copytree(tmp_path / "theirs" / "runs", tmp_path / "here" / "runs", dirs_exist_ok=True)
     return {0: "run here", 1: "reported"}
 
 
 def edit(tmp_path):
-    edited(attempts_in(tmp_path / "here", 1)[0])
+    edited(with_runs(tmp_path / "here", 1)[0])
     return {0: "run here", 1: "reported"}
 
 
 def edit_rescored(tmp_path):
-    (attempt,) = attempts_in(tmp_path / "here", 1)
+    (attempt,) = with_runs(tmp_path / "here", 1)
     rescored_record.write(attempt, attempt.result()["metrics"], {}, {})
     edited(attempt, "rescored.json")
     return {0: "run here", 1: "reported"}
 
 
 def rescore(tmp_path):
-    (attempt,) = attempts_in(tmp_path / "here", 1)
+    (attempt,) = with_runs(tmp_path / "here", 1)
     rescored_record.write(attempt, attempt.result()["metrics"], {}, {})
     return {0: "run here", 1: "run here"}
 
 
 def renamed(tmp_path):
     """The seal of one attempt beside another."""
-    (attempt,) = attempts_in(tmp_path / "here", 1)
+    (attempt,) = with_runs(tmp_path / "here", 1)
     (other,) = Ledger(tmp_path / "here").attempts(spec(0).key)
     edited(attempt)
     shutil.copy(f"{other.path}.seal", f"{attempt.path}.seal")
@@ -121,7 +121,7 @@ def torn(tmp_path):
 
 def merge(tmp_path):
     """A forged attempt that is merged, with its seal and the key of its folder."""
-    edited(attempts_in(tmp_path / "theirs", 1)[0])
+    edited(with_runs(tmp_path / "theirs", 1)[0])
     shutil.copy(tmp_path / "here" / "seal.key", tmp_path / "theirs" / "seal.key")
     assert run(["--results", str(tmp_path / "here"), "merge", str(tmp_path / "theirs")]) == 0
     return {0: "run here", 1: "reported"}
@@ -129,8 +129,8 @@ def merge(tmp_path):
 
 def merge_own(tmp_path):
     """Folders of the owner, into one of which somebody put an attempt."""
-    attempts_in(tmp_path / "part", 1)
-    attempts_in(tmp_path / "forged", 2)
+    with_runs(tmp_path / "part", 1)
+    with_runs(tmp_path / "forged", 2)
     shutil.copytree(tmp_path / "forged" / "runs", tmp_path / "part" / "runs", dirs_exist_ok=True)
     assert run(["--results", str(tmp_path / "here"), "merge", "--own", str(tmp_path / "part")]) == 0
     return {0: "run here", 1: "run here", 2: "reported"}
@@ -138,7 +138,7 @@ def merge_own(tmp_path):
 
 def own_after_all(tmp_path):
     """A copy that somebody sent with metrics of theirs, before the owner's own folder."""
-    (mine,) = attempts_in(tmp_path / "part", 1)
+    (mine,) = with_runs(tmp_path / "part", 1)
     shutil.copytree(tmp_path / "part", tmp_path / "sent")
     (sent,) = Ledger(tmp_path / "sent").attempts(spec(1).key)
     rescored_record.write(sent, [{**mine.result()["metrics"][0], "value": 99.0, "version": 7}], {}, {})
@@ -151,7 +151,7 @@ def own_after_all(tmp_path):
 
 
 def foreign_launcher(tmp_path):
-    (attempt,) = attempts_in(tmp_path / "agent", 1)
+    (attempt,) = with_runs(tmp_path / "agent", 1)
     edited(attempt)
     key = attempt.path.parent.name
     parcel.receive(Ledger(tmp_path / "here"), key, attempt.id, parcel.attempt_files(attempt), "theirs")
@@ -159,7 +159,7 @@ def foreign_launcher(tmp_path):
 
 
 def our_launcher(tmp_path):
-    (attempt,) = attempts_in(tmp_path / "agent", 1)
+    (attempt,) = with_runs(tmp_path / "agent", 1)
     key = attempt.path.parent.name
     parcel.receive(Ledger(tmp_path / "here"), key, attempt.id, parcel.attempt_files(attempt))
     return {0: "run here", 1: "run here"}
@@ -173,7 +173,7 @@ WAYS = [
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_what_was_not_written_here_does_not_count_as_made_here(tmp_path, way):
-    attempts_in(tmp_path / "here", 0)
+    with_runs(tmp_path / "here", 0)
     expected = way(tmp_path)
     got = {}
     for key in Ledger(tmp_path / "here").all_keys():
@@ -186,8 +186,8 @@ def test_what_was_not_written_here_does_not_count_as_made_here(tmp_path, way):
 
 
 def test_a_result_that_was_made_here_counts_before_one_that_was_put_beside_it(tmp_path):
-    attempts_in(tmp_path / "here", 0)
-    (forged,) = attempts_in(tmp_path / "theirs", 0, value=99.0)
+    with_runs(tmp_path / "here", 0)
+    (forged,) = with_runs(tmp_path / "theirs", 0, value=99.0)
     name = "a000000-20200101T000000000-000000"  # before the other by number and clock
     run_folder = tmp_path / "here" / forged.path.relative_to(tmp_path / "theirs").parent
     shutil.copytree(forged.path, run_folder / name)
@@ -202,7 +202,7 @@ def test_a_result_that_was_made_here_counts_before_one_that_was_put_beside_it(tm
 
 def before_the_key(results, *seeds):
     """A results folder as an earlier version left it: without seals, with a mark beside what was copied."""
-    attempts = attempts_in(results, *seeds)
+    attempts = with_runs(results, *seeds)
     (results / "seal.key").unlink()
     (results / "ledger.json").write_text(json.dumps({"layout": 3}))
     for path in results.rglob("*.seal"):
@@ -225,7 +225,7 @@ def test_results_from_before_the_key_keep_their_standing(tmp_path, monkeypatch):
     Ledger(here).prepare()
     assert json.loads((here / "ledger.json").read_text()) == {"layout": LAYOUT}
     assert [attempt.copied for attempt in attempts] == [False, True, False]
-    attempts_in(tmp_path / "theirs", 3)
+    with_runs(tmp_path / "theirs", 3)
     shutil.copytree(tmp_path / "theirs" / "runs", here / "runs", dirs_exist_ok=True)
     assert levels(here) == expected
     shutil.copytree(here, tmp_path / "copy")
@@ -235,7 +235,7 @@ def test_results_from_before_the_key_keep_their_standing(tmp_path, monkeypatch):
 
 def test_a_key_that_cannot_be_read_or_is_damaged(tmp_path, monkeypatch):
     here = tmp_path / "here"
-    (attempt,) = attempts_in(here, 0)
+    (attempt,) = with_runs(here, 0)
 
     def refuse(path, *_):
         raise PermissionError(13, "Permission denied", str(path))

@@ -139,6 +139,11 @@ class Ledger:
                 "upgrade sgmcmc-bench, or choose another folder by --results DIR"
             )
 
+    @property
+    def secret(self) -> str:
+        """A text that nobody knows who does not own the folder: its key."""
+        return (seals.key_of(self.root) or b"").hex()
+
     def lock(self, key: str) -> Path:
         """Return the path of the lock file of a run or a device."""
         return self.locks / f"{key}.lock"
