@@ -167,7 +167,7 @@ def _table(records: Sequence[Mapping[str, Any]], tasks: Sequence[TaskField], tar
     more += [Column("passes", "data passes", "right", number)] if timed else []
     hidden = len(records) - len(chosen)
     ends = f"{targets.errors[0]:g} to {targets.errors[-1]:g}"
-    note = f"Area: share of joint errors {ends} reached. {wide.TERMS}"
+    note = f"Area: share of joint errors {ends} reached. []: 95 % over seeds, tasks. Terms: docs/glossary.md"
     title = f"All tasks: {pool(len(records), len(tasks), min(record['seeds'] for record in records))}"
     return Table(f"{title}{f'; {hidden} more methods in --json' * bool(hidden)}", columns, rows, [note], 2, more)
 
