@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import torch
+
 from harness import DataError, PluginError, Sampler, Schedule, linear
 from harness.tasks import Task
 from plugins.checking.gaussian import GaussianTask
@@ -153,6 +155,9 @@ def _with_advice(law: Law, sampler: Sampler) -> None:
             verdict.cause = QUOTIENT.format(width)
         raise
     except (Skip, AssertionError, DataError):
+        raise
+    except torch.linalg.LinAlgError as error:
+        error.add_note("a matrix of a chain that diverges is not finite: factor the identity there, and return NaN")
         raise
     except Exception as error:
         if _in_one_dimension_only(sampler):

@@ -93,6 +93,11 @@ def test_a_turn_among_coordinates_is_kept_modulo_their_number():
         assert outcome("Modulo", law, **MODULO).outcome == "skipped"
 
 
+def test_a_matrix_that_cannot_be_factored_is_explained():
+    step = "values, _ = torch.linalg.eigh((theta / 0)[:, :, None] + theta[:, None]); step[0] + 0 * values, state"
+    assert "factor the identity there" in outcome("Unfactored", "derived-law", step=step).message
+
+
 def test_no_optimiser_is_declared_only_where_there_is_none():
     assert "declare 'sgd'" in outcome("Undeclared", "zero-temperature", zero_temperature=None).message
 

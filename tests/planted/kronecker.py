@@ -11,9 +11,11 @@ from harness import Sampler, param
 
 
 def power(M, p):
-    """M^p of symmetric positive matrices (C, n, n); the bits of `pow` depend on the number of chains."""
-    values, vectors = torch.linalg.eigh(M)
-    return (vectors * (p * values.log()).exp()[:, None]) @ vectors.mT
+    """M^p of symmetric positive matrices (C, n, n), NaN for a chain that is lost: `eigh` would raise an error."""
+    known = M.isfinite().all(2, keepdim=True).all(1, keepdim=True)
+    values, vectors = torch.linalg.eigh(M.where(known, torch.eye(M.shape[1]).to(M)))
+    root = (vectors * (p * values.log()).exp()[:, None]) @ vectors.mT  # not `pow`, whose bits depend on the chains
+    return root.masked_fill(~known, torch.nan)
 
 
 class Blocked(Sampler):
