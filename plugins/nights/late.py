@@ -42,7 +42,11 @@ class LateRow:
 
     def __str__(self) -> str:
         """Return it for people."""
-        beside = f", with {', '.join(self.references)}" if self.references else "; the suite has no reference sampler"
+        beside = (
+            f", with {', '.join(self.references)}"
+            if self.references
+            else "; no reference sampler of the suite is in its table"
+        )
         return f"on {len(self.seeds)} seeds of its own{beside}"
 
 
