@@ -20,7 +20,7 @@ from plugins.papers import claims, files
 from plugins.papers.reported import as_published
 from reports.across import across, task_fields
 from reports.orderings import OrderingVerdict, judge_orderings, load_orderings
-from reports.tables.wide import cost_columns
+from reports.tables.wide import cost_cells
 
 ROOT = Path(__file__).parents[2]
 SEEDS = range(5)
@@ -222,13 +222,13 @@ def test_the_cost_is_shown_with_and_without_tuning(tmp_path):
     write(tmp_path, "sgld", origins=tuned_origins(passes=600.0), passes=1000.0, chains=4)
     write(tmp_path, "psgld", passes=1000.0, chains=4)
     score, by_method = groups(tmp_path)
-    cells = cost_columns(score, "nll")
-    assert [cells[name](by_method["sgld"]) for name in ("data passes", "with tuning")] == ["1,000", "1,150"]
-    assert [cells[name](by_method["psgld"]) for name in ("data passes", "with tuning")] == ["1,000", "1,000"]
+    cells = cost_cells(score)
+    assert [cells[name](by_method["sgld"]) for name in ("passes", "with_tuning")] == [1000, 1150]
+    assert [cells[name](by_method["psgld"]) for name in ("passes", "with_tuning")] == [1000, 1000]
     earlier = {"sampler.a": {"value": 1, "provenance": "tuned", "source": "study tuned: 20 trials"}}
     write(tmp_path, "sghmc", origins=earlier, passes=1000.0, chains=4)
     score, by_method = groups(tmp_path)
-    assert cost_columns(score, "nll")["with tuning"](by_method["sghmc"]) == "-"  # what it cost is not recorded
+    assert cost_cells(score)["with_tuning"](by_method["sghmc"]) is None  # what it cost is not recorded
 
 
 def test_a_ranking_over_tasks_marks_optimisers(tmp_path):
