@@ -131,7 +131,7 @@ def test_a_table_is_sorted_by_the_keyboard(show):
     for _ in range(3):
         page.keyboard.press("Enter")
         states.append(page.locator("thead th", has_text="value").get_attribute("aria-sort"))
-        values = [float(text.split()[0]) for text in column(page, 8)]
+        values = [float(text.split()[0]) for text in column(page, 9)]
         if states[-1]:
             assert values == sorted(values, reverse=states[-1] == "descending")
     assert states == ["ascending", "descending", None]
@@ -149,7 +149,19 @@ def test_rows_are_filtered_and_columns_chosen(show):
     page.get_by_text("Columns").click()
     page.get_by_label("budget").uncheck()
     assert not page.locator("thead th", has_text="budget").is_visible()
-    assert page.locator("tbody td:visible").count() == 8 * 10
+    assert page.locator("tbody td:visible").count() == 8 * 11
+
+
+def test_what_a_reader_chose_is_in_the_address(show):
+    page = show("rows.html")
+    page.get_by_label("Filter").fill("sgld")
+    page.locator("thead button", has_text="value").click()
+    chosen, address = column(page, 0), page.evaluate("location.href")
+    page.goto("about:blank")
+    page.goto(address)
+    assert page.get_by_label("Filter").input_value() == "sgld"
+    assert page.locator("thead th", has_text="value").get_attribute("aria-sort") == "ascending"
+    assert column(page, 0) == chosen
 
 
 def test_without_a_script_the_tables_are_complete(show):
