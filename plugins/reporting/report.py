@@ -81,7 +81,6 @@ def report(
         bench report leaderboard
         bench report leaderboard --task mixture25 --format latex --style paper
         bench report density --task mixture25 --size column --out figures
-        bench report density --task mixture25 --out figures
     """
     kind, form = _formats(out, bench.form)
     _check(font_size, style, form)
