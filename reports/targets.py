@@ -127,12 +127,15 @@ def speed_up(costs: Sequence[Array], baseline: Sequence[Array], level: float = 0
     """Return how many times less a method costs than the baseline on the same tasks, as a geometric mean over targets.
 
     Both have costs (S, K) for each task. A target that was not reached costs the whole budget, so where only the method
-    reaches it the factor is a lower bound. The bootstrap is paired: both have the same resampled tasks and seeds.
+    reaches it the factor is a lower bound. The bootstrap is paired: both have the same resampled tasks and,
+    on a task where they have equally many, seeds.
     """
     difference = _area(costs) - _area(baseline)
     half = _half(_replicates(costs) - _replicates(baseline), costs, level)
-    ends = (None, None) if half is None else (LEAST ** -(difference - half), LEAST ** -(difference + half))
-    return WithInterval(LEAST**-difference, *ends)
+    if half is None:
+        return WithInterval(LEAST**-difference, None, None)
+    low, high = (LEAST ** -min(max(end, -1.0), 1.0) for end in (difference - half, difference + half))
+    return WithInterval(LEAST**-difference, low, high)  # of two areas within [0, 1]
 
 
 def _seed_areas(task: Array) -> Array:
@@ -146,13 +149,13 @@ def _area(costs: Sequence[Array]) -> float:
 
 
 def _replicates(costs: Sequence[Array]) -> Array:
-    """Return areas (RESAMPLES,) over resampled tasks and seeds, which depend only on how many of them there are."""
+    """Return areas (RESAMPLES,) over resampled tasks and seeds, the same ones for as many tasks and seeds."""
     generator = np.random.default_rng(0)
     tasks = len(costs)
     chosen = generator.multinomial(tasks, np.full(tasks, 1 / tasks), size=RESAMPLES) / tasks
     means = np.empty((RESAMPLES, tasks))
     for k, task in enumerate(costs):
-        seeds = len(task)
+        seeds, generator = len(task), np.random.default_rng([0, k])
         means[:, k] = generator.multinomial(seeds, np.full(seeds, 1 / seeds), size=RESAMPLES) @ _seed_areas(task)
         means[:, k] /= seeds
     return np.asarray((chosen * means).sum(axis=1))

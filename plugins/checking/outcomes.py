@@ -112,7 +112,7 @@ def judge(items: Sequence[tuple[str, Mapping[str, Any]]], files: Sequence[str], 
     samplers = [instance(target, settings) for target, settings in items]
     judged = check_samplers(samplers, [law.name for law in LAWS if law.name not in LONG])
     for sampler, results in zip(samplers, judged, strict=True) if foreign else ():
-        if any(result.law == derived.LAW.name and result.outcome == "skipped" for result in results):
+        if not any(result.law == derived.LAW.name and result.outcome == "passed" for result in results):
             results.extend(check_samplers([sampler], [whole.LAW.name])[0])
     ignored = [_ignores(sampler) if foreign else "" for sampler in samplers]
     texts = [_outcome(results, ignores) for results, ignores in zip(judged, ignored, strict=True)]

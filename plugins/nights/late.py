@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from harness import Bench, Registry
 from harness.reports import Store
@@ -26,8 +27,13 @@ CAVEAT = "late"
 SEASON = "run.season"
 """The origin by which the runs of such a row say so."""
 _ROWS = f"""
-select distinct group_key, json_extract_string(origins, '$."{SEASON}".source') as text from result
-where json_extract_string(origins, '$."{SEASON}".provenance') = '{specs.LATE}' order by all
+with run_of as (
+    select group_key, json_extract_string(origins, '$."{SEASON}".source') as text,
+        coalesce(json_extract_string(origins, '$."{SEASON}".provenance') = '{specs.LATE}', false) as late
+    from result
+)
+select group_key, max(text) filter (where late) as text, count(*) filter (where late) as late, count(*) as runs
+from run_of group by all having count(*) filter (where late) > 0 order by all
 """  # noqa: S608 - own names
 
 
@@ -52,7 +58,15 @@ class LateRow:
 
 def caveats(store: Store, _: Registry) -> dict[str, dict[str, str]]:
     """Return the groups that were added after results of their season were published."""
-    return {row["group_key"]: {CAVEAT: row["text"]} for row in store.rows(_ROWS)}
+    return {
+        row["group_key"]: {CAVEAT: row["text"] if row["late"] == row["runs"] else _in_part(row)}
+        for row in store.rows(_ROWS)
+    }
+
+
+def _in_part(row: Mapping[str, Any]) -> str:
+    """Return the text of a group that also has runs of another season, in which it shares seeds with the others."""
+    return f"{row['late']} of {row['runs']} runs were {row['text']}"
 
 
 def separated(bench: Bench, suite: Suite, commands: Sequence[SuiteCommand]) -> tuple[list[SuiteCommand], list[LateRow]]:

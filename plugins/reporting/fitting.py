@@ -68,7 +68,7 @@ class _Page:
             ax.remove()  # the empty end of a grid
         self.specs = {ax: ax.get_subplotspec() for ax in canvas.axes if ax.get_subplotspec()}
         self.places = {ax: (spec.rowspan.start, spec.colspan.start) for ax, spec in self.specs.items()}
-        grids = list({spec.get_gridspec() for spec in self.specs.values()})
+        grids = list(dict.fromkeys(spec.get_gridspec() for spec in self.specs.values()))
         self.rows: int = grids[0].nrows if grids else 1
         self.columns: int = grids[0].ncols if grids else 1
         ratios = grids[0].get_height_ratios() if grids else [1]
@@ -95,7 +95,8 @@ class _Page:
         count = len(self.places)
         least = NARROWEST if count <= MANY else CROWDED
         free = self.titled and count > MANY
-        for columns in (k for k in self.choices if free or (count if self.titled else self.columns) % k == 0):
+        fitting = [k for k in self.choices if free or (count if self.titled else self.columns) % k == 0]
+        for columns in fitting or [self.columns]:
             self._arrange(columns, height)
             widest = max((self._size(ax)[0] for ax in self.now), default=least)
             lowest = min((self._size(ax)[1] for ax in self.now), default=least)

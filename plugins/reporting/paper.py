@@ -22,8 +22,9 @@ def printed(result: Result, name: str, *, chosen: bool) -> Result:
     for table in result.tables:
         if isinstance(table, Table):
             paper = _printed(table, name, chosen=chosen)
-            same = sum(isinstance(other, Table) and other.label.startswith(paper.label) for other in tables)
-            tables.append(replace(paper, label=f"{paper.label}-{same + 1}") if same else paper)
+            names = (f"{paper.label}{suffix}" for suffix in ("", *(f"-{k}" for k in range(2, len(tables) + 3))))
+            taken = [other.label for other in tables if isinstance(other, Table)]
+            tables.append(replace(paper, label=next(name for name in names if name not in taken)))
     return replace(result, tables=tables)
 
 

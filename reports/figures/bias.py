@@ -174,6 +174,12 @@ def of_sampler(sampler: Any, xs: Iterable[float]) -> Curves:
     return {name: (np.array(pairs)[:, 0], np.array(pairs)[:, 1]) for name, pairs in points.items() if pairs}
 
 
+def _at(x: float, xs: Array, biases: Array) -> str:
+    """Return the bias at x, "-" if there is no stationary law there."""
+    (there,) = np.nonzero(np.isclose(xs, x))
+    return _share(float(biases[there[0]])) if len(there) else "-"
+
+
 def _exact_table(method: str, curves: Curves) -> Table:
     xs = next(iter(curves.values()))[0]
     shown = [float(x) for x in xs if any(np.isclose(x, share * xs[-1] / 0.97) for share in TABLE)]
@@ -181,7 +187,7 @@ def _exact_table(method: str, curves: Curves) -> Table:
         {
             "method": method,
             "x": x,
-            **{name: _share(float(np.interp(x, *curve))) for name, curve in curves.items()},
+            **{name: _at(x, *curve) for name, curve in curves.items()},
             "hmc": "0 %",
         }
         for x in shown

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from harness import Result
-from harness.reports import MARGINS, Column, Report, Request, Table, number
+from harness.reports import MARGINS, Column, Report, Request, Table, number, typical
 from reports.across import TaskField, pool, shared_tasks
 from reports.figures.ranks import NOTHING
 from reports.tables import wide
@@ -119,7 +119,7 @@ def _records(entries: Sequence[Entry], tasks: Sequence[TaskField], targets: Targ
             "area": reached.value, "low": reached.low, "high": reached.high, "interval": "bootstrap 95 %",
             "speed_up": faster and faster.value, "speed_up_low": faster and faster.low,
             "speed_up_high": faster and faster.high,
-            "seconds": _times_seconds(entry), "passes": float(np.sum([field.passes for field in entry.fields])),
+            "seconds": _times_seconds(entry), "passes": sum(typical(row.done.numbers.passes) or 0.0 for row in rows),
             "tasks": [*entry.costs], "of": len(tasks), "seeds": min(len(each) for each in costs),
             "diverged_tasks": sum(bool(group.diverged) for group in rows),
             "missing": "; ".join(f"{task} ({why})" for task, why in missing.items()) or None,

@@ -81,6 +81,8 @@ def test_a_method_at_a_quarter_of_the_cost_is_four_times_as_fast():
     assert (fast.value, fast.low, fast.high) == pytest.approx((4.0,) * 3)
     back = speed_up(slow, [task / 4 for task in slow])
     assert back.value == pytest.approx(0.25)
+    unlike = speed_up([np.full((5, 6), LEAST), np.full((5, 6), np.inf)], [np.full((5, 6), np.inf)] * 2, 1 - 0.05 / 435)
+    assert (unlike.low, unlike.high) == (pytest.approx(LEAST), pytest.approx(1 / LEAST)), "of two tasks, many pairs"
     never = speed_up(slow, [np.full((5, 6), np.inf)] * 6)
     assert never.value == pytest.approx(np.exp(-np.mean([np.log(task) for task in slow])))
 

@@ -165,9 +165,20 @@ def our_launcher(tmp_path):
     return {0: "run here", 1: "run here"}
 
 
+def launcher_on_ours(tmp_path):
+    """A foreign launcher sends other metrics of a run that was made here."""
+    shutil.copytree(tmp_path / "here", tmp_path / "agent")
+    (sent,) = Ledger(tmp_path / "agent").attempts(spec(0).key)
+    rescored_record.write(sent, [{**sent.result()["metrics"][0], "value": 99.0, "version": 7}], {}, {})
+    parcel.receive(Ledger(tmp_path / "here"), sent.path.parent.name, sent.id, parcel.attempt_files(sent), "theirs")
+    (mine,) = Ledger(tmp_path / "here").attempts(spec(0).key)
+    assert rescored.read(mine.path) == (None, "")
+    return {0: "run here"}
+
+
 WAYS = [
     by_hand, edit, edit_rescored, rescore, renamed, torn, merge, merge_own, own_after_all, foreign_launcher,
-    our_launcher,
+    our_launcher, launcher_on_ours,
 ]  # fmt: skip
 
 

@@ -73,6 +73,8 @@ def publish(
         if concluded := (attempt.path / RESULT).exists():  # its files stay as they are
             mark_changed(attempt)
             new = {n: c for n, c in new.items() if n.startswith("rescored") or not (attempt.path / n).exists()}
+            if copied == "theirs" and not attempt.marked:  # what others made of a result that was made here
+                new = {n: c for n, c in new.items() if not n.startswith("rescored")}
         new = _vouched(attempt, files, new, copied)
         if copied and RESULT in new:
             for path in attempt.path.glob("*"):  # of an unfinished attempt here, whose draws may have other bits

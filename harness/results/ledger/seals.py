@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from harness.system.errors import DataError
-from harness.system.files import create, read_bytes
+from harness.system.files import create, read_bytes, sync_folder
 
 KEY_FILE = "seal.key"
 SEALED = ("result.json", "rescored.json")
@@ -65,6 +65,7 @@ def _append(folder: Path, key: bytes, records: Mapping[str, bytes]) -> None:
         stream.write("".join(f"\n{_seal(folder, key, name, record)}" for name, record in records.items()))
         stream.flush()
         os.fsync(stream.fileno())
+    sync_folder(folder.parent)
 
 
 def _file(folder: Path) -> Path:

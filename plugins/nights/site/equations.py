@@ -108,7 +108,7 @@ class _Reader:
         if text == "sqrt" and self._kind() == "other" and self.tokens[self.at][1] == "(":
             return f"<msqrt>{self._symbol(bare=True)}</msqrt>"
         if bare and text in {"-", "+"} and self.at < len(self.tokens):
-            return f"<mrow>{_sign(text)}{self._symbol(bare=True)}</mrow>"
+            return f"<mrow>{_sign(text)}{self._symbol()}</mrow>"
         if kind == "name":
             return _name(text)
         if kind == "number":

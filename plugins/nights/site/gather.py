@@ -114,6 +114,7 @@ def _row(score: FieldScore, group: Group, records: Sequence[Record], facts: _Fac
         ("chains", str(group.chains)), ("seeds", str(len(group.runs))),
         ("data passes of a chain", number(passes) if passes else ""),
         ("seconds a run", number(seconds) if seconds else "not timed"),
+        *group.caveats.items(),
         ("settings tuned", group.tuned), ("given by the task", ", ".join(group.given)),
         ("group key", group.key[:KEY_DIGITS]),
     ]  # fmt: skip
@@ -150,7 +151,7 @@ def _caveats(group: Group, ranking: Record) -> list[str]:
     chosen = ["settings of the command"] if settings_from(group, *CHANGED) else []
     given = [f"given {', '.join(group.given)}"] if group.given else []
     kind = ["optimiser"] if group.optimiser else []
-    return list(dict.fromkeys([*unranked, *kind, *given, *chosen]))
+    return list(dict.fromkeys([*unranked, *group.caveats, *kind, *given, *chosen]))
 
 
 def _value(record: Record) -> str:

@@ -122,7 +122,7 @@ document.querySelectorAll("[data-chart]").forEach((box, index) => {
       ...size(), series, bands, legend: { show: false }, axes: [axis("x"), axis("y")],
       scales: {
         x: { time: false, distr: log.x ? 3 : 1, range: (own, low, high) => [low, high] },
-        y: { distr: log.y ? 3 : 1, range: chart.range ? () => chart.range : undefined },
+        y: { distr: log.y ? 3 : 1, range: chart.range && !(log.y && chart.range[0] <= 0) ? () => chart.range : undefined },
       },
       cursor: { drag: { x: true, y: true, uni: 30 }, points: { show: false } },
       hooks: {

@@ -6,6 +6,7 @@ const state = {
     return this.all.get(key) || "";
   },
   set(key, value) {
+    if (this.get(key) === value) return; // an address of another part of the page stays as it is
     if (value) this.all.set(key, value);
     else this.all.delete(key);
     const text = this.all.toString();
