@@ -11,7 +11,6 @@ from scored import store, time_rows, write_run
 from harness import PluginError
 from harness.reports import Figure
 from harness.results import laws
-from harness.system import sealed, write_json
 from plugins.nights.site import folder
 from plugins.nights.site.build import _fingerprint, _measured
 from plugins.nights.site.pictures import Drawings, chart_text
@@ -73,8 +72,7 @@ def test_timings_and_laws_are_data_too(tmp_path):
     seen = [_measured(store(tmp_path))]
     time_rows(tmp_path)
     seen.append(_measured(store(tmp_path)))
-    (tmp_path / laws.FOLDER).mkdir()
-    write_json(tmp_path / laws.FOLDER / "a.json", sealed({"outcome": "passed"}))
+    laws.write(tmp_path, "a", {"outcome": "passed"})
     seen.append(_measured(store(tmp_path)))
     assert len({json.dumps(one) for one in seen}) == 3
 
