@@ -129,9 +129,9 @@ def _table(method: str, records: Sequence[Mapping[str, Any]]) -> Table:
     ]  # fmt: skip
     columns = [
         Column("label", "row"), Column("task", "task"), Column("budget", "budget"),
-        Column("step_size", "step size", "right", number), Column("batch", "batch, or noise sd", "right"),
+        Column("step_size", "step size", "right", number), Column("batch", "batch / noise sd", "right"),
         Column("mean", "bias of the mean (sd)", "right"), Column("sd", "bias of the sd", "right"),
-        Column("hmc", "hmc, mean (sd)", "right"), Column("hmc_sd", "hmc, sd", "right"),
+        Column("hmc", "hmc mean (sd)", "right"), Column("hmc_sd", "hmc sd", "right"),
         Column("passes", "data passes", "right", number), Column("seeds", "seeds", "right"),
     ]  # fmt: skip
     return Table(f"Bias of {method}, by step size and batch size", columns, rows, [NOTE])

@@ -128,7 +128,7 @@ def _locks(scene, violations):
 def _leftovers(scene, violations):
     """Files that no format names; those of attempts that were ended while they wrote are `bench gc`'s."""
     known = re.compile(
-        r"(results\.settled\.json|results\.duckdb(\.wal)?(\.(damaged|foreign|older)-\w+(\.wal)?)?|ledger\.json|"
+        r"(results\.settled\.json|results\.duckdb(\.wal)?(\.(damaged|foreign|older)-\w+(\.wal)?)?|ledger\.json|seal\.key|"
         r"runs|locks|nights|rates|jobs|conflicts|changed|tuning|truths|figures|files)"
     )
     for path in scene.results.rglob(".*"):

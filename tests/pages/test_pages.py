@@ -85,7 +85,7 @@ def test_page_and_terminal_have_one_source(capsys, record):
     assert run(["show", "sampler", "msgld", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [json.loads(json.dumps(record("msgld")))]
     assert run(["show", "sampler", "msgld", "--format", "markdown"]) == 0
-    page = texts([record("msgld")])["msgld.md"]
+    page = texts([record("msgld")], [])["msgld.md"]
     assert capsys.readouterr().out in page.replace("\n![stationary variance](msgld.svg)\n", "", 1)
 
 

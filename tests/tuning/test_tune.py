@@ -15,7 +15,7 @@ import pytest
 from harness import Registry, param, registry
 from harness.contracts.parameters import schema
 from harness.contracts.registry import load
-from harness.reports import load_plugin
+from harness.reports import load_plugin, number
 from harness.runs import local
 from harness.runs.settings import find_pair, resolve
 from harness.tasks import TUNING_SEED, DataTask, Protocol, Streams
@@ -71,7 +71,7 @@ def test_a_study_is_used_by_name_and_its_trials_are_no_results(bench, tmp_path):
     run = ("run", "--sampler", "sghmc", "--task", "gaussian2d", "--budget", "steps=300", "--seeds", "0-1")
     assert bench(*run, "--settings", "tuned")[0] == 0
     (row,) = [r for r in bench("report", "leaderboard")[1] if r["metric"] == "joint_error"]
-    assert row["tuned"].startswith(f"study tuned: 6 trials at passes=3, {records[1]['passes']:.2g} data passes")
+    assert row["tuned"].startswith(f"study tuned: 6 trials at passes=3, {number(records[1]['passes'])} data passes")
     assert row["seeds"] == 2
     spec = next(json.loads(p.read_text()) for p in (tmp_path / "r").rglob("spec.json") if '"seed": 0' in p.read_text())
     assert spec["sampler"]["params"]["friction"] == tuned["sampler.friction"]

@@ -69,9 +69,10 @@ def test_only_what_a_final_attempt_replaced_goes(ledger):
         later.id: f"unfinished; {final.id} finished the run",
     }
     assert {name.rpartition("/")[2] for name in garbage_of(ledger, failed=True)} == {*whys, failed.id}
-    kept = contents(final.path) | contents(failed.path)
+    seals = [path for path in ledger.runs.rglob("*.seal") if path.stem in {final.id, failed.id}]
+    kept = contents(final.path) | contents(failed.path) | {path: path.read_bytes() for path in seals}
     gone, notes = garbage.remove(ledger, garbage.find(ledger))
-    assert (len(gone), notes) == (3, [])
+    assert (len(gone), len(seals), notes) == (3, 2, [])
     assert sum(item.bytes for item in gone) > 0
     assert contents(ledger.runs) == kept
     assert ledger.standing(KEY).attempt.id == final.id
