@@ -69,6 +69,14 @@ def nightly(folder, monkeypatch, capsys):
     forget("mine_nightly")
 
 
+@pytest.fixture
+def after_a_night(folder, nightly):
+    """The folder after the first night, whether a test before has made it or not."""
+    if not (folder / "site").exists():
+        assert nightly()[0] == 0
+    return folder
+
+
 def test_a_night_killed_on_the_way_is_finished_by_the_same_command(folder, nightly):
     environment = {name: value for name, value in os.environ.items() if name != "BENCH_RESULTS"}
     how = {"cwd": folder, "env": environment, "stderr": subprocess.DEVNULL, "start_new_session": True}
@@ -86,7 +94,8 @@ def test_a_night_killed_on_the_way_is_finished_by_the_same_command(folder, night
     assert len(list(folder.glob("bench-results/nights/tiny/*.json"))) == 1
 
 
-def test_the_pages_have_every_report_in_every_form_and_stand_alone(folder):
+def test_the_pages_have_every_report_in_every_form_and_stand_alone(after_a_night):
+    folder = after_a_night
     check_pages(folder / "site")
     names = set(files(folder / "site"))
     for report in ("night", "leaderboard", "coverage", "ess", "density"):
@@ -97,7 +106,8 @@ def test_the_pages_have_every_report_in_every_form_and_stand_alone(folder):
     assert "http" not in page.replace("http-equiv", "").replace(names_itself, "")
 
 
-def test_the_same_command_finds_nothing_to_do_and_leaves_every_byte(folder, nightly):
+def test_the_same_command_finds_nothing_to_do_and_leaves_every_byte(after_a_night, nightly):
+    folder = after_a_night
     before = files(folder / "site")
     code, shown, said = nightly()
     assert (code, shown) == (0, ""), said
@@ -105,7 +115,8 @@ def test_the_same_command_finds_nothing_to_do_and_leaves_every_byte(folder, nigh
     assert files(folder / "site") == before
 
 
-def test_a_sampler_made_worse_ends_with_5_and_its_rows_by_name_and_the_other_is_not_run(folder, nightly):
+def test_a_sampler_made_worse_ends_with_5_and_its_rows_by_name_and_the_other_is_not_run(after_a_night, nightly):
+    folder = after_a_night
     (folder / "mine_nightly.py").write_text(SAMPLER.replace("(2 * h * T)", "(8 * h * T)"))
     code, shown, said = nightly()
     assert code == 5, said
