@@ -47,6 +47,7 @@ def test_whatever_is_written_is_shown_and_every_element_is_closed(written):
 
 def test_deep_groups_do_not_recurse_without_end():
     assert shown("(" * 3000 + "x" + ")" * 3000)[0].count("(") == 3000
+    assert shown("x = a^" + "-" * 3000)[0].count("\N{MINUS SIGN}") + shown("x = a^" + "-" * 3000)[0].count("-") == 3000
 
 
 def test_the_equations_of_all_samplers_are_typeset():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 
 import pytest
 from nights import made_up, write_suite
@@ -16,7 +18,8 @@ from harness.runs import plan
 from harness.runs.local import LaunchSummary
 from harness.runs.source import source_hash
 from plugins.fresh_seeds import fresh_seeds
-from plugins.nights.late import separated
+from plugins.nights.late import SEASON as SEASON_ORIGIN
+from plugins.nights.late import caveats, separated
 from plugins.nights.regression.night import History, Night, NightRow
 from plugins.nights.regression.observe import SuiteCommand
 from plugins.nights.suite import read
@@ -66,12 +69,13 @@ def night(here):
 
 
 def test_a_late_row_is_shown_beside_the_reference_samplers(here, monkeypatch, capsys):
-    asked = []
+    asked, specs = [], {}
 
     def execute(bench, planned, *_, **__):
         for one in planned:
             if not one.standing.cached:
                 asked.append((one.spec.method, one.spec.seed))
+                specs[one.spec.method] = one.spec
                 value = float(len(one.spec.method)) + 0.01 * (one.spec.seed % 7)
                 made_up(bench.ledger, one.spec, {"wasserstein2": value, "modes_covered": 4.0})
         return LaunchSummary()
@@ -107,6 +111,14 @@ def test_a_late_row_is_shown_beside_the_reference_samplers(here, monkeypatch, ca
     paired, apart = (field.compare(group["hmc"], group[other], "wasserstein2") for other in ("sgld", "msgld"))
     assert ({*paired.pairs}, {*apart.pairs}) == (late, set())
     assert apart.p is not None
+    pages = [path.read_text() for path in (here / "site").glob("rows/*.html")]
+    assert sum(">late<" in page for page in pages) == 1, "its own page says so"
+    assert re.search(r"\blate\b", (here / "site" / "index.html").read_text().partition("<main")[2]), "and the matrix"
+    in_season = {name: one for name, one in specs["hmc"].origins.items() if name != SEASON_ORIGIN}
+    made_up(Bench(here / "r").ledger, replace(specs["hmc"], seed=3, origins=in_season), {"wasserstein2": 1.0})
+    store = Store(here / "r")
+    store.refresh()
+    assert [one["late"].startswith("5 of 6 runs were added") for one in caveats(store, registry()).values()] == [True]
 
 
 def test_a_late_row_keeps_its_seeds_and_gets_more_where_more_are_asked_for(night, monkeypatch):

@@ -10,7 +10,7 @@ from harness import linear
 from harness.reports import Request
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.sgld import SGLD
-from reports.figures.bias import SHARES, Bias, of_sampler
+from reports.figures.bias import SHARES, Bias, _at, of_sampler
 
 XS = (0.01, 0.3, 1.0)
 
@@ -25,6 +25,11 @@ def test_the_exact_bias_of_msgld_is_that_of_its_stationary_variance():
     x, bias = of_sampler(MSGLD(), XS)["all terms"]
     expected = [np.sqrt(linear.stationary_variance(MSGLD(), h, 1.0)) - 1 for h in x]
     np.testing.assert_allclose(bias, expected, rtol=1e-9)
+
+
+def test_no_cell_is_made_up_where_there_is_no_law():
+    assert _at(0.3, np.array([0.1, 0.3, 0.5]), np.array([1.0, 2.0, 3.0])) == "+200 %"
+    assert _at(0.4, np.array([0.1, 0.3, 0.5]), np.array([1.0, 2.0, 3.0])) == "-"
 
 
 def test_beyond_the_stability_limit_there_is_no_law():

@@ -23,7 +23,7 @@ def write(results, method, tasks, scale, status="done"):
             curves = {"joint_b2_z_max": (x, b2), "joint_b2_z2_max": (x, b2), **final_errors(np.full((2, 2), 0.1))}
             write_run(
                 results, method=method, task=task, seed=seed, chains=2, curves=curves, metrics={"mean_error": 0.1},
-                status=status,
+                status=status, passes=1050.0 if method == "hmc" else 1000.0,
             )  # fmt: skip
 
 
@@ -57,6 +57,7 @@ def test_methods_rank_by_their_area_and_one_that_misses_a_task_has_no_rank(resul
     assert table.columns[0].text(shown["hmc"]) == "2 of 3 tasks"
     assert shown["sgnht"]["warning"] == "diverged on 1"
     assert table.title == "All tasks: 5 methods, 3 tasks, at least 5 seeds"
+    assert (rows["hmc"]["passes"], rows["sgld"]["passes"]) == (2100, 3000), "each row's own cost"
     assert rows["hmc"]["missing"] == "gaussian2d (no runs)"
     assert all(0 <= row["low"] <= row["area"] <= row["high"] <= 1 for row in rows.values())
 

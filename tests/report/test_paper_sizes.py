@@ -191,3 +191,12 @@ def test_ranks_of_many_methods_fit(tmp_path, size):
     write_ranked(tmp_path, 25)
     (figure,) = Ranks().build(store(tmp_path), Request()).figures
     assert_legible(page(figure, WIDTHS[size]))
+
+
+def test_a_panel_that_spans_a_grid_keeps_its_columns():
+    def draw(canvas):
+        for ax in canvas.subplot_mosaic("AA;BC").values():
+            ax.set_title("a panel")
+            ax.plot([0, 1])
+
+    page(Figure("spanning", draw, (7.0, 5.0)), WIDTHS["text"])

@@ -46,6 +46,11 @@ def test_a_paper_table_has_five_columns_and_its_best_values_in_bold():
     assert "a note" not in text
 
 
+def test_no_label_is_that_of_another_table():
+    result = printed(Result([table("a-2"), table("a"), table("a")]), "best", chosen=False)
+    assert len({one.label for one in result.tables}) == 3
+
+
 def test_the_caption_says_where_and_the_label_is_of_one_table():
     text = paper(table(), table(), table("blr-heart@csgmcmc"))
     where = r"mixture25 (protocol csgmcmc): quick budget, 4,000 steps, 8 chains"
