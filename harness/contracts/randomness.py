@@ -147,8 +147,15 @@ class ChainNoise:
         if slot.kind == "normal" and not heated:
             return torch.zeros((), dtype=slot.dtype, device=device)
         drawn = torch.empty((sum(self.chains), steps, *slot.shape), dtype=slot.dtype, device=device)
-        for generator, chains in zip(self.generators, drawn.split(self.chains), strict=True):
-            _fill(chains, slot.kind, generator)
+        if isinstance(first, torch.Generator):
+            for generator, chains in zip(self.generators, drawn.split(self.chains), strict=True):
+                _fill(chains, slot.kind, generator)
+        else:
+            numbers, stop = drawn.numpy(), 0
+            for generator, count in zip(self.generators, self.chains, strict=True):
+                start, stop = stop, stop + count
+                fill = generator.standard_normal if slot.kind == "normal" else generator.random
+                fill(out=numbers[start:stop], dtype=numbers.dtype)
         return drawn.transpose(0, 1)
 
     def state(self) -> torch.Tensor:
@@ -162,21 +169,14 @@ class ChainNoise:
         load_states(self.generators, [rows[0] for rows in state.split(self.chains)])
 
 
-def _fill(out: torch.Tensor, kind: str, generator: Generator) -> None:
+def _fill(out: torch.Tensor, kind: str, generator: torch.Generator) -> None:
     """Fill `out` with standard normals or with uniforms on [0, 1)."""
-    import torch
-
-    if isinstance(generator, torch.Generator):
-        if _may_be_fast(kind, out.dtype, generator) and out.numel() >= LONG:
-            fast = _fast_normals()
-            if fast is not None:
-                fast(out, generator)
-                return
-        out.normal_(generator=generator) if kind == "normal" else out.uniform_(generator=generator)
-    elif kind == "normal":
-        generator.standard_normal(out=out.numpy(), dtype=out.numpy().dtype)
-    else:
-        generator.random(out=out.numpy(), dtype=out.numpy().dtype)
+    if _may_be_fast(kind, out.dtype, generator) and out.numel() >= LONG:
+        fast = _fast_normals()
+        if fast is not None:
+            fast(out, generator)
+            return
+    out.normal_(generator=generator) if kind == "normal" else out.uniform_(generator=generator)
 
 
 def _may_be_fast(kind: str, dtype: DType, generator: Generator) -> bool:
