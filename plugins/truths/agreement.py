@@ -104,7 +104,7 @@ def compute(folder: Path, draws: int, only: Sequence[str] = (), lengths: Lengths
             record = json.loads(other.read_text())
         else:
             record = compared(
-                tasks[sampled], whitened_draws(sampled, elsewhere(tasks[sampled]), hmc, draws, say, lengths)
+                tasks[sampled], whitened_draws(sampled, elsewhere(tasks[sampled]), hmc, draws, say, lengths=lengths)
             )
         seconds = round(time.process_time() - began)
         write_json(path, {**record, "task": name, "posterior": tasks[name].posterior, "seconds": seconds})

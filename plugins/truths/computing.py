@@ -38,7 +38,7 @@ from harness.tasks import (
 )
 from plugins.truths import tempering
 from plugins.truths.modes import laplace
-from plugins.truths.reference import SEED, Array, compute_functions, hmc_draws, truth_record
+from plugins.truths.reference import ESS_LIMIT, SEED, Array, compute_functions, hmc_draws, lacking, truth_record
 
 MOMENTS = {metric.name for metric in MOMENT_METRICS}
 CHAINS, BURN_IN = 16, 500
@@ -144,10 +144,20 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
             return record
         return {**record, "tempering": tempering.tempered_functions(task, draws, send)}
     way = route(task)
-    theta = way.draws(name, task, instance(spec.sampler.target, way.sampler), draws, send)
-    if judged is not None:
-        flat = torch.from_numpy(theta.reshape(-1, theta.shape[2]))
-        theta = judged(flat).reshape(*theta.shape[:2], -1).numpy()
+
+    def quantities(theta: Array) -> Array:
+        if judged is None:
+            return theta
+        values: Array = judged(torch.from_numpy(theta.reshape(-1, theta.shape[2]))).numpy()
+        return values.reshape(*theta.shape[:2], -1)
+
+    def enough(theta: Array) -> bool:
+        least = lacking(quantities(theta))
+        if least is not None:
+            send("say", {"text": f"effective size {least:,.0f} of {ESS_LIMIT:,}: more draws"})
+        return least is None
+
+    theta = quantities(way.draws(name, task, instance(spec.sampler.target, way.sampler), draws, send, enough))
     stated = {**way.sampler, **way.stated}
     try:
         record = {"command": f"bench truth {name}", **truth_record(theta, name, stated, BURN_IN)}
@@ -186,14 +196,23 @@ class Lengths(NamedTuple):
     pilot_steps: int = PILOT_STEPS
 
 
-def whitened_draws(name: str, task: Task, hmc: Sampler, draws: int, send: Send, lengths: Lengths = Lengths()) -> Array:
-    """Return draws (n, C, D) of theta, by pilot runs and a last one of `draws` steps after its burn-in."""
+Enough = Callable[[Array], bool]
+
+
+def whitened_draws(
+    name: str, task: Task, hmc: Sampler, draws: int, send: Send, enough: Enough = lambda _: True,
+    lengths: Lengths = Lengths(),
+) -> Array:  # fmt: skip
+    """Return draws (n, C, D) of theta, by pilot runs and a last one of `draws` steps after its burn-in, or more."""
     dim, half, start, step_size = task.dim(), lengths.pilot_steps // 2, None, 1 / (task.curvature() or 1.0)
     mean, root = np.zeros(dim), np.eye(dim)
 
-    def run(step_size: float, burn_in: int, draws: int, mean: Array, root: Array, start: Array | None) -> Array:
+    def run(
+        step_size: float, burn_in: int, draws: int, mean: Array, root: Array, start: Array | None,
+        enough: Enough | None = None,
+    ) -> Array:  # fmt: skip
         shown = whitened(task, mean, root, start)
-        return hmc_draws(shown, hmc, step_size, chains=lengths.chains, burn_in=burn_in, draws=draws)
+        return hmc_draws(shown, hmc, step_size, chains=lengths.chains, burn_in=burn_in, draws=draws, enough=enough)
 
     for number in range(1, lengths.pilots + 1):
         send("say", {"text": f"pilot run {number} of {lengths.pilots}"})
@@ -212,10 +231,16 @@ def whitened_draws(name: str, task: Task, hmc: Sampler, draws: int, send: Send, 
         shift, factor = _moments(name, z.reshape(-1, dim))
         mean, root, step_size = mean + root @ shift, root @ factor, 1.0
     send("say", {"text": f"{lengths.chains} chains of {lengths.burn_in} + {draws} draws"})
-    return np.asarray(mean + run(step_size, lengths.burn_in, draws, mean, root, start) @ root.T)
+
+    def theta(z: Array) -> Array:
+        return np.asarray(mean + z @ root.T)
+
+    return theta(run(step_size, lengths.burn_in, draws, mean, root, start, lambda z: enough(theta(z))))
 
 
-def draws_at_mode(name: str, task: Task, hmc: Sampler, draws: int, send: Send) -> Array:
+def draws_at_mode(
+    name: str, task: Task, hmc: Sampler, draws: int, send: Send, enough: Enough = lambda _: True
+) -> Array:
     """Return draws (n, C, D) of theta by leapfrog steps with the likelihood expanded at the mode.
 
     Raise `RunError` if there is none.
@@ -228,7 +253,12 @@ def draws_at_mode(name: str, task: Task, hmc: Sampler, draws: int, send: Send) -
     start = at.mean + SPREAD * np.random.default_rng(SEED).standard_normal((CHAINS, dim)) @ at.root.T
     send("say", {"text": f"{CHAINS} chains of {BURN_IN} + {draws} draws"})
     at_mode = whitened(task, at.mean, at.root, start, at_mode=True)
-    return np.asarray(at.mean + hmc_draws(at_mode, hmc, FIRST, chains=CHAINS, burn_in=BURN_IN, draws=draws) @ at.root.T)
+
+    def theta(z: Array) -> Array:
+        return np.asarray(at.mean + z @ at.root.T)
+
+    made = {"chains": CHAINS, "burn_in": BURN_IN, "draws": draws}
+    return theta(hmc_draws(at_mode, hmc, FIRST, **made, enough=lambda z: enough(theta(z))))
 
 
 class Route(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 SEED = 0
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 10_000
+MOST = 2
+"""Times as many draws as asked for, if that is what a sufficient effective size takes."""
 """Limits that a truth has to reach along every direction: its moments are then known to 1 % of a standard deviation."""
 
 CHAINS = 16
@@ -35,8 +37,13 @@ FIRST_STEP = 1e-7
 DIGITS = 6
 
 
-def hmc_draws(task: Task, sampler: Sampler, step_size: float, *, chains: int, burn_in: int, draws: int) -> Array:
+def hmc_draws(
+    task: Task, sampler: Sampler, step_size: float, *, chains: int, burn_in: int, draws: int,
+    enough: Callable[[Array], bool] | None = None,
+) -> Array:  # fmt: skip
     """Return draws (n, C, D) from a task by a sampler whose step adapts from `step_size` during the burn-in.
+
+    Half as many follow at a time until they are `enough`, or `MOST` times as many as asked for.
 
     The result is deterministic. Raise `RunError` if a chain diverges.
     """
@@ -47,15 +54,20 @@ def hmc_draws(task: Task, sampler: Sampler, step_size: float, *, chains: int, bu
 
     torch.set_num_threads(1)
     schedule = Constant(step_size=step_size, temperature=1.0)
-    trajectory = schedule.trajectory(burn_in + draws, 1).with_burn_in(burn_in)
+    longest = draws * (MOST if enough else 1)
+    trajectory = schedule.trajectory(burn_in + longest, 1).with_burn_in(burn_in)
     recorder = Recorder()
     streams = [Streams(SEED, c) for c in range(chains)]
     loop = Loop(task, sampler, trajectory, streams, chains, observer=lambda *_: recorder)
-    while not loop.finished:
+    wanted, suffice = draws, False
+    while not (loop.finished or suffice):
         loop.advance_block()
+        while enough and not suffice and wanted < longest and sum(map(len, recorder.blocks)) >= wanted:
+            suffice = enough(recorder.draws()[:wanted].numpy())
+            wanted += 0 if suffice else min(-(-draws // 2), longest - wanted)
     if lost := loop.runs[0].divergence:
         raise RunError(f"{type(task).__name__}: chain {lost.chain} was lost at step {lost.step}")
-    return np.asarray(recorder.draws())
+    return recorder.draws()[:wanted].numpy()
 
 
 def truth_record(draws: Array, name: str, sampler: Mapping[str, Any], burn_in: int) -> dict[str, Any]:
@@ -86,6 +98,14 @@ def truth_record(draws: Array, name: str, sampler: Mapping[str, Any], burn_in: i
         "mean_mcse": (truth.sd / np.sqrt(ess[coordinates])).tolist(),
         "sd_mcse": (truth.sd / 2 * np.sqrt((truth.z4[coordinates] - 1) / ess2[coordinates])).tolist(),
     }
+
+
+def lacking(draws: Array) -> float | None:
+    """Return the least effective size of draws (n, C, D) if it is too small, and nothing else is wrong; else None."""
+    truth = Truth.of_points(draws.reshape(-1, draws.shape[2]))
+    ess, ess2, rhat = _quality(draws - truth.mean, truth.directions)
+    least = float(min(ess.min(), ess2.min()))
+    return least if rhat < RHAT_LIMIT and least <= ESS_LIMIT else None
 
 
 def _quality(centred: Array, along: Array) -> tuple[Array, Array, float]:

@@ -35,8 +35,9 @@ def truth(
 ) -> Result:
     """Compute the truth of a task by long HMC and store it in the results folder; no run key changes.
 
-    Later runs of the task use it; `bench rescore` brings finished ones up to date. Nothing is stored, with exit code
-    1, if the chains do not agree (R-hat above 1.01, effective size below 10,000, acceptance outside of 0.5 to 0.98).
+    Later runs of the task use it; `bench rescore` brings finished ones up to date. If the effective size is below
+    10,000, up to as many draws again follow. Nothing is stored, with exit code 1, if it still is, or if the chains do
+    not agree (R-hat above 1.01, acceptance outside of 0.5 to 0.98).
     Of a task with functions (predictions of a network) it is a reference in function space; with 50 parameters or
     fewer, it is compared with parallel tempering. It is stored even if it fails its acceptance rule; then it is not
     used, and the exit code is 1.

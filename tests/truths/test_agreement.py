@@ -131,7 +131,7 @@ def test_modes_are_found_with_their_covariance_and_negligible_ones_are_left_out(
 def test_chains_that_start_in_a_negligible_mode_are_moved_and_those_of_two_modes_are_not():
     def sampled(task):
         hmc, lengths = HMC(**SAMPLER), Lengths(chains=12, burn_in=50, pilots=2, pilot_steps=60)
-        return whitened_draws("modes", task, hmc, 200, lambda *_: None, lengths)
+        return whitened_draws("modes", task, hmc, 200, lambda *_: None, lengths=lengths)
 
     theta = sampled(Modes())
     assert theta.mean((0, 1)) == pytest.approx([8.0, 0.8], abs=0.15)

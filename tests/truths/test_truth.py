@@ -5,7 +5,12 @@ import pytest
 import torch
 
 from harness.tasks import DensityTask, Truth
+from plugins.samplers.hmc import HMC
+from plugins.truths import computing, reference
 from plugins.truths.computing import check_gradient
+from tasks.synthetic.gaussian2d import Gaussian2D
+
+LENGTHS = computing.Lengths(chains=4, burn_in=50, pilots=1, pilot_steps=100)
 
 PLUGIN = """
 from __future__ import annotations
@@ -211,3 +216,38 @@ def test_chains_may_start_at_a_mode(distance):
             return torch.full((2,), distance, dtype=torch.float64)
 
     check_gradient("mode", Mode())
+
+
+def test_draws_go_on_until_they_are_enough_and_no_longer_than_twice_as_many():
+    """The longer run begins with the draws of the shorter one."""
+    seen = []
+
+    def enough(needed):
+        def decide(theta):
+            seen.append(len(theta))
+            return len(theta) >= needed
+
+        return decide
+
+    def draws(*further):
+        hmc = HMC(**{**computing.SAMPLER, "leapfrog": 2})
+        task, silent = Gaussian2D(), lambda *_: None
+        return computing.whitened_draws("gaussian2d", task, hmc, 200, silent, *further, lengths=LENGTHS)
+
+    alone = draws()
+    assert alone.shape == (200, 4, 2)
+    for needed, lengths in ((250, [200, 300]), (1000, [200, 300])):
+        seen.clear()
+        longer = draws(enough(needed))
+        assert seen == lengths
+        assert len(longer) == (300 if needed == 250 else 400)
+        np.testing.assert_array_equal(longer[:200], alone)
+
+
+def test_only_a_small_effective_size_asks_for_more():
+    rng = np.random.default_rng(0)
+    few, many = rng.standard_normal((300, 16, 2)), rng.standard_normal((1500, 16, 2))
+    assert reference.lacking(few) == pytest.approx(4800, rel=0.2)
+    assert reference.lacking(many) is None
+    apart = few + 3 * np.arange(16)[:, None]
+    assert reference.lacking(apart) is None
