@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,13 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from harness import Bench, Result, UsageError, options
-from harness.contracts import plugin_code
 from harness.results import MAX_CHAINS
 from plugins.modelling.compare_on import DEFAULT, compare_on
 from plugins.reporting.report import report
+from plugins.user_file import loaded
 
 TIMES = ("5m", "30m", "1h", "8h")
-MODULE = "model_of_the_user"
+HINT = "`bench new model` writes an example"
 NEEDED = ("model", "train", "test")
 TASK = ("likelihood", "prior_precision", "weight_decay", "batch", "unseen", "metrics", "shifts")
 RUNS = ("samplers", "budget", "seeds", "chains")
@@ -70,16 +68,7 @@ def command(
 
 def _defined(file: Path) -> dict[str, Any]:
     """Return what a file defines. `UsageError` if it lacks a name, `PluginError` if it fails."""
-    spec = importlib.util.spec_from_file_location(MODULE, file) if file.suffix == ".py" else None
-    if spec is None or spec.loader is None or not file.is_file():
-        raise UsageError(f"{file} is not a Python file; `bench new model` writes one")
-    module = sys.modules[MODULE] = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(file.parent.absolute()))
-    try:
-        with plugin_code(str(file)):
-            spec.loader.exec_module(module)
-    finally:
-        sys.path.pop(0)
+    module = loaded(file, HINT)
     if lacks := [name for name in NEEDED if not hasattr(module, name)]:
-        raise UsageError(f"{file} does not define {', '.join(lacks)}; `bench new model` writes an example")
+        raise UsageError(f"{file} does not define {', '.join(lacks)}; {HINT}")
     return {name: getattr(module, name) for name in (*NEEDED, *TASK, *RUNS) if hasattr(module, name)}
