@@ -10,7 +10,7 @@ def bench_verbs() -> list[Info]:
     """Return the verbs of this feature."""
     return [
         Info("status", "plugins.inspection.status:status", "Show running workers, submitted jobs and their progress."),
-        Info("ls", "plugins.inspection.ls:ls", "List samplers, schedules, methods, tasks, reports, suites, runs."),
+        Info("ls", "plugins.inspection.ls:ls", "List samplers, schedules, tasks, reports, suites, runs."),
         Info("show", "plugins.inspection.show:show", "Show one task, sampler, method, schedule or run."),
         Info("plugins", "plugins.inspection.plugins:plugins", "List plugins and their problems."),
         Info("ingest", "plugins.inspection.ingest:ingest", "Update the database from the runs on disk."),
