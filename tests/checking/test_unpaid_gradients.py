@@ -281,9 +281,23 @@ class DoublesLater(Honest):
         return potential.grad(theta) if count < 3 else potential.grad(theta) + 0 * potential.grad(theta + 1)
 
 
+CALLS = [DoublesLater, Doubles, DoublesByRows, DoublesByVmap]
+
+
 @compiled
-@pytest.mark.parametrize("mode", ["scan", "update"])
-@pytest.mark.parametrize("sampler", [DoublesLater, Doubles, DoublesByRows, DoublesByVmap], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize(
+    ("sampler", "mode"),
+    [
+        pytest.param(
+            cls,
+            mode,
+            id=f"{cls.__name__}-{mode}",
+            marks=pytest.mark.slow if (cls, mode) == (DoublesLater, "update") else (),
+        )
+        for cls in CALLS
+        for mode in ("scan", "update")
+    ],
+)
 def test_code_that_is_compiled_makes_the_calls_that_are_declared(mode, sampler, monkeypatch):
     wrong = r"was not compiled|makes \((2|65), 0\) calls|asks for a gradient"
     with pytest.raises((PluginError, UncompiledError), match=wrong):

@@ -64,6 +64,8 @@ for expected, found in zip(plain, update, strict=True):
 """
 
 
+@pytest.mark.slow
+@pytest.mark.numbers
 def test_code_for_other_instructions_is_not_taken_from_the_cache_of_torch(tmp_path):
     """Each process passes alone; the second would find the code of the first, and compile it for its instructions."""
     wide = torch.backends.cpu.get_cpu_capability() == "AVX512"
