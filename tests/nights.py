@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fabricated
+import numpy as np
+from safetensors.numpy import save
 
 from harness.contracts.registry import registry
 from harness.results.ledger.attempt import Attempt
@@ -31,26 +33,33 @@ def write_suite(folder, text=TINY, name="tiny.toml"):
     return path
 
 
-def fabricate(results, suite, values, status="done", only=lambda spec: True):  # noqa: ARG005
-    """Conclude every run of a suite that is new and `only` takes; `values(spec)` are its metrics by name."""
+def fabricate(results, suite, values, status="done", only=lambda spec: True, **details):  # noqa: ARG005
+    """Conclude every run of a suite that is new and `only` takes; `values(spec)` are its metrics by name.
+
+    `details` are those of `made_up`.
+    """
     ledger = Ledger(results)
     ledger.prepare()
     for entry in complete(read(suite), registry(), results)[0].entries:
         for planned in plan(registry(), entry, ledger):
             if planned.standing.cached or not only(planned.spec):
                 continue
-            made_up(ledger, planned.spec, values(planned.spec), status)
+            made_up(ledger, planned.spec, values(planned.spec), status, **details)
 
 
-def made_up(ledger, spec, values, status="done"):
-    """Conclude a run, as if today's code had made it."""
-    attempt = Attempt.create(ledger.runs, spec, fabricated.environment())
+def made_up(ledger, spec, values, status="done", errors=None, **environment):
+    """Conclude a run, as if today's code had made it; `errors(spec)` are the errors (C, n) behind its joint error."""
+    attempt = Attempt.create(ledger.runs, spec, fabricated.environment(**environment))
     attempt.event("started", code=equal_code(spec))
+    if errors is not None and status == "done":
+        y = errors(spec)
+        curve = {"joint_error/x": np.arange(y.shape[1], dtype=float), "joint_error/y": y}
+        (attempt.path / "curves.safetensors").write_bytes(save(curve))
     conclude(attempt, _result(spec, values, status))
 
 
 def _result(spec, values, status):
-    about = {"wasserstein2": ("1", "min"), "modes_covered": ("modes", "max")}
+    about = {"wasserstein2": ("1", "min"), "modes_covered": ("modes", "max"), "joint_error": ("1", "min")}
     metrics = tuple(
         ValueRow(name=name, value=value, unit=about[name][0], direction=about[name][1], summary="", is_primary=i == 0)
         for i, (name, value) in enumerate(values.items())

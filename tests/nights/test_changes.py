@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from plugins.nights.regression.changes import changes, settled
+from plugins.nights.regression.news import news
 from plugins.nights.regression.night import History, MetricValues, Night, NightRow, from_json
 
 LAST = dict(enumerate([10.0, 11.0, 9.5, 10.4, 10.2]))
@@ -127,10 +128,88 @@ def test_other_versions_of_a_task_or_metric_are_not_compared():
 
 
 def record(history, tonight, *, accepted=False):
-    last = history.last(tonight)
-    differences = changes(last, tonight)
-    history.record(settled(last, tonight, differences, accepted=accepted))
-    return {c.outcome for c in differences}
+    return printed(history, tonight, accepted=accepted)[0]
+
+
+def printed(history, tonight, *, accepted=False):
+    """Record a night as `bench nightly` does; the outcomes of its changes, and what it prints."""
+    last, again = history.last(tonight), history.again(tonight)
+    differences = changes(last, tonight, (), history.earlier(tonight))
+    tonight = settled(last, tonight, differences, accepted=accepted)
+    known = (again or last).told if again or last else ()
+    lines, findings = news(known, tonight, differences if last else [], {}, again=again is not None)
+    history.record(replace(tonight, told=findings))
+    return {c.outcome for c in differences}, lines
+
+
+def told(folder, *nights):
+    """What each of some nights in a row prints, of the row a with the metric m."""
+    return [
+        [line.split(": ")[1] for line in printed(History(folder, "s"), night(a=row({"m": metric(values)})))[1]]
+        for values in nights
+    ]
+
+
+def test_what_is_better_is_printed_once_and_so_is_its_loss_and_the_reference_stays(tmp_path):
+    better, lost = "m is better", "m is no longer better"
+    assert told(tmp_path, LAST, scaled(2.0), scaled(2.0), scaled(2.1), LAST) == [[], [better], [], [], [lost]]
+
+
+def test_a_regression_is_printed_once_however_its_numbers_change_until_half_of_it_is_left(tmp_path):
+    nights = LAST, scaled(0.5), scaled(0.501), scaled(0.2), scaled(0.6), scaled(0.95, 0.1), scaled(0.5)
+    worse, ended = ["m is worse"], ["m is no longer worse"]
+    assert told(tmp_path, *nights) == [[], worse, [], [], [], ended, worse]
+
+
+def test_other_seeds_that_diverge_are_printed_and_the_end_of_it_too(tmp_path):
+    def lost(*seeds):
+        statuses = {seed: "diverged" if seed in seeds else "done" for seed in range(5)}
+        return night(a=row({"m": metric({s: v for s, v in LAST.items() if s not in seeds})}, statuses))
+
+    lines = [printed(History(tmp_path, "s"), lost(*seeds))[1] for seeds in ((), (3,), (3,), (3, 4), ())]
+    reasons = ["a: diverged: seed 3, which had a result", "a: diverged: seeds 3, 4, which had a result"]
+    assert lines == [[], [reasons[0]], [], [reasons[1]], ["a: no longer diverged"]]
+
+
+def test_a_creep_is_compared_with_the_accepted_night_and_not_with_the_night_before(tmp_path):
+    """Each step is within the noise of the night before: the sum of the steps is not."""
+    noise = [0.02, -0.03, 0.01, 0.035, -0.025]
+    nights = [
+        {seed: value * (0.97**i + noise[(seed + 2 * i) % 5] * (i > 0)) for seed, value in LAST.items()}
+        for i in range(8)
+    ]
+    assert {one(after, before) for before, after in itertools.pairwise(nights)} == {"unclear"}
+    lines = told(tmp_path, *nights)
+    assert lines[1] == []
+    assert [line for of_night in lines for line in of_night] == ["m is worse"]
+
+
+def test_the_main_metrics_of_the_rows_are_a_family_of_their_own():
+    """The clear change of a main metric is found among many other metrics that differ without a verdict."""
+    slight = {seed: v * (0.93 + 0.012 * seed) for seed, v in LAST.items()}
+    rolled = {f"n{i}": metric(np.roll(list(LAST.values()), i % 4 + 1)) for i in range(40)}
+    before = {"m": metric(LAST), **{name: metric(LAST) for name in rolled}}
+    for main, outcome in (("m", "worse"), ("", "unclear")):
+        sides = [night(a=replace(row(metrics), main=main)) for metrics in (before, {"m": metric(slight), **rolled})]
+        assert outcomes(*sides)["a", "m"] == outcome
+
+
+def test_equal_ratios_of_all_seeds_are_no_noise():
+    assert one({seed: value * 0.96 for seed, value in LAST.items()}) == "worse"
+
+
+def test_records_of_an_earlier_version_are_read():
+    """They lack the fields that came later, and their checksum is of what they have."""
+    record = night(a=row({"m": metric(LAST)})).to_json()
+    assert record.keys() == {"format", "suite", "rows", "standard", "accepted", "recorded", "sha256"}
+    assert record["rows"]["a"].keys() == {"task_version", "keys", "statuses", "metrics", "seconds"}
+    assert record["rows"]["a"]["metrics"]["m"].keys() == {"version", "unit", "direction", "target", "values"}
+    assert from_json(json.loads(json.dumps(record))) is not None
+
+
+def test_a_joint_error_of_each_seed_is_not_compared_with_that_of_all():
+    before, now = row({"m": metric(LAST)}), row({"m": replace(metric(LAST), statistic="joint")})
+    assert outcomes(night(a=before), night(a=now)) == {("a", "m"): "not compared"}
 
 
 def test_a_regression_stays_one_until_it_recovers_or_is_accepted(tmp_path):

@@ -10,12 +10,13 @@ from typing import Any
 
 from harness import Bench, PluginError, Result
 from harness.reports import Store
-from harness.results import Status
+from harness.results import Status, now
 from harness.system import count
 from harness.system.text import plain
 from plugins.nights.late import LateRow
 from plugins.nights.regression import tables
 from plugins.nights.regression.changes import Change, changes, flat, settled
+from plugins.nights.regression.news import by_row, news
 from plugins.nights.regression.night import History, Night
 from plugins.nights.regression.observe import SuiteCommand, observe, skipped_rows
 from plugins.nights.regression.selection import Selection
@@ -29,8 +30,6 @@ from plugins.upkeep.equal_sources import replay_missing
 
 REGRESSION = 5
 """The exit code if a row became worse."""
-SHOWN = 5
-"""Regressions listed at the top of the page; the table below lists all."""
 
 
 def conclude(
@@ -45,9 +44,10 @@ def conclude(
     accept: bool,
     ended: int,
 ) -> Result:
-    """Compare with the last night, publish to `out`, and record the night unless `open_runs` runs are not finished.
+    """Compare with the reference, publish to `out`, and record the night unless `open_runs` runs are not finished.
 
-    The exit code is 5 if a row became worse, otherwise `ended`, or 3 if that is 0 and a report could not be made.
+    Only a night that is recorded prints: what no recorded night has printed. The exit code is 5 if a row became worse,
+    otherwise `ended`, or 3 if that is 0 and a report could not be made.
     """
     store = _store(bench, entries)
     unequal = _unequal(bench, entries, store)
@@ -57,30 +57,38 @@ def conclude(
         bench.say(f"note: {note}")
     last, recorded = history.last(tonight), history.again(tonight)
     accepted = accept or (recorded is not None and recorded.accepted)
-    changed = _said_of(late, changes(last, tonight, skipped))
+    tonight = replace(tonight, recorded=recorded.recorded if recorded is not None else now())
+    changed = _said_of(late, changes(last, tonight, skipped, history.earlier(tonight)))
+    tonight = settled(last, tonight, changed, accepted=accepted)
     words, tone = verdict(last, changed, open_runs, accepted=accepted)
     if unequal:
         words, tone = f"{words}; {count(len(unequal), 'declaration')} of equal code refuted", "bad"
     worse = [tables.sentence(change) for change in tables.told(changed) if change.is_regression]
     left = _left_out(entries, left_out)
     night_result = tables.result(last, tonight, changed, _failures(entries, store), unequal, left)
-    lead = [*([suite.summary] if suite.summary else []), *worse[:SHOWN]]
-    section = Section("night", "what changed since the last night, and the runs", night_result)
-    compared = [("compared with the night of", f"{last.recorded[:16].replace('T', ' ')} UTC")] if last else []
+    lead = [*([suite.summary] if suite.summary else []), *worse]
+    section = Section("night", "what differs from the reference, and the runs", night_result)
+    reference = (last.reference or last.recorded) if last is not None else ""
+    compared = [("compared with the reference of", f"{reference[:16].replace('T', ' ')} UTC")] if last else []
     site = Site(suite.name, words, tone, lead, [*about(store), *compared], section)
     registry, chosen = bench.registry, names(bench.registry, suite.reports)
-    lines = [timeline(bench.results, suite.name, bench.store(), tonight)]
+    nights = [timeline(bench.results, suite.name, bench.store(), tonight)]
     sources = code_of(registry)
-    digest = made_from(site, chosen, lines, store, sources)
+    digest = made_from(site, chosen, nights, store, sources)
     problems: dict[str, str] = {}
     if not (current := folder.is_current(out, digest)):
-        problems = publish(site, chosen, lines, store, registry, out, digest, sources)
+        problems = publish(site, chosen, nights, store, registry, out, digest, sources)
     for name, problem in problems.items():
         bench.say(f"report {name} could not be created: {problem}")
+    lines: list[str] = []
     if not open_runs:
-        history.record(settled(last, tonight, changed, accepted=accepted))
-    told = [tables.sentence(change) for change in tables.told(changed)] if last else []
-    sentences = "\n".join(map(plain, [*told, *(f"{one['row']}: {one['reason']}" for one in unequal)]))
+        before = recorded or last
+        lines, findings = news(
+            before.told if before is not None else (), tonight, changed if last else [], by_row(unequal),
+            again=recorded is not None,
+        )  # fmt: skip
+        history.record(replace(tonight, told=findings))
+    sentences = "\n".join(map(plain, lines))
     records = [flat(change) for change in changed]
     note = f"{suite.name}: {words}; {'the pages are as before:' if current else 'pages in'} {out / folder.INDEX}"
     ended = ended or int(bool(unequal)) or (PluginError.exit_code if problems else 0)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from harness import UsageError
+from harness.reporting.scoring.accuracy import ERRORS, JOINT, worst
 from harness.reports import Store
-from harness.results import RunSpec
+from harness.results import RunSpec, Status
 from harness.runs import Planned, RunRequest
 from plugins.nights.regression.night import MetricValues, Night, NightRow
 
 _METRICS = """
-select run_key, metric, metric_version, unit, direction, target, value from run_metric order by run_key, metric
+select run_key, metric, metric_version, unit, direction, target, value, is_primary
+from run_metric order by run_key, metric
 """
+_ERRORS = "select run_key, len(x) as points, y from result join curve_points using (attempt) where name = ?"
+Errors = NDArray[np.float64]
 Measured = dict[str, Any]
 """A row that `_METRICS` returns."""
 
@@ -53,6 +61,10 @@ def observe(suite: str, entries: Sequence[SuiteCommand], store: Store) -> Night:
     metrics: dict[str, list[Measured]] = {}
     for measured in store.rows(_METRICS):
         metrics.setdefault(measured["run_key"], []).append(measured)
+    errors = {
+        run["run_key"]: np.array(run["y"], dtype=float).reshape(-1, run["points"])
+        for run in store.rows(_ERRORS, ERRORS)
+    }
     members: dict[str, dict[int, RunSpec]] = {}
     left_out = skipped_rows(entries)
     for entry in entries:
@@ -65,7 +77,7 @@ def observe(suite: str, entries: Sequence[SuiteCommand], store: Store) -> Night:
                         f"seed {known.seed} of the row {name!r} has two runs, {known.key[:12]} and "
                         f"{planned.spec.key[:12]}; the suite must name the setting in which they differ"
                     )
-    rows = {name: _row(specs, results, metrics) for name, specs in sorted(members.items())}
+    rows = {name: _row(specs, results, metrics, errors) for name, specs in sorted(members.items())}
     return Night(suite, rows)
 
 
@@ -78,20 +90,53 @@ def _row(
     specs: Mapping[int, RunSpec],
     results: Mapping[str, tuple[str, float | None]],
     metrics: Mapping[str, Sequence[Measured]],
+    errors: Mapping[str, Errors],
 ) -> NightRow:
     concluded = {seed: results[spec.key] for seed, spec in sorted(specs.items()) if spec.key in results}
     by_metric: dict[str, list[tuple[int, Measured]]] = {}
     for seed in concluded:
         for measured in metrics.get(specs[seed].key, ()):
             by_metric.setdefault(measured["metric"], []).append((seed, measured))
+    described = {name: _metric(measurements) for name, measurements in by_metric.items()}
+    if joint := described.pop(JOINT, None):
+        done = [seed for seed, (status, _) in concluded.items() if status == Status.DONE]
+        of_seed = {seed: errors[specs[seed].key] for seed in done if specs[seed].key in errors}
+        if len(of_seed) == len(done):
+            described[JOINT] = replace(joint, values=_pseudo_values(of_seed), statistic="joint")
+    primary = (name for name, values in by_metric.items() if any(measured["is_primary"] for _, measured in values))
     times = [seconds for _, seconds in concluded.values() if seconds is not None]
     return NightRow(
         task_version=next(iter(specs.values())).task_version,
         keys={seed: spec.key for seed, spec in sorted(specs.items())},
         statuses={seed: status for seed, (status, _) in concluded.items()},
-        metrics={name: _metric(measurements) for name, measurements in by_metric.items()},
+        metrics=described,
         seconds=statistics.median(times) if times else None,
+        main=JOINT if JOINT in described else next(primary, ""),
     )
+
+
+def _pseudo_values(errors: Mapping[int, Errors]) -> dict[int, float]:
+    """Return exp(pseudo-values) of log b2 by seed, from the errors (C, n) of each seed's chains.
+
+    b2 = max over f of the mean over chains of all seeds of the squared error, as on the leaderboard. The pseudo-value
+    of seed s is log b2 + (S - 1) (mean of log b2(-j) over j - log b2(-s)), where b2(-s) leaves out the chains of s.
+    Their mean is log b2, and its variance that of the jackknife. Seeds with an error that is not finite have none.
+    """
+    points = min((values.shape[1] for values in errors.values()), default=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = {seed: values[:, :points] ** 2 for seed, values in errors.items()}
+    finite = {seed: values for seed, values in squares.items() if values.size and np.isfinite(values).all()}
+    if not finite:
+        return {}
+    sums = np.stack([values.sum(axis=0) for values in finite.values()])
+    chains = np.array([len(values) for values in finite.values()])
+    whole = float(worst(sums.sum(axis=0) / chains.sum()))
+    if len(finite) < 2 or not whole > 0:
+        return dict.fromkeys(finite, whole)
+    without = worst((sums.sum(axis=0) - sums) / (chains.sum() - chains)[:, None])
+    logs = np.log(np.maximum(without, np.finfo(float).tiny))
+    pseudo = math.log(whole) + (len(logs) - 1) * (logs.mean() - logs)
+    return {seed: float(value) for seed, value in zip(finite, np.exp(np.clip(pseudo, -700, 700)), strict=True)}
 
 
 def _metric(measurements: Sequence[tuple[int, Measured]]) -> MetricValues:

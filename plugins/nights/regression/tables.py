@@ -48,31 +48,36 @@ def told(changed: Sequence[Change]) -> list[Change]:
     )
 
 
-def sentence(change: Change) -> str:
-    """Return a change as one line: "sgld on mixture5@...: wasserstein2 1.2 -> 3.4, x2.8 [2.2, 3.6], p 0.001"."""
+def sentence(change: Change, ended: str = "") -> str:
+    """Return a change as one line: "sgld on mixture5@...: wasserstein2 1.2 -> 3.4, x2.8 [2.2, 3.6], p 0.001".
+
+    If the outcome `ended` of an earlier night has ended, the line says that.
+    """
     comparison = change.comparison
+    outcome = f"no longer {ended}" if ended else change.outcome
     if comparison is None:
-        what = f"{change.metric} is {change.outcome}" if change.metric else change.outcome
+        what = f"{change.metric} is {outcome}" if change.metric else outcome
         return f"{change.row}: {what}: {change.reason}" if change.reason else f"{change.row}: {what}"
     p = f", p {_p(comparison)} for all" if comparison.adjusted is not None else ""
     values = f"{_number(comparison.b)} -> {_number(comparison.a)}"
-    return f"{change.row}: {change.metric} is {change.outcome}: {values}, {_effect(comparison)}{p}"
+    also = f"; {change.reason}" if change.reason else ""
+    return f"{change.row}: {change.metric} is {outcome}: {values}, {_effect(comparison)}{p}{also}"
 
 
 def _changed(changed: Sequence[Change]) -> Table:
     columns = [
         Column("row", "row"), Column("metric", "metric"), Column("outcome", "outcome"),
-        Column("last", "last night", "right"), Column("tonight", "tonight", "right"),
-        Column("effect", "tonight / last, or - last", "right"), Column("p", "p x all", "right"),
+        Column("reference", "reference", "right"), Column("tonight", "tonight", "right"),
+        Column("effect", "tonight / reference or - reference", "right"), Column("p", "p x all", "right"),
         Column("seeds", "seeds", "right"), Column("reason", "reason"),
     ]  # fmt: skip
     apart = [change for change in changed if change.outcome == "not compared"]
     notes = [
         "x2: twice as large, or twice as far from the best value if the metric has one",
-        "a row that became worse is compared with its earlier numbers until it recovers or is accepted",
+        "the reference is the last accepted night: the first one, or that of `--accept`; a row that is new joins it",
         *(f"{change.row}{', ' if change.metric else ''}{change.metric}: {change.reason}" for change in apart[:20]),
     ]
-    return Table("Since the last night", columns, [line(change) for change in told(changed)], notes)
+    return Table("Against the reference", columns, [line(change) for change in told(changed)], notes)
 
 
 def _counts(changed: Sequence[Change]) -> str:
@@ -82,8 +87,8 @@ def _counts(changed: Sequence[Change]) -> str:
     )
     return (
         f"values compared by row and metric: {same} the same, {apart} not comparable, {tested} different and tested, "
-        f"{unclear} undecided; paired by seed, t intervals that hold all at once in 95 % of nights; p x all: p "
-        "times how many were tested"
+        f"{unclear} undecided; paired by seed, t intervals of two families (the main metric of each row; all others), "
+        "each of which holds at once in 95 % of nights; p x all: p times how many of its family were tested"
     )
 
 
@@ -93,7 +98,7 @@ def line(change: Change) -> dict[str, Any]:
     line = {"row": change.row, "metric": change.metric, "outcome": change.outcome, "reason": change.reason}
     if comparison is None:
         return line
-    values = {"last": _number(comparison.b), "tonight": _number(comparison.a), "effect": _effect(comparison)}
+    values = {"reference": _number(comparison.b), "tonight": _number(comparison.a), "effect": _effect(comparison)}
     return {**line, **values, "p": _p(comparison), "seeds": len(comparison.pairs)}
 
 

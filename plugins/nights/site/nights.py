@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.reports import Column, Store, Table
-from plugins.nights.regression.changes import changes
-from plugins.nights.regression.night import FOLDER, Night, NightRow, read
+from plugins.nights.regression.changes import Change, changes
+from plugins.nights.regression.night import FOLDER, MOST, Night, NightRow, read
 from plugins.nights.regression.tables import line
 
-MOST_NIGHTS = 100
-"""Most nights that are shown; a night with the numbers of the night before is not recorded again."""
 MOST_MOVES = 500
-"""Most changes that are shown, the latest first: there are more only if all rows change at once."""
+"""Most changes that are shown besides the regressions, of which all are, the latest first."""
 PARTS = (
     "sampler_source",
     "schedule_source",
@@ -51,7 +48,7 @@ class Timeline:
 
 def timeline(results: Path, suite: str, store: Store, tonight: Night | None = None) -> Timeline:
     """Return the nights of a suite in a results folder, and tonight if it is not recorded yet."""
-    nights = [(int(path.stem), night) for path, night in read(results / FOLDER / suite, MOST_NIGHTS, [])]
+    nights = [(int(path.stem), night) for path, night in read(results / FOLDER / suite, MOST, [])]
     nights.reverse()
     if tonight is not None and (not nights or nights[-1][1].digest != tonight.digest):
         nights.append((nights[-1][0] + 1 if nights else 1, tonight))
@@ -77,40 +74,67 @@ def _nights(nights: Sequence[tuple[int, Night]], runs: Mapping[str, Mapping[str,
         known = [runs[key] for row in night.rows.values() for key in row.keys.values() if key in runs]
         lost = sum(len(row.lost()) for row in night.rows.values())
         rows.append({
-            "night": number, "finished": max((run["finished"] or "" for run in known), default=""),
+            "night": number, "date": _date(night), "reference": "yes" if night.recorded == night.reference else "",
+            "finished": max((run["finished"] or "" for run in known), default=""),
             "rows": len(night.rows), "runs": sum(len(row.keys) for row in night.rows.values()), "lost": lost or None,
             "code": "; ".join(dict.fromkeys(run["code"] for run in known if run["code"])),
         })  # fmt: skip
     columns = [
-        Column("night", "night", "right"), Column("finished", "latest run finished, UTC"),
+        Column("night", "night", "right"), Column("date", "date in UTC"), Column("reference", "reference"),
+        Column("finished", "latest run finished in UTC"),
         Column("rows", "rows", "right"), Column("runs", "runs", "right"),
         Column("lost", "diverged or failed", "right"), Column("code", "commits"),
     ]  # fmt: skip
     return Table("Nights", columns, rows, ["a night with the numbers of the night before is the same night"])
 
 
+def _date(night: Night) -> str:
+    return night.recorded[:16].replace("T", " ")
+
+
 def _moves(nights: Sequence[tuple[int, Night]], runs: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Return a table of every change of a metric between two nights, the latest and the clearest first."""
+    """Return a table of every night in which a metric got new numbers, the latest and the clearest first."""
     rows: list[dict[str, Any]] = []
-    for (_, last), (number, night) in reversed(list(itertools.pairwise(nights))):
-        moved = [change for change in changes(last, night) if change.comparison is not None]
+    for i in range(len(nights) - 1, 0, -1):
+        last, (number, night) = nights[i - 1][1], nights[i]
+        earlier = [before for _, before in reversed(nights[:i])]
+        moved = [change for change in changes(last, night, earlier=earlier) if _is_move(change, last, night)]
         moved.sort(key=lambda change: (change.outcome == "unclear", change.row, change.metric))
         for change in moved:
-            before, now = last.compared_with()[change.row], night.rows[change.row]
-            then, here = _code(before, runs), _code(now, runs)
+            before, now = last.compared_with()[change.row], night.rows.get(change.row)
+            then, here = _code(before, runs), _code(now, runs) if now is not None else ""
             rows.append({
-                "night": number, **line(change), "what": _what(before, now, runs),
+                "night": number, "date": _date(night), **line(change),
+                "what": _what(before, now, runs) if now is not None else "", "regression": change.is_regression,
                 "commit": here if here == then else f"{then or '?'} -> {here or '?'}",
             })  # fmt: skip
     columns = [
-        Column("row", "row"), Column("night", "night", "right"), Column("metric", "metric"),
-        Column("outcome", "outcome"), Column("last", "before", "right"), Column("tonight", "after", "right"),
-        Column("effect", "after / before, or - before", "right"),
-        Column("p", "p x all", "right"), Column("what", "what changed"), Column("commit", "commits"),
+        Column("row", "row"), Column("night", "night", "right"), Column("date", "date in UTC"),
+        Column("metric", "metric"), Column("outcome", "outcome"), Column("reference", "reference", "right"),
+        Column("tonight", "after", "right"), Column("effect", "after / reference or - reference", "right"),
+        Column("p", "p x all", "right"), Column("reason", "reason"), Column("what", "what changed"),
+        Column("commit", "commits"),
     ]  # fmt: skip
-    more = [f"{len(rows) - MOST_MOVES:,} earlier or unclear moves are not shown"] if len(rows) > MOST_MOVES else []
+    others = [i for i, row in enumerate(rows) if not row["regression"]]
+    left_out = {*others[MOST_MOVES:]}
+    more = [f"{len(left_out):,} earlier moves that are no regressions are not shown"] if left_out else []
     notes = ["x2: twice as large, or twice as far from the best value if the metric has one", *more]
-    return Table("When metrics moved", columns, rows[:MOST_MOVES], notes)
+    return Table("When metrics moved", columns, [row for i, row in enumerate(rows) if i not in left_out], notes)
+
+
+def _is_move(change: Change, last: Night, night: Night) -> bool:
+    """Return whether a metric has other numbers than in the night before, or a row or value is a new regression."""
+    if change.comparison is None:
+        return change.is_regression and not any(told[:4] == _finding(change) for told in last.told)
+    numbers = [
+        row.metrics[change.metric].values if row is not None and change.metric in row.metrics else None
+        for row in (last.rows.get(change.row), night.rows[change.row])
+    ]
+    return numbers[0] != numbers[1]
+
+
+def _finding(change: Change) -> tuple[str, str, str, str]:
+    return change.row, change.metric, change.outcome, change.reason
 
 
 def _what(before: NightRow, now: NightRow, runs: Mapping[str, Mapping[str, Any]]) -> str:
