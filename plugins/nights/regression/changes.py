@@ -10,6 +10,8 @@ from statistics import NormalDist, pvariance
 from typing import Any
 
 from harness import statistics
+from harness.analysis.statistics import PairedTest
+from harness.analysis.statistics.tests import Ends
 from harness.reporting.scoring.compare import FEWEST, LEVEL, Scale
 from harness.reports import Comparison, PairOutcome, compare_values, judge
 from harness.results import RESUMABLE, Status
@@ -24,7 +26,7 @@ WORSE = ("worse", Status.DIVERGED, "failed", "gone")
 _LOST = {Status.DIVERGED: (Status.DIVERGED,), "failed": (Status.ERROR,), "unfinished": RESUMABLE}
 """The statuses of each outcome of a lost seed. A lack of resources says nothing about the method (RULES.md, 4)."""
 
-CUMULATIVE = 0.01
+CUMULATIVE = 0.02
 """Level of the cumulative test, of all rows of a family in one night; tests/nights/test_cumulative.py has years."""
 STILL = "found in an earlier night, and more than half of it is left"
 NEW = 0.5
@@ -160,7 +162,7 @@ def cumulative(
     scores: list[float] = []
     counted = reference
     for values in reversed(nights):
-        compared = compare(values.values, reference.values, values)
+        compared = compare(values, reference)
         if compared.tested is None or _same(values.values, counted.values):
             continue
         news = _variance(values, counted, compared.scale)
@@ -264,7 +266,7 @@ def _of_metric(
         return Change(row, name, "not compared", "no seed has a value in both nights")
     if _same({seed: then[seed] for seed in pairs}, {seed: here[seed] for seed in pairs}):
         return Change(row, name, "unclear" if lost else "same", reason)
-    return Change(row, name, "unclear", reason, comparison=replace(compare(here, then, now), metric=name))
+    return Change(row, name, "unclear", reason, comparison=replace(compare(now, before, pairs), metric=name))
 
 
 def _same(one: Mapping[int, float], other: Mapping[int, float]) -> bool:
@@ -288,24 +290,43 @@ def _incomparable(before: MetricValues, now: MetricValues) -> str:
     return "the metric has no best value" if now.direction == "target" and now.target is None else ""
 
 
-def compare(tonight: Mapping[int, float], last: Mapping[int, float], metric: MetricValues) -> Comparison:
+def compare(tonight: MetricValues, reference: MetricValues, seeds: Collection[int] | None = None) -> Comparison:
     """Compare tonight (a) with the reference (b): by ratio if all values are positive and not counts, else difference.
 
     (If small counts fall by one, their logarithms differ almost equally, and the t of those means nothing.) p has
     no lower bound: that all seeds of one sampler change alike is no chance, and with many rows no change would pass.
-    If all ratios are equal, as no noise makes them, p is 0.
+    If all ratios are equal, as no noise makes them, p is 0. If the statistic is of all seeds, p is not below that of
+    each seed's own: where one seed of both nights decides the statistic, its pseudo-values hardly vary.
     """
-    pairs = tonight.keys() & last.keys()
-    values = [_distance(side[seed], metric) for side in (tonight, last) for seed in pairs]
+    metric = tonight
+    pairs = {seed for seed in tonight.values.keys() & reference.values if seeds is None or seed in seeds}
+    a, b = ({seed: side.values[seed] for seed in pairs} for side in (tonight, reference))
+    values = [_distance(value, metric) for side in (a, b) for value in side.values()]
     ratio = min(values, default=0.0) > 0 and not all(value.is_integer() for value in values)
     scale: Scale = "ratio" if ratio else "difference"
     test = partial(statistics.paired_test, chance=0.0)
-    comparison = compare_values(tonight, last, metric.direction, metric.target, scale=scale, test=test)
+    comparison = compare_values(a, b, metric.direction, metric.target, scale=scale, test=test)
     if ratio and comparison.tested is not None and comparison.tested.interval == "equal":
         effect = comparison.tested.estimate
         equal = replace(comparison.tested, p=0.0, chance=0.0, ends=lambda _: (effect, effect))
         comparison = replace(comparison, tested=replace(equal, method="equal ratios of all seeds"))
+    if comparison.tested is not None and pairs <= tonight.of_seed.keys() & reference.of_seed:
+        now, before = (replace(side, values=side.of_seed, of_seed={}) for side in (tonight, reference))
+        comparison = replace(comparison, tested=_not_below(comparison.tested, compare(now, before, pairs).p))
     return replace(comparison, version=metric.version, unit=metric.unit)
+
+
+def _not_below(tested: PairedTest, p: float | None) -> PairedTest:
+    """Return a test whose p is not below another one; intervals at levels that this does not reach include zero."""
+    least = 1.0 if p is None else p
+
+    def ends(level: float) -> Ends:
+        low, high = tested.ends(level)
+        if low is None or high is None or least < 1 - level:
+            return low, high
+        return min(low, 0.0), max(high, 0.0)
+
+    return replace(tested, p=max(tested.p, least), ends=ends)
 
 
 def _distance(value: float, metric: MetricValues) -> float:

@@ -20,7 +20,7 @@ FORMAT = 1
 FOLDER = "nights"
 MOST = 100
 """Most nights that are read: a night with the numbers of the night before is not recorded again."""
-LATER = {"statistic": "mean", "main": "", "told": [], "reference": ""}
+LATER = {"statistic": "mean", "of_seed": {}, "main": "", "told": [], "reference": ""}
 """Fields that earlier records of the format lack, with their values then. A field with this value is not written."""
 
 
@@ -30,6 +30,7 @@ class MetricValues:
 
     statistic   "mean": the number of a row is the mean of the values. "joint": it is a statistic of the chains of all
                 seeds, and the values are exp(pseudo-values) of a jackknife over seeds, whose geometric mean it is
+    of_seed     if it is "joint", the statistic of each seed's own chains
     """
 
     version: int
@@ -38,6 +39,7 @@ class MetricValues:
     target: float | None
     values: Mapping[int, float]
     statistic: str = "mean"
+    of_seed: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -132,9 +134,13 @@ def from_json(record: Mapping[str, Any] | None) -> Night | None:
 
 
 def _row(record: Mapping[str, Any]) -> NightRow:
-    metrics = {n: MetricValues(**{**m, "values": _by_seed(m["values"])}) for n, m in record["metrics"].items()}
+    metrics = {name: _metric(metric) for name, metric in record["metrics"].items()}
     keys, statuses = _by_seed(record["keys"]), _by_seed(record["statuses"])
     return NightRow(record["task_version"], keys, statuses, metrics, record["seconds"], record.get("main", ""))
+
+
+def _metric(record: Mapping[str, Any]) -> MetricValues:
+    return MetricValues(**{**record, **{name: _by_seed(record.get(name, {})) for name in ("values", "of_seed")}})
 
 
 def _plain(row: NightRow) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def _row(
         done = [seed for seed, (status, _) in concluded.items() if status == Status.DONE]
         of_seed = {seed: errors[specs[seed].key] for seed in done if specs[seed].key in errors}
         if len(of_seed) == len(done):
-            described[JOINT] = replace(joint, values=_pseudo_values(of_seed), statistic="joint")
+            described[JOINT] = replace(joint, values=_pseudo_values(of_seed), statistic="joint", of_seed=joint.values)
     primary = (name for name, values in by_metric.items() if any(measured["is_primary"] for _, measured in values))
     times = [seconds for _, seconds in concluded.values() if seconds is not None]
     return NightRow(
