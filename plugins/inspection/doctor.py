@@ -84,7 +84,7 @@ def _results(bench: Bench) -> Iterator[Answer]:
     try:
         Ledger(results).check_version()
     except BenchError as error:
-        yield "results layout", "problem", str(error), f"pip install --upgrade sgmcmc-bench, or {elsewhere}"
+        yield "results layout", "problem", str(error), f"install a newer sgmcmc-bench, or {elsewhere}"
     if not folder.is_dir():
         return
     yield _space(folder)
