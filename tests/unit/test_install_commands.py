@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FROM_AN_INDEX = re.compile(r"pip install [^\n`]*(?<![\w/.-])sgmcmc-bench(?![\w\[/])")
+FROM_AN_INDEX = re.compile(r"""pip install (-\S+ )*['"]?sgmcmc-bench(?![\w\[])""")
 
 
 def test_no_command_installs_the_harness_from_an_index():

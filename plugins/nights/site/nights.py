@@ -109,9 +109,9 @@ def _moves(nights: Sequence[tuple[int, Night]], runs: Mapping[str, Mapping[str, 
                 "commit": here if here == then else f"{then or '?'} -> {here or '?'}",
             })  # fmt: skip
     columns = [
-        Column("row", "row"), Column("night", "night", "right"), Column("date", "date in UTC"),
-        Column("metric", "metric"), Column("outcome", "outcome"), Column("reference", "reference", "right"),
-        Column("tonight", "after", "right"), Column("effect", "after / reference or - reference", "right"),
+        Column("row", "row"), Column("metric", "metric"), Column("effect", "after / reference or - reference", "right"),
+        Column("outcome", "outcome"), Column("night", "night", "right"), Column("date", "date in UTC"),
+        Column("reference", "reference", "right"), Column("tonight", "after", "right"),
         Column("p", "p x all", "right"), Column("reason", "reason"), Column("what", "what changed"),
         Column("commit", "commits"),
     ]  # fmt: skip
