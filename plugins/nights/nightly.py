@@ -39,13 +39,13 @@ def nightly(
     devices: options.Devices = "cpu",
     timeout: options.Timeout = None,
     max_runs: options.MaxRuns = MAX_RUNS,
-    accept: Annotated[bool, typer.Option("--accept", help="Accept worse results as the new standard.")] = False,
+    accept: Annotated[bool, typer.Option("--accept", help="Make these numbers the reference.")] = False,
 ) -> Result:
-    """Run the missing runs of a suite, write its pages, and compare with the last night, paired by seed.
+    """Run the missing runs of a suite, write its pages, and compare with the last accepted night, paired by seed.
 
-    The laws are run once at the settings of its rows, and rows that fail them have no rank. Exit code 5 if a row became
-    worse, else 1 if a run failed or diverged. Runs that failed before are run again. After an interruption the same
-    command finishes the work.
+    Stdout has what changed, once. The laws are run once at the settings of its rows, and rows that fail them have no
+    rank. Exit code 5 if a row became worse, else 1 if a run failed or diverged. Runs that failed before are run again.
+    After an interruption the same command finishes the work.
 
     Examples:
         bench nightly smoke --out pages
