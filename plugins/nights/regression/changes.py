@@ -10,9 +10,7 @@ from statistics import NormalDist, pvariance
 from typing import Any
 
 from harness import statistics
-from harness.analysis.statistics import PairedTest
-from harness.analysis.statistics.tests import Ends
-from harness.reporting.scoring.compare import FEWEST, LEVEL, Scale
+from harness.reporting.scoring.compare import FEWEST, Scale
 from harness.reports import Comparison, PairOutcome, compare_values, judge
 from harness.results import RESUMABLE, Status
 from plugins.nights.regression.night import MetricValues, Night, NightRow
@@ -29,6 +27,8 @@ _LOST = {Status.DIVERGED: (Status.DIVERGED,), "failed": (Status.ERROR,), "unfini
 CUMULATIVE = 0.02
 """Level of the cumulative test, of all rows of a family in one night; tests/nights/test_cumulative.py has years."""
 STILL = "found in an earlier night, and more than half of it is left"
+ALONE = 0.05
+"""Level of tonight alone, without the others of its family, if the cumulative test finds a row worse."""
 NEW = 0.5
 """A night is new evidence if its variance from the last that counts is at least this share of that from the
 reference."""
@@ -179,7 +179,7 @@ def cumulative(
 def _is_worse(comparison: Comparison | None) -> bool:
     """Return whether tonight is worse by this metric alone, without the others of its family."""
     p = comparison.p if comparison is not None else None
-    return comparison is not None and p is not None and comparison.favours == "b" and p < LEVEL
+    return comparison is not None and p is not None and comparison.favours == "b" and p < ALONE
 
 
 def _variance(values: MetricValues, others: MetricValues, scale: Scale) -> float:
@@ -213,8 +213,8 @@ def settled(last: Night | None, tonight: Night, changed: Collection[Change], *, 
             new = {c.metric for c in by_row[name] if c.outcome in ("new", "not compared")}
             added = {metric: known for metric, known in now.metrics.items() if metric in new and known.values}
             standard[name] = replace(row, metrics=dict(sorted({**row.metrics, **added}.items())))
-    made = tonight.recorded if accepted or last is None else last.reference
-    return replace(tonight, standard=standard, accepted=accepted, reference=made)
+    reference = tonight.recorded if accepted or last is None else last.reference
+    return replace(tonight, standard=standard, accepted=accepted, reference=reference)
 
 
 def _another_season(before: NightRow, now: NightRow) -> bool:
@@ -316,11 +316,11 @@ def compare(tonight: MetricValues, reference: MetricValues, seeds: Collection[in
     return replace(comparison, version=metric.version, unit=metric.unit)
 
 
-def _not_below(tested: PairedTest, p: float | None) -> PairedTest:
+def _not_below(tested: statistics.PairedTest, p: float | None) -> statistics.PairedTest:
     """Return a test whose p is not below another one; intervals at levels that this does not reach include zero."""
     least = 1.0 if p is None else p
 
-    def ends(level: float) -> Ends:
+    def ends(level: float) -> tuple[float | None, float | None]:
         low, high = tested.ends(level)
         if low is None or high is None or least < 1 - level:
             return low, high

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import UsageError
-from harness.reporting.scoring.accuracy import ERRORS, JOINT, worst
 from harness.reports import Store
 from harness.results import RunSpec, Status
 from harness.runs import Planned, RunRequest
@@ -23,6 +22,8 @@ select run_key, metric, metric_version, unit, direction, target, value, is_prima
 from run_metric order by run_key, metric
 """
 _ERRORS = "select run_key, len(x) as points, y from result join curve_points using (attempt) where name = ?"
+JOINT = "joint_error"
+"""The joint error, and the curve of errors that it is computed from."""
 Errors = NDArray[np.float64]
 Measured = dict[str, Any]
 """A row that `_METRICS` returns."""
@@ -63,7 +64,7 @@ def observe(suite: str, entries: Sequence[SuiteCommand], store: Store) -> Night:
         metrics.setdefault(measured["run_key"], []).append(measured)
     errors = {
         run["run_key"]: np.array(run["y"], dtype=float).reshape(-1, run["points"])
-        for run in store.rows(_ERRORS, ERRORS)
+        for run in store.rows(_ERRORS, [JOINT])
     }
     members: dict[str, dict[int, RunSpec]] = {}
     left_out = skipped_rows(entries)
@@ -130,10 +131,10 @@ def _pseudo_values(errors: Mapping[int, Errors]) -> dict[int, float]:
         return {}
     sums = np.stack([values.sum(axis=0) for values in finite.values()])
     chains = np.array([len(values) for values in finite.values()])
-    whole = float(worst(sums.sum(axis=0) / chains.sum()))
+    whole = float((sums.sum(axis=0) / chains.sum()).max())
     if len(finite) < 2 or not whole > 0:
         return dict.fromkeys(finite, whole)
-    without = worst((sums.sum(axis=0) - sums) / (chains.sum() - chains)[:, None])
+    without = ((sums.sum(axis=0) - sums) / (chains.sum() - chains)[:, None]).max(axis=1)
     logs = np.log(np.maximum(without, np.finfo(float).tiny))
     pseudo = math.log(whole) + (len(logs) - 1) * (logs.mean() - logs)
     return {seed: float(value) for seed, value in zip(finite, np.exp(np.clip(pseudo, -700, 700)), strict=True)}
