@@ -31,7 +31,7 @@ from harness.contracts.plugin_errors import format_error
 from harness.results.ledger.heartbeats import Send
 from harness.runs.child import LAST, Call, serve
 from harness.system.cpp import CompilerError, built
-from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError
+from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError, exit_text
 from harness.system.import_path import passed_on
 from harness.system.memory import memory_limit
 
@@ -177,7 +177,7 @@ class EndedError(RunError):
     """The child ended without a result. `code` is its exit code."""
 
     def __init__(self, code: int | None, message: str = "") -> None:
-        super().__init__(message or f"the worker exited unexpectedly (exit code {code})")
+        super().__init__(message or f"the worker exited unexpectedly ({exit_text(code)})")
         self.code = code
 
 

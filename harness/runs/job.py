@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
 from harness.contracts import plugin_process, user_files
@@ -115,4 +116,4 @@ def set_up(execution: Execution, device: str) -> None:
 def _check_device(device: str, gpus: int) -> None:
     kind, _, number = device.partition(":")
     if kind == "cuda" and int(number or 0) >= gpus:
-        raise UsageError(f"--devices {device}: torch sees {gpus} GPUs on this machine; `bench doctor` says more")
+        raise UsageError(f"{device}: torch sees {gpus} GPUs on {gethostname()}; `bench doctor` there says more")

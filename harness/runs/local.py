@@ -27,7 +27,8 @@ from harness.runs.children import Child, born, fork_server
 from harness.runs.job import Job
 from harness.runs.plan import Planned, divide
 from harness.runs.worker import checkpoint_seconds
-from harness.system.errors import BenchError, UsageError
+from harness.system.errors import BenchError, UsageError, exit_text
+from harness.system.memory import peak_memory
 
 WORK = "harness.runs.worker:run"
 DAY = 86_400.0
@@ -89,6 +90,7 @@ class _Child(Child):
     began: float
     progress: dict[str, Any] = field(default_factory=dict)
     lost: bool = False
+    peak: int = 0
 
 
 class Place(NamedTuple):
@@ -187,6 +189,8 @@ def _start(job: Job, where: Place) -> _Child:
 
 def _receive(children: list[_Child], listen: Send, outcome: LaunchSummary) -> list[_Child]:
     """Take the messages that have arrived. Returns the children that have ended."""
+    for child in children:
+        child.peak = max(child.peak, peak_memory(child.process.pid))
     ready = set(wait([part for child in children for part in (child.pipe, child.process.sentinel)], timeout=0.5))
     ended = [child for child in children if child.pipe in ready and _take(child, listen, outcome)]
     # A process that the worker left behind may keep the pipe open, although the worker has ended.
@@ -221,7 +225,9 @@ def _report_death(child: _Child, listen: Send, outcome: LaunchSummary) -> None:
     """Record that a worker exited unexpectedly."""
     child.process.join()
     child.ended = True
-    text = f"a worker exited unexpectedly (exit code {child.process.exitcode}); repeat the command to resume"
+    text = (
+        f"a worker exited unexpectedly ({exit_text(child.process.exitcode, child.peak)}); repeat the command to resume"
+    )
     outcome.failures.append((1, text))
     listen("died", {"message": text, "block": child.job.specs[0].key})
 

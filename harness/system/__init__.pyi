@@ -2,6 +2,7 @@
 # They are declared only here; `__init__.py` reads it.
 
 from harness.system import columns as columns
+from harness.system import errors as errors
 from harness.system import locks as locks
 from harness.system.files import FILES as FILES
 from harness.system.files import SEAL as SEAL

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
+import signal
+import tempfile
 
 
 class BenchError(Exception):
@@ -35,18 +38,29 @@ class DataError(BenchError):
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """Error numbers of a full disk or an exceeded quota."""
-_ELSEWHERE = "choose another folder by --results DIR or BENCH_RESULTS"
+NODE = "BENCH_NODE"
+"""The environment variable by which the workers of a job know the name of its node; its results are below TMPDIR."""
 _REMEDIES = {
-    **dict.fromkeys(FULL, f"free some space, or {_ELSEWHERE}"),
-    **dict.fromkeys((errno.ENOENT, errno.ESTALE), f"it was deleted or moved, or cannot be made there; {_ELSEWHERE}"),
-    **dict.fromkeys((errno.EACCES, errno.EPERM), f"make it accessible, or {_ELSEWHERE}"),
+    **dict.fromkeys(FULL, "free some space, or {}"),
+    **dict.fromkeys((errno.ENOENT, errno.ESTALE), "it was deleted or moved, or cannot be made there; {}"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "make it accessible, or {}"),
     errno.EMFILE: "raise the limit of open files, `ulimit -n`",
 }
 
 
 def why(error: OSError) -> str:
     """Return the operating system's message about a file, and what to do."""
-    return f"{error.strerror or error}; {_REMEDIES.get(error.errno or 0, _ELSEWHERE)}"
+    there = f"set TMPDIR on {os.environ.get(NODE)} to another folder than {tempfile.gettempdir()}"
+    elsewhere = there if NODE in os.environ else "choose another folder by --results DIR or BENCH_RESULTS"
+    return f"{error.strerror or error}; {_REMEDIES.get(error.errno or 0, '{}').format(elsewhere)}"
+
+
+def exit_text(code: int | None, peak: int = 0) -> str:
+    """Return a description of the exit code of a process that had at most `peak` bytes of memory (0: not known)."""
+    if code != -signal.SIGKILL:
+        return f"exit code {code}"
+    had = f", and it had up to {peak / 2**30:.2f} GiB" if peak else ""
+    return f"exit code {code}: it was killed, as the system does when memory runs out{had}"
 
 
 def require(right: bool, where: str, what: str) -> None:  # noqa: FBT001 - the condition

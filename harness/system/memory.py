@@ -25,6 +25,13 @@ def memory_limit(need: int = 0) -> str:
     return f"its address space is limited to {limit / 2**30:.1f} GiB: raise the limit (`ulimit -v`){enough}"
 
 
+def peak_memory(pid: int | None) -> int:
+    """Return the most memory in bytes that a running process has had; 0 if it is not known."""
+    with suppress(OSError, TypeError):  # a process that has ended has no such line
+        return 1024 * int(re.search(r"VmHWM:\s*(\d+)", Path(f"/proc/{pid}/status").read_text("utf-8"))[1])  # type: ignore[index]
+    return 0
+
+
 def stay_within_free() -> None:
     """Limit the data of this process to the machine's free memory: more is then an error here, and not elsewhere.
 

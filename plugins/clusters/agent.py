@@ -28,11 +28,11 @@ from typing import Any
 
 from harness import Bench, BenchError, RunError
 from harness.contracts import HARNESS, format_error, plugin_process, user_files
-from harness.results import environment, provenance
+from harness.results import FINAL, environment, provenance
 from harness.results import spec as specs
 from harness.runs import Job, local
 from harness.runs.source import made_of, plugin_packages
-from harness.system import locks, write_whole
+from harness.system import errors, locks, write_whole
 from harness.system.arithmetic import variables
 from harness.tasks import DataFile
 from plugins.clusters import parcel
@@ -44,6 +44,8 @@ LAST_SECONDS = 600.0
 """How long an agent tries to send its last messages if the exchange cannot be reached."""
 SOURCE = f"source of {HARNESS}"
 SCRATCH = "sgmcmc-bench-job-"
+FAILURES = frozenset({"failed", "held", "died"})
+"""Messages that make a command fail."""
 QUIET = frozenset({"progress", "checkpoint", "end"})
 """Messages that are left out of the log's list."""
 
@@ -109,19 +111,20 @@ def _with_neighbours(plugin: Path) -> dict[str, Path]:
 
 
 def run_agent(exchange: Exchange, name: str = "") -> bool:
-    """Do the runs of the exchange's parcel. Returns False if the agent was stopped before they ended.
+    """Do the runs of the exchange's parcel. Returns whether all of them ended with a result.
 
     `name` is the engine's name for the job. Errors are sent as messages. If the exchange has no parcel any more, the
     job was cancelled or is over: the agent then ends and sends nothing.
     """
     messages = Messages(exchange, name)
-    before = signal.signal(signal.SIGTERM, _preempt)
+    before, node = signal.signal(signal.SIGTERM, _preempt), os.environ.get(errors.NODE)
+    os.environ[errors.NODE] = socket.gethostname()
     try:
         with scratch_folder() as scratch, messages:
             try:
                 messages.bench = Bench(scratch / "results")
                 jobs, places = _open(exchange, messages.bench, scratch, name)
-                local.launch(jobs, places, messages.hear)
+                messages.outcome = local.launch(jobs, places, messages.hear)
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)  # only sending the rest and cleaning up are left
             except local.PreemptedError:
                 messages.stopped = True
@@ -131,7 +134,10 @@ def run_agent(exchange: Exchange, name: str = "") -> bool:
             raise
     finally:
         signal.signal(signal.SIGTERM, before)
-    return not messages.stopped
+        os.environ.update({errors.NODE: node} if node else {})
+        if not node:
+            del os.environ[errors.NODE]
+    return messages.complete
 
 
 def _preempt(*_: object) -> None:
@@ -223,6 +229,7 @@ class Messages:
 
     def __init__(self, exchange: Exchange, name: str) -> None:
         self.exchange, self.stopped = exchange, False
+        self.outcome: local.LaunchSummary | None = None
         self.bench: Bench | None = None
         self._log: dict[str, Any] = {
             "agent": secrets.token_hex(8), "job": name, "host": socket.gethostname(),
@@ -254,16 +261,29 @@ class Messages:
             self._changed.update(payload.get("keys", ()) if kind == "checkpoint" else ())
             self._changed.update([payload["key"]] if kind in ("finished", "suspended") else ())
 
+    @property
+    def complete(self) -> bool:
+        """Whether all runs ended with a result."""
+        lost = {
+            kind for kind, payload in self._log["messages"]
+            if kind in FAILURES or (kind == "finished" and payload.get("status") not in FINAL)
+        }  # fmt: skip
+        return not (lost or self.stopped or (self.outcome and self.outcome.failures))
+
     def fail(self, error: BaseException) -> None:
         """Send the reason why this agent ends before its runs do, unless it has already ended."""
         if self._log["ended"] or self._log["stopped"]:
             return
         code = error.exit_code if isinstance(error, BenchError) else 1
-        message = str(error) if isinstance(error, BenchError) else f"the agent failed: {format_error(error)}"
+        message = f"the agent failed: {errors.why(error) if isinstance(error, OSError) else format_error(error)}"
+        message = str(error) if isinstance(error, BenchError) else message
         self.hear("failed", {"message": message, "exit_code": code, "held": False, "traceback": traceback.format_exc()})
         self._end()
 
     def _send_regularly(self) -> None:
+        with contextlib.suppress(OSError):
+            if PARCEL in self.exchange.names():
+                self._send()  # the command then knows that the agent has started
         while not self._over.wait(EVERY_SECONDS):
             with contextlib.suppress(OSError):  # try again the next time
                 names = self.exchange.names()

@@ -20,8 +20,9 @@ from harness.contracts import HARNESS, Configurable
 from harness.runs import plugin_metadata
 from harness.system import write_whole
 
-PARCEL, LOG, STOP = "job.tar", "log.json", "stop"
-"""File names in an exchange: the agent's input, the agent's messages, and a file that asks the agent to stop."""
+PARCEL, LOG, STOP, OUTPUT = "job.tar", "log.json", "stop", "agent.log"
+"""File names in an exchange: the agent's input, the agent's messages, a file that asks the agent to stop, and what its
+process printed."""
 
 
 class Exchange(Protocol):
@@ -78,11 +79,15 @@ class FolderExchange:
 
 @dataclass(frozen=True)
 class JobState:
-    """The state of a job. `where` names its machine; `why` says why it waits, or how it ended."""
+    """The state of a job. `where` names its machine; `why` says why it waits, or how it ended.
+
+    `cancelled` says that somebody ended it, so that it is not started again.
+    """
 
     status: Literal["queued", "running", "ended"]
     where: str = ""
     why: str = ""
+    cancelled: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +97,7 @@ class Launcher(Configurable, ABC):
     jobs: int = param(16, "[1, 1000]", "most jobs that a command is cut into")
     workers: int = param(1, "[1, 256]", "runs at a time in a job on CPUs; each has a core")
     gpus: int = param(0, "[0, 64]", "GPUs of a job; runs are made on them, if there are any")
+    restarts: int = param(2, "[0, 100]", "how often a job is started again whose agent was killed")
 
     @property
     def devices(self) -> list[str]:
@@ -119,6 +125,18 @@ class Launcher(Configurable, ABC):
     @abstractmethod
     def cancel(self, names: Sequence[str]) -> None:
         """Cancel waiting and running jobs; ignore those that have ended. Agents get SIGTERM and some time to stop."""
+
+    def restart(self, folder: Path, name: str) -> str:
+        """Start a job again whose agent was killed, and return its new name; "" if it cannot be.
+
+        Its exchange still has the parcel, and what the agent had sent.
+        """
+        (new,) = self.submit([folder])
+        return new
+
+    def output(self, folder: Path, name: str) -> str:
+        """Return what the process of a job's agent has printed; "" if it is not known. Raise `OSError`."""
+        return (self.exchange(folder).get(OUTPUT) or b"").decode(errors="replace")
 
     def forget(self, folder: Path, name: str) -> None:
         """Delete the exchange of a job that has ended, and what else was made for it; an unknown `name` is ""."""

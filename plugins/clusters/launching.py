@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import math
 import secrets
+import signal
+import threading
 import time
 import tomllib
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,15 +27,15 @@ from harness.results import FINAL, Send, now
 from harness.runs import Job, parse_settings
 from harness.runs.local import LaunchSummary
 from harness.system import count, locks, user_path, write_json
-from plugins.clusters.agent import make_parcel
+from plugins.clusters.agent import FAILURES, make_parcel
 from plugins.clusters.launcher import LOG, PARCEL, STOP, Exchange, JobState, Launcher, is_ours, make
-from plugins.clusters.submitted import FOLDER, Submitted, ask, by_launcher, record_of, submitted
+from plugins.clusters.submitted import FOLDER, GONE, SUBMIT_SECONDS, Submitted, ask, by_launcher, record_of, submitted
 
 LOOK_SECONDS = 2.0
 """Time between two checks of the exchanges."""
 ASK_SECONDS = 10.0
 """Time between two queries to the engine. Each is about all jobs."""
-SUBMIT_SECONDS = 300.0
+REPEAT = "repeat the command to resume"
 MOST_NAMES = 10
 """Most names of jobs in the message about those that were submitted."""
 
@@ -55,7 +57,10 @@ class CommandLauncher:
     def launch(self, blocks: Sequence[Job], progress: Progress) -> LaunchSummary:
         """Submit the runs that are not under way, and wait for all of them unless the command has --detach."""
         bench, how = self.bench, self.bench.launching
-        jobs = submit(bench, self.name, self.launcher, blocks)
+        keys = {spec.key for block in blocks for spec in block.specs}
+        outcome = LaunchSummary()
+        report = _reporter(outcome, progress.listen, keys)
+        jobs = submit(bench, self.name, self.launcher, blocks, report)
         if jobs:  # otherwise another command has finished the runs
             names = ", ".join([job.name for job in jobs[:MOST_NAMES]] + ["..."] * (len(jobs) > MOST_NAMES))
             bench.say(f"{count(len(jobs), f'{self.name} job')}: {names}")
@@ -67,14 +72,40 @@ class CommandLauncher:
         )
         if how and how.detach:
             bench.say(leave)
-            return LaunchSummary(detached=True)
-        keys = {spec.key for block in blocks for spec in block.specs}
+            outcome.detached = True
+            return outcome
         try:
-            with progress:
-                return follow(bench, jobs, progress.listen, keys, blocks[0].draws)
+            with progress, _ended_by_sigterm():
+                followed = follow(bench, jobs, progress.listen, keys, blocks[0].draws)
         except KeyboardInterrupt:
             bench.say(leave)
             raise
+        followed.statuses = outcome.statuses | followed.statuses
+        return followed
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end what waits as Ctrl-C does, whatever a library does at it."""
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler) if main else None
+    try:
+        yield
+    finally:
+        if main:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _reporter(outcome: LaunchSummary, listen: Send, wanted: Collection[str] | None) -> Send:
+    """Return what records and passes on the messages about runs whose keys are in `wanted` (None: all), or no run."""
+
+    def report(kind: str, payload: dict[str, Any]) -> None:
+        about = payload.get("key") or payload.get("block")
+        if wanted is None or about is None or about in wanted:
+            outcome.hear(kind, payload)
+            listen(kind, payload)
+
+    return report
 
 
 def of_command(bench: Bench) -> CommandLauncher:
@@ -101,17 +132,24 @@ def _profile(path: Path) -> tuple[str, dict[str, Any]]:
     return name, profile
 
 
-def submit(bench: Bench, name: str, launcher: Launcher, jobs: Sequence[Job]) -> list[Submitted]:
-    """Submit the runs of `jobs` that are not under way. Returns all jobs with these runs, the new ones last."""
+def submit(
+    bench: Bench, name: str, launcher: Launcher, jobs: Sequence[Job], report: Send = lambda *_: None
+) -> list[Submitted]:
+    """Submit the runs of `jobs` that are not under way. Returns all jobs with these runs, the new ones last.
+
+    What jobs have sent that are over is taken in first and reported; those of their runs that have no result count as
+    not under way.
+    """
     (bench.results / FOLDER).mkdir(parents=True, exist_ok=True)
     with locks.lock_file(bench.ledger.locks / "submit.lock", SUBMIT_SECONDS):
-        return _submit(bench, name, launcher, jobs)
+        return _submit(bench, name, launcher, jobs, report)
 
 
-def _submit(bench: Bench, name: str, launcher: Launcher, jobs: Sequence[Job]) -> list[Submitted]:
+def _submit(bench: Bench, name: str, launcher: Launcher, jobs: Sequence[Job], report: Send) -> list[Submitted]:
     wanted = {spec.key for job in jobs for spec in job.specs}
     _settle(bench)
     before = [job for job in submitted(bench) if wanted & set(job.keys)]
+    before = _under_way(before, report)
     busy = {key for job in before for key in job.keys}
     left = [rest for job in jobs if (rest := _without(job, busy, bench)).specs]
     about = {"launcher": name, "settings": dict(vars(launcher))}
@@ -163,10 +201,43 @@ def _settle(bench: Bench) -> None:
             write_json(record_of(job.folder), {**job.record, "name": json.loads(content)["job"]})
 
 
+def _under_way(jobs: Sequence[Submitted], report: Send) -> list[Submitted]:
+    """Return the jobs that are not over. Those that are over are closed, and what failed there does not count here.
+
+    A job that the engine does not know although its agent had begun is left to `follow`, which starts it again.
+    """
+
+    def say(kind: str, payload: dict[str, Any]) -> None:
+        if kind in FAILURES:
+            kind, payload = "stopping", {"message": f"before this command: {payload['message']}"}
+        report(kind, payload)
+
+    left = list(jobs)
+    for number in range(GONE):
+        states, problems = ask(left)
+        for job in list(left):
+            with suppress(OSError):
+                job.look()
+                state = states.get(job.folder)
+                why = job.over(state, asked=not problems and (state is not None or not job.log))
+                if why is not None and job.listen(say):
+                    left.remove(job)
+                    _close(job, why, LaunchSummary(), say, "some")
+        if problems or all(job.folder in states or job.log for job in left):
+            break
+        if number < GONE - 1:
+            time.sleep(LOOK_SECONDS)
+    return left
+
+
 def _without(job: Job, busy: set[str], bench: Bench) -> Job:
-    """Return a job without the runs that are under way or that another command has finished since they were planned."""
-    specs = [spec for spec in job.specs if spec.key not in busy and not bench.ledger.standing(spec.key).done(job.draws)]
-    return replace(job, specs=specs)
+    """Return a job without the runs that are under way or that have ended since they were planned."""
+
+    def missing(key: str) -> bool:
+        standing = bench.ledger.standing(key)
+        return not (key in busy or standing.done(job.draws) or (standing.failed and not job.retry))
+
+    return replace(job, specs=[spec for spec in job.specs if missing(spec.key)])
 
 
 def share_out(blocks: Iterable[Job], most: int) -> list[list[Job]]:
@@ -206,14 +277,7 @@ def follow(
     outcome = LaunchSummary()
     left = list(jobs)
     asked, reported = -math.inf, list[str]()
-
-    def report(kind: str, payload: dict[str, Any]) -> None:
-        about = payload.get("key") or payload.get("block")
-        if wanted is not None and about is not None and about not in wanted:
-            return
-        outcome.hear(kind, payload)
-        listen(kind, payload)
-
+    report = _reporter(outcome, listen, wanted)
     while left:
         states: dict[Path, JobState] = {}
         asking = time.monotonic() - asked >= ASK_SECONDS
@@ -234,6 +298,12 @@ def follow(
             forgotten = not record_of(job.folder).exists()
             if (why is None and not forgotten) or not job.listen(report):
                 continue
+            before = job.label
+            if why and not (forgotten or cancelled) and _restarted(job):
+                again = f"{job.record['restarts']} of at most {job.launcher.restarts} times"
+                text = f"{before}{_on(job)} is over ({why}); it was started again ({again}), as {job.label}"
+                listen("stopping", {"message": text})
+                continue
             left.remove(job)
             _close(job, why or "another command ended it", outcome, report, draws)
         if left:
@@ -253,16 +323,34 @@ def _report_others(keys: Iterable[str], bench: Bench, outcome: LaunchSummary, re
 
 
 def _close(job: Submitted, why: str, outcome: LaunchSummary, report: Send, draws: str) -> None:
-    """Delete the record of a job that is over. If some of its runs have no result, report why.
+    """Delete the record of a job that is over. If some of its runs have no result, report why and keep its output.
 
     Runs that another command took in count as ended.
     """
     done = sum(outcome.statuses.get(key) in FINAL for key in job.keys)
     done += _report_others(job.keys, job.bench, outcome, report, draws)
-    if not job.log.get("ended") and done < len(job.keys):
-        text = f"{job.label} is over ({why}); {done} of its {len(job.keys)} runs ended; repeat the command to resume"
-        report("failed", {"message": text, "exit_code": 1, "held": False})
+    if done < len(job.keys):
+        failed = any(kind in FAILURES for kind, _ in job.log.get("messages", ()))
+        kept = job.keep_output() if failed or not (job.log.get("ended") or job.log.get("stopped")) else None
+        if job.log.get("ended") and kept:
+            report("stopping", {"message": f"{job.label}: its output is in {kept[0]}"})
+        elif not job.log.get("ended"):
+            text = f"{job.label}{_on(job)} is over ({why}); {done} of its {len(job.keys)} runs ended; {REPEAT}"
+            if kept:
+                text += "".join([f"\nthe end of its output, {kept[0]}:", *(f"\n  {line}" for line in kept[1])])
+            report("failed", {"message": text, "exit_code": 1, "held": False})
     job.forget()
+
+
+def _on(job: Submitted) -> str:
+    return f" on {job.host}" if job.host else ""
+
+
+def _restarted(job: Submitted) -> bool:
+    try:
+        return job.restart()
+    except RunError:  # the engine takes no jobs now
+        return False
 
 
 def cancel(

@@ -14,12 +14,12 @@ from pathlib import Path
 from harness import param
 from harness.system.import_path import command
 from plugins.clusters.agent import run_agent
-from plugins.clusters.launcher import FolderExchange, JobState, Launcher
+from plugins.clusters.launcher import OUTPUT, FolderExchange, JobState, Launcher
 
 
 @dataclass(frozen=True, kw_only=True)
 class Local(Launcher):
-    """Each agent is a process in a session of its own; its output is in `agent.log` in its exchange.
+    """Each agent is a process in a session of its own; its output is in a file of its exchange.
 
     A job is named PID-TIME. TIME is when the process started, in clock ticks since the machine started.
     """
@@ -30,7 +30,7 @@ class Local(Launcher):
         """Start the agents, and return the names of their jobs."""
         names = []
         for folder in folders:
-            with (folder / "agent.log").open("wb") as log:
+            with (folder / OUTPUT).open("ab") as log:
                 process = subprocess.Popen(
                     command("plugins.clusters.local", str(folder)),
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
@@ -70,4 +70,4 @@ def _started(pid: int) -> str:
 
 
 if __name__ == "__main__":
-    run_agent(FolderExchange(Path(sys.argv[1])), f"{os.getpid()}-{_started(os.getpid())}")
+    sys.exit(not run_agent(FolderExchange(Path(sys.argv[1])), f"{os.getpid()}-{_started(os.getpid())}"))

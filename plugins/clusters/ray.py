@@ -20,9 +20,10 @@ from typing import Any
 
 from harness import RunError, UsageError, param
 from harness.contracts import format_error
+from harness.system import errors
 from harness.system.import_path import command
 from plugins.clusters.agent import run_agent, scratch_folder
-from plugins.clusters.launcher import LOG, PARCEL, STOP, Exchange, FolderExchange, JobState, Launcher
+from plugins.clusters.launcher import LOG, OUTPUT, PARCEL, STOP, Exchange, FolderExchange, JobState, Launcher
 
 NAMESPACE = "sgmcmc-bench"
 EVERY_SECONDS = 1.0
@@ -33,6 +34,8 @@ LEAVE_SECONDS = 5.0
 START_SECONDS = 180.0
 """Seconds that an actor has to start; on a busy machine it took 40."""
 REACH_SECONDS = 5.0
+OUTPUT_BYTES = 65_536
+"""Most bytes of the output of an agent that its actor sends; it sends them when the agent has ended."""
 REMEDY = "start one, or --set launcher.address=HOST:PORT"
 CURRENT = Path("/tmp/ray/ray_current_cluster")  # noqa: S108 - Ray's own
 SILENT = {"RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
@@ -70,8 +73,12 @@ class Ray(Launcher):
             ray.remote(_Job).options(
                 name=f"job-{folder.name}", namespace=NAMESPACE, lifetime="detached", get_if_exists=True,
                 num_cpus=self.workers, num_gpus=self.gpus, max_restarts=-1, max_task_retries=-1, max_concurrency=4,
-            ).remote(folder.name)  # fmt: skip
+            ).remote(folder.name, self.restarts)  # fmt: skip
         return [folder.name for folder in folders]
+
+    def restart(self, folder: Path, name: str) -> str:
+        """Return ""."""
+        return ""
 
     def states(self, names: Sequence[str]) -> Mapping[str, JobState]:
         """Return "running" for a job if its actor answers. If the cluster has ended, no job is known."""
@@ -126,10 +133,14 @@ class Ray(Launcher):
             import ray
         except ImportError as error:
             raise UsageError('--launcher ray needs ray; run pip install "sgmcmc-bench[ray]"') from error
+        before = signal.getsignal(signal.SIGTERM)
         try:
             ray.init(address=self.address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
             raise RunError(f"no Ray cluster at {self.address}: {error}; {REMEDY}") from error
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, before)  # Ray's handler prints the stack and calls sys.exit
         _joined = self.address
         return ray
 
@@ -225,8 +236,8 @@ class _Box:
 class _Job:
     """An actor that runs the agent as a process, in a folder on its node, and copies files between folder and box."""
 
-    def __init__(self, name: str) -> None:
-        self.name, self.over, self.stopping = name, "", False
+    def __init__(self, name: str, restarts: int) -> None:
+        self.name, self.restarts, self.over, self.stopping = name, restarts, "", False
         self.worker = threading.Thread(target=self._work, daemon=True)
         self.worker.start()
 
@@ -242,8 +253,12 @@ class _Job:
         self.worker.join()
 
     def _work(self) -> None:
+        """Run the agent, again if it is killed."""
         try:
-            self.over = f"exit code {self._agent()}"
+            code, again = self._agent(), 0
+            while code < 0 and again < self.restarts and not self.stopping:
+                code, again = self._agent(), again + 1
+            self.over = errors.exit_text(code) + (f"; it was started again {again} times" if again else "")
         except Exception as error:  # noqa: BLE001 - the command reports it
             self.over = format_error(error)
 
@@ -258,18 +273,23 @@ class _Job:
                 if content is not None and name != LOG:
                     here.put(name, content)
             seen.update(here.names())
-            with subprocess.Popen(
-                command("plugins.clusters.ray", str(path), self.name),
-                stdin=subprocess.PIPE, start_new_session=True,
-            ) as agent:  # fmt: skip
-                running = True
+            with (
+                (path / OUTPUT).open("ab") as output,
+                subprocess.Popen(
+                    command("plugins.clusters.ray", str(path), self.name),
+                    stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True,
+                ) as agent,
+            ):  # fmt: skip
+                running, told = True, False
                 while running:
                     running = agent.poll() is None
-                    if self.stopping and running:
+                    if self.stopping and running and not told:
                         agent.send_signal(signal.SIGTERM)
-                        self.stopping = False
+                        told = True
                     self._carry(here, box, seen)
                     time.sleep(EVERY_SECONDS)
+            with suppress(OSError):
+                box.put(OUTPUT, (path / OUTPUT).read_bytes()[-OUTPUT_BYTES:])
         return agent.returncode
 
     def _carry(self, here: FolderExchange, box: Box, seen: dict[str, str | None]) -> None:
@@ -284,6 +304,7 @@ class _Job:
             version = here.names().get(LOG)
             contents = {LOG: here.get(LOG)}  # read first, sent last: its files have arrived
             names = {**here.names(), LOG: version}
+            names.pop(OUTPUT, None)
             for name in sorted(names, key=lambda name: name == LOG):
                 if seen.get(name) != names[name]:
                     content = contents[name] if name in contents else here.get(name)
@@ -330,4 +351,4 @@ def _end_with_the_actor() -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=_end_with_the_actor, daemon=True).start()
-    run_agent(FolderExchange(Path(sys.argv[1])), sys.argv[2])
+    sys.exit(not run_agent(FolderExchange(Path(sys.argv[1])), sys.argv[2]))

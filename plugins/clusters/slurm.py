@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shlex
 import shutil
@@ -23,8 +24,8 @@ from plugins.clusters.launcher import Exchange, FolderExchange, JobState, Launch
 AHEAD_SECONDS = 90
 """How long before the time limit Slurm sends a signal: agents need up to a minute for their checkpoints."""
 QUESTION_SECONDS = 60
-LOGS = "slurm"
-"""The name of the folder of submitit's files, beside the exchanges."""
+LOGS = "slurm-"
+"""How the names of the folders of submitit's files begin, one for each user, beside the exchanges."""
 RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT"})
 QUEUED = frozenset(
     {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESIZING", "RESV_DEL_HOLD"}
@@ -45,14 +46,11 @@ class Slurm(Launcher):
     more: str = param("", "", "other options of sbatch, as in mem=16G,qos=long")
 
     def exchange(self, folder: Path) -> Exchange:
-        """Return the exchange in the folder that the user named, or else in the results folder.
+        """Return the exchange in the folder that the user named, or else in the results folder."""
+        return FolderExchange(self._folder(folder))
 
-        Raise `UsageError` if the named path is not absolute.
-        """
-        chosen = Path(self.folder).expanduser()
-        if self.folder and not chosen.is_absolute():
-            raise UsageError(f"launcher.folder = {self.folder!r} is not an absolute path")
-        return FolderExchange(chosen / folder.name if self.folder else folder)
+    def _folder(self, folder: Path) -> Path:
+        return Path(self.folder).expanduser() / folder.name if self.folder else folder
 
     def submit(self, folders: Sequence[Path]) -> list[str]:
         """Submit one array, and return the names of its jobs; raise `RunError` if Slurm does not take it."""
@@ -61,14 +59,13 @@ class Slurm(Launcher):
         except ImportError as error:
             raise UsageError('--launcher slurm needs submitit; run pip install "sgmcmc-bench[slurm]"') from error
 
-        places = [self.exchange(folder) for folder in folders]
-        paths = [exchange.folder for exchange in places if isinstance(exchange, FolderExchange)]
+        paths = [self._folder(folder) for folder in folders]
         pairs = [pair.partition("=")[::2] for pair in self.more.split(",") if pair]
         more = {name: value or True for name, value in pairs}
         given = {"partition": self.partition, "account": self.account}
         try:
             python = f"{shlex.quote(sys.executable)} -P"  # do not import modules from the current folder
-            executor = submitit.SlurmExecutor(folder=paths[0].parent / LOGS, python=python)
+            executor = submitit.SlurmExecutor(folder=paths[0].parent / f"{LOGS}{_user()}", python=python)
             executor.update_parameters(
                 job_name="sgmcmc-bench",
                 time=self._minutes(),
@@ -101,7 +98,7 @@ class Slurm(Launcher):
             name, state, reason, node = line.split("|", 3)
             status = "running" if state in RUNNING else "queued" if state in QUEUED else "ended"
             why = {"ended": state, "queued": reason}.get(status, "")
-            job_states[name] = JobState(status, node, why)  # type: ignore[arg-type]
+            job_states[name] = JobState(status, node, why, state == "CANCELLED")  # type: ignore[arg-type]
         return {name: job_states[name] for name in names if name in job_states}
 
     def cancel(self, names: Sequence[str]) -> None:
@@ -109,21 +106,27 @@ class Slurm(Launcher):
         if names:
             _ask(["scancel", *names])
 
+    def output(self, folder: Path, name: str) -> str:
+        """Return what submitit has in its files for the job: stdout, then stderr."""
+        files = sorted(self._folder(folder).parent.glob(f"{LOGS}*/{name}_*_log.*"), reverse=True)
+        return "".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
+
     def forget(self, folder: Path, name: str) -> None:
         """Also delete the files of submitit for the job, and with the last exchange all of them."""
         super().forget(folder, name)
-        exchange = self.exchange(folder)
-        parent = exchange.folder.parent if isinstance(exchange, FolderExchange) else folder.parent
+        parent = self._folder(folder).parent
         with suppress(OSError):
-            if not any(path.is_dir() and path.name != LOGS for path in parent.iterdir()):
-                shutil.rmtree(parent / LOGS, ignore_errors=True)
-            for path in (parent / LOGS).glob(f"{name}_*") if name else ():
+            for path in parent.glob(f"{LOGS}*/{name}_*") if name else ():
                 path.unlink()
+            if not any(path.is_dir() and not path.name.startswith(LOGS) for path in parent.iterdir()):
+                shutil.rmtree(parent / f"{LOGS}{_user()}", ignore_errors=True)
 
     def __post_init__(self) -> None:
         """Check the settings, including the time limit."""
         super().__post_init__()
         self._minutes()
+        if self.folder and not Path(self.folder).expanduser().is_absolute():
+            raise UsageError(f"launcher.folder = {self.folder!r} is not an absolute path")
 
     def _minutes(self) -> int:
         match = re.fullmatch(r"(\d{1,5})([mhd])", self.time)
@@ -147,8 +150,18 @@ def _agent(folder: str) -> None:
     # Slurm sends its signal to all processes of the job: they inherit that it is blocked, and are not ended by it.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
     threading.Thread(target=await_limit, daemon=True).start()
-    if not run_agent(FolderExchange(Path(folder)), name) and limit:
+    complete = run_agent(FolderExchange(Path(folder)), name)
+    if limit and not complete:
         _ask(["scontrol", "requeue", name])
+    elif not complete:
+        sys.exit(1)  # the state of the job is then FAILED
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
 
 
 def _ask(words: list[str]) -> list[str]:

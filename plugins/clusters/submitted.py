@@ -15,13 +15,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness import Bench, BenchError, DataError, RunError
-from harness.results import Send, commit
-from harness.system import locks, read_json
+from harness.results import FINAL, Send, commit
+from harness.system import locks, read_json, write_json, write_whole
 from plugins.clusters import parcel
 from plugins.clusters.launcher import LOG, Exchange, JobState, Launcher, is_ours, make
 
 GONE = 3
 """Number of queries after which a job that the engine does not know is over if its agent sends nothing in between."""
+NODE_MESSAGES = frozenset({"failed", "held", "died", "stopping", "device lost", "warning", "finished"})
+"""Messages of workers that say what is wrong there: the name of the machine is added to their text."""
+SUBMIT_SECONDS = 300.0
+LINES, LINE = 5, 300
+"""How many lines of an agent's output a message shows, and most characters of each."""
 FOLDER = "jobs"
 """The folder of a results folder that has the records and, unless the launcher has another place, the exchanges."""
 
@@ -36,6 +41,7 @@ class Submitted:
     launcher: Launcher
     exchange: Exchange
     log: dict[str, Any] = field(default_factory=dict)
+    state: JobState | None = None
     _seen: dict[str, str] = field(default_factory=dict)
     _messages_read: int = 0
     _missed: int = 0
@@ -54,6 +60,18 @@ class Submitted:
     def label(self) -> str:
         """The launcher and the engine's name for the job, as messages show it."""
         return f"{self.record['launcher']} job {self.name}"
+
+    @property
+    def host(self) -> str:
+        """The machine of the job, or "" if it is not known."""
+        return (self.state.where if self.state else "") or str(self.log.get("host", ""))
+
+    def _from_node(self, kind: str, payload: dict[str, Any]) -> dict[str, Any]:
+        """Return a worker's message about a problem with the name of its machine in it."""
+        name = {"warning": "text", "finished": "reason"}.get(kind, "message")
+        if kind not in NODE_MESSAGES or not payload.get(name):
+            return payload
+        return {**payload, name: f"{self.label} on {self.host}: {payload[name]}"}
 
     def listen(self, listen: Send) -> bool:
         """Take in what the agent has sent since the last call: first attempts, then the messages about them.
@@ -77,12 +95,12 @@ class Submitted:
             return taken
         self._seen[LOG], self._missed = version, 0
         latest = json.loads(log)
-        if latest["agent"] != self.log.get("agent"):
+        if latest.get("agent") != self.log.get("agent"):
             self._messages_read = 0
         self.log, messages = latest, latest["messages"][self._messages_read :]
         self._messages_read += len(messages)
         for kind, payload in messages:
-            listen(kind, payload)
+            listen(kind, self._from_node(kind, payload))
         for payload in latest["progress"].values():
             listen("progress", payload)
         return taken
@@ -99,11 +117,18 @@ class Submitted:
             listen("failed", {"message": f"{self.label}: {error}", "exit_code": error.exit_code, "held": False})
         return True
 
+    def look(self) -> None:
+        """Read the last log of the agent, and leave what it says to `listen`."""
+        log = read_log(self)
+        if log != self.log:
+            self.log, self._missed = log, 0
+
     def over(self, state: JobState | None, *, asked: bool, cancelled: bool = False) -> str | None:
         """Return why the job is over: "" if its agent said so, None if the job is not over.
 
         `state` is the engine's answer, if it was asked. `cancelled` says that the job was cancelled.
         """
+        self.state = state or self.state
         if self.log.get("ended"):
             return ""
         if cancelled and self.log.get("stopped"):
@@ -114,6 +139,42 @@ class Submitted:
         if state is not None and state.status == "ended":
             return state.why or "it ended"
         return "the engine does not know it any more" if self._missed >= GONE else None
+
+    def restart(self) -> bool:
+        """Start the job again whose agent has been killed; returns False if it is not.
+
+        The agent must have begun, and nobody must have ended the job. Of two commands, only one starts it.
+        """
+        if not self.log or self.log.get("stopped") or (self.state and self.state.cancelled):
+            return False
+        with locks.lock_file(self.bench.ledger.locks / "submit.lock", SUBMIT_SECONDS):
+            record = read_json(record_of(self.folder))
+            if record is None:
+                return False
+            if record["name"] == self.name:
+                number = record.get("restarts", 0) + 1
+                new = self.launcher.restart(self.folder, self.name) if number <= self.launcher.restarts else ""
+                if not new:
+                    return False
+                record |= {"name": new, "restarts": number}
+                write_json(record_of(self.folder), record)
+        self.record, self.state, self._missed = record, None, 0
+        return True
+
+    def keep_output(self) -> tuple[Path, list[str]] | None:
+        """Write what the process of the agent printed into `jobs/`; return its path and last lines, if there are any.
+
+        `bench gc` lists it.
+        """
+        text = read_output(self)
+        if not text:
+            return None
+        path = self.folder.with_suffix(".log")
+        try:
+            write_whole(path, text.encode())
+        except OSError:
+            return None
+        return path, last_lines(text)
 
     def forget(self) -> None:
         """Delete the record and the exchange."""
@@ -142,6 +203,19 @@ def submitted(bench: Bench, *, named: bool = True) -> list[Submitted]:
             launcher, folder = make(bench, record["launcher"], record["settings"]), path.with_suffix("")
             jobs.append(Submitted(bench, folder, record, launcher, launcher.exchange(folder)))
     return sorted(jobs, key=lambda job: str(job.record["since"]))
+
+
+def read_output(job: Submitted) -> str:
+    """Return what the process of a job's agent printed, or "" if it cannot be read."""
+    try:
+        return job.launcher.output(job.folder, job.name).strip()
+    except (OSError, BenchError):
+        return ""
+
+
+def last_lines(text: str) -> list[str]:
+    """Return the last lines of an output, each shortened."""
+    return [line.strip()[:LINE] for line in text.splitlines() if line.strip()][-LINES:]
 
 
 def read_log(job: Submitted) -> dict[str, Any]:
@@ -188,15 +262,29 @@ def states(bench: Bench) -> tuple[list[dict[str, Any]], list[str]]:
     rows = []
     for job in jobs:
         log, state = read_log(job), known.get(job.folder)
-        ended = sum(kind == "finished" for kind, _ in log.get("messages", []))
+        job.log, job.state = log, state
+        ended = {p["key"]: p["status"] for kind, p in log.get("messages", []) if kind == "finished"}
+        over = bool(log.get("ended")) or (state is not None and state.status == "ended")
+        status: str = state.status if state else "unknown"
+        if over:  # the state of a job is that of its runs
+            status = "ended" if {*ended} >= {*job.keys} and {*ended.values()} <= {*FINAL} else "failed"
         steps = [(p["position"], p["steps"], p["rate"]) for p in log.get("progress", {}).values()]
         left = [(total - done) / rate for done, total, rate in steps if rate and done < total]
         rows.append(
             {
-                "job": job.name, "launcher": job.record["launcher"], "status": state.status if state else "unknown",
-                "runs": len(job.keys), "ended": ended, "host": (state.where if state else "") or log.get("host"),
-                "why": (state.why if state else "") or None, "seconds_left": max(left, default=None),
+                "job": job.name, "launcher": job.record["launcher"], "status": status,
+                "runs": len(job.keys), "ended": len(ended), "host": job.host or None,
+                "why": _why(job, failed=status == "failed") or None, "seconds_left": max(left, default=None),
                 "heard_age": max(0.0, time.time() - log["time"]) if log else None, "since": job.record["since"],
             }
         )  # fmt: skip
     return rows, problems
+
+
+def _why(job: Submitted, *, failed: bool) -> str:
+    """Return why a job waits or, if it failed, what its agent said last or else the end of its output."""
+    state = job.state.why if job.state else ""
+    if not failed:
+        return state
+    said = [p.get("message") or p.get("reason") for kind, p in job.log.get("messages", []) if kind in NODE_MESSAGES]
+    return "; ".join(filter(None, [state, *([*filter(None, said)] or last_lines(read_output(job)))[-1:]]))

@@ -201,7 +201,9 @@ def _result(bench: Bench, settled: dict[str, str]) -> Result:
         totals[row["status"]] = totals.get(row["status"], 0) + row["runs"]
     counts = ", ".join(f"{number:,} {name}" for name, number in totals.items()) or "no runs"
     text = f"{counts} in {bench.results}"
-    content = [replace(table(shown, TABLE), notes=[text]) if shown else text]
+    content: list[Any] = [replace(table(shown, TABLE), notes=[text]) if shown else text]
+    if submitted and not totals:  # the runs of the jobs have no attempts here yet
+        content = []
     if submitted:
         lines = [row | {"left": span(row["seconds_left"]), "heard": span(row["heard_age"])} for row in submitted]
         content.insert(0, table(lines, JOBS))

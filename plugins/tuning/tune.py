@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import Bench, Result, UsageError, options
+from harness import Bench, Result, RunError, UsageError, options
+from harness.contracts import data
 from harness.reports import Column, Table, number
 from harness.results import MAX_CHAINS, ONE_SETTING, RunSpec, Status
 from harness.runs import Planned, RunRequest, find_pair, parse_settings, plan, task_facts
@@ -73,7 +74,7 @@ class _PairTuning:
             self.specs[schedule] = planned.spec
         if not self.specs:
             raise refused[0]
-        self.together = planned.max_block
+        self.together, self.data = planned.max_block, planned.data
         self.objective = objective(pair.task.name, task_facts(pair.task, planned.spec.task.params).metrics, metric)
         self.trials = trials or trials_for(dimensions(self.spaces))
         self.searched = {
@@ -258,6 +259,9 @@ def tune(
         for request in named(bench, requests, unable)
     ]
     jobs = [job for group in groups for job in group]
+    if bench.launching is None:  # otherwise the data are on the nodes
+        for file_ in dict.fromkeys(file_ for job in jobs for file_ in job.data):
+            data.locate(file_)
     _print_changed_code(bench, file, jobs)
     bench.ledger.prepare()
     records: dict[studies.StudyKey, dict[str, Any]] = {}
@@ -269,6 +273,8 @@ def tune(
             done = bench.execute(
                 [*planned.values()], places, retry=retry, long_is_fine=yes, timeout=limit, draws="none"
             )
+            if done.failures and not done.statuses:
+                raise RunError(f"{group[0].key[1]}: no trial could be run: {done.failures[0][1]}")
             instead = {key: run.spec.key for key, run in done.instead.items()}
             for job, (some, _) in steps.items():
                 job.judge(some, instead)

@@ -45,6 +45,7 @@ _FIGURE = re.compile(rf"[\w-]+\.({_KEY})\.json")
 _LOCK = re.compile(rf"({_KEY}|gc|submit)\.lock")
 _NOTICE = re.compile(rf"{_KEY}\.notice")
 _EXCHANGE = re.compile("[0-9a-f]{16}")
+_OUTPUT = re.compile(r"[0-9a-f]{16}\.log")
 
 
 def gc(
@@ -232,7 +233,10 @@ def _of_files(ledger: Ledger) -> Iterator[Garbage]:
 
 
 def _of_jobs(ledger: Ledger) -> Iterator[Garbage]:
-    """Yield the files that agents left in exchanges of jobs that are over."""
+    """Yield the files that agents left in exchanges of jobs that are over, and the kept output of those that failed."""
+    for name, size in _ordinary(ledger.root, "jobs"):
+        if _OUTPUT.fullmatch(name):
+            yield Garbage(ledger.root / "jobs" / name, size, "the output of a job that failed")
     for name in _folders(ledger.root, "jobs"):
         if not _EXCHANGE.fullmatch(name) or (ledger.root / f"jobs/{name}.json").exists():
             continue

@@ -42,7 +42,7 @@ TEMPORARY = (
     Temporary("changed", rf"{_KEY}\.{_NAME}\.[0-9a-f]+", "a change that databases follow within 90 days", 90 * 86400.0),
     Temporary("tuning", rf"\.[\w.-]+\.json\.{ENDING}"),
     Temporary(f"nights/{_SUITE}", rf"\.\d+\.json\.{ENDING}"),
-    Temporary("jobs", rf"\.[0-9a-f]{{16}}\.json\.{ENDING}"),
+    Temporary("jobs", rf"\.[0-9a-f]{{16}}\.(json|log)\.{ENDING}"),
     Temporary("jobs/[0-9a-f]{16}", rf"\.[\w.+-]+\.{ENDING}"),
     Temporary("conflicts", rf"\.{_KEPT}\.{ENDING}", folder=True),
     Temporary("conflicts", _KEPT, "a second result of a run, which does not count", 0.0, folder=True),

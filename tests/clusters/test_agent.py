@@ -131,13 +131,13 @@ def test_an_agent_refuses_other_versions_by_name(ledger, tmp_path, monkeypatch):
     monkeypatch.setattr(agent, "versions", lambda: {"sgmcmc-bench": "9", "torch": "0"})
     exchange.put(PARCEL, parcel_of(ledger))
     monkeypatch.undo()
-    assert agent.run_agent(exchange, "5")
+    assert not agent.run_agent(exchange, "5")
     assert "has other versions than the machine that planned this job: sgmcmc-bench 9 there" in failure(exchange)
     monkeypatch.setattr(agent.provenance, "digest", lambda _: "another")
     there = agent.versions()[agent.SOURCE]
     exchange.put(PARCEL, parcel_of(ledger))
     monkeypatch.undo()
-    assert agent.run_agent(exchange, "5")
+    assert not agent.run_agent(exchange, "5")
     here = agent.versions()[agent.SOURCE]
     assert f"planned this job: {agent.SOURCE} {there} there and {here} here; install" in failure(exchange)
 

@@ -23,6 +23,7 @@ DECLARED = {
     "harness/system/locks.py: lock_file: pwrite": "the lock is on the file itself; the text is for messages only",
     "harness/results/ledger/attempt.py: Attempt.take_over: copyfile": "digests tell a part of a file from the whole",
     "plugins/clusters/local.py: Local.submit: open": "the output of a process, into the exchange of its job",
+    "plugins/clusters/ray.py: _Job._agent: open": "the output of a process, into its folder on the node",
     "plugins/checking/samplers/restore.py: Resumption.__init__: write_text": "to its own process, a temporary folder",
     "plugins/checking/samplers/restore.py: Resumption._prepare: save_file": "to its own process, in a temporary folder",
     "plugins/checking/resume.py: main: write_text": "back to the process that began it, in its temporary folder",
