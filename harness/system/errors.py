@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import tempfile
 
 
 class BenchError(Exception):
@@ -39,7 +38,7 @@ class DataError(BenchError):
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """Error numbers of a full disk or an exceeded quota."""
 NODE = "BENCH_NODE"
-"""The environment variable by which the workers of a job know the name of its node; its results are below TMPDIR."""
+"""The environment variable by which workers of a job know their node and its temporary folder, as in n1:/tmp."""
 _REMEDIES = {
     **dict.fromkeys(FULL, "free some space, or {}"),
     **dict.fromkeys((errno.ENOENT, errno.ESTALE), "it was deleted or moved, or cannot be made there; {}"),
@@ -50,8 +49,9 @@ _REMEDIES = {
 
 def why(error: OSError) -> str:
     """Return the operating system's message about a file, and what to do."""
-    there = f"set TMPDIR on {os.environ.get(NODE)} to another folder than {tempfile.gettempdir()}"
-    elsewhere = there if NODE in os.environ else "choose another folder by --results DIR or BENCH_RESULTS"
+    node, _, folder = os.environ.get(NODE, "").partition(":")
+    there = f"set TMPDIR on {node} to another folder than {folder}"
+    elsewhere = there if node else "choose another folder by --results DIR or BENCH_RESULTS"
     return f"{error.strerror or error}; {_REMEDIES.get(error.errno or 0, '{}').format(elsewhere)}"
 
 

@@ -50,6 +50,11 @@ QUIET = frozenset({"progress", "checkpoint", "end"})
 """Messages that are left out of the log's list."""
 
 
+def node_name() -> str:
+    """Return the name of this machine: the one that Slurm gave it, or else its own."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
 def versions() -> dict[str, str]:
     """Return the versions, and the digests of the code, that must be the same where a job is planned and run."""
     packages = environment.requirements((HARNESS,))
@@ -118,7 +123,7 @@ def run_agent(exchange: Exchange, name: str = "") -> bool:
     """
     messages = Messages(exchange, name)
     before, node = signal.signal(signal.SIGTERM, _preempt), os.environ.get(errors.NODE)
-    os.environ[errors.NODE] = socket.gethostname()
+    os.environ[errors.NODE] = f"{node_name()}:{tempfile.gettempdir()}"
     try:
         with scratch_folder() as scratch, messages:
             try:
@@ -219,7 +224,7 @@ def _check_versions(planned: Mapping[str, str]) -> None:
     ]  # fmt: skip
     if other:
         raise RunError(
-            f"{socket.gethostname()} has other versions than the machine that planned this job: {', '.join(other)}; "
+            f"{node_name()} has other versions than the machine that planned this job: {', '.join(other)}; "
             "install the same ones"
         )
 
@@ -232,7 +237,7 @@ class Messages:
         self.outcome: local.LaunchSummary | None = None
         self.bench: Bench | None = None
         self._log: dict[str, Any] = {
-            "agent": secrets.token_hex(8), "job": name, "host": socket.gethostname(),
+            "agent": secrets.token_hex(8), "job": name, "host": node_name(),
             "ended": False, "stopped": False, "messages": [], "progress": {},
         }  # fmt: skip
         self._changed: set[str] = set()

@@ -56,6 +56,10 @@ class CommandLauncher:
 
     def launch(self, blocks: Sequence[Job], progress: Progress) -> LaunchSummary:
         """Submit the runs that are not under way, and wait for all of them unless the command has --detach."""
+        with _ended_by_sigterm():
+            return self._launch(blocks, progress)
+
+    def _launch(self, blocks: Sequence[Job], progress: Progress) -> LaunchSummary:
         bench, how = self.bench, self.bench.launching
         keys = {spec.key for block in blocks for spec in block.specs}
         outcome = LaunchSummary()
@@ -75,7 +79,7 @@ class CommandLauncher:
             outcome.detached = True
             return outcome
         try:
-            with progress, _ended_by_sigterm():
+            with progress:
                 followed = follow(bench, jobs, progress.listen, keys, blocks[0].draws)
         except KeyboardInterrupt:
             bench.say(leave)
