@@ -32,7 +32,7 @@ LONGEST = 2000
 """Most characters of a message, which may quote user input. The middle of a longer message is cut out."""
 EVERYWHERE = (
     "With every command: --results DIR, --plugin FILE, --format table|json|csv|markdown|latex|html, --json, --csv, "
-    "--debug; see `bench --help`."
+    "--debug; where it makes runs, also --launcher NAME, --detach and --set launcher.NAME=VALUE; see `bench --help`."
 )
 GIB_TO_READ = 2
 """Least address space of a command in GiB. Commands that read results need 1.4, measured on two cores; with less,
@@ -220,7 +220,7 @@ def options(
         typer.Option(
             "--launcher",
             metavar="NAME",
-            help="Submit runs as jobs; `bench ls launchers` lists the names. Or a TOML file with a name and settings.",
+            help="Submit runs as jobs; `bench ls launchers` lists names and settings. Or a TOML file with them.",
             autocompletion=_launchers,
         ),
     ] = "",

@@ -61,7 +61,8 @@ Set = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Settings, as in sampler.a=5; NAME:sampler.a=5 for one sampler."),
 ]
 Workers = Annotated[
-    int | None, typer.Option("--workers", min=1, max=256, help="Worker processes; default: one per core.")
+    int | None,
+    typer.Option("--workers", min=1, max=256, help="Worker processes; default: SLURM_CPUS_PER_TASK or all cores."),
 ]
 Devices = Annotated[str, typer.Option("--devices", help="cpu, or cuda:0,cuda:1,...")]
 AnyDevices = Annotated[

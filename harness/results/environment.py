@@ -241,11 +241,11 @@ def version(name: str) -> str | None:
 
 
 def cores() -> int:
-    """Return the number of cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # this operating system does not have it
-        return os.cpu_count() or 1
+    """Return the number of cores that this process may use, at most those of its task where Slurm runs it."""
+    affinity = getattr(os, "sched_getaffinity", None)  # not every operating system has it
+    here = len(affinity(0)) if affinity else os.cpu_count() or 1
+    task = os.environ.get("SLURM_CPUS_PER_TASK", "")
+    return min(here, int(task)) if task.isdecimal() and int(task) else here
 
 
 def gpus() -> list[str]:

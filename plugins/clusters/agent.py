@@ -43,6 +43,8 @@ EVERY_SECONDS = 2.0
 LAST_SECONDS = 600.0
 """How long an agent tries to send its last messages if the exchange cannot be reached."""
 SOURCE = f"source of {HARNESS}"
+SENT = ("BENCH_CHECKPOINT_SECONDS", "BENCH_IMPORT_SECONDS", "BENCH_DEBUG")
+"""Variables that are settings of a command and not of a machine."""
 SCRATCH = "sgmcmc-bench-job-"
 FAILURES = frozenset({"failed", "held", "died"})
 """Messages that make a command fail."""
@@ -103,9 +105,18 @@ def make_parcel(jobs: list[Job], launcher: Launcher, bench: Bench, *, ours: bool
     record = {
         "versions": versions(), "jobs": records, "last": last, "devices": launcher.devices, "workers": launcher.workers,
         "plugins": [Path(path).name for path in jobs[0].plugins],
-        "variables": {name: value for name, value in variables().items() if name != "LD_PRELOAD"},  # a file there
+        "variables": sent_variables(),
     }  # fmt: skip
     return parcel.pack({"job.json": json.dumps(record).encode(), **files})
+
+
+def sent_variables() -> dict[str, str]:
+    """Return the environment variables of a command that its jobs get, whatever launcher takes them there.
+
+    They decide arithmetic, or are the settings of `SENT`. Those that name files are of the machine: they are not sent.
+    """
+    asked = {name: os.environ[name] for name in SENT if os.environ.get(name)}
+    return {name: value for name, value in variables().items() if name != "LD_PRELOAD"} | asked
 
 
 def _with_neighbours(plugin: Path) -> dict[str, Path]:
@@ -182,8 +193,8 @@ def _open(exchange: Exchange, bench: Bench, scratch: Path, name: str) -> tuple[l
     files = parcel.unpack(content)
     record = json.loads(files.pop("job.json"))
     _check_versions(record["versions"])
-    for variable in variables().keys() - record["variables"].keys():  # workers inherit what decides arithmetic there
-        del os.environ[variable]
+    for variable in {*variables(), *SENT} - record["variables"].keys():  # workers inherit what is set here
+        os.environ.pop(variable, None)
     os.environ.update(record["variables"])
     bench.ledger.prepare()
     for key, attempt in record["last"].items():  # new attempts get numbers above those of earlier ones

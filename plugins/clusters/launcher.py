@@ -81,13 +81,15 @@ class FolderExchange:
 class JobState:
     """The state of a job. `where` names its machine; `why` says why it waits, or how it ended.
 
-    `cancelled` says that somebody ended it, so that it is not started again.
+    `cancelled` says that somebody ended it, so that it is not started again; `held`, that it waits for a reason of its
+    own, which somebody may have to remove, and not for its turn.
     """
 
     status: Literal["queued", "running", "ended"]
     where: str = ""
     why: str = ""
     cancelled: bool = False
+    held: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +109,10 @@ class Launcher(Configurable, ABC):
     def exchange(self, folder: Path) -> Exchange:
         """Return the exchange of a job; the default is the job's `folder` in the results folder."""
         return FolderExchange(folder)
+
+    def warnings(self) -> list[str]:
+        """Return what the user must know about the settings before jobs are submitted."""
+        return []
 
     @abstractmethod
     def submit(self, folders: Sequence[Path]) -> list[str]:

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,6 +64,8 @@ class CommandLauncher:
         keys = {spec.key for block in blocks for spec in block.specs}
         outcome = LaunchSummary()
         report = _reporter(outcome, progress.listen, keys)
+        for text in self.launcher.warnings():
+            bench.say(f"warning: {text}")
         jobs = submit(bench, self.name, self.launcher, blocks, report)
         if jobs:  # otherwise another command has finished the runs
             names = ", ".join([job.name for job in jobs[:MOST_NAMES]] + ["..."] * (len(jobs) > MOST_NAMES))
@@ -280,7 +282,7 @@ def follow(
     """
     outcome = LaunchSummary()
     left = list(jobs)
-    asked, reported = -math.inf, list[str]()
+    asked, reported, told = -math.inf, list[str](), set[str]()
     report = _reporter(outcome, listen, wanted)
     while left:
         states: dict[Path, JobState] = {}
@@ -292,6 +294,7 @@ def follow(
             if problems and problems != reported:
                 listen("stopping", {"message": f"{'; '.join(problems)}; waiting"})
             reported = problems
+            _report_held(left, states, told, listen)
         for job in list(left):
             try:
                 job.listen(report)
@@ -314,6 +317,16 @@ def follow(
             time.sleep(LOOK_SECONDS)
     _report_others(wanted or (), bench, outcome, report, draws)  # runs that belong to no job
     return outcome
+
+
+def _report_held(jobs: Sequence[Submitted], states: Mapping[Path, JobState], told: set[str], listen: Send) -> None:
+    """Say once why a job is not started, unless it only waits for its turn."""
+    for job in jobs:
+        state = states.get(job.folder)
+        text = f"{job.label} is not started: {state.why}" if state and state.held else ""
+        if text and text not in told:
+            told.add(text)
+            listen("stopping", {"message": text})
 
 
 def _report_others(keys: Iterable[str], bench: Bench, outcome: LaunchSummary, report: Send, draws: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pwd
 import re
@@ -30,6 +31,9 @@ RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING
 QUEUED = frozenset(
     {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESIZING", "RESV_DEL_HOLD"}
 )
+USUAL = frozenset({"", "None", "Priority", "Resources", "BeginTime", "JobArrayTaskLimit", "Cleaning", "Prolog"})
+"""Slurm's reasons for waiting that time removes."""
+LEAST_MINUTES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +44,9 @@ class Slurm(Launcher):
     """
 
     folder: str = param("", "", "folder of the exchange, on a shared file system; default: in the results folder")
-    partition: str = param("", "", "partition")
+    partition: str = param("", "", "partition; default: the one of the cluster")
     time: str = param("24h", "", "time limit of a job, as in 30m, 4h, 2d; longer runs go on in another")
-    account: str = param("", "", "account")
+    account: str = param("", "", "account that the jobs are charged to")
     more: str = param("", "", "other options of sbatch, as in mem=16G,qos=long")
 
     def exchange(self, folder: Path) -> Exchange:
@@ -51,6 +55,23 @@ class Slurm(Launcher):
 
     def _folder(self, folder: Path) -> Path:
         return Path(self.folder).expanduser() / folder.name if self.folder else folder
+
+    def warnings(self) -> list[str]:
+        """Return what is wrong with the time limit: too short for an agent, or longer than the partition's."""
+        asked, texts = f"launcher.time = {self.time!r}", []
+        if self._minutes() < LEAST_MINUTES:
+            ahead = f"Slurm's signal comes {AHEAD_SECONDS} s before the limit, and an agent needs some seconds to start"
+            texts.append(f"{asked} leaves little time for runs: {ahead}; give {LEAST_MINUTES}m or more")
+        with suppress(RunError):
+            for line in _ask(["sinfo", "--noheader", "--format=%P|%l"]):
+                partition, _, limit = line.strip().partition("|")
+                chosen = partition.rstrip("*") in self.partition.split(",") if self.partition else "*" in partition
+                if chosen and self._minutes() > _limit_minutes(limit):
+                    texts.append(
+                        f"{asked} is longer than the limit of partition {partition.rstrip('*')}, {limit}: Slurm may "
+                        "refuse the jobs or never start them"
+                    )
+        return texts
 
     def submit(self, folders: Sequence[Path]) -> list[str]:
         """Submit one array, and return the names of its jobs; raise `RunError` if Slurm does not take it."""
@@ -98,7 +119,8 @@ class Slurm(Launcher):
             name, state, reason, node = line.split("|", 3)
             status = "running" if state in RUNNING else "queued" if state in QUEUED else "ended"
             why = {"ended": state, "queued": reason}.get(status, "")
-            job_states[name] = JobState(status, node, why, state == "CANCELLED")  # type: ignore[arg-type]
+            held = status == "queued" and reason not in USUAL
+            job_states[name] = JobState(status, node, why, state == "CANCELLED", held)  # type: ignore[arg-type]
         return {name: job_states[name] for name in names if name in job_states}
 
     def cancel(self, names: Sequence[str]) -> None:
@@ -155,6 +177,16 @@ def _agent(folder: str) -> None:
         _ask(["scontrol", "requeue", name])
     elif not complete:
         sys.exit(1)  # the state of the job is then FAILED
+
+
+def _limit_minutes(text: str) -> float:
+    """Return a time limit as sinfo prints it, D-HH:MM:SS, HH:MM:SS, MM:SS or infinite, in minutes."""
+    days, _, clock = text.rpartition("-")
+    parts = clock.split(":")
+    if not all(part.isdigit() for part in (*parts, days or "0")):
+        return math.inf
+    seconds = sum(int(part) * 60**power for power, part in enumerate(reversed(parts)))
+    return int(days or 0) * 1440 + seconds / 60
 
 
 def _user() -> str:

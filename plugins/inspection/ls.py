@@ -1,7 +1,8 @@
-"""`bench ls`: list plugins, suites and runs. Imports neither torch nor a plugin's own code."""
+"""`bench ls`: list plugins, suites and runs. Imports no torch, and a plugin's own code only for launchers' settings."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from harness import Bench, BenchError, Method, Registry, Result, UsageError, opt
 from harness.contracts import Offer, check_known, plugin_code
 from harness.reporting import table
 from harness.results import Status
+from harness.runs import plugin_metadata
 from harness.system import words
 
 KINDS = ("samplers", "schedules", "methods", "tasks", "reports", "launchers", "suites", "runs")
@@ -25,6 +27,7 @@ COLUMNS = {
     "suites": ["name", "summary", "commands", "distribution"],
     "runs": ["run", "method", "task", "seed", "status", "value", "metric", "reason", "chains", "budget", "protocol"],
 }
+SETTINGS = "Settings of launchers: --set launcher.SETTING=VALUE"
 RUNS = """
 select left(run_key, 12) as run, run_key, group_key, method, sampler, schedule, task, task_version, protocol, budget,
     chains, seed, steps, status, reason, run_status.step as diverged_at, metric.name as metric, metric.value as value,
@@ -69,11 +72,18 @@ def ls(
         raise UsageError(f"--task, --method and --status choose among runs; `bench ls {what}` lists all {what}")
     else:
         rows = _suites(bench.registry) if what == "suites" else _offers(bench.registry, what)
+    settings = _settings(bench.registry) if what == "launchers" else []
+    rows = (
+        [row | {"settings": [s for s in settings if s["launcher"] == row["name"]]} for row in rows]
+        if settings
+        else rows
+    )
     shown = table(rows, COLUMNS.get(what, OFFERED))
     columns = [replace(column, format=".3g") if column.key == "value" else column for column in shown.columns]
     asked = " that match the filters" if task or method or status else ""
     none = f"no {what}{asked} in {bench.results}; `bench run --help` says how to make some"
-    return Result([replace(shown, columns=columns)], rows, notes=[] if rows or what != "runs" else [none])
+    more = [table(settings, ["launcher", "setting", "default", "meaning"], title=SETTINGS)] if settings else []
+    return Result([replace(shown, columns=columns), *more], rows, notes=[] if rows or what != "runs" else [none])
 
 
 def _offers(registry: Registry, kind: str) -> list[dict[str, Any]]:
@@ -81,6 +91,18 @@ def _offers(registry: Registry, kind: str) -> list[dict[str, Any]]:
     if kind == "samplers":
         rows += [_offer(offer) for offer in registry.offers("methods")]
     return sorted(rows, key=lambda row: (row.get("group") == "", row.get("group")))
+
+
+def _settings(registry: Registry) -> list[dict[str, Any]]:
+    """Return a row for each setting of each launcher; a launcher that cannot be loaded has none."""
+    rows = []
+    for offer in registry.offers("launchers"):
+        with suppress(BenchError):
+            rows += [
+                {"launcher": offer.name, "setting": f.name, "default": str(f.default), "meaning": f.meaning}
+                for f in plugin_metadata.fields(offer)
+            ]
+    return rows
 
 
 def _suites(registry: Registry) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`bench show`: show everything about one run, task, sampler, method or schedule."""
+"""`bench show`: show everything about one run, task, sampler, method, schedule or launcher."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.reports import suggestions
 from plugins.inspection.shown import offers, run, task
 from plugins.inspection.shown.sections import sections
 
-KINDS = ("task", "sampler", "method", "schedule", "run")
+KINDS = ("task", "sampler", "method", "schedule", "launcher", "run")
 KEY = re.compile(r"[0-9a-fA-F]{6,64}")
 
 
@@ -24,11 +24,11 @@ def show(
         typer.Argument(
             metavar="[KIND] NAME",
             help="A name, or the beginning of a run key (6 digits at least); KIND tells equal names apart.",
-            autocompletion=options.completes("tasks", "samplers", "methods", "schedules"),
+            autocompletion=options.completes("tasks", "samplers", "methods", "schedules", "launchers"),
         ),
     ],
 ) -> Result:
-    """Show a task, sampler, method, schedule or run: settings with their source, truth, metrics, environment.
+    """Show a task, sampler, method, schedule, launcher or run: settings with their source, truth, metrics, environment.
 
     Examples:
         bench show sgld
@@ -56,7 +56,7 @@ def _kind(name: str, registry: Registry) -> str:
         raise UsageError(f"{name!r} is a {' and a '.join(kinds)}; say which: bench show {kinds[0]} {name}")
     if KEY.fullmatch(name):
         return "run"
-    raise registry.unknown("there is no task, sampler, method, schedule or run", name, every)
+    raise registry.unknown("there is no task, sampler, method, schedule, launcher or run", name, every)
 
 
 def _record(bench: Bench, kind: str, name: str) -> dict[str, Any]:
@@ -72,4 +72,6 @@ def _record(bench: Bench, kind: str, name: str) -> dict[str, Any]:
             return task.task(offer)
         if kind == "method":
             return offers.method(offer, registry)
+        if kind == "launcher":
+            return offers.launcher(offer)
         return offers.sampler(offer, registry) if kind == "sampler" else offers.schedule(offer)

@@ -71,6 +71,15 @@ def schedule(offer: Offer) -> dict[str, Any]:
     return {**head(offer), "description": text(offer), "hyperparameters": hyperparameters(offer)}
 
 
+def launcher(offer: Offer) -> dict[str, Any]:
+    """Return the record of a launcher: its description and its settings, `--set launcher.NAME=VALUE`."""
+    settings = [
+        {name: row[name] for name in ("name", "default", "meaning", "allowed", "type")}
+        for row in hyperparameters(offer)
+    ]
+    return {**head(offer), "description": text(offer), "settings": settings}
+
+
 def method(offer: Offer, registry: Registry) -> dict[str, Any]:
     """Return the record of a method: its sampler, schedule and settings, and the hyperparameters of both."""
     assert isinstance(offer.info, Method)
