@@ -73,11 +73,8 @@ def ls(
     else:
         rows = _suites(bench.registry) if what == "suites" else _offers(bench.registry, what)
     settings = _settings(bench.registry) if what == "launchers" else []
-    rows = (
-        [row | {"settings": [s for s in settings if s["launcher"] == row["name"]]} for row in rows]
-        if settings
-        else rows
-    )
+    if settings:
+        rows = [row | {"settings": [one for one in settings if one["launcher"] == row["name"]]} for row in rows]
     shown = table(rows, COLUMNS.get(what, OFFERED))
     columns = [replace(column, format=".3g") if column.key == "value" else column for column in shown.columns]
     asked = " that match the filters" if task or method or status else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 
@@ -11,14 +12,15 @@ from clusters.waiting import AGAIN, ATTEND_SECONDS, agents, ends, moment, worker
 
 
 def launching_command(scene):
-    """kill -9 of the command, or Ctrl-C: the jobs go on."""
+    """kill -9 of the command, Ctrl-C, or SIGTERM: the jobs go on."""
     process = scene.start()
     moment(scene, process)
-    number = scene.rng.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGINT])
+    number = scene.rng.choice([signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
     scene.notes.append(number.name)
     scene.send(process.pid, number, group=True)
     code = process.wait()
     scene.check(code in (-number, 130, 0), f"exit code {code} after {number.name}: {process.stderr()[-2000:]}")
+    scene.check(not re.search(r"plugin ended|SIGTERM received|Traceback", process.stderr()), process.stderr()[-2000:])
     time.sleep(scene.rng.choice([0, 1, 5]))
 
 
@@ -77,7 +79,7 @@ def cancelled(scene):
     ends(scene, process, (0, 1), r"is over|did not finish|ended by SIGTERM", AGAIN)
 
 
-def killed(find, number=signal.SIGKILL):
+def killed(find, number=signal.SIGKILL, codes=(0, 1)):
     """kill -9, which is also what a kernel out of memory does, of one process or of all."""
 
     def fault(scene):
@@ -87,7 +89,7 @@ def killed(find, number=signal.SIGKILL):
         for pid in pids if scene.rng.random() < 0.3 else scene.rng.sample(pids, min(1, len(pids))):
             scene.strikes += 1
             kill(pid, number)
-        ends(scene, process, (0, 1), r"exited unexpectedly|is over", AGAIN)
+        ends(scene, process, codes, r"exited unexpectedly .*memory|is over", AGAIN)
 
     return fault
 
@@ -158,6 +160,16 @@ def time_limit(scene):
     ends(scene, process, (0,))
 
 
+def no_start(scene):
+    """Python does not start on the nodes; the message has the reason, and the output is kept."""
+    scene.strikes += 1
+    process = scene.start([*scene.words, "launcher.more=export=PYTHONHOME=/nowhere"])
+    ends(scene, process, (1,), r"job \S+ on n[12] is over \(FAILED\)", r"No module named 'encodings'", AGAIN)
+    logs = [*scene.results.glob("jobs/*.log")]
+    shown, _ = scene.run(["gc", "--json"])
+    scene.check(logs and all(path.name in shown.stdout() for path in logs), f"kept {logs}: {shown.stdout()}")
+
+
 def box(scene):
     """The processes that hold the exchanges die, with all that was in them."""
     process = scene.start()
@@ -192,7 +204,7 @@ BOTH = {
     "bench cancel": bench_cancel,
     "jobs are cancelled by others": cancelled,
     "kill -9 of workers": killed(workers),
-    "kill -9 of agents": killed(agents),
+    "kill -9 of agents": killed(agents, codes=(0,)),  # they are started again
     "SIGTERM to agents": killed(agents, signal.SIGTERM),
     "a node dies and comes back": node,
     "a node dies while the command is away": node_and_command,
@@ -206,6 +218,7 @@ FAULTS = {
         "two users of a group": two_users,  # a Ray cluster is its owner's
         "jobs are queued again": requeue,
         "the time limit": time_limit,
+        "Python does not start": no_start,
         "a full disk of the exchanges": exchange_disk,
     },
     "ray": BOTH | {

@@ -68,6 +68,7 @@ def node_disk(scene):
         scene.scratch_is(folder)
         process = scene.start()
         ends(scene, process, (0, 1, 4), r"No space left|look for a full disk")
+        scene.check("--results" not in process.stderr(), f"a remedy for another machine: {process.stderr()[-2000:]}")
         scene.scratch_is(None)
 
 
