@@ -18,6 +18,7 @@ import typer.main
 from harness.application.application import Launching, results_folder
 from harness.application.bench import Bench
 from harness.cli.context import COMPLETION, Command
+from harness.cli.options import completes
 from harness.contracts.offers import HARNESS
 from harness.system.device_errors import lacks_memory
 from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError, why
@@ -181,12 +182,6 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-def _launchers(ctx: typer.Context, incomplete: str) -> list[str]:
-    from harness.cli.options import completes
-
-    return completes("launchers")(ctx, incomplete)
-
-
 @app.callback()
 def options(
     ctx: typer.Context,
@@ -221,7 +216,7 @@ def options(
             "--launcher",
             metavar="NAME",
             help="Submit runs as jobs; `bench ls launchers` lists names and settings. Or a TOML file with them.",
-            autocompletion=_launchers,
+            autocompletion=completes("launchers"),
         ),
     ] = "",
     launcher_setting: Annotated[list[str] | None, typer.Option("--launcher-setting", hidden=True)] = None,

@@ -344,7 +344,8 @@ def _actor(ray: Any, name: str) -> Any:
 
 def _end_with_the_actor() -> None:
     """Wait until the actor is gone, then delete the folder and end the agent, which can send nothing any more."""
-    sys.stdin.buffer.read()
+    while os.read(0, 4096):  # sys.stdin has a lock, and Python aborts at its end if a thread holds that
+        pass
     shutil.rmtree(sys.argv[1], ignore_errors=True)
     os.kill(os.getpid(), signal.SIGTERM)
 

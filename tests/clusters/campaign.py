@@ -97,13 +97,15 @@ def _settled(scene):
             break
         scene.cluster.hurry()
         time.sleep(1)
+    for path in scene.results.glob("jobs/*.log"):  # the output of failed jobs, which only `bench gc` deletes
+        path.unlink()
     scene.gone()
 
 
 def _left(scene):
     remains = [f"in the queue: {line}" for line in scene.cluster.jobs()]
     remains += [f"still alive: {running().get(pid)}" for pid in {*waiting.agents(scene), *waiting.workers(scene)}]
-    remains += [str(path) for path in scene.results.glob("jobs/*") if path.suffix != ".log"]  # output of failed jobs
+    remains += [str(path) for path in scene.results.glob("jobs/*") if path.suffix != ".log"]
     folders = [scene.scratch] + [MEMORY] * (scene.cluster.name == "ray")
     return remains + [_described(path) for folder in folders for path in folder.glob("sgmcmc-bench-*")]
 
