@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from dataclasses import dataclass
+from types import ModuleType
 from typing import ClassVar
 
 import pytest
@@ -13,6 +15,8 @@ from specs import concluded
 from specs import run_spec as spec
 
 from harness import Bench, RunError
+from harness.application import Progress
+from harness.cli.app import run
 from harness.results.environment import cores
 from harness.runs.failure import DiskError, writing
 from harness.runs.job import Job
@@ -23,6 +27,8 @@ from plugins.clusters import FolderExchange, JobState, Launcher, agent, launchin
 from plugins.clusters import ray as ray_launcher
 from plugins.clusters.launcher import LOG, OUTPUT, PARCEL
 from plugins.clusters.slurm import Slurm, _limit_minutes
+from plugins.inspection.ls import ls
+from plugins.inspection.show import show
 from plugins.inspection.status import status
 from plugins.upkeep import garbage
 
@@ -311,3 +317,61 @@ def test_workers_are_those_of_the_task_of_slurm(monkeypatch):
     for text, expected in (("1", 1), (str(here + 9), here), ("0", here), ("many", here)):
         monkeypatch.setenv("SLURM_CPUS_PER_TASK", text)
         assert cores() == expected
+
+
+def test_sigterm_ends_a_command_that_waits_as_ctrl_c_does(ledger):
+    def waits(*_):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before, said = signal.getsignal(signal.SIGTERM), []
+    command = launching.CommandLauncher(Bench(ledger.root, say=said.append), "told", Told())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launching, "follow", waits)
+        with pytest.raises(KeyboardInterrupt):
+            command.launch([job(ledger, 0)], Progress(command.bench, []))
+    assert said[-1].startswith("the same command waits for the jobs")
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_ray_leaves_sigterm_to_the_command(monkeypatch):
+    ray = ModuleType("ray")
+    ray.is_initialized = lambda: False
+    ray.shutdown = lambda: None
+    ray.init = lambda **_: signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setattr(ray_launcher, "_check_reachable", lambda _: None)
+    monkeypatch.setattr(ray_launcher, "_joined", None)
+    for name in ray_launcher.SILENT | ray_launcher.FEW_TRIES:
+        monkeypatch.setenv(name, "")
+    before = signal.getsignal(signal.SIGTERM)
+    assert ray_launcher.Ray().connected() is ray
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_every_launcher_lists_its_settings_with_defaults_and_meaning(tmp_path):
+    bench = Bench(tmp_path)
+    rows = ls(bench, "launchers").records
+    assert {row["name"] for row in rows} >= {"local", "ray", "slurm"}
+    for row in rows:
+        shown = show(bench, ["launcher", row["name"]]).records[0]["settings"]
+        assert [one["setting"] for one in row["settings"]] == [one["name"] for one in shown]
+        assert {"jobs", "workers", "gpus", "restarts"} <= {one["name"] for one in shown}
+        assert all(one["meaning"] for one in shown)
+
+
+def test_the_help_of_run_names_the_options_of_launchers(capsys):
+    run(["run", "--help"])
+    said = capsys.readouterr().out
+    assert "--launcher NAME" in said
+    assert "--detach" in said
+
+
+def test_a_search_without_its_data_ends_before_the_first_trial(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("optuna")
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path))
+    words = ["tune", "--sampler", "sgld", "--task", "blr-heart", "--trials", "2", "--budget", "smoke"]
+    assert run(["--results", str(tmp_path / "r"), *words]) == 4
+    said = capsys.readouterr().err
+    assert "data set heart: " in said
+    assert "trial" not in said
+    assert not (tmp_path / "r" / "runs").exists()
