@@ -50,9 +50,7 @@ OnlyMethods = Annotated[
 Budget = Annotated[
     str,
     typer.Option(
-        "--budget",
-        help="smoke, quick, paper, steps=N or passes=N (through the data).",
-        autocompletion=BUDGETS,
+        "--budget", help="smoke, quick, paper, steps=N or passes=N (through the data).", autocompletion=BUDGETS
     ),
 ]
 Seeds = Annotated[str | None, typer.Option("--seeds", help="Seeds, 0-9 or 0,3,7; default: the protocol's.")]
@@ -66,11 +64,7 @@ Workers = Annotated[
 ]
 Devices = Annotated[str, typer.Option("--devices", help="cpu, or cuda:0,cuda:1,...")]
 AnyDevices = Annotated[
-    str,
-    typer.Option(
-        "--devices",
-        help="cpu, or cuda:0,cuda:1,...; auto: every GPU for networks, else the CPU.",
-    ),
+    str, typer.Option("--devices", help="cpu, or cuda:0,cuda:1,...; auto: every GPU for networks, else the CPU.")
 ]
 Timeout = Annotated[
     str | None,
@@ -80,8 +74,7 @@ Timeout = Annotated[
     ),
 ]
 MaxRuns = Annotated[
-    int,
-    typer.Option("--max-runs", min=1, max=MAX_INT, help="Maximum number of runs; a larger plan is refused."),
+    int, typer.Option("--max-runs", min=1, max=MAX_INT, help="Maximum number of runs; a larger plan is refused.")
 ]
 
 

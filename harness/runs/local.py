@@ -107,11 +107,7 @@ def slots(devices: Sequence[str], workers: int | None) -> list[Place]:
 
 
 def jobs(
-    planned: Iterable[Planned],
-    results: Path,
-    plugins: tuple[str, ...],
-    distributions: tuple[str, ...],
-    places: int = 1,
+    planned: Iterable[Planned], results: Path, plugins: tuple[str, ...], distributions: tuple[str, ...], places: int = 1
 ) -> list[Job]:
     """Return the planned runs divided into blocks for `places` workers, one job each."""
     return [
@@ -283,10 +279,7 @@ def _stop(children: Sequence[_Child], listen: Send, outcome: LaunchSummary, reas
 
 def _continue(pids: Sequence[int | None]) -> None:
     """Continue workers that were stopped (SIGSTOP), and multiprocessing's helpers, which report when workers end."""
-    helpers = (
-        fork_server(),
-        getattr(getattr(resource_tracker, "_resource_tracker", None), "_pid", None),
-    )
+    helpers = (fork_server(), getattr(getattr(resource_tracker, "_resource_tracker", None), "_pid", None))
     for pid in (*pids, *helpers):
         if pid is not None:
             with contextlib.suppress(OSError):

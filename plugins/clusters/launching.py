@@ -32,7 +32,8 @@ from plugins.clusters.launcher import LOG, PARCEL, STOP, Exchange, JobState, Lau
 from plugins.clusters.submitted import FOLDER, GONE, SUBMIT_SECONDS, Submitted, ask, by_launcher, record_of, submitted
 
 LOOK_SECONDS = 2.0
-"""Time between two checks of the exchanges."""
+"""Time between two checks of the exchanges, once a command has waited for ten times as long; at first it is shorter."""
+FIRST_LOOK_SECONDS = 0.2
 ASK_SECONDS = 10.0
 """Time between two queries to the engine. Each is about all jobs."""
 REPEAT = "repeat the command to resume"
@@ -282,7 +283,7 @@ def follow(
     """
     outcome = LaunchSummary()
     left = list(jobs)
-    asked, reported, told = -math.inf, list[str](), set[str]()
+    began, asked, reported, told = time.monotonic(), -math.inf, list[str](), set[str]()
     report = _reporter(outcome, listen, wanted)
     while left:
         states: dict[Path, JobState] = {}
@@ -314,7 +315,7 @@ def follow(
             left.remove(job)
             _close(job, why or "another command ended it", outcome, report, draws)
         if left:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(min(LOOK_SECONDS, FIRST_LOOK_SECONDS + (time.monotonic() - began) / 10))
     _report_others(wanted or (), bench, outcome, report, draws)  # runs that belong to no job
     return outcome
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import param
+from harness.system import errors
 from harness.system.import_path import command
 from plugins.clusters.agent import run_agent
 from plugins.clusters.launcher import OUTPUT, FolderExchange, JobState, Launcher
@@ -36,14 +37,17 @@ class Local(Launcher):
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
                 )  # fmt: skip
             names.append(f"{process.pid}-{_started(process.pid)}")
-            _CHILDREN.append(process)
+            _CHILDREN[names[-1]] = process
         return names
 
     def states(self, names: Sequence[str]) -> Mapping[str, JobState]:
         """Return "running" for a job if a process with its number exists and started at its time, otherwise "ended"."""
-        for process in _CHILDREN:
-            process.poll()
-        return {name: JobState("running" if _alive(name) else "ended") for name in names}
+        codes = {name: process.poll() for name, process in _CHILDREN.items()}
+        return {
+            name: JobState("running") if _alive(name)
+            else JobState("ended", why=errors.exit_text(codes[name]) if codes.get(name) else "")
+            for name in names
+        }  # fmt: skip
 
     def cancel(self, names: Sequence[str]) -> None:
         """Send SIGTERM to the agents that are running."""
@@ -52,7 +56,7 @@ class Local(Launcher):
                 os.kill(int(name.partition("-")[0]), signal.SIGTERM)
 
 
-_CHILDREN: list[subprocess.Popen[bytes]] = []
+_CHILDREN: dict[str, subprocess.Popen[bytes]] = {}
 
 
 def _alive(name: str) -> bool:

@@ -26,7 +26,7 @@ from plugins.clusters.agent import run_agent, scratch_folder
 from plugins.clusters.launcher import LOG, OUTPUT, PARCEL, STOP, Exchange, FolderExchange, JobState, Launcher
 
 NAMESPACE = "sgmcmc-bench"
-EVERY_SECONDS = 1.0
+EVERY_SECONDS, CARRY_SECONDS = 1.0, 0.3
 MAKE_TRIES = 3
 ANSWER_SECONDS = 30.0
 LEAVE_SECONDS = 5.0
@@ -287,7 +287,7 @@ class _Job:
                         agent.send_signal(signal.SIGTERM)
                         told = True
                     self._carry(here, box, seen)
-                    time.sleep(EVERY_SECONDS)
+                    time.sleep(CARRY_SECONDS)
             with suppress(OSError):
                 box.put(OUTPUT, (path / OUTPUT).read_bytes()[-OUTPUT_BYTES:])
         return agent.returncode

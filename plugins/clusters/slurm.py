@@ -33,6 +33,7 @@ QUEUED = frozenset(
 )
 USUAL = frozenset({"", "None", "Priority", "Resources", "BeginTime", "JobArrayTaskLimit", "Cleaning", "Prolog"})
 """Slurm's reasons for waiting that time removes."""
+REMEDIES = {"OUT_OF_MEMORY": ": ask for more memory, as by launcher.more=mem=32G"}
 LEAST_MINUTES = 5
 
 
@@ -118,7 +119,7 @@ class Slurm(Launcher):
         for line in lines:
             name, state, reason, node = line.split("|", 3)
             status = "running" if state in RUNNING else "queued" if state in QUEUED else "ended"
-            why = {"ended": state, "queued": reason}.get(status, "")
+            why = {"ended": f"{state}{REMEDIES.get(state, '')}", "queued": reason}.get(status, "")
             held = status == "queued" and reason not in USUAL
             job_states[name] = JobState(status, node, why, state == "CANCELLED", held)  # type: ignore[arg-type]
         return {name: job_states[name] for name in names if name in job_states}

@@ -13,15 +13,7 @@ import numpy as np
 from harness.analysis.diagnostics import Gate
 from harness.contracts.parameters import suggestions
 from harness.reporting.scoring import accuracy, cache
-from harness.reporting.scoring.accuracy import (
-    ESS_MSE,
-    GATE_METRICS,
-    MARGINAL,
-    NO_RECORD,
-    OVER_SEEDS,
-    UNGATED,
-    Accuracy,
-)
+from harness.reporting.scoring.accuracy import ESS_MSE, GATE_METRICS, MARGINAL, NO_RECORD, OVER_SEEDS, UNGATED, Accuracy
 from harness.reporting.scoring.compare import CURVES_OF, Comparison, compare
 from harness.reporting.scoring.estimates import Curves, Estimate, RunCosts, derived, metric_estimate, rows_by_seed
 from harness.reporting.scoring.groups import Curve, Group, Run

@@ -22,15 +22,7 @@ from harness.results.ledger import seals
 from harness.results.records import FAILED, FINAL, PAUSED
 from harness.results.spec import RunSpec
 from harness.system.errors import DataError
-from harness.system.files import (
-    parse_json,
-    read_bytes,
-    read_record,
-    regular,
-    seal_holds,
-    write_json,
-    write_whole,
-)
+from harness.system.files import parse_json, read_bytes, read_record, regular, seal_holds, write_json, write_whole
 from harness.system.locks import kernel
 
 if TYPE_CHECKING:  # slow to import, and not needed by a command that finds nothing to do
