@@ -236,12 +236,15 @@ def _size(field: TaskField, request: Request) -> int | None:
 
 
 def _energies(field: TaskField, request: Request) -> Array | None:
+    group = next(iter(field.rows.values()))
+    return request.once(("energies", group.key), lambda: _energies_of(group, request))
+
+
+def _energies_of(group: Group, request: Request) -> Array | None:
     import torch
 
     try:
-        problem = task_of(next(iter(field.rows.values())), request).build(
-            [Streams(0, chain, ("copies",)) for chain in range(POINTS)], "cpu"
-        )
+        problem = task_of(group, request).build([Streams(0, chain, ("copies",)) for chain in range(POINTS)], "cpu")
     except BenchError:
         return None
     start = problem.initial()

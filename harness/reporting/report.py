@@ -18,9 +18,9 @@ from __future__ import annotations
 import functools
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
 from harness.reporting import rendering
 from harness.reporting.tables import Figure, Table
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from harness.contracts.registry import Registry
     from harness.results.store import Store
 
+T = TypeVar("T")
 FIELD = ("task", "protocol", "budget", "chains")
 """What rows of one table have in common; fields of records."""
 
@@ -57,6 +58,17 @@ class Request:
     metric: str | None = None
     registry: Registry | None = None
     say: Callable[[str], None] = field(default=_say, compare=False)
+    memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` returned the first time, for all reports of this request and of narrower ones.
+
+        `key` names all that the value depends on, except for the registry.
+        """
+        if key not in self.memory:
+            self.memory[key] = make()
+        made: T = self.memory[key]
+        return made
 
     def plugin(self, kind: str, name: str, **settings: Any) -> Any:
         """Return a plugin of a kind ("tasks") with these settings. `UsageError` if there is none, or `PluginError`."""

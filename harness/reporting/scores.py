@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar, overload
 
 from harness.contracts.hookspecs import Info, Method
 from harness.contracts.registry import Offer, registry
@@ -19,8 +19,6 @@ from harness.results.store import Store
 from harness.results.store.scored_runs import AT_ONCE, CurveKey, curve_arrays, group_frames
 from harness.runs.source import source_hash
 from harness.runs.stated import stated_settings
-
-S = TypeVar("S", bound=FieldScore)
 
 
 def load_groups(store: Store, request: Request, *, trials: bool = False) -> list[Group]:
@@ -59,30 +57,35 @@ def load_curves(store: Store, groups: Iterable[Group], names: Sequence[str]) -> 
     return curve_arrays(store, [run.attempt for group in groups for run in group.runs], names)
 
 
-@overload
-def score_fields(store: Store, request: Request) -> list[FieldScore]: ...
+def score_fields(store: Store, request: Request) -> list[FieldScore]:
+    """Return the scored fields of a request, in a fixed order. Each field is scored on its own.
+
+    The reports of one request share what they compute of a field: each gets copies, to which it may add metrics.
+    """
+    filters = request.tasks, request.methods, request.protocols, request.budgets, request.chains
+    return [copy.copy(field) for field in request.once((store, filters), lambda: _score_fields(store, request))]
 
 
-@overload
-def score_fields(store: Store, request: Request, kind: type[S]) -> list[S]: ...
-
-
-def score_fields(store: Store, request: Request, kind: type[FieldScore] = FieldScore) -> Sequence[FieldScore]:
-    """Return the scored fields of a request as `kind`, in a fixed order. Each field is scored on its own."""
+def _score_fields(store: Store, request: Request) -> list[FieldScore]:
     groups = load_groups(store, request)
+    held: dict[str, dict[CurveKey, Curve]] = {}
+
+    def curves(wanted: Sequence[Group], names: Sequence[str]) -> dict[CurveKey, Curve]:
+        """Load the curves of all groups at once and keep them, unless there are too many."""
+        if sum(len(group.runs) for group in groups) > AT_ONCE:
+            return load_curves(store, wanted, names)
+        if missing := [name for name in names if name not in held]:
+            loaded = load_curves(store, groups, missing)
+            held.update({name: {key: loaded[key] for key in loaded if key[1] == name} for name in missing})
+        keys = [(run.attempt, name) for group in wanted for run in group.runs for name in names]
+        return {key: held[key[1]][key] for key in keys if key in held[key[1]]}
 
     @functools.cache
     def accuracies() -> Mapping[str, Accuracy]:
-        return {key: judged for part in _parts(groups) for key, judged in _accuracies(store, part).items()}
+        parts = ((part, curves(part, accuracy.CURVES)) for part in _parts(groups))
+        return {group.key: accuracy.accuracy(group, of_part) for part, of_part in parts for group in part}
 
-    curves = functools.partial(load_curves, store)
-    return [kind(field, groups, accuracies, curves, store.results) for field in fields(groups)]
-
-
-def _accuracies(store: Store, groups: Sequence[Group]) -> dict[str, Accuracy]:
-    """Return the accuracy of each group by its key. The curves are freed on return."""
-    curves = load_curves(store, groups, accuracy.CURVES)
-    return {group.key: accuracy.accuracy(group, curves) for group in groups}
+    return [FieldScore(field, groups, accuracies, curves, store.results) for field in fields(groups)]
 
 
 def _parts(groups: Iterable[Group]) -> Iterator[list[Group]]:

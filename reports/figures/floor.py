@@ -12,6 +12,7 @@ and the constants, which do not depend on n, are computed from random G ~ N(0, G
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 from harness import BenchError
 from harness.reports import Group, Request
 from harness.tasks import quantile_levels
-from reports.figures.parts import Array, task_of
+from reports.figures.parts import Array, settings_of, task_of
 
 DRAWS = 5_000
 """Exact draws from which Gamma is estimated, with correlations accurate to 0.014."""
@@ -71,6 +72,11 @@ def floor(group: Group, request: Request) -> ExactDraws | str:
 
     If the task has no `sample`, the correlations are those of a normal law with the truth's covariance.
     """
+    made_of = group.task, json.dumps(settings_of(group, "task."), sort_keys=True, default=str)
+    return request.once(("exact draws", *made_of), lambda: _floor(group, request))
+
+
+def _floor(group: Group, request: Request) -> ExactDraws | str:
     try:
         task = task_of(group, request)
         truth = task.truth()

@@ -57,6 +57,12 @@ class FieldScore:
         self._estimates: dict[tuple[str, str], Estimate | None] = {}
         self._standings: dict[str, dict[str, RankStatus]] = {}
 
+    def __copy__(self) -> FieldScore:
+        """Return the same field with the same estimates, to which a report may add metrics; its curves are freed."""
+        copied = object.__new__(type(self))
+        copied.__dict__ = self.__dict__ | {"_curves": {}}
+        return copied
+
     @property
     def _accuracy(self) -> Mapping[str, Accuracy]:
         """The accuracies by group key. They are computed on first use, because a figure of draws does not need them."""
@@ -91,8 +97,8 @@ class FieldScore:
     def derive(self, name: str, base: str, unit: str, cost: RunCosts) -> None:
         """Add a metric: the metric `base` divided by a cost of the run. It has no value where the cost is unknown."""
         if base in self.metrics:
-            self._derived[name] = (base, unit, cost)
-            self.metrics.append(name)
+            self._derived = {**self._derived, name: (base, unit, cost)}
+            self.metrics = [*self.metrics, name]
 
     @property
     def primary(self) -> str:
