@@ -155,10 +155,11 @@ def typical_chain(
 def resampled_medians(rows: Array, times: Array) -> Array:
     """Return the medians (B, n) of rows (R, n) in which row r occurs times[b, r] times."""
     medians = np.empty((len(times), rows.shape[1]))
+    by_row = np.ascontiguousarray(times.T, dtype=np.int32)
     for p, order in enumerate(rows.argsort(axis=0).T):
-        below = times[:, order].cumsum(axis=1)
-        half = below[:, -1:] / 2
-        ends = (below >= half).argmax(axis=1), (below > half).argmax(axis=1)
+        below = by_row[order].cumsum(axis=0, dtype=np.int32)
+        half = below[-1] / 2
+        ends = (below >= half).argmax(axis=0), (below > half).argmax(axis=0)
         medians[:, p] = (rows[order[ends[0]], p] + rows[order[ends[1]], p]) / 2
     return medians
 

@@ -78,7 +78,7 @@ def picture(figure: Figure) -> Any:
         _sanitise(canvas)
         figure.arrange(canvas)
         for _ in range(2):  # axes with a fixed aspect get their place after titles and legends
-            canvas.draw_without_rendering()
+            canvas.get_layout_engine().execute(canvas)
         canvas.set_layout_engine("none")  # the layout is done; otherwise it would be computed again for each file
     return canvas
 
