@@ -62,9 +62,8 @@ def test_it_has_every_form_of_every_section(folder):
     assert {f"night.{end}" for end in ("html", "md", "csv", "json", "tex")} <= set(content)
     assert "nothing.html" not in content
     assert {name for name in content if name.startswith("figures/")} == {
-        f"figures/density/{name}.{end}"
+        f"figures/density/{name}.svg"
         for name in ("script-alert-1-script-img-src-x-onerror-alert-1-7-7-x-31m-etc", "up")
-        for end in ("svg", "png")
     }
     assert json.loads(content["night.json"])[0]["value_text"] == "inf"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+from collections import Counter
 
 import pytest
 from nights import TINY, fabricate, write_suite
@@ -12,9 +14,11 @@ from scored import write_run
 
 from harness.cli.app import run
 from harness.contracts.randomness import TUNING_SEED
+from harness.reporting import scores
 from harness.results.store import Store
 from harness.runs import plan
 from harness.runs.source import source_hash
+from plugins.nights.site import build, pictures
 from plugins.nights.site.contents import paragraphs
 
 SUITE = TINY.replace('"coverage", ', "")
@@ -91,6 +95,29 @@ def test_equal_results_give_equal_pages_and_are_not_written_again(home, capsys, 
     capsys.readouterr()
     assert site(tmp_path / "r", tmp_path / "again") == 0
     assert "the pages are as before" in capsys.readouterr().err
+
+
+def test_what_reports_share_is_computed_once_and_a_figure_is_drawn_once(home, tmp_path, monkeypatch):
+    counts = Counter()
+
+    def counted(where, name, key):
+        function = getattr(where, name)
+        monkeypatch.setattr(where, name, lambda *given: (counts.update([key(*given)]), function(*given))[1])
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)
+    counted(scores, "load_groups", lambda *_: "groups")
+    counted(build, "section", lambda name, *_: name)
+    counted(pictures, "_draw", lambda _, path: path)
+    chosen = ("leaderboard", "best", "needed-seeds", "schedules")
+    command = ["--results", str(home / "r"), "site", "--out", str(tmp_path / "o"), "--report"]
+    assert run([*command, ",".join(chosen)]) == 0
+    drawn = {path for path in counts if path.startswith("figures/schedules/")}
+    assert drawn
+    assert counts == Counter([*chosen, "groups", *drawn])
+    assert run([*command, ",".join(chosen)]) == 0
+    assert counts == Counter([*chosen, "groups", *drawn])
+    assert run([*command, "leaderboard,schedules"]) == 0
+    assert {counts[path] for path in drawn} == {1}
 
 
 def test_a_folder_without_runs_says_how_to_make_one(tmp_path):

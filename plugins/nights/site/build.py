@@ -30,8 +30,12 @@ from plugins.nights.suite import find
 LEADERBOARD = "leaderboard"
 FIRST = (LEADERBOARD, "convergence", "profile", "ranks", "pareto", "coverage", "ess")
 """Reports that are shown before the others, which follow by name."""
-LEFT_OUT = ("interpolation", "mds", "reproduction", "theorem1", "theorem3")
-"""Reports that are shown only if a suite names them: they take minutes, or are about papers and not about the runs."""
+LEFT_OUT = (
+    "interpolation", "mds", "reproduction", "theorem1", "theorem3",
+    "contours", "ess-draws", "rank-plots", "sample-paths",
+)  # fmt: skip
+"""Reports that are shown only if they are asked for: they take minutes, are about papers and not about the runs, or
+show the draws once more, which density, autocorrelation, trace and trajectory have shown."""
 RESERVED = ("index", "night", "rows", "site", "style")
 OF_TASK = {
     "run_key": "select run_key from run where task = ?",
@@ -54,10 +58,11 @@ def publish(
 
     `code` is that of `code_of`. Return the problems of reports by name; if there are any, `digest` is not kept.
     """
-    sections = sections_of(chosen, registry, store)
+    request = Request(registry=registry)
+    sections = sections_of(chosen, request, store)
     board = next((s for s in sections if s.name == LEADERBOARD), None)
-    board = board or section(LEADERBOARD, registry, store)
-    fields = gather.fields(store, registry, board.result)
+    board = board or section(LEADERBOARD, request, store)
+    fields = gather.fields(store, request, board.result)
     whole = replace(
         site,
         sections=sections,
@@ -114,7 +119,8 @@ def code_of(registry: Registry) -> list[object]:
     distributions = sorted({plugin.distribution for plugin in registry.plugins if plugin.packaged} | {HARNESS})
     hashes = [provenance.package_hash(name) for name in distributions]
     versions = [platform.python_version(), environment.requirements(tuple(distributions))]
-    return [[[repr(offer), _source(offer)] for offer in offers], hashes, versions]
+    sources = [[repr(offer), "" if offer.distribution == HARNESS else _source(offer)] for offer in offers]
+    return [sources, hashes, versions]  # the hash of the harness's packages covers the built-in plugins
 
 
 def _fingerprint(store: Store, task: str = "") -> list[list[int]]:
@@ -186,22 +192,26 @@ def names(registry: Registry, chosen: Sequence[str] | None = None) -> list[str]:
     return sorted(offered, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
 
 
-def sections_of(chosen: Sequence[str], registry: Registry, store: Store) -> list[Section]:
-    """Return a section for each report on the store; for a report that fails, a section with the problem."""
+def sections_of(chosen: Sequence[str], request: Request, store: Store) -> list[Section]:
+    """Return a section for each report on the store; for a report that fails, a section with the problem.
+
+    All reports are of one request, so what several of them need is computed once.
+    """
     shown = []
     for i, name in enumerate(chosen, 1):
         progress(f"report {i} of {len(chosen)}: {name}")
-        shown.append(section(name, registry, store))
+        shown.append(section(name, request, store))
     return shown
 
 
-def section(name: str, registry: Registry, store: Store) -> Section:
+def section(name: str, request: Request, store: Store) -> Section:
     """Return the section of one report on the store."""
+    assert request.registry is not None
     bare = name.rpartition(":")[2]
     shown = Section(f"{bare}-report" if bare in RESERVED else bare, "")
     try:
-        shown = replace(shown, summary=registry.find("reports", name).info.summary)
-        return replace(shown, result=find_report(registry, name).build(store, Request(registry=registry)))
+        shown = replace(shown, summary=request.registry.find("reports", name).info.summary)
+        return replace(shown, result=find_report(request.registry, name).build(store, request))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's report may fail in any way
         return replace(shown, problem=described(error))
 

@@ -26,7 +26,7 @@ from plugins.nights.site import equations, matrix
 from plugins.nights.site.bars import bars
 from plugins.nights.site.folder import INDEX
 from plugins.nights.site.model import Section, Site, SiteField, SiteRow
-from plugins.nights.site.pictures import INCH, Drawings, Picture, chart_text, file_name, unused
+from plugins.nights.site.pictures import INCH, KIND, Drawings, Picture, chart_text, file_name, unused
 
 TEMPLATES = Path(__file__).parent / "templates"
 STYLE = "style.css"
@@ -34,12 +34,12 @@ EQUATION = re.compile(r"<-| = | ~ ")
 """What an indented paragraph has that is an equation and not code or a list."""
 DOCUMENTS = tuple(form for form in FORMATS if form not in {"table", "html"})
 HEADLINES = ("profile", "ranks")
-"""Reports whose first figure is on the start page, as PNG: with many methods it is much smaller than the SVG."""
+"""Reports whose first figure is on the start page."""
 OPENING = "targets"
 """The report whose figures are first on the start page."""
 BIAS = "bias"
 """The report that is on the pages of the methods."""
-FIRST_SHOWN = ("convergence", "density", "marginals", "pareto", "curves", "reliability", "trace", "ess-draws")
+FIRST_SHOWN = ("convergence", "density", "marginals", "pareto", "curves", "reliability", "trace")
 """Reports whose figures come first on the page of a task, in this order; `SHOWN` of them are large."""
 SHOWN = 3
 IN_LOG = 5.0
@@ -259,9 +259,8 @@ def _documents(section: Section, drawings: Drawings) -> tuple[Section, dict[str,
     pictures: list[Picture] = []
     try:
         for figure, path in _paths(section):
-            drawn = drawings.files(figure, path)
-            files |= drawn
-            pictures.append(_picture(figure, section, drawn))
+            files[f"{path}.{KIND}"] = drawings.file(figure, path)
+            pictures.append(_picture(figure, section, f"{path}.{KIND}"))
         files |= {f"{section.name}{SUFFIXES[form]}": render(section.result, form).encode() for form in DOCUMENTS}
         render(section.result, "html")
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the result of a plugin's report may fail in any way
@@ -280,13 +279,12 @@ def _paths(section: Section) -> list[tuple[Figure, str]]:
     return [(one, f"figures/{section.name}/{name}") for one, name in zip(section.result.figures, taken, strict=True)]
 
 
-def _picture(figure: Figure, section: Section, files: Mapping[str, bytes]) -> Picture:
-    """Return the picture of a figure with these files."""
+def _picture(figure: Figure, section: Section, file: str) -> Picture:
+    """Return the picture of a figure with this file."""
     width, height = (round(inches * INCH) for inches in figure.size)
     caption = str(figure.caption) or str(figure.name).removeprefix(f"{section.name}-")
-    svg, png = files
     chart = chart_text(figure.chart)
-    return Picture(section.name, svg, png, caption, width, height, figure.task, figure.method, chart)
+    return Picture(section.name, file, caption, width, height, figure.task, figure.method, chart)
 
 
 def _distinct(pictures: Mapping[str, Sequence[Picture]], summaries: Mapping[str, str]) -> dict[str, list[Picture]]:

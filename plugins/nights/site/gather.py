@@ -49,7 +49,7 @@ KEY_DIGITS = 12
 """Digits of a run key in a command: among a million runs, two have the same with a chance of 2e-3."""
 
 
-def fields(store: Store, registry: Registry, leaderboard: Result) -> list[SiteField]:
+def fields(store: Store, request: Request, leaderboard: Result) -> list[SiteField]:
     """Return the fields of a store in the order of the report leaderboard, whose result is `leaderboard`."""
     facts = _Facts(store)
     records: dict[str, list[Record]] = {}
@@ -63,7 +63,7 @@ def fields(store: Store, registry: Registry, leaderboard: Result) -> list[SiteFi
         if "group" in row
     }
     site_fields = []
-    for score in score_fields(store, Request(registry=registry)):
+    for score in score_fields(store, request):
         rows = [_row(score, group, records.get(group.key, []), facts) for group in score.groups]
         rows.sort(key=lambda row: (row.rank is None, row.rank or 0, row.label))
         first = score.groups[0]

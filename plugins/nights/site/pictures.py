@@ -23,7 +23,7 @@ from plugins.nights.site import folder
 INCH = 96
 """Pixels per inch in a browser."""
 file_name, unused = figures.file_name, figures.unused
-KINDS = ("svg", "png")
+KIND = "svg"
 FEWEST = 3
 """Figures for which a process is worth its start."""
 SILENCE = 60.0
@@ -32,14 +32,13 @@ SILENCE = 60.0
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure as a page shows it: its report, its files, its caption, its size in pixels, its task and method.
+    """A figure as a page shows it: its report, its file, its caption, its size in pixels, its task and method.
 
     `chart` is the text of its numbers in JSON, "" if it has none.
     """
 
     report: str
     svg: str
-    png: str
     caption: str
     width: int
     height: int
@@ -62,33 +61,31 @@ class Drawings:
         self._known = folder.drawn(out) if out is not None else {}
         self._data = data
         self._digests: dict[str, str] = {}
-        self._ready: dict[str, list[bytes]] = {}
+        self._ready: dict[str, bytes] = {}
         self.made_from: dict[str, str] = {}
         self.drawn = 0
 
     def prepare(self, figures: Sequence[tuple[Figure, str]], progress: Callable[[str], None]) -> None:
         """Draw the figures with these paths that are not known, in several processes if there are many.
 
-        One that cannot be drawn is left to `files`, which raises its error.
+        One that cannot be drawn is left to `file`, which raises its error.
         """
         new = [(figure, path) for figure, path in figures if self._is_new(figure, path)]
         if new:
             progress(f"drawing {count(len(new), 'figure')}; {len(figures) - len(new)} are as before")
             self._ready = dict(_drawn(new, progress))
 
-    def files(self, figure: Figure, path: str) -> dict[str, bytes]:
-        """Return the contents of PATH.svg and PATH.png."""
-        names = [f"{path}.{kind}" for kind in KINDS]
+    def file(self, figure: Figure, path: str) -> bytes:
+        """Return the contents of PATH.svg."""
         if self._is_known(figure, path) and self._out is not None:
-            return {name: (self._out / name).read_bytes() for name in names}
+            return (self._out / f"{path}.{KIND}").read_bytes()
         self.drawn += 1
-        contents = self._ready.pop(path, None) or _draw(figure, path)
-        return dict(zip(names, contents, strict=True))
+        return self._ready.pop(path, None) or _draw(figure, path)
 
     def _is_new(self, figure: Figure, path: str) -> bool:
         try:
             return not self._is_known(figure, path)
-        except Exception:  # noqa: BLE001 - a plugin's figure may have any fields, and `files` raises the error again
+        except Exception:  # noqa: BLE001 - a plugin's figure may have any fields, and `file` raises the error again
             return False
 
     def _is_known(self, figure: Figure, path: str) -> bool:
@@ -97,14 +94,14 @@ class Drawings:
         about = [self._digests[figure.task], figure.name, figure.size, figure.caption, figure.title, figure.task]
         digest = hashlib.sha256(json.dumps([str(part) for part in about]).encode()).hexdigest()
         self.made_from[path] = digest
-        return all(self._known.get(f"{path}.{kind}") == digest for kind in KINDS)
+        return self._known.get(f"{path}.{KIND}") == digest
 
 
-def _draw(figure: Figure, path: str) -> list[bytes]:
-    return figures.drawn(replace(figure, name=path.rpartition("/")[2]), *KINDS)
+def _draw(figure: Figure, path: str) -> bytes:
+    return figures.drawn(replace(figure, name=path.rpartition("/")[2]), KIND)[0]
 
 
-def _drawn(new: Sequence[tuple[Figure, str]], progress: Callable[[str], None]) -> Iterator[tuple[str, list[bytes]]]:
+def _drawn(new: Sequence[tuple[Figure, str]], progress: Callable[[str], None]) -> Iterator[tuple[str, bytes]]:
     """Yield the path and the contents of figures as they are drawn, in a forked process for each processor.
 
     Functions that draw cannot be sent to a process, so each inherits them. A child that is silent for `SILENCE` seconds
