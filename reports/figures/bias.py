@@ -213,8 +213,9 @@ def _figure(method: str, curves: Curves) -> Figure:
     ]
     ends = np.array([min(x[0] for x, _ in curves.values()), max(x[-1] for x, _ in curves.values())])
     lines.append(line(HMC, "", ends, np.zeros(2), dash=True))
-    figure = Figure(f"bias-{method}", draw, (7.2, 3.6), CAPTION.format(name=method), method=method)
-    return replace(figure, chart=chart("h lambda", "sd / true sd - 1", lines, "x", _ends(curves)))
+    caption = CAPTION.format(name=method)
+    figure = Figure(f"bias-{method}", draw, (7.2, 3.6), caption, method=method)
+    return replace(figure, chart=chart("h lambda", "sd / true sd - 1", lines, caption, "x", _ends(curves)))
 
 
 def _ends(curves: Curves) -> tuple[float, float]:

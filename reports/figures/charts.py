@@ -13,9 +13,13 @@ INK = ""
 """The colour of text, of lines that are not a method."""
 
 
-def chart(x: str, y: str, lines: Sequence[Mapping[str, Any]], log: str = "xy", span: Sequence[float] = ()) -> Any:
-    """Return a chart: the words of its axes, its lines, the axes that are logarithmic, and the ends of its y axis."""
-    return {"x": x, "y": y, "log": log, "range": [*span] or None, "lines": [*lines]}
+def chart(
+    x: str, y: str, lines: Sequence[Mapping[str, Any]], caption: str, log: str = "xy", span: Sequence[float] = ()
+) -> Any:
+    """Return a chart: the words of its axes, its lines, its caption (the figure's describes the figure), the axes that
+    are logarithmic, and the ends of its y axis.
+    """
+    return {"x": x, "y": y, "log": log, "range": [*span] or None, "lines": [*lines], "caption": caption}
 
 
 def line(

@@ -43,14 +43,21 @@ WIDTH, PANEL = 9.6, 2.4
 AXES = ("gradients of a chain (data passes)", "seconds of sampling")
 MEDIAN, RANKED = "b\N{SUPERSCRIPT TWO} of a typical chain", "joint error at the end"
 BAND, FLOOR, LOW = "95 % interval", "exact draws", "low error: b\N{SUPERSCRIPT TWO} = 0.01"
-CAPTION = (
+LINES = (
     "Lines: the median over chains and seeds of b2, the squared error of a chain's averages in units of their "
     "variance, each chain in its own worst direction, the worse of z and z^2. Bands: 95 % bootstrap intervals over "
-    "seeds, a seed with all its chains; of many methods, the three of the lowest joint error have one. On the right, "
-    "on an axis of its own, the joint error at the end of the budget, which ranks, with its 95 % interval: the mean "
-    "over chains and seeds in the worst direction common to all, of the shape too. Dashed: what as many independent "
-    "exact draws would give as the method with the most draws had kept by then. Dotted: b2 = 0.01, low error."
+    "seeds, a seed with all its chains; of many methods, the three of the lowest joint error have one."
 )
+DASHES = (
+    "Dashed: what as many independent exact draws would give as the method with the most draws had kept by then. "
+    "{} b2 = 0.01, low error."
+)
+CAPTION = (
+    f"{LINES} On the right, on an axis of its own, the joint error at the end of the budget, which ranks, with its "
+    "95 % interval: the mean over chains and seeds in the worst direction common to all, of the shape too. "
+    f"{DASHES.format('Dotted:')}"
+)
+OF_CHART = f"{LINES} {DASHES.format('The level dashed line:')} The joint error, which ranks, is in the table."
 SECONDS = "Seconds are of sampling alone, from a timing pass of the rows in turns (`bench time`)."
 
 
@@ -88,7 +95,7 @@ class Convergence(FieldReport):
         size = (width, 3.6 + legend_height(_named(lines), width))
         caption = f"{CAPTION} {SECONDS}" if timed else CAPTION
         figure = field_figure(name, score, lambda canvas: _draw(canvas, lines, exact), size, caption, score.title)
-        figure = replace(figure, chart=_chart(lines, exact))
+        figure = replace(figure, chart=_chart(lines, exact, score.title))
         return Result([_table(score.title, records)], records, [figure], notes if request.tasks else [])
 
 
@@ -273,7 +280,7 @@ def _draw(canvas: Any, lines: Sequence[Line], exact: ExactDraws | None) -> None:
     legend_below(canvas, {label: handle for label, handle in handles.items() if handle is not None})
 
 
-def _chart(lines: Sequence[Line], exact: ExactDraws | None) -> Any:
+def _chart(lines: Sequence[Line], exact: ExactDraws | None, heading: str) -> Any:
     """Return all lines against data passes, with the floor and the bound of low error."""
     shown = [o for o in lines if o.drawn]
     styles = looks([o.label for o in lines])
@@ -283,7 +290,7 @@ def _chart(lines: Sequence[Line], exact: ExactDraws | None) -> Any:
     if shown:
         ends = np.array([min(o.x[0] for o in shown), max(o.x[-1] for o in shown)])
         drawn.append(chart_line(LOW, INK, ends, np.full(2, diagnostics.THRESHOLD), dash=True))
-    return chart(AXES[0], "squared error of averages / variance, b\N{SUPERSCRIPT TWO}", drawn)
+    return chart(AXES[0], MEDIAN, drawn, f"{heading}. {OF_CHART}")
 
 
 FAINT_STYLE = {"color": FAINT, "linewidth": 0.7, "zorder": 1}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -43,7 +44,7 @@ CAPTION = (
     "{kind}: the share of (task, target, seed) reached by a cost, of {targets} fixed targets of the joint error from "
     "{greatest:g} to {least:g} (version {version}). A target is reached when the error of a seed, the mean over its "
     "chains of b2 in the worst direction, stays below it; costs are gradients, as shares of the budget, "
-    "burn-in included. Bands: 95 % bootstrap intervals over seeds, the tasks are fixed; the end of a line, a cross, is "
+    "burn-in included. Bands: 95 % bootstrap intervals over seeds, the tasks are fixed; the end of a line, a {end}, is "
     "the budget. Dashed: as many independent exact draws as the method with the most draws had kept by then. Tasks: "
     "{tasks}."
 )
@@ -141,14 +142,16 @@ def _of_kind(kind: str, tasks: Sequence[TaskCosts], targets: Targets) -> Part | 
     records = [_record(kind, curve, tasks, targets) for curve in curves]
     left_out = sorted({name for task in tasks for name in task.costs} - set(names))
     notes = [f"left out, without curves of errors on some task: {', '.join(left_out)}"] if left_out else []
-    caption = CAPTION.format(
-        kind=kind[:1].upper() + kind[1:], targets=len(targets.errors), greatest=targets.errors[0],
+    describe = functools.partial(
+        CAPTION.format, kind=kind[:1].upper() + kind[1:], targets=len(targets.errors), greatest=targets.errors[0],
         least=targets.errors[-1], version=targets.version, tasks="; ".join(task.field.score.title for task in tasks),
     )  # fmt: skip
     height = 3.6 + legend_height([curve.label for curve in curves[:NAMED]], WIDTH)
     name = f"targets-{kind.replace(' ', '-')}"
-    figure = Figure(name, lambda canvas: _draw(canvas, kind, curves, exact), (WIDTH, height), caption)
-    return _table(kind, records, notes), records, replace(figure, chart=_chart(curves, exact))
+    numbers = _chart(curves, exact, describe(end="point"))
+    draw = functools.partial(_draw, kind=kind, curves=curves, exact=exact)
+    figure = Figure(name, draw, (WIDTH, height), describe(end="cross"), chart=numbers)
+    return _table(kind, records, notes), records, figure
 
 
 def reached(label: str, costs: Sequence[Array]) -> Reached:
@@ -197,13 +200,13 @@ def _table(kind: str, records: Sequence[Mapping[str, Any]], notes: Sequence[str]
     return Table(f"Targets reached, {kind}: {', '.join(records[0]['tasks'])}", columns, rows, [about, over, *notes])
 
 
-def _chart(curves: Sequence[Reached], exact: Array | None) -> Any:
+def _chart(curves: Sequence[Reached], exact: Array | None, caption: str) -> Any:
     styles = looks([curve.label for curve in curves])
     lines = [
         line(o.label, styles[o.label]["color"], GRID, o.shares, o.low, o.high, end=True) for o in curves
     ]  # fmt: skip
     lines += [line(EXACT, INK, GRID, exact, dash=True)] if exact is not None else []
-    return chart(COST, SHARE, lines, "x", (0.0, 1.02))
+    return chart(COST, SHARE, lines, caption, "x", (0.0, 1.02))
 
 
 def _draw(canvas: Any, kind: str, curves: Sequence[Reached], exact: Array | None) -> None:

@@ -81,6 +81,17 @@ def test_the_sentences_are_those_of_the_verdicts(three):
     )
 
 
+def test_of_few_tasks_the_leaders_are_named_with_what_the_next_has():
+    two = site(
+        field("line", row("a", "line", 0.1, "best"), row("b", "line", 0.141), row("c", "line", 0.5)),
+        field("ring", row("b", "ring", 0.1, "best"), row("a", "ring", 0.11, "tied with the best")),
+    )
+    assert conclusion(two)[0] == (
+        "At the quick budget, on line a is best, then b at 1.41 times the best joint error; on ring a and b are best "
+        "or tied with the best."
+    )
+
+
 def test_a_leader_is_named_only_if_a_verdict_says_so():
     few = site(field("line", row("a", "line", 0.1, "too few seeds for a verdict"), row("b", "line", 0.2, "not known")))
     assert conclusion(few)[0].startswith("At the quick budget, no sampler is best")

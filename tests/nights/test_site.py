@@ -57,6 +57,21 @@ def test_hostile_text_stays_text(folder):
         assert "{{ 7*7 }}" in text or "{{ 7" in text
 
 
+def test_a_chart_has_a_caption_of_its_own(tmp_path):
+    lines = {"x": "x", "y": "y", "lines": []}
+    figures = [
+        Figure("a", draw, (2.0, 1.5), "both panels of a", chart={**lines, "caption": "one panel of a"}),
+        Figure("b", draw, (2.0, 1.5), "the caption of b", chart=lines),
+    ]
+    publish(Site("s", sections=[Section("r", "figures", Result(figures=figures))]), tmp_path)
+    text = (tmp_path / "r.html").read_text()
+    assert '<span class="of-picture">both panels of a</span><span class="of-chart">one panel of a</span>' in text
+    assert 'data-label="one panel of a"' in text
+    assert 'alt="both panels of a"' in text
+    assert "<figcaption>the caption of b (" in text
+    assert 'data-label="the caption of b"' in text
+
+
 def test_it_has_every_form_of_every_section(folder):
     content = files(folder)
     assert {f"night.{end}" for end in ("html", "md", "csv", "json", "tex")} <= set(content)

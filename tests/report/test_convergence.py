@@ -46,6 +46,16 @@ def test_a_line_is_the_median_over_chains_and_seeds(built):
     assert any("sghmc" in note for note in built.notes)
 
 
+def test_the_captions_of_the_figure_and_of_its_chart_describe_what_each_has(built):
+    (figure,) = built.figures
+    captions = figure.caption, figure.chart["caption"]
+    assert [("On the right" in text, "Dotted: b2 = 0.01" in text) for text in captions] == [
+        (True, True),
+        (False, False),
+    ]
+    assert {text.partition(". ")[0] for text in captions} == {figure.caption.partition(". ")[0]}
+
+
 def test_the_line_crosses_the_threshold_at_the_data_passes_to_low_error():
     rows = np.concatenate([chains(1.0, seed) for seed in range(SEEDS)])
     seeds = np.repeat(np.arange(SEEDS), CHAINS)

@@ -38,6 +38,7 @@ def test_one_kind_has_one_figure_with_its_lines_as_numbers(report):
     (figure,) = report.figures
     assert figure.name == "targets-synthetic"
     assert "version 1" in figure.caption
+    assert figure.chart["caption"] == figure.caption.replace("a cross", "a point")
     lines = {line["label"]: line for line in figure.chart["lines"]}
     assert {"sgld", "csgld", "sgnht"} <= lines.keys()
     y = np.array(lines["sgld"]["y"])

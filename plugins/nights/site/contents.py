@@ -283,8 +283,9 @@ def _picture(figure: Figure, section: Section, file: str) -> Picture:
     """Return the picture of a figure with this file."""
     width, height = (round(inches * INCH) for inches in figure.size)
     caption = str(figure.caption) or str(figure.name).removeprefix(f"{section.name}-")
-    chart = chart_text(figure.chart)
-    return Picture(section.name, file, caption, width, height, figure.task, figure.method, chart)
+    of_chart = str((figure.chart or {}).get("caption") or "")
+    text = chart_text(figure.chart)
+    return Picture(section.name, file, caption, width, height, figure.task, figure.method, text, of_chart)
 
 
 def _distinct(pictures: Mapping[str, Sequence[Picture]], summaries: Mapping[str, str]) -> dict[str, list[Picture]]:
@@ -343,7 +344,8 @@ def _rows_table(members: Sequence[tuple[SiteField, SiteRow]]) -> Table:
         Column("label", "row"), Column("task", "task"), Column("protocol", "protocol"), Column("budget", "budget"),
         Column("chains", "chains", "right"), Column("seeds", "seeds", "right"), Column("rank", "rank", "right"),
         Column("of", "of", "right"), Column("verdict", "verdict"), Column("value", "value", "right"),
-        Column("metric", "by"), Column("status", "status"), Column("seconds", "seconds a run", "right", number),
+        Column("metric", "by"), Column("status", "status"),
+        *([Column("seconds", "seconds a run", "right", number)] if any(row["seconds"] for row in rows) else []),
     ]  # fmt: skip
     return Table("Rows", columns, rows)
 

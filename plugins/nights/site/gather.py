@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -45,6 +46,8 @@ VALUES = "select run_key, metric, value from run_metric order by run_key, is_pri
 MOST_AUTHORS = 4
 CHANGED = ("user", "swept")
 """Provenances of settings that the command chose."""
+LEAST_FAILED = 0.005
+"""Share of failed chains from which a row carries it: it is shown in whole percent."""
 KEY_DIGITS = 12
 """Digits of a run key in a command: among a million runs, two have the same with a chance of 2e-3."""
 
@@ -124,7 +127,8 @@ def _row(score: FieldScore, group: Group, records: Sequence[Record], facts: _Fac
         budget=group.budget, chains=group.chains, seeds=len(group.runs), rank=by.get("rank"),
         verdict=by.get("verdict") or "",
         value=_value(by), mean=by.get("mean"), low=by.get("low"), high=by.get("high"),
-        status=str(by.get("status") or "no result"), seconds=seconds, cost=_cost(records), caveats=_caveats(group, by),
+        status=str(by.get("status") or "no result"), seconds=seconds, cost=_cost(records),
+        caveats=_caveats(group, by, records),
         preference=(_kind(group), max((run.attempt for run in group.runs), default="")),
         runs=[run["run_key"] for run in runs],
         facts=[(label, text) for label, text in shown if text], tables=[table for table in tables if table.rows],
@@ -144,20 +148,24 @@ def _kind(group: Group) -> int:
     return 0 if settings_from(group, *CHANGED) else 2
 
 
-def _caveats(group: Group, ranking: Record) -> list[str]:
+def _caveats(group: Group, ranking: Record, records: Sequence[Record]) -> list[str]:
     """Return what a reader has to know of a row before comparing it, each in a few words."""
     status = str(ranking.get("status") or "no result")
     unranked = [] if ranking.get("rank") is not None else [status.partition(":")[0]]
     chosen = ["settings of the command"] if settings_from(group, *CHANGED) else []
     given = [f"given {', '.join(group.given)}"] if group.given else []
     kind = ["optimiser"] if group.optimiser else []
-    return list(dict.fromkeys([*unranked, *group.caveats, *kind, *given, *chosen]))
+    share = next((record["mean"] for record in records if record["metric"] == "failed_chains"), None)
+    failed = [f"{share:.0%} of chains failed".replace("%", " %")] if share and share >= LEAST_FAILED else []
+    return list(dict.fromkeys([*unranked, *group.caveats, *failed, *kind, *given, *chosen]))
 
 
 def _value(record: Record) -> str:
     mean, low, high = (record.get(name) for name in ("mean", "low", "high"))
     if mean is None:
         return str(record.get("remark") or "")
+    if record["metric"] == "passes_to_low_error" and math.isinf(mean):
+        return "not reached"
     ends = f" [{number(low)}, {number(high)}]" if low is not None and high is not None and low != high else ""
     return f"{number(mean)}{ends}"
 

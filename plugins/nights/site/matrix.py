@@ -18,6 +18,8 @@ SHADES = ((2.0, "near"), (10.0, "apart"), (math.inf, "far"))
 """Names of the shades by the largest factor to the best that has them; rows that lead have the shade `lead`."""
 NAMED = 4
 """Most names in a sentence."""
+FEW = 2
+"""Most tasks whose leaders are named one by one."""
 ALL = "all kinds"
 
 
@@ -209,6 +211,9 @@ def _leaders(ranked: Sequence[Pick], budget: str) -> str:
     at = f"At the {budget} budget" if "=" not in budget else f"At {budget.replace('=', ' ')}"
     if not leads:
         return f"{at}, no sampler is best or tied with the best by a test on any of {count(len(tasks), 'task')}."
+    if len(tasks) == len({pick.field.title for pick in ranked}) <= FEW:
+        of_tasks = [[pick for pick in ranked if pick.field.task == task] for task in sorted(tasks)]
+        return f"{at}, {'; '.join(map(_on_task, of_tasks))}."
     groups: dict[int, list[str]] = {}
     for method, times in sorted(leads.items()):
         groups.setdefault(times, []).append(method)
@@ -219,6 +224,17 @@ def _leaders(ranked: Sequence[Pick], budget: str) -> str:
         for times in most
     ]
     return f"{at}, {'; '.join(parts)}."
+
+
+def _on_task(ranked: Sequence[Pick]) -> str:
+    """Return who leads on a task, and by how much: "on ring a is best, then b at 1.41 times the best joint error"."""
+    first, names = ranked[0].field, sorted(pick.row.method for pick in ranked if pick.leads)
+    if not names:
+        return f"on {first.task} no sampler is best or tied with the best by a test"
+    said = f"on {first.task} {listed(names)} {'is best' if len(names) == 1 else 'are best or tied with the best'}"
+    others = [(pick.factor, pick.row.method) for pick in ranked if not pick.leads and pick.factor is not None]
+    factor, method = min(others, default=(math.inf, ""))
+    return f"{said}, then {method} at {number(factor)} times the best {first.metric}" if math.isfinite(factor) else said
 
 
 def _undecided(picks: Sequence[Pick], ranked: Sequence[Pick]) -> str:

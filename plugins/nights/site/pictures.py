@@ -34,7 +34,7 @@ SILENCE = 60.0
 class Picture:
     """A figure as a page shows it: its report, its file, its caption, its size in pixels, its task and method.
 
-    `chart` is the text of its numbers in JSON, "" if it has none.
+    `chart` is the text of its numbers in JSON, "" if it has none; `of_chart` is the caption of these.
     """
 
     report: str
@@ -45,6 +45,7 @@ class Picture:
     task: str
     method: str
     chart: str = ""
+    of_chart: str = ""
 
 
 class Drawings:
