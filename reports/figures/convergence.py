@@ -34,6 +34,9 @@ from reports.tables import wide
 JOINT, COST = "joint_error", "passes_to_low_error"
 CURVES = ("joint_b2_z_max", "joint_b2_z2_max")
 POINTS = 64
+SD_FROM_EXACT = "sd from exact: joint error less that of exact draws, in sd of the latter"
+FEWEST_DRAWS = 100
+"""Fewest draws of a chain whose averages are normal, as `reports.figures.floor` takes them to be."""
 NAMED = 8
 """Lines in colour: the methods with the lowest joint errors. A reader cannot follow more."""
 BANDS = 3
@@ -89,7 +92,9 @@ class Convergence(FieldReport):
         if isinstance(exact, str):
             notes.append(f"{score.title}: {exact}")
             exact = None
-        records = [_record(name, line, exact) for line in lines]
+        sizes = {len(line.group.runs) * line.group.chains for line in lines} if exact is not None else set()
+        sds = {size: exact.joint_sd(size) for size in sizes} if exact is not None else {}
+        records = [_record(name, line, exact, sds) for line in lines]
         timed = any(line.pace is not None for line in lines if line.drawn)
         width = WIDTH if timed else WIDTH - PANEL
         size = (width, 3.6 + legend_height(_named(lines), width))
@@ -171,11 +176,12 @@ def resampled_medians(rows: Array, times: Array) -> Array:
     return medians
 
 
-def _record(figure: str, line: Line, exact: ExactDraws | None) -> dict[str, Any]:
+def _record(figure: str, line: Line, exact: ExactDraws | None, sds: Mapping[int, float]) -> dict[str, Any]:
     joint, cost, group = line.joint, line.cost, line.group
     kept = typical(group.done.numbers.draws_kept)
     alone = exact.joint(len(group.runs) * group.chains) / kept if exact is not None and kept else None
     mean = joint.mean if joint is not None else None
+    sd = sds[len(group.runs) * group.chains] / kept if sds and kept and kept >= FEWEST_DRAWS else None
     passes = typical(group.done.numbers.passes)
     return record(
         figure, group, label=line.label, seeds=len(group.runs), draws=kept, passes=passes,
@@ -184,6 +190,7 @@ def _record(figure: str, line: Line, exact: ExactDraws | None) -> dict[str, Any]
         joint_error=mean, low=joint.low if joint else None, high=joint.high if joint else None,
         interval=joint.interval if joint else "none", exact_draws=alone,
         times_exact=mean / alone if mean is not None and alone else None,
+        sd_from_exact=(mean - alone) / sd if mean is not None and alone and sd else None,
         passes_to_low_error=cost.mean if cost else None, run_keys=[run.key for run in group.runs],
     )  # fmt: skip
 
@@ -209,12 +216,14 @@ def _table(heading: str, records: Sequence[Mapping[str, Any]]) -> Table:
         Column("label", "method"), Column("seeds", "seeds", "right"),
         Column("joint_error", "joint error", "right", ".3g"), Column("joint_ends", "95 %", "right"),
         Column("exact_draws", "of as many exact draws", "right", ".2g"), Column("times_exact", "ratio", "right", ".3g"),
+        Column("sd_from_exact", "sd from exact", "right", ".3g"),
         Column("typical_b2", "b2 of a typical chain", "right", ".3g"), Column("typical_ends", "95 %", "right"),
         Column("passes_to_low_error", "data passes to low error", "right", ".4g"),
         Column("passes", "data passes", "right", ".4g"), Column("seconds", "seconds", "right"),
     ]  # fmt: skip
     notes = [
         "joint error: at the end; of as many exact draws: expected of as many independent exact draws as the row kept",
+        f"{SD_FROM_EXACT}; from {FEWEST_DRAWS} draws a chain on",
         "b2 of a typical chain: median over chains x seeds, each in its own worst direction, just before the end",
         "intervals by bootstrap over seeds, a seed with all its chains",
         "seconds are of sampling alone, from a timing pass (`bench time`)",

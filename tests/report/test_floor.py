@@ -35,6 +35,9 @@ def test_the_floor_is_what_simulated_chains_of_exact_draws_give(truth, sample):
     typical = max(np.median(curves[name][:, 0]) for name in ("b2_z_max", "b2_z2_max"))
     assert floor.typical / N == pytest.approx(typical, rel=0.08)
     squares = np.concatenate([low.final_errors(), JointMoments(sums).chain_errors()], axis=1) ** 2
-    mean = squares.reshape(-1, ROWS, squares.shape[1]).mean(axis=1).max(axis=1).mean()
-    assert floor.joint(ROWS) / N == pytest.approx(mean, rel=0.08)
+    joint = squares.reshape(-1, ROWS, squares.shape[1]).mean(axis=1).max(axis=1)
+    assert floor.joint(ROWS) / N == pytest.approx(joint.mean(), rel=0.08)
+    few = squares.reshape(-1, 4, squares.shape[1]).mean(axis=1).max(axis=1)  # 800 sets: an sd to 5 % or so
+    assert floor.joint_sd(4) / N == pytest.approx(few.std(), rel=0.25)
+    assert floor.joint_sd(ROWS) / N == pytest.approx(joint.std(), rel=0.5)  # 80 sets
     assert squares.mean() == pytest.approx(1 / N, rel=0.04)  # of each f, for every n

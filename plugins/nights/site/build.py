@@ -27,8 +27,8 @@ from plugins.nights.site.nights import Timeline, timeline
 from plugins.nights.site.pictures import Drawings
 from plugins.nights.suite import find
 
-LEADERBOARD = "leaderboard"
-FIRST = (LEADERBOARD, "convergence", "profile", "ranks", "pareto", "coverage", "ess")
+LEADERBOARD, CONVERGENCE = "leaderboard", "convergence"
+FIRST = (LEADERBOARD, CONVERGENCE, "profile", "ranks", "pareto", "coverage", "ess")
 """Reports that are shown before the others, which follow by name."""
 LEFT_OUT = (
     "interpolation", "mds", "reproduction", "theorem1", "theorem3",
@@ -60,9 +60,9 @@ def publish(
     """
     request = Request(registry=registry)
     sections = sections_of(chosen, request, store)
-    board = next((s for s in sections if s.name == LEADERBOARD), None)
-    board = board or section(LEADERBOARD, request, store)
-    fields = gather.fields(store, request, board.result)
+    by_name = {part.name: part.result for part in sections}
+    board = by_name.get(LEADERBOARD) or section(LEADERBOARD, request, store).result
+    fields = gather.fields(store, request, board, by_name.get(CONVERGENCE, Result()))
     whole = replace(
         site,
         sections=sections,

@@ -52,9 +52,9 @@ KEY_DIGITS = 12
 """Digits of a run key in a command: among a million runs, two have the same with a chance of 2e-3."""
 
 
-def fields(store: Store, request: Request, leaderboard: Result) -> list[SiteField]:
-    """Return the fields of a store in the order of the report leaderboard, whose result is `leaderboard`."""
-    facts = _Facts(store)
+def fields(store: Store, request: Request, leaderboard: Result, convergence: Result) -> list[SiteField]:
+    """Return the fields of a store in the order of the report leaderboard, from the results of these two reports."""
+    facts = _Facts(store, convergence)
     records: dict[str, list[Record]] = {}
     for record in leaderboard.records:
         records.setdefault(str(record.get("group")), []).append(record)
@@ -92,9 +92,10 @@ def _plain(rows: Sequence[SiteRow]) -> Table:
 
 
 class _Facts:
-    """The runs of a store by group, the values of each run, and the code of each attempt."""
+    """The runs of a store by group, the values of each run, the code of each attempt, and what exact draws have."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, convergence: Result) -> None:
+        self.exact = {str(record["run_keys"][0]): record for record in convergence.records if record.get("run_keys")}
         self.runs: dict[str, list[dict[str, Any]]] = {}
         for run in store.rows(RUNS):
             self.runs.setdefault(run["group_key"], []).append(run)
@@ -115,6 +116,7 @@ def _row(score: FieldScore, group: Group, records: Sequence[Record], facts: _Fac
     shown = [
         ("protocol", group.protocol), ("budget", f"{group.budget}, {group.steps:,} steps"),
         ("chains", str(group.chains)), ("seeds", str(len(group.runs))),
+        ("joint error of as many exact draws", _exact(facts.exact.get(runs[0]["run_key"], {}) if runs else {})),
         ("data passes of a chain", number(passes) if passes else ""),
         ("seconds a run", number(seconds) if seconds else "not timed"),
         *group.caveats.items(),
@@ -134,6 +136,15 @@ def _row(score: FieldScore, group: Group, records: Sequence[Record], facts: _Fac
         facts=[(label, text) for label, text in shown if text], tables=[table for table in tables if table.rows],
         commands=_commands(runs),
     )  # fmt: skip
+
+
+def _exact(record: Record) -> str:
+    """Return what as many independent draws would have, and how far a row is from it, in its sd over as many chains."""
+    if record.get("exact_draws") is None or record.get("times_exact") is None:
+        return ""
+    sd = record.get("sd_from_exact")
+    away = "" if sd is None else f", {number(abs(sd))} sd {'above' if sd > 0 else 'below'} it"
+    return f"{number(record['exact_draws'])}; this row has {number(record['times_exact'])} times that{away}"
 
 
 def _cost(records: Sequence[Record]) -> float | None:
