@@ -12,9 +12,14 @@ from pathlib import Path
 import pytest
 from nights import TINY, fabricate, write_suite
 
+from harness import Result
 from harness.cli.app import run
+from harness.reports import Figure
 from harness.runs import plan
 from harness.runs.source import source_hash
+from plugins.nights.site.contents import contents
+from plugins.nights.site.folder import write
+from plugins.nights.site.model import Section, Site
 
 pytestmark = pytest.mark.slow  # it needs a browser, which few machines have
 api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: nox -s pages")
@@ -22,6 +27,8 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 SUITE = TINY.replace('"hmc"]', '"hmc", "csgld", "psgld", "msgld", "sghmc", "baoab", "sgnht"]')
 SUITE = SUITE.replace('"coverage", ', '"schedules", ')
 WIDTHS = (390, 1400)
+PAPER = 703
+"""Pixels of A4 between margins of 12 mm."""
 ENOUGH = 4.5
 """Contrast of text by WCAG 2, AA."""
 CONTRAST = """(selector) => {
@@ -66,11 +73,12 @@ def browser():
 
 
 @pytest.fixture
-def show(browser, folder):
-    """Open a page of the folder from disk; what the browser complains of is an error at the end."""
+def show(browser, request):
+    """Open a page of a folder from disk; what the browser complains of is an error at the end."""
     complaints, contexts = [], []
 
-    def opened(name="index.html", width=1400, scheme="light", script=True, root=folder):  # noqa: FBT002
+    def opened(name="index.html", width=1400, scheme="light", script=True, root=None):  # noqa: FBT002
+        root = root or request.getfixturevalue("folder")
         context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=script
         )
@@ -86,6 +94,59 @@ def show(browser, folder):
     for context in contexts:
         context.close()
     assert complaints == []
+
+
+LINES = {"sgld": [0.5, 0.25, 0.125], "hmc": [0.1, 0.2, 0.4]}
+
+
+@pytest.fixture
+def charted(tmp_path):
+    """A folder with the page of a report, r.html, that has a chart of two lines."""
+    lines = [
+        {"label": label, "colour": "#0173b2", "x": [1, 10, 100], "y": values, "low": [], "high": []}
+        for label, values in LINES.items()
+    ]
+    chart = {"x": "passes", "y": "error", "log": "xy", "lines": lines, "caption": "one panel of it"}
+    figure = Figure("a", lambda canvas: canvas.subplots().plot([0, 1]), (3.0, 2.0), "two panels of it", chart=chart)
+    files, _ = contents(Site("s", sections=[Section("r", "figures", Result(figures=[figure]))]))
+    write(tmp_path / "s", "s", files, "")
+    return tmp_path / "s"
+
+
+def test_a_chart_has_the_values_under_the_pointer_and_its_own_caption(show, charted):
+    page = show("r.html", root=charted)
+    assert (page.get_by_text("one panel of it").is_visible(), page.get_by_text("two panels of it").is_visible()) == (
+        1,
+        0,
+    )
+    box = page.locator(".u-over").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert page.locator(".switches legend").text_content() == "passes: 10"
+    assert page.locator(".switches output").all_text_contents() == ["0.25", "0.2"]
+    page.emulate_media(media="print")
+    assert (page.get_by_text("one panel of it").is_visible(), page.get_by_text("two panels of it").is_visible()) == (
+        0,
+        1,
+    )
+    assert page.locator(".picture img").is_visible()
+    assert not page.locator(".chart").is_visible()
+
+
+def test_the_axes_and_lines_of_a_chart_are_in_the_address(show, charted):
+    page = show("r.html", root=charted)
+    before = page.locator("canvas").screenshot()
+    page.get_by_label("logarithmic x axis").uncheck()
+    page.get_by_label("hmc").uncheck()
+    assert page.locator("canvas").screenshot() != before
+    address = page.evaluate("location.href")
+    page.goto("about:blank")
+    page.goto(address)
+    names = ("logarithmic x axis", "logarithmic y axis", "sgld", "hmc")
+    assert [page.get_by_label(name).is_checked() for name in names] == [False, True, True, False]
+    page.get_by_label("logarithmic x axis").check()
+    page.get_by_label("hmc").check()
+    assert "#" not in page.evaluate("location.href")
+    assert page.locator("canvas").screenshot() == before
 
 
 def samples(folder):
@@ -116,6 +177,14 @@ def test_every_page_fits_its_width_and_can_be_read(show, folder, width, scheme):
 
 def column(page, i):
     return page.eval_on_selector_all("tbody tr", f"(rows) => rows.map((row) => row.cells[{i}].textContent.trim())")
+
+
+def test_on_paper_no_table_is_cut_off(show, folder):
+    for name in samples(folder):
+        page = show(name, width=PAPER)
+        page.emulate_media(media="print")
+        ends = page.locator("table").evaluate_all("(all) => all.map((own) => own.getBoundingClientRect().right)")
+        assert max(ends, default=0) <= PAPER + 1, name
 
 
 def test_a_table_is_sorted_by_the_keyboard(show):
