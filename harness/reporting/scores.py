@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 
 from harness.contracts.hookspecs import Info, Method
 from harness.contracts.registry import Offer, registry
@@ -82,19 +83,10 @@ def _score_fields(store: Store, request: Request) -> list[FieldScore]:
 
     @functools.cache
     def accuracies() -> Mapping[str, Accuracy]:
-        parts = ((part, curves(part, accuracy.CURVES)) for part in _parts(groups))
-        return {group.key: accuracy.accuracy(group, of_part) for part, of_part in parts for group in part}
+        ends = itertools.accumulate(len(group.runs) for group in groups)  # about `AT_ONCE` runs a part
+        pairs = itertools.groupby(zip(groups, ends, strict=True), lambda pair: pair[1] // AT_ONCE)
+        parts = ([group for group, _ in part] for _, part in pairs)
+        loaded = ((part, curves(part, accuracy.CURVES)) for part in parts)
+        return {group.key: accuracy.accuracy(group, of_part) for part, of_part in loaded for group in part}
 
     return [FieldScore(field, groups, accuracies, curves, store.results) for field in fields(groups)]
-
-
-def _parts(groups: Iterable[Group]) -> Iterator[list[Group]]:
-    """Yield the groups in batches of at most `AT_ONCE` runs, with at least one group each."""
-    part: list[Group] = []
-    for group in groups:
-        if part and sum(len(member.runs) for member in [*part, group]) > AT_ONCE:
-            yield part
-            part = []
-        part.append(group)
-    if part:
-        yield part
