@@ -67,8 +67,8 @@ class Request:
         """
         if key not in self.memory:
             self.memory[key] = make()
-        made: T = self.memory[key]
-        return made
+        value: T = self.memory[key]
+        return value
 
     def plugin(self, kind: str, name: str, **settings: Any) -> Any:
         """Return a plugin of a kind ("tasks") with these settings. `UsageError` if there is none, or `PluginError`."""
