@@ -1,6 +1,6 @@
 """The pages in a browser: `nox -s pages`. Skipped without playwright or Chromium.
 
-With BENCH_SCREENSHOTS=FOLDER a picture of every page at both widths, light and dark, is left there.
+With BENCH_SCREENSHOTS=FOLDER a picture of every page at both widths, light and dark, and printed, is left there.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.slow  # it needs a browser, which few machines have
 api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: nox -s pages")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 SUITE = TINY.replace('"hmc"]', '"hmc", "csgld", "psgld", "msgld", "sghmc", "baoab", "sgnht"]')
-SUITE = SUITE.replace('"coverage", ', '"schedules", ')
-WIDTHS = (390, 1400)
+SUITE = SUITE.replace('"coverage", ', '"schedules", "findings", "needed-seeds", ')
+WIDTHS = (400, 1280)
 PAPER = 703
 """Pixels of A4 between margins of 12 mm."""
 ENOUGH = 4.5
@@ -45,6 +45,17 @@ CONTRAST = """(selector) => {
     return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
   });
 }"""
+
+BEYOND = """(width) => [...document.querySelectorAll("body *")].filter((node) => {
+  const scrolls = (box) => /auto|scroll/.test(getComputedStyle(box).overflowX);
+  for (let box = node; box; box = box.parentElement)
+    if (box.matches("svg, .skip") || (box !== node && scrolls(box))) return false;
+  const place = node.getBoundingClientRect();
+  return place.width > 0 && (place.right > width + 1 || place.left < -1);
+}).map((node) => node.outerHTML.slice(0, 80))"""
+"""What is wider than the page and not in a box that scrolls."""
+CUT = """() => [...document.querySelectorAll(".table, .equation, pre")]
+  .filter((box) => box.scrollWidth > box.clientWidth + 1).map((box) => box.textContent.trim().slice(0, 80))"""
 
 
 @pytest.fixture(scope="module")
@@ -155,8 +166,11 @@ def samples(folder):
     return [
         "index.html",
         "rows.html",
+        "night.html",
         "leaderboard.html",
         "schedules.html",
+        "findings.html",
+        "needed-seeds.html",
         *(str(p.relative_to(folder)) for p in first),
     ]
 
@@ -166,25 +180,33 @@ def samples(folder):
 def test_every_page_fits_its_width_and_can_be_read(show, folder, width, scheme):
     for name in samples(folder):
         page = show(name, width, scheme)
+        page.evaluate("document.querySelectorAll('details').forEach((own) => { own.open = true })")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        assert page.evaluate(BEYOND, width) == [], name
         for selector in ("p", "td, th", "a", "dt, dd, li, figcaption, summary", "button", "pre"):
             assert min(page.evaluate(CONTRAST, selector), default=ENOUGH) >= ENOUGH, (name, selector)
         assert page.evaluate("[...document.images].every((image) => image.naturalWidth > 0 || !image.complete)")
         if pictures := os.environ.get("BENCH_SCREENSHOTS"):
-            kind = name.partition("/")[0].removesuffix(".html")
-            page.screenshot(path=str(Path(pictures) / f"{kind}-{width}-{scheme}.png"), full_page=True)
+            page.screenshot(path=str(Path(pictures) / f"{_kind(name)}-{width}-{scheme}.png"), full_page=True)
+
+
+def _kind(name):
+    kind, inside, _ = name.partition("/")
+    return f"{kind.removesuffix('.html')}{'-page' if inside else ''}"
 
 
 def column(page, i):
     return page.eval_on_selector_all("tbody tr", f"(rows) => rows.map((row) => row.cells[{i}].textContent.trim())")
 
 
-def test_on_paper_no_table_is_cut_off(show, folder):
+def test_on_paper_nothing_is_cut_off(show, folder):
     for name in samples(folder):
         page = show(name, width=PAPER)
         page.emulate_media(media="print")
-        ends = page.locator("table").evaluate_all("(all) => all.map((own) => own.getBoundingClientRect().right)")
-        assert max(ends, default=0) <= PAPER + 1, name
+        assert page.evaluate(BEYOND, PAPER) == [], name
+        assert page.evaluate(CUT) == [], name
+        if pictures := os.environ.get("BENCH_SCREENSHOTS"):
+            page.screenshot(path=str(Path(pictures) / f"{_kind(name)}-print.png"), full_page=True)
 
 
 def test_a_table_is_sorted_by_the_keyboard(show):

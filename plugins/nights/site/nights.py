@@ -104,15 +104,17 @@ def _moves(nights: Sequence[tuple[int, Night]], runs: Mapping[str, Mapping[str, 
             before, now = last.compared_with()[change.row], night.rows.get(change.row)
             then, here = _code(before, runs), _code(now, runs) if now is not None else ""
             rows.append({
-                "night": number, "date": _date(night), **line(change),
+                "night": number, "date": _date(night)[:10], **line(change),
                 "what": _what(before, now, runs) if now is not None else "", "regression": change.is_regression,
                 "commit": here if here == then else f"{then or '?'} -> {here or '?'}",
             })  # fmt: skip
+    reason = [Column("reason", "reason")] if any(row.get("reason") for row in rows) else []
     columns = [
         Column("row", "row"), Column("metric", "metric"), Column("effect", "after / reference or - reference", "right"),
         Column("outcome", "outcome"), Column("night", "night", "right"), Column("date", "date in UTC"),
         Column("reference", "reference", "right"), Column("tonight", "after", "right"),
-        Column("p", "p x all", "right"), Column("reason", "reason"), Column("what", "what changed"),
+        Column("p", "p x all", "right"), *reason,
+        Column("what", "what changed"),
         Column("commit", "commits"),
     ]  # fmt: skip
     others = [i for i, row in enumerate(rows) if not row["regression"]]
