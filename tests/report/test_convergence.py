@@ -4,10 +4,15 @@ import numpy as np
 import pytest
 from scored import final_errors, store, write_run
 
+from harness import Result
 from harness.analysis.diagnostics import passes_to_low_error
 from harness.analysis.diagnostics.crossing import last_crossing
+from harness.contracts.registry import registry
 from harness.reporting.report import Request
+from plugins.inspection.shown.run import run
+from plugins.nights.site.gather import fields
 from reports.figures.convergence import Convergence, resampled_medians, typical_chain
+from reports.tables.leaderboard import Leaderboard
 
 POINTS, CHAINS, SEEDS = 80, 8, 5
 X = np.geomspace(10, 1000, POINTS)
@@ -84,6 +89,24 @@ def test_the_interval_of_a_median_holds_the_true_one():
             _, low, high = typical_chain([np.exp(luck)[:, None]], np.repeat(np.arange(count), CHAINS))
             held.append(low[0] <= truth <= high[0])
         assert 0.92 <= np.mean(held) <= 0.995, (count, np.mean(held))
+
+
+def test_show_and_the_page_of_a_task_have_the_distance_of_a_row_from_exact_draws(tmp_path):
+    for seed in range(SEEDS):
+        y = chains(1.0, seed)
+        curves = {"joint_b2_z_max": (X, y), "joint_b2_z2_max": (X, y / 2), **final_errors(np.sqrt(y[:, -1:]))}
+        write_run(tmp_path, seed=seed, chains=CHAINS, curves=curves, metrics={"joint_error": float(y[:, -1].mean())})
+    held, request = store(tmp_path), Request(registry=registry())
+    result = Convergence().build(held, request)
+    (record,) = result.records
+    away = record["sd_from_exact"]
+    assert away is not None
+    assert run(held, record["run_keys"][0], registry())["sd_from_exact"] == away
+    (field,) = fields(held, request, Leaderboard().build(held, request), result)
+    assert field.table.columns[-1].header == "sd from exact"
+    assert [row["sd_from_exact"] for row in field.table.rows] == [away]
+    (field,) = fields(held, request, Leaderboard().build(held, request), Result())
+    assert "sd from exact" not in [column.header for column in field.table.columns]
 
 
 def test_a_task_without_truth_has_no_such_figure(tmp_path):

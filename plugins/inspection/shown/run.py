@@ -7,7 +7,8 @@ from typing import Any
 
 from harness import BenchError, Registry, UsageError
 from harness.contracts import plugin_code
-from harness.reports import Store
+from harness.reporting import build, find_report
+from harness.reports import Request, Store
 from harness.results import PARTS
 from plugins.inspection.shown.offers import loaded
 from plugins.inspection.shown.task import truth
@@ -44,6 +45,8 @@ def run(store: Store, run_key: str, registry: Registry) -> dict[str, Any]:
         "where attempt = ? order by is_primary desc, name",
         [attempt],
     )
+    if any(metric["metric"] == "joint_error" for metric in record["metrics"]):
+        record["sd_from_exact"] = _sd_from_exact(store, row, registry)
     record["truth"] = _truth(row, registry)
     record["attempts"] = store.rows(
         "select attempt, status, reason, started, finished from attempt where run_key = ? order by attempt", [run_key]
@@ -89,6 +92,18 @@ def _truth(row: dict[str, Any], registry: Registry) -> dict[str, Any] | None:
             return truth(task) if task.version == row["task_version"] else None
     except BenchError:
         return None
+
+
+def _sd_from_exact(store: Store, row: dict[str, Any], registry: Registry) -> float | None:
+    """Return how far the run's row is from exact draws in the report convergence; None if that has no such number."""
+    request = Request(
+        (row["task"],), (row["method"],), (row["protocol"],), (row["budget"],), (row["chains"],), registry=registry
+    )
+    try:
+        records = build(find_report(registry, "convergence"), "convergence", store, request).records
+    except BenchError:
+        return None
+    return next((r.get("sd_from_exact") for r in records if row["run_key"] in r["run_keys"]), None)
 
 
 def _environment(store: Store, environment: str | None) -> tuple[dict[str, Any], dict[str, str]]:

@@ -10,7 +10,7 @@ from harness.reporting import table
 from harness.reports import Column, Table
 
 MAX_ROWS = 30
-"""Most rows of a table. --json has all rows."""
+"""Most rows of a table with a title. --json has all rows."""
 
 
 EXPLANATIONS = "how_to_read"
@@ -43,7 +43,7 @@ def _values(values: Mapping[str, Any], meaning: Mapping[str, str], title: str = 
     ]
     explained = [Column("meaning", "")] if any(row["meaning"] for row in rows) else []
     columns = [Column("name", ""), Column("value", ""), *explained]
-    return replace(_first(rows, title), columns=columns, keys=len(columns))
+    return replace(_first(rows, title) if title else table(rows), columns=columns, keys=len(columns))
 
 
 def _first(rows: Sequence[Mapping[str, Any]], title: str) -> Table:

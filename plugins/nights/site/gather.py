@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from harness import BenchError, Info, Method, Registry, Result
@@ -75,7 +76,7 @@ def fields(store: Store, request: Request, leaderboard: Result, convergence: Res
             SiteField(
                 title=score.title, task=first.task, protocol=first.protocol, budget=first.budget, chains=first.chains,
                 steps=max(group.steps for group in score.groups),
-                metric=_ranking(rows, records), rows=rows, table=table or _plain(rows),
+                metric=_ranking(rows, records), rows=rows, table=_with_exact(table, facts) if table else _plain(rows),
             )
         )  # fmt: skip
     return site_fields
@@ -84,6 +85,20 @@ def fields(store: Store, request: Request, leaderboard: Result, convergence: Res
 def _ranking(rows: Sequence[SiteRow], records: Mapping[str, Sequence[Record]]) -> str:
     by = [str(record["metric"]) for row in rows for record in records.get(row.key, ()) if record.get("ranked_by")]
     return by[0].replace("_", " ") if by else ""
+
+
+def _with_exact(table: Table, facts: _Facts) -> Table:
+    """Return a table of the leaderboard with how far each row is from exact draws, if that is known of any."""
+    known = {
+        key: away
+        for key, runs in facts.runs.items()
+        if (away := facts.exact.get(runs[0]["run_key"], {}).get("sd_from_exact")) is not None
+    }
+    rows = [{**row, "sd_from_exact": known.get(str(row.get("group")))} for row in table.rows]
+    if all(row["sd_from_exact"] is None for row in rows):
+        return table
+    column = Column("sd_from_exact", "sd from exact", "right", number)
+    return replace(table, columns=[*table.columns, column], rows=rows)
 
 
 def _plain(rows: Sequence[SiteRow]) -> Table:
