@@ -1,6 +1,8 @@
 """mnist-logistic: its components, its potential by other routes, and its truth."""
 
 import dataclasses
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from harness.contracts.task import Cost
 from harness.tasks import TUNING_SEED, DataProblem, DataTask, PredictiveObserver, Truth
 from plugins.schedules.constant import Constant
 from tasks.datasets import idx
+from tasks.regression.mnist import task as task_module
 from tasks.regression.mnist.task import MnistLogistic, basis, projected
 
 pytestmark = pytest.mark.numbers
@@ -116,7 +119,7 @@ def a_truth():
 @needs_data
 def test_tuning_sees_neither_test_images_nor_the_truth_of_all_rows():
     task = MnistLogistic().for_laws()
-    object.__setattr__(task, "stored_truth", a_truth())
+    object.__setattr__(task, "truth", a_truth)
     problem = task.build([Streams(TUNING_SEED, chain) for chain in range(2)], "cpu")
     observer = problem.observer(slice(0, 2), Constant(step_size=1.0).trajectory(5, 1), Cost(0.0, 1.0))
     assert type(observer) is PredictiveObserver
@@ -127,7 +130,7 @@ def test_tuning_sees_neither_test_images_nor_the_truth_of_all_rows():
 def test_metrics_are_of_the_test_images_and_of_a_truth_if_one_is_stored(known):
     task = MnistLogistic().for_laws()
     if known:
-        object.__setattr__(task, "stored_truth", a_truth())
+        object.__setattr__(task, "truth", a_truth)
     assert task.tested
     problem = build(task, 2)
     draws = torch.from_numpy(np.random.default_rng(1).normal(size=(5, 2, 410)) / 3)
@@ -143,6 +146,21 @@ def test_metrics_are_of_the_test_images_and_of_a_truth_if_one_is_stored(known):
     resumed.load(observer.state())
     assert resumed.outcome().metrics == metrics
     assert set(metrics) <= {metric.name for metric in task.metrics}
+
+
+def test_the_truth_is_the_prior_along_what_changes_no_probability():
+    """What is added to all classes is N(0, 1) in each of 41 directions, and independent of the rest."""
+    record = json.loads((Path(task_module.__file__).parent / "truth.json").read_text())
+    assert (record["task"], record["chains"]) == ("mnist-logistic", 16)
+    assert record["rhat"] < 1.01
+    assert min(record["ess_z"], record["ess_z2"]) > 10_000
+    truth = MnistLogistic().truth()
+    alike = np.kron(np.ones((1, 10)), np.eye(41)) / np.sqrt(10)
+    draws = min(record["ess_z"], record["ess_z2"])
+    assert np.abs(alike @ truth.mean).max() < 4 / np.sqrt(draws)
+    variances = np.diag(alike @ truth.covariance @ alike.T)
+    assert np.abs(variances - 1).max() < 4 * np.sqrt(2 / draws)
+    assert MnistLogistic().for_laws().truth() is None
 
 
 @needs_data
@@ -162,4 +180,8 @@ def test_the_steepest_direction_at_the_mode_is_known():
         for k in range(10):
             weight = p[:, j] * ((j == k) - p[:, k])
             hessian[41 * j : 41 * j + 41, 41 * k : 41 * k + 41] += (x * weight[:, None]).T @ x
+    truth, covariance = MnistLogistic().truth(), np.linalg.inv(hessian)
+    shift = np.abs(truth.mean - fitted.coef_.ravel()) / np.sqrt(np.diag(covariance))
+    assert np.median(shift) < 0.1
+    assert np.sqrt(np.diag(truth.covariance) / np.diag(covariance)) == pytest.approx(np.ones(410), abs=0.15)
     assert np.linalg.eigvalsh(hessian)[[0, -1]] == pytest.approx([1, MnistLogistic().curvature()], rel=1e-3)
