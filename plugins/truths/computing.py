@@ -38,7 +38,15 @@ from harness.tasks import (
 )
 from plugins.truths import tempering
 from plugins.truths.modes import laplace
-from plugins.truths.reference import ESS_LIMIT, SEED, Array, compute_functions, hmc_draws, lacking, truth_record
+from plugins.truths.reference import (
+    ESS_LIMIT,
+    SEED,
+    Array,
+    compute_functions,
+    hmc_draws,
+    insufficient_ess,
+    truth_record,
+)
 
 MOMENTS = {metric.name for metric in MOMENT_METRICS}
 CHAINS, BURN_IN = 16, 500
@@ -152,7 +160,7 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
         return values.reshape(*theta.shape[:2], -1)
 
     def enough(theta: Array) -> bool:
-        least = lacking(quantities(theta))
+        least = insufficient_ess(quantities(theta))
         if least is not None:
             send("say", {"text": f"effective size {least:,.0f} of {ESS_LIMIT:,}: more draws"})
         return least is None
@@ -257,8 +265,8 @@ def draws_at_mode(
     def theta(z: Array) -> Array:
         return np.asarray(at.mean + z @ at.root.T)
 
-    made = {"chains": CHAINS, "burn_in": BURN_IN, "draws": draws}
-    return theta(hmc_draws(at_mode, hmc, FIRST, **made, enough=lambda z: enough(theta(z))))
+    lengths = {"chains": CHAINS, "burn_in": BURN_IN, "draws": draws}
+    return theta(hmc_draws(at_mode, hmc, FIRST, **lengths, enough=lambda z: enough(theta(z))))
 
 
 class Route(NamedTuple):

@@ -100,7 +100,7 @@ def truth_record(draws: Array, name: str, sampler: Mapping[str, Any], burn_in: i
     }
 
 
-def lacking(draws: Array) -> float | None:
+def insufficient_ess(draws: Array) -> float | None:
     """Return the least effective size of draws (n, C, D) if it is too small, and nothing else is wrong; else None."""
     truth = Truth.of_points(draws.reshape(-1, draws.shape[2]))
     ess, ess2, rhat = _quality(draws - truth.mean, truth.directions)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from nights import TINY, fabricate, write_suite
 
 from harness.cli.app import run
+from harness.contracts.registry import registry
 from harness.results import provenance
 from harness.results.ledger.attempt import Attempt
 from harness.runs import plan
@@ -91,6 +94,12 @@ def _edit_harness(here, monkeypatch):
     monkeypatch.setattr(provenance, "HOME", copy)
 
 
+def _edit_plugin(here, monkeypatch):
+    (here / "new_plugin.py").write_text("edited = True")
+    packages = provenance._packages
+    monkeypatch.setattr(provenance, "_packages", lambda name: [*packages(name), here / "new_plugin.py"])
+
+
 def _rescore(here, monkeypatch):  # noqa: ARG001
     attempt = Attempt(next((here / "r" / "runs").glob("*/*/*/")))
     metrics = attempt.result()["metrics"]
@@ -107,7 +116,7 @@ INPUTS = {
     "the suite's reports": lambda here, _: write_suite(here, LEAN.replace("leaderboard", "coverage")),
     "the suite's runs": lambda here, _: write_suite(here, LEAN.replace("0-4", "0-3")),
     "the harness": _edit_harness,
-    "a plugin": lambda _, monkeypatch: monkeypatch.setattr(build, "content_hash", lambda target: f"new {target}"),
+    "a built-in plugin": _edit_plugin,
     "a version": lambda _, monkeypatch: monkeypatch.setattr(
         build.environment, "requirements", lambda *_: {"matplotlib": "99"}
     ),
@@ -130,6 +139,18 @@ def test_pages_are_made_anew_where_anything_that_they_are_made_from_changed(here
         assert nightly(here) == 0
         assert sites == ["tiny", "tiny"], what
         sites.pop()
+
+
+def test_pages_depend_on_the_code_of_plugins_from_outside(monkeypatch):
+    """Those of sgmcmc-bench are in the hash of its packages."""
+    offer = registry().find("samplers", "sgld")
+    for distribution, counts in (("another", True), (offer.distribution, False)):
+        offers = [replace(offer, distribution=distribution)]
+        stub = SimpleNamespace(offers=lambda kind, offers=offers: offers if kind == "samplers" else [], plugins=[])
+        before = build.code_of(stub)
+        with monkeypatch.context() as patch:
+            patch.setattr(build, "content_hash", lambda target: f"new {target}")
+            assert (build.code_of(stub) != before) == counts
 
 
 def test_a_regression_ends_with_5_and_names_its_row_until_it_is_accepted(here, capsys, new_code):

@@ -14,7 +14,7 @@ from nights import TINY, fabricate, write_suite
 
 from harness.cli.app import run
 from harness.contracts.registry import registry
-from harness.reports import number
+from harness.reports import Request, number
 from harness.runs import plan
 from harness.runs.source import source_hash
 from plugins.nights import nightly
@@ -107,7 +107,7 @@ def test_the_page_and_the_data_of_a_night_have_the_numbers_of_the_leaderboard(be
     bench(values, code="a", errors=errors)
     code, lines, published = bench(lambda spec: values(spec, 2.0), code="b", errors=lambda spec: errors(spec, 2.0))
     night = published["site"].changes.result
-    board = build.section("leaderboard", registry(), published["store"]).result.records
+    board = build.section("leaderboard", Request(registry=registry()), published["store"]).result.records
     shown = {(record["label"], record["metric"]): record["mean"] for record in board}
     compared = [record for record in night.records if record["tonight"] is not None]
     assert {record["metric"] for record in compared} == {"wasserstein2", "joint_error"}
