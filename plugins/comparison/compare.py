@@ -244,7 +244,7 @@ def _table(score: FieldScore, rows: Sequence[Row]) -> Table:
         }
         for row in shown
     ]
-    return Table(score.title, columns, cells, _notes(shown), keys=3)
+    return Table(score.title, columns, cells, _notes(shown), keys=5)
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scored import final_errors, low_error, moments, write_run
 
 from harness.analysis.statistics import most_failures, paired_test
+from harness.reporting.rendering.terminal import render
 from harness.reports import number as shown
+from plugins.comparison.compare import _table
 
 SEEDS = range(30)
 
@@ -33,6 +36,17 @@ def answer(bench):
         return json.loads(out)
 
     return command
+
+
+def test_beside_long_labels_a_terminal_of_100_columns_has_the_verdict_and_the_effect(answer):
+    schedule = "(schedule=constant-then-polynomial)"
+    rows = [{**row, "a": f"csgld {schedule}", "b": f"sgld {schedule}"} for row in answer("csgld", "sgld")]
+    score = SimpleNamespace(title="", groups=[SimpleNamespace(key=rows[0]["a_group"])])
+    lines = render([_table(score, rows)], 100).splitlines()
+    assert "A is" in lines[0]
+    assert "A - B, or A / B" in lines[0]
+    assert "better" in lines[2]
+    assert max(map(len, lines)) <= 100
 
 
 def test_the_headline_and_the_primary_metric_are_compared(answer):
