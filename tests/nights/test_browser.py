@@ -160,6 +160,13 @@ def test_the_axes_and_lines_of_a_chart_are_in_the_address(show, charted):
     assert page.locator("canvas").screenshot() == before
 
 
+def test_the_long_names_of_lines_fit_a_narrow_page(show, charted):
+    page = show("r.html", width=400, root=charted)
+    longer = "(schedule=constant-then-polynomial, sampler.gradient_variance=0.25)"
+    page.eval_on_selector_all(".switches label", f"(all) => all.forEach((own) => own.append('{longer}'))")
+    assert page.evaluate(BEYOND, 400) == []
+
+
 def samples(folder):
     """A page of each kind."""
     first = [min(folder.glob(f"{kind}/*.html")) for kind in ("tasks", "methods", "rows", "suites")]
