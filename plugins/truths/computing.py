@@ -38,15 +38,7 @@ from harness.tasks import (
 )
 from plugins.truths import tempering
 from plugins.truths.modes import laplace
-from plugins.truths.reference import (
-    ESS_LIMIT,
-    SEED,
-    Array,
-    compute_functions,
-    hmc_draws,
-    insufficient_ess,
-    truth_record,
-)
+from plugins.truths.reference import ESS_LIMIT, SEED, Array, compute_functions, hmc_draws, quality, truth_record
 
 MOMENTS = {metric.name for metric in MOMENT_METRICS}
 CHAINS, BURN_IN = 16, 500
@@ -159,16 +151,18 @@ def compute(job: Job, draws: int, send: Send) -> dict[str, Any]:
         values: Array = judged(torch.from_numpy(theta.reshape(-1, theta.shape[2]))).numpy()
         return values.reshape(*theta.shape[:2], -1)
 
+    qualities = {}
+
     def enough(theta: Array) -> bool:
-        least = insufficient_ess(quantities(theta))
-        if least is not None:
-            send("say", {"text": f"effective size {least:,.0f} of {ESS_LIMIT:,}: more draws"})
-        return least is None
+        reached = qualities[len(theta)] = quality(quantities(theta))
+        if reached.too_few:
+            send("say", {"text": f"effective size {reached.least:,.0f} of {ESS_LIMIT:,}: more draws"})
+        return not reached.too_few
 
     theta = quantities(way.draws(name, task, instance(spec.sampler.target, way.sampler), draws, send, enough))
-    stated = {**way.sampler, **way.stated}
+    stated, reached = {**way.sampler, **way.stated}, qualities.get(len(theta)) or quality(theta)
     try:
-        record = {"command": f"bench truth {name}", **truth_record(theta, name, stated, BURN_IN)}
+        record = {"command": f"bench truth {name}", **truth_record(theta, reached, name, stated, BURN_IN)}
     except RunError as error:
         raise RunError(f"{error}, by a larger --draws; nothing was stored") from None
     acceptance = (theta[1:] != theta[:-1]).any(axis=2).mean(axis=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,9 +23,9 @@ Array = NDArray[np.float64]
 SEED = 0
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 10_000
+"""Limits that a truth has to reach along every direction: its moments are then known to 1 % of a standard deviation."""
 MOST = 2
 """Times as many draws as asked for, if that is what a sufficient effective size takes."""
-"""Limits that a truth has to reach along every direction: its moments are then known to 1 % of a standard deviation."""
 
 CHAINS = 16
 LEVELS = (0.05, 0.5, 0.95)
@@ -43,7 +43,7 @@ def hmc_draws(
 ) -> Array:  # fmt: skip
     """Return draws (n, C, D) from a task by a sampler whose step adapts from `step_size` during the burn-in.
 
-    Half as many follow at a time until they are `enough`, or `MOST` times as many as asked for.
+    While the draws are not `enough`, half of what was asked for is added, up to `MOST` times as many.
 
     The result is deterministic. Raise `RunError` if a chain diverges.
     """
@@ -70,11 +70,35 @@ def hmc_draws(
     return recorder.draws()[:wanted].numpy()
 
 
-def truth_record(draws: Array, name: str, sampler: Mapping[str, Any], burn_in: int) -> dict[str, Any]:
-    """Return the record for `Truth.of_record`, from draws (n, C, D); raise `RunError` if they miss the limits."""
+class Quality(NamedTuple):
+    """The moments of draws, the bulk ESS of z and of z^2 (K,) along their directions, and the worst R-hat."""
+
+    moments: Truth
+    ess: Array
+    ess2: Array
+    rhat: float
+
+    @property
+    def too_few(self) -> bool:
+        """Whether the chains agree but some effective size is too small."""
+        return self.rhat < RHAT_LIMIT and self.least <= ESS_LIMIT
+
+    @property
+    def least(self) -> float:
+        """The least effective size."""
+        return float(min(self.ess.min(), self.ess2.min()))
+
+
+def quality(draws: Array) -> Quality:
+    """Return the quality of draws (n, C, D)."""
     truth = Truth.of_points(draws.reshape(-1, draws.shape[2]))
-    ess, ess2, rhat = _quality(draws - truth.mean, truth.directions)
-    if not (rhat < RHAT_LIMIT and min(ess.min(), ess2.min()) > ESS_LIMIT):
+    return Quality(truth, *_quality(draws - truth.mean, truth.directions))
+
+
+def truth_record(draws: Array, judged: Quality, name: str, sampler: Mapping[str, Any], burn_in: int) -> dict[str, Any]:
+    """Return the record for `Truth.of_record`, from draws (n, C, D); raise `RunError` if they miss the limits."""
+    truth, ess, ess2, rhat = judged
+    if not rhat < RHAT_LIMIT or judged.too_few:
         raise RunError(f"{name}: R-hat {rhat:.4f}, least ESS {ess.min():.0f} (z), {ess2.min():.0f} (z^2): run longer")
     accepted = (draws[1:] != draws[:-1]).any(axis=2).mean(axis=0)
     coordinates = slice(draws.shape[2])
@@ -98,14 +122,6 @@ def truth_record(draws: Array, name: str, sampler: Mapping[str, Any], burn_in: i
         "mean_mcse": (truth.sd / np.sqrt(ess[coordinates])).tolist(),
         "sd_mcse": (truth.sd / 2 * np.sqrt((truth.z4[coordinates] - 1) / ess2[coordinates])).tolist(),
     }
-
-
-def insufficient_ess(draws: Array) -> float | None:
-    """Return the least effective size of draws (n, C, D) if it is too small, and nothing else is wrong; else None."""
-    truth = Truth.of_points(draws.reshape(-1, draws.shape[2]))
-    ess, ess2, rhat = _quality(draws - truth.mean, truth.directions)
-    least = float(min(ess.min(), ess2.min()))
-    return least if rhat < RHAT_LIMIT and least <= ESS_LIMIT else None
 
 
 def _quality(centred: Array, along: Array) -> tuple[Array, Array, float]:

@@ -247,7 +247,8 @@ def test_draws_go_on_until_they_are_enough_and_no_longer_than_twice_as_many():
 def test_only_a_small_effective_size_asks_for_more():
     rng = np.random.default_rng(0)
     few, many = rng.standard_normal((300, 16, 2)), rng.standard_normal((1500, 16, 2))
-    assert reference.insufficient_ess(few) == pytest.approx(4800, rel=0.2)
-    assert reference.insufficient_ess(many) is None
+    assert reference.quality(few).too_few
+    assert reference.quality(few).least == pytest.approx(4800, rel=0.2)
+    assert not reference.quality(many).too_few
     apart = few + 3 * np.arange(16)[:, None]
-    assert reference.insufficient_ess(apart) is None
+    assert not reference.quality(apart).too_few
