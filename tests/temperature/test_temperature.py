@@ -19,68 +19,48 @@ LENGTH = 60
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "sgld_loop.py"
 
 
-def add_noise(model, variance):
-    with torch.no_grad():
-        for p in model.parameters():
-            p.add_(variance**0.5 * torch.randn_like(p))
+def steps(model, data, optimiser, loss, variance=0.0, in_gradient=0.0, before=lambda: None, noise=torch.randn_like):
+    """The training loop of all: steps on a loss of (x, y), with noise of a variance in the weights or the gradient."""
+    while True:
+        for x, y in data:
+            before()
+            optimiser.zero_grad()
+            loss(x, y).backward()
+            for p in model.parameters():
+                p.grad += in_gradient**0.5 * noise(p)
+            optimiser.step()
+            with torch.no_grad():
+                for p in model.parameters():
+                    p.add_(variance**0.5 * noise(p))
+            yield
 
 
-def sgld(factor="N / 2", variance="2 * lr", decay="0", prior="0", *, shared=False):
-    """A loop: the mean squared error times a factor, noise of a variance, a decay, a prior, formulas of N, n and lr."""
+def sgld(factor="N / 2", variance="2 * lr", decay="0", prior="0", **options):
+    """A loop: the mean squared error times a factor, noise of a variance, a decay, a prior, formulas of N, n and lr.
+
+    `momentum` is that of torch's SGD, `in_gradient` a formula of noise added to the gradient, `noise` draws it.
+    """
 
     def train(model, data, lr):
         def value(formula):
             return eval(formula, {}, {"N": len(data.dataset), "n": data.batch_size, "lr": lr})  # noqa: S307
 
-        optimiser = torch.optim.SGD(model.parameters(), lr=lr, weight_decay=value(decay))
-        while True:
-            for x, y in data:
-                optimiser.zero_grad()
-                loss = value(factor) * mse_loss(model(x), y) + value(prior) * model.weight.square().sum() / 2
-                loss.backward()
-                optimiser.step()
-                if shared:
-                    with torch.no_grad():
-                        model.weight.add_(value(variance) ** 0.5 * torch.randn(()))
-                else:
-                    add_noise(model, value(variance))
-                yield
+        optimiser = torch.optim.SGD(
+            model.parameters(), lr=lr, weight_decay=value(decay), momentum=options.get("momentum", 0)
+        )
+
+        def loss(x, y):
+            return value(factor) * mse_loss(model(x), y) + value(prior) * model.weight.square().sum() / 2
+
+        in_gradient, noise = value(options.get("in_gradient", "0")), options.get("noise", torch.randn_like)
+        yield from steps(model, data, optimiser, loss, value(variance), in_gradient, noise=noise)
 
     return train
 
 
-def in_gradient(variance):
+def in_gradient(variance, momentum=0.0):
     """A loop that adds noise to the gradient, as the optimisers of many repositories do."""
-
-    def train(model, data, lr):
-        optimiser = torch.optim.SGD(model.parameters(), lr=lr)
-        while True:
-            for x, y in data:
-                optimiser.zero_grad()
-                (len(data.dataset) * mse_loss(model(x), y) / 2).backward()
-                for p in model.parameters():
-                    p.grad += variance(lr) ** 0.5 * torch.randn_like(p)
-                optimiser.step()
-                yield
-
-    return train
-
-
-def momentum_of(variance):
-    """SGHMC by the momentum of torch's SGD, with a friction of .1."""
-
-    def train(model, data, lr):
-        optimiser = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
-        while True:
-            for x, y in data:
-                optimiser.zero_grad()
-                (len(data.dataset) * mse_loss(model(x), y) / 2).backward()
-                for p in model.parameters():
-                    p.grad += (variance / lr) ** 0.5 * torch.randn_like(p)
-                optimiser.step()
-                yield
-
-    return train
+    return sgld(variance="0", in_gradient=variance, momentum=momentum)
 
 
 def of_temperature(power):
@@ -94,27 +74,28 @@ def of_temperature(power):
 
 def decoupled(model, data, lr):
     """AdamW's decay: weights shrink by lr times the decay, whatever scales the gradient; the mean loss."""
+
+    @torch.no_grad()
+    def shrink():
+        model.weight.mul_(1 - lr * 0.01)
+
     optimiser = torch.optim.SGD(model.parameters(), lr=lr)
-    while True:
-        for x, y in data:
-            with torch.no_grad():
-                model.weight.mul_(1 - lr * 0.01)
-            optimiser.zero_grad()
-            (mse_loss(model(x), y) / 2).backward()
-            optimiser.step()
-            add_noise(model, 2 * lr / len(data.dataset))
-            yield
+    variance = 2 * lr / len(data.dataset)
+    yield from steps(model, data, optimiser, lambda x, y: mse_loss(model(x), y) / 2, variance, before=shrink)
 
 
 def adam(model, data, lr):
-    optimiser = torch.optim.Adam(model.parameters(), lr=lr)
-    while True:
-        for x, y in data:
-            optimiser.zero_grad()
-            (len(data.dataset) * mse_loss(model(x), y) / 2).backward()
-            optimiser.step()
-            add_noise(model, 2 * lr)
-            yield
+    optimiser, factor = torch.optim.Adam(model.parameters(), lr=lr), len(data.dataset) / 2
+    yield from steps(model, data, optimiser, lambda x, y: factor * mse_loss(model(x), y), 2 * lr)
+
+
+def decays(model, data, lr):
+    """SGLD whose learning rate decays."""
+    optimiser, factor = torch.optim.SGD(model.parameters(), lr=lr), len(data.dataset) / 2
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.995)
+    for _ in steps(model, data, optimiser, lambda x, y: factor * mse_loss(model(x), y), 2 * lr):
+        schedule.step()
+        yield
 
 
 slow = pytest.mark.slow
@@ -126,12 +107,17 @@ SLIPS = {
     "squared error without 1/2": (sgld("N"), "0.5", None, "a mean squared error without its 1/2"),
     "noise of half the variance": (sgld(variance="lr"), "0.5", None, "the variance of the noise is lr"),
     "noise proportional to lr": (sgld(variance="lr**2"), "0.5 lr", None, "the standard deviation of the noise is lr"),
-    "noise in the gradient": (in_gradient(lambda lr: 2 * lr), "lr^2", None, "is added to the gradient"),
+    "noise in the gradient": (in_gradient("2 * lr"), "lr^2", None, "is added to the gradient"),
     "noise over N, loss a sum": (sgld(variance="2 * lr / N"), "1 / N", None, "divided by N, but the loss is a sum"),
     "decay of the mean": (sgld("1 / 2", "2 * lr / N", decay="0.01"), "1", "0.01 N", "grows with the data"),
     "prior times N": (sgld(prior="N"), "1", "N", "grows with the data"),
     "prior in each minibatch": (sgld(prior="N / n"), "1", "N / n", "add it to the loss once"),
-    "momentum without its friction": (momentum_of(2), "10", None, "the noise has to be added to the momentum"),
+    "momentum without its friction": (
+        in_gradient("2 / lr", momentum=0.9),
+        "10",
+        None,
+        "the noise has to be added to the momentum",
+    ),
     "decoupled decay": (decoupled, "1", "0.01 N", "grows with the data"),
     "T twice": (of_temperature(1), "T^2", None, "multiplied by T"),
     "T forgotten": (of_temperature(0), "1", None, "does not depend on the temperature"),
@@ -165,8 +151,8 @@ def test_the_slip_is_named(slip):
 RIGHT = {
     "the smaller step of Welling and Teh": sgld("N / 4", "lr"),
     "mean loss, noise over N": sgld("1 / 2", "2 * lr / N"),
-    "friction": momentum_of(0.2),
-    "noise over lr": in_gradient(lambda lr: 2 / lr),
+    "friction": in_gradient("0.2 / lr", momentum=0.9),
+    "noise over lr": in_gradient("2 / lr"),
     "T": of_temperature(0.5),
 }
 
@@ -184,7 +170,7 @@ def test_what_is_right_is_called_right(name):
     [
         pytest.param(sgld(variance="0"), "it adds no noise", id="sgd", marks=slow),
         pytest.param(adam, "depends on the curvature", id="adam", marks=slow),
-        pytest.param(sgld(shared=True), "the same random number", id="shared", marks=slow),
+        pytest.param(sgld(noise=lambda _: torch.randn(())), "the same random number", id="shared", marks=slow),
     ],
 )
 def test_what_samples_no_posterior_is_not_given_a_temperature(loop, words):
@@ -217,20 +203,6 @@ def short(model, data, lr):  # noqa: ARG001
 def fails(model, data, lr):  # noqa: ARG001
     raise RuntimeError("no")
     yield
-
-
-def decays(model, data, lr):
-    """SGLD whose learning rate decays."""
-    optimiser = torch.optim.SGD(model.parameters(), lr=lr)
-    schedule = torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.995)
-    while True:
-        for x, y in data:
-            optimiser.zero_grad()
-            (len(data.dataset) * mse_loss(model(x), y) / 2).backward()
-            optimiser.step()
-            add_noise(model, 2 * lr)
-            schedule.step()
-            yield
 
 
 @pytest.mark.parametrize(

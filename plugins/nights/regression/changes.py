@@ -357,9 +357,7 @@ def flat(change: Change) -> dict[str, Any]:
         "effect": comparison.effect if comparison else None,
         "low": comparison.low if comparison else None,
         "high": comparison.high if comparison else None,
-        "scale": {"ratio": "tonight / reference", "difference": "tonight - reference"}[comparison.scale]
-        if comparison
-        else None,
+        "scale": SCALES[comparison.scale] if comparison else None,
         "seeds": len(comparison.pairs) if comparison else None,
         "direction": comparison.direction if comparison else None,
         "target": comparison.target if comparison else None,
