@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 from harness import BenchError, Registry, UsageError, registry
 from harness.reports import Group, Request, Store, load_groups, metric_estimate
@@ -12,6 +13,7 @@ from harness.runs import plugin_metadata, task_facts
 from plugins.papers.claims import (
     Claim,
     Comparisons,
+    Finding,
     Judged,
     Ours,
     Setup,
@@ -24,6 +26,7 @@ from plugins.papers.files import PaperFile, paths, read
 from plugins.papers.reported import (
     UNREPRODUCIBLE,
     Reported,
+    Verdict,
     as_published,
     earlier_settings,
     load_cells,
@@ -33,16 +36,15 @@ from plugins.papers.reported import (
     verdict,
 )
 
-NOT_RUN = "not run"
+NOT_RUN: Final = "not run"
 AT_OURS = "at our settings"
-REVERSED = "reversed in its sweep"
-HELD = "holds in its sweep"
 CODE = ("task source", "task data")
+Swept = Literal["reversed in its sweep", "holds in its sweep"]
 
 
 @dataclass(frozen=True)
 class CellEntry:
-    """A printed cell. `ours` is our run as published.
+    """A printed cell. `ours` is our run as published. `missing` says why there is none.
 
     Without a verdict: `others` are runs at other budgets, and `tried` the points of a declared sweep.
     """
@@ -51,8 +53,15 @@ class CellEntry:
     ours: Ours | None
     others: Sequence[Ours]
     tried: Sequence[Ours]
-    verdict: str
+    verdict: Verdict | Literal["not run"]
     reason: str
+    missing: str = ""
+
+    @property
+    def text(self) -> str:
+        """The verdict; of a cell that was not run also why, and the best verdict that a run could have."""
+        best = "inconclusive at best" if self.cell.ours else ""
+        return _with_remarks(self.verdict, [self.missing, best] if self.verdict == NOT_RUN else [])
 
     @property
     def at_papers_settings(self) -> bool:
@@ -68,20 +77,36 @@ class CellEntry:
 class ClaimEntry:
     """A claim, our runs of its sides, and the finding.
 
-    holds, fails: at the paper's settings, or by an exact analysis. "holds at our settings", "fails at our settings": at
-    settings or other choices some of which are ours, a finding of its own; with "(reversed in its sweep)" or "(holds in
-    its sweep)" if points of a declared sweep say the opposite. undecided; vacuous: true only because everything failed;
-    not run (why).
-    `tried` are the points of declared sweeps behind `swept`.
+    finding   holds, fails: by our runs, or by an exact analysis; undecided; vacuous: true only because everything
+              failed; not run
+    at_ours   whether some of the settings or other choices are ours, so that what holds or fails is a finding of ours
+    in_sweep  what points of a declared sweep say to the opposite
+    missing   why it was not run
+    tried     the points of declared sweeps behind `swept`
     """
 
     claim: Claim
     ours: Sequence[Ours | None]
     judged: Judged | None
-    finding: str
+    finding: Finding | Literal["not run"]
     reason: str
+    at_ours: bool = False
+    in_sweep: Swept | None = None
+    missing: str = ""
     tried: Sequence[Ours] = ()
     swept: Comparisons | None = None
+
+    @property
+    def kind(self) -> str:
+        """The finding by which claims are counted: "holds at our settings" is not "holds"."""
+        return f"{self.finding} {AT_OURS}" if self.at_ours and self.finding in {"holds", "fails"} else self.finding
+
+    @property
+    def text(self) -> str:
+        """The finding with all that qualifies it."""
+        if self.finding == NOT_RUN:
+            return _with_remarks(self.finding, [self.missing, f"{AT_OURS} at best" if self.at_ours else ""])
+        return _with_remarks(self.kind, [self.in_sweep or ""])
 
 
 @dataclass(frozen=True)
@@ -189,14 +214,13 @@ def _cell(cell: Reported, groups: dict[Setup, list[Group]], registry: Registry |
     why = _why_not(ours, registry, side, cell.metric, cell.needs)
     if ours is not None and ours.group.runs:
         return CellEntry(cell, ours, others, tried, "inconclusive", why)
-    limit = "inconclusive at best" if cell.ours else ""
     reason = f"the paper does not give {', '.join(cell.ours)}" if cell.ours else ""
-    return CellEntry(cell, ours, others, tried, _not_run(why, limit), reason)
+    return CellEntry(cell, ours, others, tried, NOT_RUN, reason, why)
 
 
-def _not_run(*why: str) -> str:
-    text = "; ".join(filter(None, why))
-    return f"{NOT_RUN} ({text})" if text else NOT_RUN
+def _with_remarks(text: str, remarks: Iterable[str]) -> str:
+    inside = "; ".join(filter(None, remarks))
+    return f"{text} ({inside})" if inside else text
 
 
 def _claims(claims: Sequence[Claim], groups: dict[Setup, list[Group]], registry: Registry | None) -> list[ClaimEntry]:
@@ -215,35 +239,35 @@ def _with_sweep(entry: ClaimEntry, groups: dict[Setup, list[Group]]) -> ClaimEnt
     both = [[ours, *tried] for ours, tried in zip(entry.ours, points, strict=True) if ours is not None]
     compared = comparisons(claim, *both) if len(both) == 2 else None
     # A single point can qualify a claim that fails, but not one that holds.
-    if compared is None or (compared.total < 2 and not entry.finding.startswith("fails")):
+    if compared is None or (compared.total < 2 and entry.finding != "fails"):
         return entry
-    finding, text, held = entry.finding, compared.text, compared.total - compared.reversed
-    if compared.reversed and finding.startswith("holds"):
-        finding = f"{finding} ({REVERSED})"
-    elif held and finding.startswith("fails") and claim.kind == "ordering":
-        finding = f"{finding} ({HELD})"
+    in_sweep: Swept | None = None
+    text, held = compared.text, compared.total - compared.reversed
+    if compared.reversed and entry.finding == "holds":
+        in_sweep = "reversed in its sweep"
+    elif held and entry.finding == "fails" and claim.kind == "ordering":
+        in_sweep = "holds in its sweep"
         text = f"in its declared sweep it holds in {held} of {compared.total} comparisons"
     tried = [ours for side in points for ours in side]
-    return replace(entry, finding=finding, reason=f"{entry.reason}; {text}", tried=tried, swept=compared)
+    return replace(entry, reason=f"{entry.reason}; {text}", in_sweep=in_sweep, tried=tried, swept=compared)
 
 
 def _claim(claim: Claim, ours: Sequence[Ours | None], judged: Judged | None, registry: Registry | None) -> ClaimEntry:
     if claim.obstacle:
-        return ClaimEntry(claim, ours, None, _not_run(claim.obstacle), "")
+        return ClaimEntry(claim, ours, None, NOT_RUN, "", missing=claim.obstacle)
     if claim.exact is not None:
         reason = f"exact, no run: {claim.exact.evidence} (report {claim.exact.report})"
         return ClaimEntry(claim, ours, None, claim.exact.finding, reason)
     if claim.kind == "analysis":
-        return ClaimEntry(claim, ours, None, _not_run("the file lacks analysis, finding or evidence"), "")
+        return ClaimEntry(claim, ours, None, NOT_RUN, "", missing="the file lacks analysis, finding or evidence")
     unstated = _own_names(claim, ours)
     text = f"the paper does not give {', '.join(unstated)}" if unstated else ""
     if judged is not None:
         apart = len(ours) == 2 and _other_code([side.group for side in ours if side is not None])
-        finding: str = "undecided" if apart else judged.finding
-        if unstated and finding in {"holds", "fails"}:
-            finding = f"{finding} {AT_OURS}"
+        finding: Finding = "undecided" if apart else judged.finding
         why = "the two sides ran on different code or data of the task" if apart else ""
-        return ClaimEntry(claim, ours, judged, finding, "; ".join(filter(None, (why, judged.reason, text))))
+        reason = "; ".join(filter(None, (why, judged.reason, text)))
+        return ClaimEntry(claim, ours, judged, finding, reason, bool(unstated))
     not_run = [setup for setup, side in zip(claim.sides, ours, strict=True) if side is None]
     reasons = dict.fromkeys(_why_not(None, registry, setup, claim.metric, claim.needs) for setup in not_run)
     if not claim.sides and claim.needs:
@@ -252,7 +276,7 @@ def _claim(claim: Claim, ours: Sequence[Ours | None], judged: Judged | None, reg
     why = "; ".join(filter(None, [*reasons, *(f"{side.group.method}: {_unmeasured(side)}" for side in empty)]))
     if empty and not not_run:
         return ClaimEntry(claim, ours, None, "undecided", why)
-    return ClaimEntry(claim, ours, None, _not_run(why, f"{AT_OURS} at best" if unstated else ""), text)
+    return ClaimEntry(claim, ours, None, NOT_RUN, text, bool(unstated), missing=why)
 
 
 def _own_names(claim: Claim, ours: Sequence[Ours | None]) -> list[str]:

@@ -8,8 +8,8 @@ from textwrap import fill
 
 from harness import Result
 from harness.reports import Column, Request, Table, render, write_set
-from plugins.papers.ledger import AT_OURS, HELD, NOT_RUN, REVERSED, CellEntry, ClaimEntry, Reproduction, reproduction
-from plugins.papers.report import CELL_VERDICTS, FINDINGS, ReproductionLedger, kind
+from plugins.papers.ledger import NOT_RUN, CellEntry, ClaimEntry, Reproduction, reproduction
+from plugins.papers.report import FINDINGS, ReproductionLedger
 from plugins.papers.reported import UNREPRODUCIBLE
 from plugins.sharing.published import Published
 
@@ -46,6 +46,11 @@ The printed values and claims, with our corrections and the reasons for them, ar
 [plugins/papers](../plugins/papers); [RULES.md](../RULES.md) has the rules for verdicts.
 """
 OTHERS = "other-runs"
+OPEN = {
+    "inconclusive": "run, with a setting or another choice of ours, or too few seeds",
+    "vacuous": "vacuous: the methods that should succeed fail as well",
+    "undecided": "undecided: our seeds show no clear difference",
+}
 
 
 def counts(folder: Path) -> str:
@@ -54,12 +59,12 @@ def counts(folder: Path) -> str:
 
 
 def _counts(ledger: Reproduction) -> str:
-    verdicts = Counter(kind(entry.verdict, CELL_VERDICTS) for entry in ledger.cells)
+    verdicts = Counter(entry.verdict for entry in ledger.cells)
     as_stated = sum(entry.at_papers_settings and not entry.cell.obstacle for entry in ledger.cells)
-    unstated = sum(bool(entry.cell.ours) for entry in ledger.cells if entry.verdict.startswith(NOT_RUN))
-    findings = Counter(kind(entry.finding, FINDINGS) for entry in ledger.claims)
-    turned = sum(REVERSED in entry.finding for entry in ledger.claims)
-    held = sum(HELD in entry.finding for entry in ledger.claims)
+    unstated = sum(bool(entry.cell.ours) for entry in ledger.cells if entry.verdict == NOT_RUN)
+    findings = Counter(entry.kind for entry in ledger.claims)
+    swept = Counter(entry.in_sweep for entry in ledger.claims)
+    turned, held = swept["reversed in its sweep"], swept["holds in its sweep"]
     exact = sum(entry.finding == "holds" and entry.claim.exact is not None for entry in ledger.claims)
     words = {name: f"{findings[name]} {_verb(name, findings[name])}" for name in FINDINGS if findings[name]}
     if exact:
@@ -123,9 +128,9 @@ def pages(folder: Path) -> dict[str, str]:
 def _settled(ledger: Reproduction) -> Table:
     """Return the claims that hold or fail at the papers' own settings, or by an exact computation."""
     claims: dict[tuple[str, str], list[str]] = {}
-    for entry in sorted(ledger.claims, key=lambda entry: not entry.finding.startswith("holds")):
-        if entry.finding.startswith(("holds", "fails")) and AT_OURS not in entry.finding:
-            claims.setdefault((entry.finding, f"{entry.claim.paper}, {entry.claim.table}"), []).append(
+    for entry in sorted(ledger.claims, key=lambda entry: entry.finding != "holds"):
+        if entry.finding in {"holds", "fails"} and not entry.at_ours:
+            claims.setdefault((entry.text, f"{entry.claim.paper}, {entry.claim.table}"), []).append(
                 entry.claim.statement
             )
     rows = [{"finding": finding, "in": of, "claims": "; ".join(said)} for (finding, of), said in claims.items()]
@@ -144,17 +149,13 @@ def _open(ledger: Reproduction) -> Table:
 
 def _why_open(entry: CellEntry | ClaimEntry) -> str:
     """Return why a printed number or claim is neither confirmed nor refuted at the paper's settings, or ""."""
-    said = entry.verdict if isinstance(entry, CellEntry) else entry.finding
-    if said.startswith(NOT_RUN):
-        why = said.partition("(")[2].rstrip(")").partition(";")[0] or "no runs yet"
-        return f"not run: {'needs a GPU' if 'GPU' in why else why}"
-    if said == UNREPRODUCIBLE and isinstance(entry, CellEntry):
-        return f"not reproducible as published: {entry.cell.obstacle}"
-    if said == "inconclusive" or AT_OURS in said:
-        return "run, with a setting or another choice of ours, or too few seeds"
-    if said.startswith("vacuous"):
-        return "vacuous: the methods that should succeed fail as well"
-    return "undecided: our seeds show no clear difference" if said.startswith("undecided") else ""
+    verdict = entry.verdict if isinstance(entry, CellEntry) else entry.finding
+    if verdict == NOT_RUN:
+        return f"{NOT_RUN}: {'needs a GPU' if 'GPU' in entry.missing else entry.missing or 'no runs yet'}"
+    if verdict == UNREPRODUCIBLE and isinstance(entry, CellEntry):
+        return f"{UNREPRODUCIBLE}: {entry.cell.obstacle}"
+    ours = isinstance(entry, ClaimEntry) and entry.at_ours and verdict in {"holds", "fails"}
+    return "run, with a setting or another choice of ours, or too few seeds" if ours else OPEN.get(verdict, "")
 
 
 if __name__ == "__main__":

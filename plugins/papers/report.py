@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from harness import Result
@@ -22,7 +22,7 @@ from harness.reports import (
 )
 from harness.runs.settings import source_of_budget
 from plugins.papers.claims import Ours
-from plugins.papers.ledger import CellEntry, ClaimEntry, Reproduction, reproduction
+from plugins.papers.ledger import NOT_RUN, CellEntry, ClaimEntry, Reproduction, reproduction
 
 CELL_VERDICTS = ("match", "mismatch", "inconclusive", "not reproducible as published", "not run")
 MAX_NAMES = 3
@@ -84,14 +84,14 @@ def _places(ledger: Reproduction) -> list[tuple[str, str]]:
 def _summary(ledger: Reproduction) -> Table:
     rows = []
     for paper, label in _places(ledger):
-        cells = Counter(kind(e.verdict, CELL_VERDICTS) for e in ledger.cells if _table_of(e) == (paper, label))
-        claims = Counter(kind(e.finding, FINDINGS) for e in ledger.claims if _table_of(e) == (paper, label))
+        cells: Counter[str] = Counter(e.verdict for e in ledger.cells if _table_of(e) == (paper, label))
+        claims = Counter(e.kind for e in ledger.claims if _table_of(e) == (paper, label))
         rows.append(_counts(paper, label, cells, claims))
-    all_cells = Counter(kind(e.verdict, CELL_VERDICTS) for e in ledger.cells)
-    all_claims = Counter(kind(e.finding, FINDINGS) for e in ledger.claims)
+    all_cells: Counter[str] = Counter(e.verdict for e in ledger.cells)
+    all_claims = Counter(e.kind for e in ledger.claims)
     rows.append(_counts("all", "", all_cells, all_claims))
     names = ["cells", *CELL_VERDICTS, "claims", *FINDINGS[:-1]]
-    waiting = [entry for entry in ledger.cells if entry.verdict.startswith("not run")]
+    waiting = [entry for entry in ledger.cells if entry.verdict == NOT_RUN]
     inconclusive = sum(bool(entry.cell.ours) for entry in waiting)
     at_best = (
         f"{inconclusive} of the {len(waiting)} cells that are not run are inconclusive at best, whatever is run: {OURS}"
@@ -111,11 +111,6 @@ def _counts(paper: str, label: str, cells: Counter[str], claims: Counter[str]) -
     }  # fmt: skip
 
 
-def kind(text: str, kinds: Iterable[str]) -> str:
-    """Return the kind of a verdict, without the text in brackets after it."""
-    return max((kind for kind in kinds if text.startswith(kind)), key=len)
-
-
 def _cells(title: str, entries: Sequence[CellEntry]) -> Table:
     columns: dict[str, Callable[[CellEntry], str]] = {
         "row": lambda e: e.cell.row,
@@ -124,7 +119,7 @@ def _cells(title: str, entries: Sequence[CellEntry]) -> Table:
         "reported": lambda e: e.cell.text,
         "ours": lambda e: _value(e.ours),
         "seeds": lambda e: str(len(e.ours.group.runs)) if e.ours else "-",
-        "verdict": lambda e: e.verdict,
+        "verdict": lambda e: e.text,
         "why": lambda e: e.reason,
     }
     notes = _merged([(f"{e.cell.row}, {e.cell.column}", words) for e in entries for words in _notes(e)], len(entries))
@@ -140,7 +135,7 @@ def _notes(entry: CellEntry) -> list[str]:
         notes.append(f"not reproducible as published: {cell.obstacle}")
     if cell.uncertain:
         notes.append(f"uncertain: {cell.uncertain}")
-    if cell.cause and not entry.verdict.startswith(("match", "not run")):
+    if cell.cause and entry.verdict not in {"match", NOT_RUN}:
         notes.append(f"cause: {cell.cause}")
     if cell.notes:
         notes.append(cell.notes)
@@ -154,13 +149,13 @@ def _claims(title: str, entries: Sequence[ClaimEntry]) -> Table:
         "difference": lambda e: number(e.judged.difference) if e.judged and e.judged.difference is not None else "-",
         "seeds": lambda e: str(e.judged.n) if e.judged else "-",
         "p": lambda e: f"{e.judged.p:.2g}" if e.judged and e.judged.p is not None else "-",
-        "finding": lambda e: e.finding,
+        "finding": lambda e: e.text,
         "why": lambda e: e.reason,
     }
     remarks = []
     for entry in entries:
         claim = entry.claim
-        if claim.cause and entry.finding.startswith(("fails", "undecided", "vacuous")):
+        if claim.cause and entry.finding in {"fails", "undecided", "vacuous"}:
             remarks.append((claim.statement, f"cause: {claim.cause}"))
         remarks += [(claim.statement, claim.notes)] if claim.notes else []
     notes = [_measured(entries), *_merged(remarks, len(entries))]
@@ -295,10 +290,10 @@ def _cell_records(entry: CellEntry) -> list[dict[str, Any]]:
         "correction": cell.correction, "uncertain": cell.uncertain, "obstacle": cell.obstacle, "needs": cell.needs,
         "cause": cell.cause, "notes": cell.notes, "ours": list(cell.ours),
     }  # fmt: skip
-    verdict = {"verdict": entry.verdict, "reason": entry.reason or None}
+    verdict = {"verdict": entry.verdict, "missing": entry.missing or None, "reason": entry.reason or None}
     first = {**head, **_numbers(entry.ours), **verdict}
     apart = [*entry.tried, *entry.others]
-    return [first, *({**head, **_numbers(ours), "verdict": None, "reason": None} for ours in apart)]
+    return [first, *({**head, **_numbers(ours), "verdict": None, "missing": None, "reason": None} for ours in apart)]
 
 
 def _claim_record(entry: ClaimEntry) -> dict[str, Any]:
@@ -319,7 +314,8 @@ def _claim_record(entry: ClaimEntry) -> dict[str, Any]:
         "p_holm": judged.p if judged else None, "needs": claim.needs, "cause": claim.cause, "notes": claim.notes,
         "ours": list(claim.ours), "comparisons": entry.swept.total if entry.swept else 0,
         "reversed": entry.swept.reversed if entry.swept else 0,
-        "verdict": entry.finding, "reason": entry.reason or None,
+        "verdict": entry.kind, "in_sweep": entry.in_sweep, "missing": entry.missing or None,
+        "reason": entry.reason or None,
     }  # fmt: skip
 
 

@@ -158,7 +158,7 @@ def test_a_claim_at_settings_of_ours_holds_there_alone(tmp_path):
     origins = {"sampler.gradient_variance": {"value": 0.1, "provenance": "ours", "source": "not stated"}}
     write_table_4(tmp_path, origins=origins)
     reproduced = ledger(tmp_path, paper="csgmcmc", tables=("4",))
-    assert [entry.finding for entry in reproduced.claims] == ["holds at our settings"] * 2
+    assert [entry.kind for entry in reproduced.claims] == ["holds at our settings"] * 2
     assert all("the paper does not give sampler.gradient_variance" in entry.reason for entry in reproduced.claims)
     assert not any(entry.at_papers_settings for entry in reproduced.cells)
 
@@ -174,7 +174,7 @@ def test_a_claim_that_its_declared_sweep_reverses_says_so(tmp_path):
             write_run(tmp_path, method=method, chains=1, seed=seed, metrics={"modes_covered": modes}, **how)
     reproduced = ledger(tmp_path, paper="csgmcmc", tables=("4",))
     one, four = reproduced.claims
-    assert (one.finding, four.finding) == ("holds (reversed in its sweep)", "holds")
+    assert (one.text, four.text) == ("holds (reversed in its sweep)", "holds")
     assert (one.swept.total, one.swept.reversed) == (3, 1)  # the best of csgld, 19, beside 1, 2 and 20
     assert "schedule.gamma=0.3: 1 of 1" in one.reason
     assert len(reproduced.run_keys) == 49
@@ -189,7 +189,7 @@ def test_a_claim_that_fails_says_whether_it_holds_in_its_declared_sweep(tmp_path
         write_run(tmp_path, method=method, chains=1, seed=seed, metrics={"modes_covered": modes + seed / 9}, **how)
     reproduced = ledger(tmp_path, paper="csgmcmc", tables=("4",))
     one, _ = reproduced.claims
-    assert one.finding == finding
+    assert one.text == finding
     assert one.reason.endswith("it holds in 1 of 1 comparisons") == finding.endswith("(holds in its sweep)")
     assert len(reproduced.run_keys) == 30
 
@@ -207,16 +207,16 @@ def test_runs_at_settings_that_the_file_had_earlier_get_no_verdict(tmp_path):
 
 def test_what_stands_in_the_way_is_said(tmp_path):
     reproduced = reproduction(_without_results(tmp_path), Request())
-    by_table = {(e.cell.paper, e.cell.table): e.verdict for e in reproduced.cells}
+    by_table = {(e.cell.paper, e.cell.table): e.text for e in reproduced.cells}
     assert by_table["csgmcmc", "Table 1"] == "not run (needs a GPU)"
     assert by_table["csgmcmc", "Table 6"] == "not reproducible as published"
     assert by_table["adaptive-drift", "Table 1"] == "not reproducible as published"
     assert by_table["adaptive-drift", "Table 2"] == "not run (inconclusive at best)"
-    waiting = {(e.cell.method, e.cell.task): e for e in reproduced.cells if e.verdict.startswith("not run")}
-    assert waiting["sgld", "cifar10"].verdict == "not run (needs a GPU; inconclusive at best)"
+    waiting = {(e.cell.method, e.cell.task): e for e in reproduced.cells if e.verdict == "not run"}
+    assert waiting["sgld", "cifar10"].text == "not run (needs a GPU; inconclusive at best)"
     assert "schedule.gamma=0.5005" in waiting["sgld", "cifar10"].reason
     assert "augmentation: crops" in next(e.reason for e in reproduced.cells if e.cell.table == "Table 4" and e.reason)
-    assert all(("inconclusive at best" in e.verdict) == bool(e.cell.ours) for e in waiting.values())
+    assert all(("inconclusive at best" in e.text) == bool(e.cell.ours) for e in waiting.values())
     assert len(reproduced.cells) == 205
 
 
@@ -244,9 +244,9 @@ def test_a_task_that_is_not_installed_is_a_status(tmp_path, capsys):
     words = ["--results", str(tmp_path / "r"), "--plugin", str(tmp_path / "odd.py"), "report", "reproduction", "--json"]
     assert run(words) == 0
     records = [r for r in json.loads(capsys.readouterr().out) if r["paper"] == "odd"]
-    assert [record["verdict"] for record in records] == [
-        "not run (no task no-such-task)", "not run (mixture25 has no protocol nowhere)",
-        "not run (mixture25 has no metric m)", "not run (no method nobody)",
+    assert {record["verdict"] for record in records} == {"not run"}
+    assert [record["missing"] for record in records] == [
+        "no task no-such-task", "mixture25 has no protocol nowhere", "mixture25 has no metric m", "no method nobody",
     ]  # fmt: skip
 
 
