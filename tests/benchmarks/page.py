@@ -18,7 +18,6 @@ import gpu_page
 import networks
 import samplers
 from cases import GRAD, LOGISTIC_METHODS, ONE
-from commands import WITHOUT_START
 from explained import explained, profile_table
 from overhead import FORMS
 from setting import BATCH, FRICTION, LEAPFROG, STEP_SIZES
@@ -28,10 +27,6 @@ EARLIER = "**Measured earlier, on another machine.**"
 FOLDER = "docs/benchmarks"
 TABLES = "tables.md"
 BUSY = 1.05
-IMPORTS = (
-    "\n\nThe smoke runs: each command first imports torch and the harness, which takes {times} times as long as the "
-    "sampling of the twenty runs. No command that starts a process of its own can avoid this."
-)
 MEASURED = ("mib", "mib_on_disk", "seconds")
 BY_HAND = "torch (by hand)"
 
@@ -258,7 +253,7 @@ def whole_commands(record: Mapping[str, Any]) -> str:
     if not record["commands"]:
         return "Not measured."
     earlier = record.get("commands_machine", record["machine"]) != record["machine"]
-    shown = commands(record["commands"]) + imports(record["commands"]) + of_each(record["commands"])
+    shown = commands(record["commands"]) + of_each(record["commands"])
     return f"{EARLIER}\n\n" * earlier + shown
 
 
@@ -267,14 +262,6 @@ def of_each(records: Sequence[Mapping[str, Any]]) -> str:
     lists = {r["name"].partition(":")[0]: "; ".join(f"{name}: {number(x)}" for name, x in r["of_each"].items())
              for r in records if "of_each" in r}  # fmt: skip
     return "".join(f"\n\n{name}, one by one: {text}." for name, text in lists.items())
-
-
-def imports(records: Sequence[Mapping[str, Any]]) -> str:
-    """What part of the smoke runs' time no command can save that starts a process of its own."""
-    values = {r["name"]: r["value"] for r in records}
-    times = [number(values[name.removesuffix(WITHOUT_START)] - value) for name, value in values.items()
-             if name.endswith(WITHOUT_START)]  # fmt: skip
-    return IMPORTS.format(times=" and ".join(times)) if times else ""
 
 
 def both(table: Table) -> str:
