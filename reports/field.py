@@ -301,9 +301,10 @@ def _board(records: Sequence[Mapping[str, Any]]) -> Table:
     ]  # fmt: skip
     title = f"{first['task']}@{first['protocol']}, {first['budget']} budget, {first['chains']} chains"
     shown = f"bench report leaderboard --task {first['task']}@{first['protocol']}"
-    unknown = [record["label"] for record in ranked if record.get("laws", Group.laws) == Group.laws]
+    not_run = str(Group.laws)
+    unknown = [record["label"] for record in ranked if record.get("laws", not_run) == not_run]
     of = "" if len(unknown) == len(ranked) else f", of {', '.join(unknown)}"
-    return Table(title, columns, rows, [shown, *([f"laws: {Group.laws}{of}"] if unknown else [])])
+    return Table(title, columns, rows, [shown, *([f"laws: {not_run}{of}"] if unknown else [])])
 
 
 def _verdict(verdict: str | None, seeds: int | None) -> str:

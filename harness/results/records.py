@@ -199,7 +199,7 @@ class Verification:
     level: str = entry(f"{', '.join(Level)}: {Level.RUN_HERE} is by the owner of the folder")
     how: str = entry("what was compared, and the outcome")
     salt: str = entry("text from which `bench verify` derived seeds, or which run it replayed; empty for neither")
-    laws: str = entry("outcome of the laws at the row's settings, by the owner of the folder; empty: not run", "")
+    laws: str = entry("outcome of the laws at the row's settings, by the folder's owner, as JSON; empty: not run", "")
 
 
 @dataclass(frozen=True)

@@ -100,11 +100,11 @@ def _check_rows(bench: Bench, samplers: Sequence[str], settings: Sequence[str] |
             "sampler": one.sampler,
             "settings": one.settings,
             "source": one.source[:8],
-            "laws": judged.get(key, laws.NOT_RUN),
+            "laws": str(judged.get(key, laws.NOT_RUN)),
         }
         for key, one in sorted(asked.items(), key=lambda pair: (pair[1].sampler, pair[1].settings))
     ]
-    wrong = any(row["laws"].startswith(laws.FAILED) for row in shown)
+    wrong = any(outcome.verdict == laws.Verdict.FAILED for outcome in judged.values())
     return Result([table(shown, ["sampler", "settings", "laws"])] if shown else [], shown, exit_code=int(wrong))
 
 

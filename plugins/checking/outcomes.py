@@ -43,16 +43,16 @@ def held_in(rows: Iterable[Mapping[str, Any]]) -> dict[str, Held]:
     return {one.key: one for one in every}
 
 
-def make(results: Path, registry: Registry, files: Sequence[str], asked: Mapping[str, Held]) -> dict[str, str]:
+def make(results: Path, registry: Registry, files: Sequence[str], asked: Mapping[str, Held]) -> dict[str, laws.Outcome]:
     """Return the outcomes by key, made and stored unless they were before; a sampler whose code is missing has none."""
     known = laws.read(results)
     fresh = outcomes(registry, files, {key: one for key, one in asked.items() if key not in known})
     for key, outcome in fresh.items():
-        laws.write(results, key, {**asdict(asked[key]), "outcome": outcome})
+        laws.write(results, key, outcome, asdict(asked[key]))
     return {key: outcome for key, outcome in {**known, **fresh}.items() if key in asked}
 
 
-def outcomes(registry: Registry, files: Sequence[str], asked: Mapping[str, Held]) -> dict[str, str]:
+def outcomes(registry: Registry, files: Sequence[str], asked: Mapping[str, Held]) -> dict[str, laws.Outcome]:
     """Hold samplers to the short laws at their settings, and return the outcomes by key.
 
     The tests of sgmcmc-bench hold its own samplers at their defaults. Each sampler from outside has a child process,
@@ -62,7 +62,7 @@ def outcomes(registry: Registry, files: Sequence[str], asked: Mapping[str, Held]
     settings = {key: _settings(offer, asked[key]) for key, offer in offers.items()}
     ours = [key for key, offer in offers.items() if offer.distribution == HARNESS]
     at_defaults = [key for key in ours if plugin_metadata.resolve(offers[key], {}) == settings[key]]
-    done = dict.fromkeys(at_defaults, laws.PASSED)
+    done = dict.fromkeys(at_defaults, laws.Outcome(laws.Verdict.PASSED))
     batches = [[key for key in ours if key not in done], *([key] for key in offers.keys() - ours)]
     for batch in filter(None, batches):
         foreign = offers[batch[0]].distribution != HARNESS
@@ -75,7 +75,7 @@ def outcomes(registry: Registry, files: Sequence[str], asked: Mapping[str, Held]
         except (BenchError, EndedError) as error:
             if not foreign:
                 raise
-            judged = [f"{laws.FAILED}{error}"[:SHOWN]] * len(batch)
+            judged = [laws.Outcome(laws.Verdict.FAILED, reason=str(error)[:SHOWN])] * len(batch)
         done |= dict(zip(batch, judged, strict=True))
     return done
 
@@ -97,7 +97,9 @@ def _settings(offer: Offer, one: Held) -> dict[str, Any]:
     return {**settings, **{field.name: field.default for field in fields if field.name in {VARIANCE} & settings.keys()}}
 
 
-def judge(items: Sequence[tuple[str, Mapping[str, Any]]], files: Sequence[str], foreign: bool, _: Send) -> list[str]:
+def judge(
+    items: Sequence[tuple[str, Mapping[str, Any]]], files: Sequence[str], foreign: bool, _: Send
+) -> list[laws.Outcome]:
     """Return the outcomes of samplers, by target and settings, in this process, which must stay as it is."""
     import torch
 
@@ -115,31 +117,31 @@ def judge(items: Sequence[tuple[str, Mapping[str, Any]]], files: Sequence[str], 
         if not any(result.law == derived.LAW.name and result.outcome == "passed" for result in results):
             results.extend(check_samplers([sampler], [whole.LAW.name])[0])
     ignored = [_ignores(sampler) if foreign else "" for sampler in samplers]
-    texts = [_outcome(results, ignores) for results, ignores in zip(judged, ignored, strict=True)]
+    made = [_outcome(results, ignores) for results, ignores in zip(judged, ignored, strict=True)]
     if measuring is not None:
         measuring.check()
-    return texts
+    return made
 
 
 def _ignores(sampler: Any) -> str:
     """Return what the law `potential` says of a sampler whose draws ignore the gradient: nobody is exempt from that."""
-    from plugins.checking.law import Broken, Skip
     from plugins.checking.samplers import potential
 
     try:
         potential.check(sampler)
-    except (Broken, Skip) as verdict:
-        return f"potential: {verdict}" if laws.IGNORES in str(verdict) else ""
+    except potential.IgnoresGradient as verdict:
+        return str(verdict)
     except Exception:  # noqa: BLE001 - the law itself reports it
         return ""
     return ""
 
 
-def _outcome(results: Sequence[LawResult], ignores: str) -> str:
-    failed = [result for result in results if result.outcome == "failed"]
-    reasons = [ignores, *(f"{result.law}: {result.message}" for result in failed)]
-    if reason := next(filter(None, reasons), ""):
-        names = ", ".join(dict.fromkeys([result.law for result in failed] or ["potential"]))
-        return f"{laws.FAILED}{names}; {reason}"[:SHOWN]
-    exempt = ", ".join(result.law for result in results if result.outcome == "exempt")
-    return f"{laws.PASSED}, exempt from {exempt}" if exempt else laws.PASSED
+def _outcome(results: Sequence[LawResult], ignores: str) -> laws.Outcome:
+    failed = {result.law: result.message for result in results if result.outcome == "failed"}
+    if ignores:
+        failed = {"potential": ignores, **failed}
+    if failed:
+        reason = "{}: {}".format(*next(iter(failed.items())))
+        return laws.Outcome(laws.Verdict.FAILED, (*failed,), reason[:SHOWN], bool(ignores))
+    exempt = tuple(result.law for result in results if result.outcome == "exempt")
+    return laws.Outcome(laws.Verdict.PASSED, exempt)

@@ -136,14 +136,14 @@ def _levels_here(
 
 
 def _with_laws(
-    db: DuckDBPyConnection, known: Mapping[str, str], levels: Mapping[str, Verification]
+    db: DuckDBPyConnection, known: Mapping[str, laws.Outcome], levels: Mapping[str, Verification]
 ) -> dict[str, Verification]:
     """Return the levels of the attempts of which the outcomes of the laws are known, by `laws.key`, with these."""
     query = """select attempt, sampler, sampler_source, sampler_params from attempt join run using (run_key)
     where attempt in (select unnest(?::varchar[]))"""
     rows = db.execute(query, [sorted(levels)]).fetchall() if known else []
     return {
-        attempt: replace(levels[attempt], laws=outcome)
+        attempt: replace(levels[attempt], laws=outcome.to_json())
         for attempt, *identity in rows
         if (outcome := known.get(laws.key(*identity)))
     }

@@ -110,14 +110,18 @@ def rows_of(submission: SubmittedRuns) -> list[list[Row]]:
 
 
 def laws_of(verdicts: Sequence[Verdict], submission: SubmittedRuns, bench: Bench) -> dict[str, str]:
-    """Run the laws at the settings of rows that were verified far enough to rank; return the outcomes by attempt."""
+    """Run the laws at the settings of rows that were verified far enough to rank.
+
+    Return the outcomes by attempt, as JSON; "" if there is none.
+    """
     ranked = {one.attempts[0]["attempt"]: one for one in verdicts if one.reached.ranks("")}
     query = """select attempt, sampler, sampler_source, sampler_params from attempt join run using (run_key)
     where attempt in (select unnest(?::varchar[]))"""
     rows = submission.store.rows(query, [[*ranked]])
     judged = outcomes.outcomes(bench.registry, bench.plugins, outcomes.held_in(rows))
     columns = ("sampler", "sampler_source", "sampler_params")
-    of_row = {row["attempt"]: judged.get(laws.key(*(row[column] for column in columns)), "") for row in rows}
+    known = {row["attempt"]: judged.get(laws.key(*(row[column] for column in columns))) for row in rows}
+    of_row = {attempt: outcome.to_json() if outcome else "" for attempt, outcome in known.items()}
     return {
         attempt: of_row[first]
         for first, one in ranked.items()

@@ -55,7 +55,7 @@ def caveats(store: Store, registry: Registry) -> dict[str, dict[str, str]]:
     told: dict[str, dict[str, None]] = {}
     for row in store.rows(f"select distinct * from ({_ROWS.format(columns='group_key')}) order by all"):  # noqa: S608 - own query
         for one in _rests_on(row, declared):
-            told.setdefault(row["group_key"], {})[f"{one}: {known.get(one.key, NOT_REPLAYED)}"] = None
+            told.setdefault(row["group_key"], {})[f"{one}: {_told(known.get(one.key))}"] = None
     return {group: {CAVEAT: "; ".join(texts)} for group, texts in told.items()}
 
 
@@ -73,9 +73,16 @@ def replay_missing(bench: Bench, store: Store) -> list[tuple[dict[str, Any], str
     wrong = []
     for one, row in cheapest.items():
         outcome = known[one.key] if one.key in known else _replay(bench, one, row)
-        if outcome.startswith(laws.FAILED):
-            wrong.append((row, f"{one}, declared equal: {outcome.removeprefix(laws.FAILED)}"))
+        if outcome.verdict == laws.Verdict.FAILED:
+            wrong.append((row, f"{one}, declared equal: {outcome.reason}"))
     return wrong
+
+
+def _told(outcome: laws.Outcome | None) -> str:
+    """Return the outcome of a replay for people."""
+    if outcome is None:
+        return NOT_REPLAYED
+    return "replayed, passed" if outcome.verdict == laws.Verdict.PASSED else outcome.reason
 
 
 def _rests_on(row: Mapping[str, Any], declared: Declared) -> list[Declaration]:
@@ -104,7 +111,7 @@ def _declarations(registry: Registry) -> Declared:
     return declared
 
 
-def _replay(bench: Bench, one: Declaration, row: Mapping[str, Any]) -> str:
+def _replay(bench: Bench, one: Declaration, row: Mapping[str, Any]) -> laws.Outcome:
     """Repeat a run and keep the outcome; a run that cannot be repeated here has none, and is tried again."""
     bench.say(f"replaying seed {row['seed']} of run {row['run_key'][:12]}: {one}")
     try:
@@ -113,15 +120,17 @@ def _replay(bench: Bench, one: Declaration, row: Mapping[str, Any]) -> str:
         replayed = replay.repeat(asked, job, lambda *_: None)
     except (BenchError, EndedError) as error:
         bench.say(f"note: not replayed: {error}")
-        return ""
-    outcome = f"replayed, {laws.PASSED}"
+        return laws.NOT_RUN
+    outcome = laws.Outcome(laws.Verdict.PASSED)
     if replayed.differences or replayed.again.get("status") != row["status"]:
         first = next(iter(replayed.differences), None)
         what = f"{first.file} {first.entry}".strip() if first else "its status"
-        outcome = f"{laws.FAILED}seed {row['seed']} of run {row['run_key'][:12]} gives another {what}"
+        reason = f"seed {row['seed']} of run {row['run_key'][:12]} gives another {what}"
+        outcome = laws.Outcome(laws.Verdict.FAILED, reason=reason)
         if asked.device != "cpu" or any(_decides(name, *both) for name, both in replayed.environment.items()):
-            outcome = f"replayed in another environment, where {what} differs, which may be the reason"
-    laws.write(bench.results, one.key, {**asdict(one), "run_key": row["run_key"], "outcome": outcome})
+            reason = f"replayed in another environment, where {what} differs, which may be the reason"
+            outcome = laws.Outcome(laws.Verdict.NOT_RUN, reason=reason)
+    laws.write(bench.results, one.key, outcome, {**asdict(one), "run_key": row["run_key"]})
     return outcome
 
 

@@ -244,7 +244,7 @@ def build(
         "tuned": lambda group: group.tuned,
         "given": lambda group: "; ".join(f"{name}: {what}" for name, what in group.given.items()),
         "caveats": lambda group: "; ".join(f"{name}: {text}" for name, text in group.caveats.items()),
-        "laws": lambda group: group.laws,
+        "laws": lambda group: str(group.laws),
         **({"verified": lambda group: str(group.level)} if foreign else {}),
         "reference": lambda _: score.reference,
         "task": lambda group: group.task,

@@ -11,9 +11,9 @@ from harness.application.bench import Bench
 from harness.reporting.report import Request
 from harness.reporting.scores import score_fields
 from harness.results import laws
+from harness.results.laws import Outcome, Verdict
 from harness.runs.source import source_hash
 from harness.system.errors import UsageError
-from harness.system.files import sealed, write_json
 from plugins.checking import outcomes
 
 LAPLACE = """
@@ -87,15 +87,17 @@ def test_draws_of_a_laplace_approximation_lose_their_rank_by_the_laws(ranked, na
     assert after[name][0].rank is None
     assert after[name][0].short == "baseline", after[name]
     assert after["sgld"][0].rank.rank == 1
-    assert after["sgld"][1] == laws.PASSED
+    assert after["sgld"][1] == Outcome(Verdict.PASSED)
 
 
-def outcome(results, text, method="sgld"):
+def outcome(results, judged, method="sgld"):
     (row,) = store(results).rows("select distinct sampler_source, sampler_params from run where method = ?", [method])
-    (results / laws.FOLDER).mkdir(exist_ok=True)
     name = laws.key(method, row["sampler_source"], row["sampler_params"])
-    write_json(results / laws.FOLDER / f"{name}.json", sealed({"version": laws.VERSION, "outcome": text}))
+    laws.write(results, name, judged, {})
     return results / laws.FOLDER / f"{name}.json"
+
+
+FAILED = Outcome(Verdict.FAILED, ("seeds",), "seeds: chains interact")
 
 
 @pytest.fixture
@@ -113,16 +115,20 @@ def standing(results, method="sgld"):
 
 
 @pytest.mark.parametrize(
-    ("text", "status"),
+    ("judged", "text", "status"),
     [
-        ("passed", "ranked"),
-        ("passed, exempt from scale", "ranked"),
-        ("failed: seeds; seeds: chains interact", "fails laws"),
-        ("failed: potential; step 1 ignores the gradient of the current batch", "baseline"),
+        (Outcome(Verdict.PASSED), "passed", "ranked"),
+        (Outcome(Verdict.PASSED, ("scale",)), "passed, exempt from scale", "ranked"),
+        (FAILED, "failed: seeds; seeds: chains interact", "fails laws"),
+        (Outcome(Verdict.FAILED, ("seeds",), "it ignores the gradient"), "failed: seeds; it ignores the gradient",
+         "fails laws"),
+        (Outcome(Verdict.FAILED, ("potential",), "why", ignores_gradient=True), "failed: potential; why",
+         "baseline"),
     ],
-)
-def test_an_outcome_decides_whether_a_row_has_a_rank(results, text, status):
-    outcome(results, text)
+)  # fmt: skip
+def test_an_outcome_decides_whether_a_row_has_a_rank(results, judged, text, status):
+    """Not the words of a law, which its author chooses."""
+    outcome(results, judged)
     status_of, record = standing(results)
     assert (status_of.short, record["laws"], record["rank"] is None) == (status, text, status != "ranked")
 
@@ -133,7 +139,7 @@ def test_a_row_whose_laws_were_not_run_is_marked(results):
 
 
 def test_a_damaged_outcome_does_not_count(results):
-    path = outcome(results, "failed: seeds; seeds: chains interact")
+    path = outcome(results, FAILED)
     path.write_text(path.read_text().replace("failed", "passed"))
     assert standing(results)[1]["laws"] == "not run"
 
@@ -207,5 +213,5 @@ def test_a_nonlinear_sampler_is_held_to_its_distribution_and_not_taken_for_anoth
     asked = [outcomes.Held(offer.name, source_hash(offer.target), "{}") for offer in offers]
     held = outcomes.outcomes(bench.registry, bench.plugins, {one.key: one for one in asked})
     right, *wrong = (held[one.key] for one in asked)
-    assert right == laws.PASSED
-    assert all(outcome.startswith(f"{laws.FAILED}whole-law; ") for outcome in wrong), wrong
+    assert right == Outcome(Verdict.PASSED)
+    assert {(outcome.verdict, outcome.laws) for outcome in wrong} == {(Verdict.FAILED, ("whole-law",))}

@@ -72,7 +72,7 @@ def test_timings_and_laws_are_data_too(tmp_path):
     seen = [_measured(store(tmp_path))]
     time_rows(tmp_path)
     seen.append(_measured(store(tmp_path)))
-    laws.write(tmp_path, "a", {"outcome": "passed"})
+    laws.write(tmp_path, "a", laws.Outcome(laws.Verdict.PASSED), {})
     seen.append(_measured(store(tmp_path)))
     assert len({json.dumps(one) for one in seen}) == 3
 

@@ -39,7 +39,7 @@ def groups_of(
     offered: Mapping[str, Info | Method] = MappingProxyType({}),
     stated: Iterable[StatedSettings] = (),
     timings: Mapping[str, Timing] | None = None,
-    outcomes: Mapping[str, str] = MappingProxyType({}),
+    outcomes: Mapping[str, laws.Outcome] = MappingProxyType({}),
     caveats: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> list[Group]:
     """Return the groups of the frames.
@@ -95,14 +95,22 @@ def groups_of(
                 task_code=codes.get((row["task"], row["task_source"], row["task_data"])),
                 full_gradients=next((known for known in full[rows] if known is not None), None),
                 level=min(map(Level, set(levels[rows])), key=[*Level].index),
-                laws=min(held[rows], key=lambda text: text.startswith(laws.PASSED))
-                or outcomes.get(laws.key(row["sampler"], row["sampler_source"], row["sampler_params"]), laws.NOT_RUN),
+                laws=_held(held[rows], outcomes, row),
                 timing=timings.get(key) if timings else None,
                 caveats=caveats.get(key, {}),
                 **_kind(offered, row["name"], row["sampler"]),
             )
         )
     return groups
+
+
+def _held(texts: Iterable[str], outcomes: Mapping[str, laws.Outcome], row: Mapping[str, Any]) -> laws.Outcome:
+    """Return the outcome of a row: what its runs bring along, the worst of them, or else that of its settings."""
+    brought = [laws.Outcome.from_json(text) for text in dict.fromkeys(texts)]
+    worst = min(brought, key=lambda outcome: outcome.verdict == laws.Verdict.PASSED)
+    if worst != laws.NOT_RUN:
+        return worst
+    return outcomes.get(laws.key(row["sampler"], row["sampler_source"], row["sampler_params"]), laws.NOT_RUN)
 
 
 def _kind(offered: Mapping[str, Info | Method], method: str, sampler: str) -> dict[str, bool]:

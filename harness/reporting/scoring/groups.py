@@ -16,7 +16,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.results.laws import BOARD, FAILED, IGNORES, NOT_RUN
+from harness.results.laws import BOARD, NOT_RUN, Outcome, Verdict
 from harness.results.records import FINAL, Level, Status, ValueRow
 from harness.results.spec import ONE_SETTING, SWEPT, TUNED, USER, Tuning
 from harness.results.timings import Timing
@@ -128,7 +128,7 @@ class Group:
     tuning     the same as a record; None for none, and in records of earlier versions
     level      the level of verification of the least verified run
     caveats    what has to be known about its runs, by a name: "equal source", "late"
-    laws       the outcome of the laws at its settings: "passed ...", "failed: ...", "not run ..."; "-": has none
+    laws       the outcome of the laws at its settings
     timing     what `bench time` measured; None if it did not
     baseline   whether the method is offered as a baseline, which is not a sampler of the posterior
     optimiser  whether it is an optimiser, which draws no noise
@@ -154,7 +154,7 @@ class Group:
     tuning: Tuning | None = None
     level: Level = Level.RUN_HERE
     caveats: Mapping[str, str] = field(default_factory=dict)
-    laws: str = NOT_RUN
+    laws: Outcome = NOT_RUN
     timing: Timing | None = None
     baseline: bool = False
     optimiser: bool = False
@@ -188,10 +188,9 @@ class Group:
         """Why the laws withhold a rank: one fails at the row's settings, or a board's owner has not run them."""
         if self.laws == BOARD:
             return f"laws {self.laws}"
-        broken = self.laws.removeprefix(FAILED)
-        if broken == self.laws:
+        if self.laws.verdict != Verdict.FAILED:
             return ""
-        return f"{'baseline' if IGNORES in broken else 'fails laws'}: {broken}"
+        return f"{'baseline' if self.laws.ignores_gradient else 'fails laws'}: {self.laws.why}"
 
     @functools.cached_property
     def done(self) -> Runs:

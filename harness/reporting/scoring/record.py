@@ -40,7 +40,7 @@ def flat_record(group: Group, label: str, estimate: Estimate, standing: RankStat
         "seeds_to_decide": rank.seeds if rank else None,
         "status": standing.status,
         "verified": str(group.level),
-        "laws": group.laws,
+        "laws": str(group.laws),
         "caveats": "; ".join(f"{name}: {text}" for name, text in group.caveats.items()) or None,
         "ruleset": str(group.ruleset),
         "tuning_passes": group.tuning.passes if group.tuning else None,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.contracts.randomness import TUNING_SEED
-from harness.results.laws import BOARD
+from harness.results.laws import BOARD, NONE
 from harness.results.records import ELSEWHERE, Level, columns_of
 
 if TYPE_CHECKING:
@@ -28,13 +28,15 @@ _OF_OWNER = f"if(protocol = '{ELSEWHERE}', '{Level.RESCORED}', '{Level.RUN_HERE}
 _LEVEL = f"coalesce(level, if(copied, '{Level.REPORTED}', {_OF_OWNER}))"
 _RANKS = f"list_contains(if(protocol = '{ELSEWHERE}', {_ranking(ELSEWHERE)}, {_ranking('')}), {_LEVEL})"
 _MADE = f"coalesce(verification.level = '{Level.RUN_HERE}' and verification.salt = '', verification.level is null)"
-_LAWS = f"if(protocol = '{ELSEWHERE}', '-', coalesce(nullif(laws, ''), if({_MADE}, '', '{BOARD}')))"
+_MISSING = f"if({_MADE}, '', '{BOARD.to_json()}')"
+_LAWS = f"if(protocol = '{ELSEWHERE}', '{NONE.to_json()}', coalesce(nullif(laws, ''), {_MISSING}))"
 _RESULT = f"""(
     select result.*, {_LEVEL} as level, {_LAWS} as laws from result left join verification using (attempt)
     qualify {_RANKS} or not bool_or({_RANKS}) over (partition by group_key)
 )"""  # noqa: S608 - words of ours
 _TRIALS = f"""(
-    select *, '{Level.RUN_HERE}' as level, '-' as laws from run_status where concluded and seed >= {TUNING_SEED}
+    select *, '{Level.RUN_HERE}' as level, '{NONE.to_json()}' as laws
+    from run_status where concluded and seed >= {TUNING_SEED}
 )"""  # noqa: S608 - words of ours
 _SOURCE = {False: _RESULT, True: _TRIALS}
 """The reported runs, and the trials of `bench tune`. If some runs of a group rank, only these are reported."""

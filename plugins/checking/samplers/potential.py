@@ -21,6 +21,10 @@ ERRORS = (1.0, 1e3, 1e6)
 """Errors of the gradient to which a step should respond; one that depends on chance may respond to large ones only."""
 
 
+class IgnoresGradient(Broken):
+    """A step that does not respond to the gradient: its draws are those of a baseline."""
+
+
 class WatchedPotential(CountingPotential):
     """A counting potential that records the positions of the batch gradients."""
 
@@ -60,7 +64,7 @@ def check(sampler: Sampler) -> None:
                 moved.append(sampler.step(theta, dict(state), potential, running.stage.h[k], running.stage.T[k], noise))
             _check_calls(sampler, potential, theta, moved[-1][0], k + 1)
         if sampler.gradients_per_step and all(_alike(moved[0], other) for other in moved[1:]):
-            raise Broken(f"step {k + 1} ignores the gradient of the current batch")
+            raise IgnoresGradient(f"step {k + 1} ignores the gradient of the current batch")
         theta, state = moved[0]
 
 
