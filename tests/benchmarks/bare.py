@@ -10,22 +10,21 @@ from __future__ import annotations
 from typing import Any
 
 from serving import Work, serve
-from setting import Case, mixture, step_size
+from setting import Case
+from targets import step_size, streams, task_of
 
 STEPS = 1_000
 
 
 def prepare(case: Case) -> Work:
     import torch
-    from stepping import streams
 
     from harness.contracts.randomness import ChainNoise, Slot, noise_generators
-    from tasks.synthetic.mixture25 import Mixture25
 
     torch.set_num_threads(1)
     generators = noise_generators(streams(case), "cpu", torch.float64)
     noise = ChainNoise(generators, [Slot("normal", (2,), torch.float64)])
-    problem = Mixture25(noise=0.0).build(streams(case), "cpu")
+    problem = task_of(case.task).build(streams(case), "cpu")
     carry: dict[str, Any] = {"theta": problem.initial()}
     loop = by_hand(case) if case.form == "by hand" else same(problem, step_size(case))
 
@@ -59,8 +58,8 @@ def by_hand(case: Case) -> Any:
     """Constants folded, one fused expression for the responsibilities."""
     import torch
 
-    means, variance = mixture()
-    mu, precision, step = torch.from_numpy(means), 1 / variance, step_size(case)
+    task = task_of(case.task)
+    mu, precision, step = torch.from_numpy(task.means), 1 / task.variance, step_size(case)
     pull, offset = mu.T.contiguous() * precision, -mu.square().sum(1) * precision / 2
 
     def loop(theta: Any, xi: Any) -> tuple[Any, list[Any]]:

@@ -24,8 +24,7 @@ REASON = (
     "so that a step rounds as its operations do; each sum is taken in the order of its elements; on blr-german "
     "the rows of eight chains are read one by one from the second-level cache and rearranged into vectors of "
     "eight chains. For one chain the vectors have two elements, both of that chain. The metrics (*observing*) are "
-    "computed from every draw; on mixture25 about half of that time is spent on finding and counting the "
-    "quantiles between which a draw lies, in ten directions."
+    "computed from every draw."
 )
 
 

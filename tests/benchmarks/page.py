@@ -17,11 +17,13 @@ import chart
 import gpu_page
 import networks
 import samplers
+import study
 from cases import GRAD, LOGISTIC_METHODS, ONE
 from explained import explained, profile_table
 from overhead import FORMS
-from setting import BATCH, FRICTION, LEAPFROG, STEP_SIZES
+from setting import BATCH, FRICTION, LEAPFROG
 from tables import BLACKJAX, OURS, PLAIN, Table, commands, goals, grid, number, plural, spread
+from targets import STEP_SIZES
 
 EARLIER = "**Measured earlier, on another machine.**"
 FOLDER = "docs/benchmarks"
@@ -46,7 +48,7 @@ Each ratio is computed round by round; its median is compared with the goal, and
 
 {goals}
 
-{gpu_goals}"""
+{study_goals}{gpu_goals}"""
 
 APART = """\
 # Benchmarks: the tables
@@ -123,7 +125,7 @@ other libraries draw {batch} indices with replacement.
 
 {logistic}
 
-{samplers}
+{study}{samplers}
 {networks}
 {gpu}
 ## Memory
@@ -166,7 +168,7 @@ def last_commands(root: Path) -> dict[str, Any]:
 
 
 def write_apart(part: ModuleType, record: Mapping[str, Any], root: Path) -> None:
-    """The numbers of `samplers` or `networks`, and the pages with them where the rest was measured before."""
+    """The numbers of a part that is measured apart, and the pages with them where the rest was measured before."""
     folder = root / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     (folder / part.FILE).write_text(json.dumps({**record, "machine": machine()}, indent=1) + "\n")
@@ -176,15 +178,17 @@ def write_apart(part: ModuleType, record: Mapping[str, Any], root: Path) -> None
 
 def apart(folder: Path) -> dict[str, str]:
     """The sections of the parts that are measured apart, by their place in the page; "" where they were not."""
-    sections = {}
+    sections = {"study_goals": ""}
     rest = json.loads((folder / "measurements.json").read_text())["machine"]
-    for name, part in (("samplers", samplers), ("networks", networks)):
+    for name, part in (("study", study), ("samplers", samplers), ("networks", networks)):
         path = folder / part.FILE
         record = json.loads(path.read_text()) if path.exists() else {}
         sections[name] = part.section(record) if record else ""
         if record and record.get("machine") != rest:
             head, _, body = sections[name].partition("\n\n")
             sections[name] = f"{head}\n\n{EARLIER}\n\n{body}"
+        if part is study and record:
+            sections["study_goals"] = study.summary(record)
     return sections | gpu_sections(folder)
 
 

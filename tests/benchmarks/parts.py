@@ -9,11 +9,12 @@ keeping    handing the draws on, as float32
 observing  the task's observer
 writing    draws to disk, and one checkpoint a minute
 
-All in seconds of the processor, as in `serving`.
+All in seconds of the processor, as in `serving`. Beside them, what the observer spends its time in.
 """
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
 import sys
@@ -49,8 +50,55 @@ class Stopwatch:
             self.seconds += time.perf_counter() - began
 
 
-def measure(case: Case, seconds: float) -> dict[str, float]:
-    """Seconds by part of one block, on average over the blocks of some seconds."""
+class Profiled:
+    """A function, and the seconds within it by the function of the project that is innermost.
+
+    What that one calls elsewhere counts as its own, and so does the C++ code of sums and counts.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.seconds: dict[str, float] = {}
+
+    def __call__(self, *arguments: Any) -> Any:
+        stack: list[str] = []
+        last = time.process_time()
+
+        def event(frame: Any, what: str, _: object) -> None:
+            nonlocal last
+            code = frame.f_code
+            if what not in ("call", "return") or not _of_project(code.co_filename):
+                return
+            now = time.process_time()
+            if stack:
+                self.seconds[stack[-1]] = self.seconds.get(stack[-1], 0.0) + now - last
+            last = now
+            if what == "call":
+                stack.append(code.co_qualname.replace("<locals>.", ""))
+            elif stack:
+                stack.pop()
+
+        sys.setprofile(event)
+        try:
+            return self.function(*arguments)
+        finally:
+            sys.setprofile(None)
+
+
+@functools.cache
+def _of_project(path: str) -> bool:
+    import harness
+    import tasks
+
+    folders = (str(Path(module.__file__ or "").parent) for module in (harness, tasks))
+    return path.startswith(tuple(folders)) and not path.endswith("counting.py")
+
+
+def measure(case: Case, seconds: float) -> dict[str, dict[str, float]]:
+    """Nanoseconds of a chain-step by part, and shares of the observer's time by function.
+
+    They are averages over the blocks of some seconds, the second of other blocks, which are slower for being watched.
+    """
     import torch
 
     from harness.results.ledger.attempt import Attempt
@@ -83,11 +131,23 @@ def measure(case: Case, seconds: float) -> dict[str, float]:
         theta, drawn = loop.theta, loop.problem.draw_batches(1)
         batch = {name: leaf[0] for name, leaf in drawn.items()} or None
         with torch.no_grad():
-            spent["gradient"] = blocks * timed(lambda: [loop.problem.gradient(theta, batch) for _ in range(steps)])
+            calls = steps * (loop.sampler.gradients_per_step or loop.sampler.full_gradients_per_step)
+            spent["gradient"] = blocks * timed(lambda: [loop.problem.gradient(theta, batch) for _ in range(calls)])
         spent["steps"] = total - spent["noise"] - spent["gradient"]
     spent = {part: value / blocks for part, value in spent.items()}
     spent["writing"] += checkpoint * sum(spent.values()) / CHECKPOINT_SECONDS
-    return {part: 1e9 * value / (steps * case.chains) for part, value in spent.items()}
+    parts = {part: 1e9 * value / (steps * case.chains) for part, value in spent.items()}
+    return {"parts": parts, "observer": within_observer(loop, watches["observe"].function, seconds)}
+
+
+def within_observer(loop: Any, observe: Callable[..., Any], seconds: float) -> dict[str, float]:
+    """The shares of the observer's time by function, the largest first, over the blocks of some seconds."""
+    profiled = loop.runs[0].observer.observe = Profiled(observe)
+    began = time.process_time()
+    while not profiled.seconds or time.process_time() - began < seconds:
+        loop.advance_block()
+    total = sum(profiled.seconds.values())
+    return {name: spent / total for name, spent in sorted(profiled.seconds.items(), key=lambda item: -item[1])}
 
 
 def watch(loop: Any) -> dict[str, Stopwatch]:
@@ -95,8 +155,10 @@ def watch(loop: Any) -> dict[str, Stopwatch]:
     watches["batches"] = Stopwatch(loop.problem.draw_batches)
     loop.stage.noise.draw, loop.problem.draw_batches = watches["noise"], watches["batches"]
     loop.runs[0].observer.observe = watches["observe"]
-    for native in getattr(loop.stage.stepper, "_code", {}).values():
+    for native in getattr(loop.stage.stepper, "_functions", {}).values():
         watches["function"] = native.function = Stopwatch(native.function)
+    if loop.executed == "compiled" and "function" not in watches:
+        raise LookupError("the compiled function of a block was not found")
     return watches
 
 
@@ -113,6 +175,4 @@ def save(loop: Any, attempt: Attempt) -> None:
 if __name__ == "__main__":
     pin()
     time.perf_counter = time.process_time  # the loop's clock reads it
-    fields = json.loads(sys.argv[1])
-    fields.pop("name", None)
-    sys.stdout.write(json.dumps(measure(Case(**fields), float(sys.argv[2]))) + "\n")
+    sys.stdout.write(json.dumps(measure(Case.of_json(json.loads(sys.argv[1])), float(sys.argv[2]))) + "\n")

@@ -1,7 +1,8 @@
 """blackjax on the same targets: its kernels under vmap and lax.scan, jitted, every state kept.
 
 Forms: "vmap + scan" has keys for every chain; "one position" makes all chains one position (C, D) with one key.
-"score" gives the kernel the analytic gradient, "grad" jax.grad of the log density.
+"score" gives the kernel the gradient by hand, "grad" jax.grad of the log density. Before anything else the density is
+proved to be the task's (`densities_jax`).
 """
 
 from __future__ import annotations
@@ -11,46 +12,63 @@ from typing import Any
 
 import numpy as np
 from serving import Work, serve
-from setting import BATCH, FRICTION, LEAPFROG, Case, german, mixture, start, step_size
+from setting import FRICTION, LEAPFROG, Case
+from targets import TARGETS, start, step_size
 
 STRETCH = 2_000_000
-"""Chain-steps of one call of the scan, about; the call itself is then nothing."""
+"""Chain-steps of one call of the scan, about, where a gradient is cheap; the call itself is then nothing."""
+
+FEWEST, MOST = 4, 50_000
+"""Steps of a call."""
+
+GRADIENTS = {"hmc": LEAPFROG, "mclmc": 2}
+"""Of a step, where it is more than one."""
 
 
 def prepare(case: Case) -> Work:
     import jax
 
     jax.config.update("jax_platforms", "cpu")
+    from densities_jax import density, prove
+
+    agreement = prove(case.task)
     jax.config.update("jax_enable_x64", case.dtype == "float64")
-    steps = int(np.clip(STRETCH // case.chains // (25 if case.task == "blr-german" else 1), 200, 50_000))
-    if case.method == "hmc":
-        steps = max(200, steps // LEAPFROG)
-    kernel = one_position(case) if case.form.startswith("one position") else per_chain(case)
+    work = case.chains * TARGETS[case.task].work * GRADIENTS.get(case.method, 1)
+    steps = int(np.clip(STRETCH // work, FEWEST, MOST))
+    log_density = density(case)
+    kernel = one_position(case, log_density) if case.form.startswith("one position") else per_chain(case, log_density)
     run = jax.jit(lambda key, state: kernel(key, state, steps))
-    carry = {"key": jax.random.key(0), "state": initial_state(case, jax.numpy.asarray(start(case)))}
+    key, first = jax.random.split(jax.random.key(0))
+    carry = {"key": key, "state": initial_state(case, log_density, jax.numpy.asarray(start(case)), first)}
 
     def advance() -> Any:
         carry["key"], key = jax.random.split(carry["key"])
         carry["state"], draws = run(key, carry["state"])
         return draws.block_until_ready()
 
-    return Work(steps * case.chains, advance)
+    return Work(steps * case.chains, advance, {"agreement": agreement})
 
 
-def initial_state(case: Case, x: Any) -> Any:
+def initial_state(case: Case, density: Any, x: Any, key: Any) -> Any:
     import blackjax
     import jax
 
     if case.method == "hmc":
-        return jax.vmap(lambda one: blackjax.hmc.init(one, log_density(case)))(x)
+        return jax.vmap(lambda one: blackjax.hmc.init(one, of_all_rows(case, density)))(x)
+    if case.method == "mclmc":
+        keys = jax.random.split(key, case.chains)
+        return jax.vmap(lambda one, key: blackjax.mclmc.init(one, of_all_rows(case, density), key))(x, keys)
     return (x, jax.numpy.zeros_like(x)) if case.method == "sghmc" else x
 
 
-def per_chain(case: Case) -> Callable[..., Any]:
+def per_chain(case: Case, density: Any) -> Callable[..., Any]:
     """vmap over the chains of a scan over the steps: each chain with keys of its own."""
     import jax
 
-    step = hmc(case) if case.method == "hmc" else KERNELS[case.method](case, gradient(case))
+    if case.method in FULL:
+        step = FULL[case.method](case, density)
+    else:
+        step = KERNELS[case.method](case, gradient(case, density), lambda key: minibatch(case, density, key, ()))
 
     def one_chain(key: Any, state: Any, steps: int) -> Any:
         return jax.lax.scan(lambda s, k: step(k, s), state, jax.random.split(key, steps))
@@ -62,38 +80,45 @@ def per_chain(case: Case) -> Callable[..., Any]:
     return all_chains
 
 
-def one_position(case: Case) -> Callable[..., Any]:
+def one_position(case: Case, density: Any) -> Callable[..., Any]:
     """A scan over the steps of all chains as one position."""
     import jax
 
-    step = KERNELS[case.method](case, jax.vmap(gradient(case), in_axes=(0, None)))
+    grad = jax.vmap(gradient(case, density), in_axes=(0, None if batch_size(case) is None else 0))
+    step = KERNELS[case.method](case, grad, lambda key: minibatch(case, density, key, (case.chains,)))
     return lambda key, state, steps: jax.lax.scan(lambda s, k: step(k, s), state, jax.random.split(key, steps))
 
 
-def minibatch(case: Case, key: Any) -> tuple[Any, Any]:
-    """A key for the noise, and rows drawn with replacement; None where U is exact."""
+def batch_size(case: Case) -> int | None:
+    return TARGETS[case.task].settings.get("batch")
+
+
+def minibatch(case: Case, density: Any, key: Any, chains: tuple[int, ...]) -> tuple[Any, Any]:
+    """A key for the noise, and rows drawn with replacement; all rows, or None, where U is exact."""
     import jax
 
-    if case.task != "blr-german":
+    size = batch_size(case)
+    if size is None:
         return key, None
     key, pick = jax.random.split(key)
-    return key, rows(case)[jax.random.randint(pick, (BATCH,), 0, len(rows(case)))]
+    index = jax.random.randint(pick, (*chains, size), 0, density.terms)
+    return key, jax.tree.map(lambda leaf: leaf[index], density.rows)
 
 
-def sgld(case: Case, grad: Callable[..., Any]) -> Callable[..., Any]:
+def sgld(case: Case, grad: Callable[..., Any], minibatch: Callable[..., Any]) -> Callable[..., Any]:
     import blackjax
 
     kernel, h = blackjax.sgld(grad), step_size(case)
 
     def step(key: Any, x: Any) -> Any:
-        key, batch = minibatch(case, key)
+        key, batch = minibatch(key)
         x = kernel.step(key, x, batch, h)
         return x, x
 
     return step
 
 
-def sghmc(case: Case, grad: Callable[..., Any]) -> Callable[..., Any]:
+def sghmc(case: Case, grad: Callable[..., Any], minibatch: Callable[..., Any]) -> Callable[..., Any]:
     """The integrator of blackjax.sghmc, which itself keeps one state in ten and draws a new momentum for each."""
     from blackjax.sgmcmc.diffusions import sghmc as solver
 
@@ -102,7 +127,7 @@ def sghmc(case: Case, grad: Callable[..., Any]) -> Callable[..., Any]:
 
     def step(key: Any, state: Any) -> Any:
         x, momentum = state
-        key, batch = minibatch(case, key)
+        key, batch = minibatch(key)
         state = integrate(key, x, momentum, grad(x, batch), epsilon)
         return state, state[0]
 
@@ -112,12 +137,25 @@ def sghmc(case: Case, grad: Callable[..., Any]) -> Callable[..., Any]:
 KERNELS = {"sgld": sgld, "sghmc": sghmc}
 
 
-def hmc(case: Case) -> Callable[..., Any]:
+def hmc(case: Case, density: Any) -> Callable[..., Any]:
     import blackjax
     import jax.numpy as jnp
 
-    epsilon = step_size(case) ** 0.5
-    kernel = blackjax.hmc(log_density(case), epsilon, jnp.ones(2), num_integration_steps=LEAPFROG)
+    epsilon, unit = step_size(case) ** 0.5, jnp.ones(density.task.dim())
+    return moved(blackjax.hmc(of_all_rows(case, density), epsilon, unit, num_integration_steps=LEAPFROG))
+
+
+def mclmc(case: Case, density: Any) -> Callable[..., Any]:
+    """With the length of a step of ours, and L such that as much of the velocity is lost in it."""
+    import blackjax
+
+    epsilon = (density.task.dim() * step_size(case)) ** 0.5
+    lost = -float(np.log1p(-FRICTION))
+    return moved(blackjax.mclmc(of_all_rows(case, density), L=epsilon / lost, step_size=epsilon))
+
+
+def moved(kernel: Any) -> Callable[..., Any]:
+    """A step of a kernel of blackjax, which gives its position as the draw."""
 
     def step(key: Any, state: Any) -> Any:
         state, _ = kernel.step(key, state)
@@ -126,61 +164,28 @@ def hmc(case: Case) -> Callable[..., Any]:
     return step
 
 
-def rows(case: Case) -> Any:
-    import jax.numpy as jnp
-
-    return jnp.asarray(german()[0], case.dtype)
+FULL = {"hmc": hmc, "mclmc": mclmc}
+"""The kernels of full gradients."""
 
 
-def log_density(case: Case) -> Callable[..., Any]:
-    """log p(x) of the mixture up to a constant; with the analytic score as its derivative where the form has it."""
+def of_all_rows(case: Case, density: Any) -> Callable[..., Any]:
+    """x -> log p(x); with the gradient by hand as its derivative where the form has it."""
+    return density.with_score() if "score" in case.form else lambda x: density.value(x, density.rows, 1)
+
+
+def gradient(case: Case, density: Any) -> Callable[..., Any]:
+    """(position, minibatch) -> gradient of the log density, as blackjax's kernels want it; None for all rows."""
     import jax
-    import jax.numpy as jnp
 
-    means, variance = mixture()
-    mu = jnp.asarray(means, case.dtype)
+    size = batch_size(case)
+    scale = 1 if size is None else density.terms / size
 
-    def value(x: Any) -> Any:
-        return jax.nn.logsumexp(-((x - mu) ** 2).sum(-1) / (2 * variance))
+    def on(x: Any, rows: Any) -> tuple[Any, ...]:
+        return x, density.rows if rows is None else rows, scale
 
-    if "score" not in case.form:
-        return value
-    offset, pull = -(mu**2).sum(1) / (2 * variance), mu / variance
-
-    def both(x: Any) -> Any:
-        logits = offset + pull @ x
-        top = logits.max()
-        weights = jnp.exp(logits - top)
-        total = weights.sum()
-        return top + jnp.log(total) - (x * x).sum() / (2 * variance), weights @ pull / total - x / variance
-
-    density = jax.custom_jvp(lambda x: both(x)[0])
-
-    @density.defjvp
-    def _(primals: Any, tangents: Any) -> Any:
-        y, score = both(*primals)
-        return y, score @ tangents[0]
-
-    return density
-
-
-def gradient(case: Case) -> Callable[..., Any]:
-    """(position, minibatch) -> gradient of the log density, as blackjax's kernels want it."""
-    import jax
-    import jax.numpy as jnp
-
-    if case.task == "blr-german":
-        if "score" in case.form:
-            return lambda x, a: a.T @ jax.nn.sigmoid(-(a @ x)) * (len(rows(case)) / BATCH) - x
-        from blackjax.sgmcmc.gradients import grad_estimator
-
-        return grad_estimator(lambda x: -(x @ x) / 2, lambda x, a: jax.nn.log_sigmoid(a @ x), len(rows(case)))
-    if "score" not in case.form:
-        return jax.grad(lambda x, _: log_density(case)(x))
-    means, variance = mixture()
-    mu = jnp.asarray(means, case.dtype)
-    offset, pull = -(mu**2).sum(1) / (2 * variance), mu / variance
-    return lambda x, _: jax.nn.softmax(offset + pull @ x) @ pull - x / variance
+    if "score" in case.form:
+        return lambda x, rows: density.both(*on(x, rows))[1]
+    return lambda x, rows: jax.grad(density.value)(*on(x, rows))
 
 
 if __name__ == "__main__":

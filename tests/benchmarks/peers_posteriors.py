@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from serving import Work, serve
-from setting import BATCH, FRICTION, Case, german, mixture, start, step_size
+from setting import BATCH, FRICTION, Case
+from targets import start, step_size, task_of
 
 
 def prepare(case: Case) -> Work:
@@ -25,7 +26,8 @@ def prepare(case: Case) -> Work:
     else:
         transform = posteriors.sgmcmc.sgld.build(log_posterior(case), lr=step_size(case))
     carry = {"state": transform.init(torch.from_numpy(start(case)))}
-    rows = torch.from_numpy(german()[0]).to(torch.get_default_dtype()) if case.task == "blr-german" else None
+    task = task_of(case.task)
+    rows = torch.from_numpy(task.design()).to(torch.get_default_dtype()) if case.task == "blr-german" else None
 
     def advance() -> Any:
         state, kept = carry["state"], []
@@ -44,19 +46,19 @@ def log_posterior(case: Case) -> Callable[..., Any]:
 
     nothing = torch.tensor([])
     if case.task == "blr-german":
-        scale = len(german()[0]) / BATCH
+        scale = task_of(case.task).terms() / BATCH
 
         def logistic(x: Any, batch: Any) -> Any:
             margins = (batch @ x[:, :, None])[:, :, 0]
             return scale * torch.nn.functional.logsigmoid(margins).sum() - x.square().sum() / 2, nothing
 
         return logistic
-    means, variance = mixture()
-    mu = torch.from_numpy(means).to(torch.get_default_dtype())
-    offset, pull = -mu.square().sum(1) / (2 * variance), mu.T.contiguous() / variance
+    task = task_of(case.task)
+    mu = torch.from_numpy(task.means).to(torch.get_default_dtype())
+    offset, pull = -mu.square().sum(1) / (2 * task.variance), mu.T.contiguous() / task.variance
 
     def modes(x: Any, _: Any) -> Any:
-        return (torch.logsumexp(offset + x @ pull, 1) - x.square().sum(1) / (2 * variance)).sum(), nothing
+        return (torch.logsumexp(offset + x @ pull, 1) - x.square().sum(1) / (2 * task.variance)).sum(), nothing
 
     return modes
 

@@ -1,6 +1,6 @@
 """Measure everything and write docs/benchmarks.md: `nox -s benchmarks`, or `-- --quick` for a trial of all of it;
-`-- --samplers` measures the update of every sampler, and nothing else, `-- --networks` a training step of a network;
-`-- --again memory commands` those parts anew.
+`-- --samplers` measures the update of every sampler, and nothing else, `-- --networks` a training step of a network,
+`-- --study` sampling on larger posteriors; `-- --again memory commands` those parts anew.
 
 Each case has a process of its own on one core; the processes of a group are ready at once and are measured in turn, so
 that what else the machine does meets all of them alike. All numbers are kept in docs/benchmarks/measurements.json.
@@ -12,8 +12,6 @@ import argparse
 import importlib.metadata
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -25,52 +23,14 @@ import memory
 import networks
 import page
 import samplers
+import study
 from cases import MANY, MODES, bare, groups, lacking_data, profiled
 from setting import Case
 from tables import plural
-from worker import Worker
+from worker import answer_of, measure_group, say
 
 HERE = Path(__file__).parent
-SCRIPTS = {
-    "bench": "stepping.py",
-    "torch": "bare.py",
-    "blackjax": "peers_blackjax.py",
-    "posteriors": "peers_posteriors.py",
-}
 PEERS = ("blackjax", "jax", "jaxlib", "posteriors", "torch", "numpy")
-
-
-def say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
-
-
-def measure_group(cases: Sequence[Case], rounds: int, seconds: float, environment: Mapping[str, str]) -> list[Any]:
-    first = cases[0]
-    say(f"{first.method} on {first.task}, {plural(first.chains)}: {', '.join(case.name for case in cases)}")
-    workers, measured = [], []
-    for case in cases:
-        worker = Worker(case.name, SCRIPTS[case.library], case.to_json(), environment)
-        workers.append(worker)
-        measured.append({**case.to_json(), **worker.answer(), "rates": [], "waits": []})
-    for _ in range(rounds):
-        for worker, result in zip(workers, measured, strict=True):
-            if answer := worker.measure(seconds):
-                result["rates"].append(answer["chain_steps"] / answer["seconds"] / 1e6)
-                result["waits"].append(answer["wall"] / answer["seconds"])
-    for worker in workers:
-        worker.close()
-    return [result | {"problem": worker.problem} for worker, result in zip(workers, measured, strict=True)]
-
-
-def answer_of(script: str, *arguments: str, environment: Mapping[str, str]) -> dict[str, Any]:
-    """The JSON that a script of this folder prints; {"problem"} where it fails."""
-    command = [sys.executable, "-W", "ignore", str(HERE / script), *arguments]
-    done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, check=False)
-    if done.returncode:
-        problem = done.stderr.strip().splitlines()[-1]
-        say(f"  {script} {' '.join(arguments)}: {problem}")
-        return {"problem": problem}
-    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 def measure_profile(environment: Mapping[str, str], seconds: float, *, quick: bool) -> list[dict[str, Any]]:
@@ -81,9 +41,9 @@ def measure_profile(environment: Mapping[str, str], seconds: float, *, quick: bo
             for task in ("mixture25",) if lacking_data() or chains == MANY else ("mixture25", "blr-german"):
                 say(f"parts of a block: {task}, {mode}, {plural(chains)}")
                 case = json.dumps(Case("bench", "sgld", chains, mode, task).to_json())
-                parts = answer_of("parts.py", case, str(seconds), environment=environment)
-                if "problem" not in parts:
-                    rows.append({"task": task, "mode": mode, "chains": chains, "parts": parts})
+                spent = answer_of("parts.py", case, str(seconds), environment=environment)
+                if "problem" not in spent:
+                    rows.append({"task": task, "mode": mode, "chains": chains, **spent})
     return rows
 
 
@@ -133,6 +93,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a short pass over all of it, not for the record")
     parser.add_argument("--samplers", nargs="*", metavar="NAME", help="only the update of all samplers, or of these")
     parser.add_argument("--networks", action="store_true", help="only a training step of a network")
+    parser.add_argument("--study", action="store_true", help="only larger posteriors, beside blackjax")
     parser.add_argument(
         "--again", nargs="+", choices=("memory", "commands"), help="only these parts of the last record"
     )
@@ -149,6 +110,9 @@ def main() -> None:
             return
         if asked.networks:
             page.write_apart(networks, networks.record(environment, quick=asked.quick), asked.out)
+            return
+        if asked.study:
+            page.write_apart(study, study.measure(environment, quick=asked.quick), asked.out)
             return
         if asked.again:
             measure_again(asked.again, environment, asked.out, quick=asked.quick)

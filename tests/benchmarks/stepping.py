@@ -11,13 +11,19 @@ from typing import Any
 
 import numpy as np
 from serving import Work, serve
-from setting import BATCH, FRICTION, LEAPFROG, Case, step_size
+from setting import Case
+from targets import full_batch, sampler_of, step_size, streams, task_of
 
 from harness.tasks import Observer, Outcome
 
 MAX_STEPS = 2_000_000
 CHAIN_STEPS = 40_000_000
 """The trajectory is as long as the whole measurement, or is begun again."""
+
+NUMBERS = 200_000_000
+"""Most numbers of the draws of a trajectory, which some observers keep."""
+
+LEAST = 2_000
 
 
 class Silent(Observer):
@@ -34,41 +40,35 @@ class Silent(Observer):
         pass
 
 
-def streams(case: Case) -> list[Any]:
-    from harness.contracts.randomness import Streams
-
-    return [Streams(0, chain, (case.task,)) for chain in range(case.chains)]
-
-
 def make_loop(case: Case, *, silent: bool = True) -> Any:
     import torch
 
     from harness.system.memory import keep_freed
-    from plugins.samplers.hmc import HMC
-    from plugins.samplers.msgld import MSGLD
-    from plugins.samplers.sghmc import SGHMC
-    from plugins.samplers.sgld import SGLD
-    from tasks.regression.blr import German
-    from tasks.synthetic.mixture25 import Mixture25
 
     keep_freed()
     torch.set_num_threads(1)
-    samplers = {"sgld": SGLD(), "msgld": MSGLD(), "sghmc": SGHMC(friction=FRICTION), "hmc": HMC(leapfrog=LEAPFROG)}
-    task = German(batch=BATCH) if case.task == "blr-german" else Mixture25(noise=0.0)
-    loop = looped(samplers[case.method], task, step_size(case), case)
+    sampler = sampler_of(case.method)
+    task = task_of(case.task) if sampler.gradients_per_step else full_batch(case.task)
+    loop = looped(sampler, task, step_size(case), case)
     if silent:
         loop.runs[0].observer = Silent()
     return loop
 
 
 def looped(sampler: Any, task: Any, h: float, case: Case) -> Any:
-    """A loop of the case's chains and mode, at the start of a long trajectory of constant h."""
+    """A loop of the case's chains and mode, at the start of a long trajectory of constant h.
+
+    Where draws are observed, as many of them are as in a run of the task's first protocol.
+    """
     from harness.engine.loop import Loop
     from plugins.schedules.constant import Constant
 
     steps = int(np.clip(CHAIN_STEPS // case.chains, 10_000, MAX_STEPS))
+    steps = max(LEAST, min(steps, NUMBERS // (case.chains * task.dim())))
     trajectory = Constant(step_size=h).trajectory(steps, task.steps_per_epoch())
-    mode = case.form.partition(",")[0]
+    mode, _, observed = case.form.partition(", ")
+    if observed:
+        trajectory = trajectory.with_burn_in(0, task.protocols[0].thin)
     options = {} if mode == "plain" else {"mode": mode}
     return Loop(task, sampler, trajectory, streams(case), case.chains, **options)
 

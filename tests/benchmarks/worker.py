@@ -7,9 +7,20 @@ import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from setting import Case
+from tables import plural
+
+HERE = Path(__file__).parent
+SCRIPTS = {
+    "bench": "stepping.py",
+    "torch": "bare.py",
+    "blackjax": "peers_blackjax.py",
+    "posteriors": "peers_posteriors.py",
+}
 
 
 class Worker:
@@ -52,3 +63,36 @@ class Worker:
             self.process.kill()
         self.process.communicate()
         self.log.close()
+
+
+def say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+def measure_group(cases: Sequence[Case], rounds: int, seconds: float, environment: Mapping[str, str]) -> list[Any]:
+    first = cases[0]
+    say(f"{first.method} on {first.task}, {plural(first.chains)}: {', '.join(case.name for case in cases)}")
+    workers, measured = [], []
+    for case in cases:
+        worker = Worker(case.name, SCRIPTS[case.library], case.to_json(), environment)
+        workers.append(worker)
+        measured.append({**case.to_json(), **worker.answer(), "rates": [], "waits": []})
+    for _ in range(rounds):
+        for worker, result in zip(workers, measured, strict=True):
+            if answer := worker.measure(seconds):
+                result["rates"].append(answer["chain_steps"] / answer["seconds"] / 1e6)
+                result["waits"].append(answer["wall"] / answer["seconds"])
+    for worker in workers:
+        worker.close()
+    return [result | {"problem": worker.problem} for worker, result in zip(workers, measured, strict=True)]
+
+
+def answer_of(script: str, *arguments: str, environment: Mapping[str, str]) -> dict[str, Any]:
+    """The JSON that a script of this folder prints; {"problem"} where it fails."""
+    command = [sys.executable, "-W", "ignore", str(HERE / script), *arguments]
+    done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, check=False)
+    if done.returncode:
+        problem = done.stderr.strip().splitlines()[-1]
+        say(f"  {script} {' '.join(arguments)}: {problem}")
+        return {"problem": problem}
+    return dict(json.loads(done.stdout.splitlines()[-1]))
