@@ -40,7 +40,7 @@ class Target:
     """A task as it is measured.
 
     settings  of the task
-    work      of a gradient on a batch, in units of 100 multiply-adds, about: how many steps a call of a peer has
+    work      of a step on a batch, in units of a step on mixture25, about: how many steps a call of a peer has
     law       draws (B, C, D) -> a check, or None: the task has no law that so short a run reaches
     scaled    h times the largest curvature, by method; None: `STEP_SIZES`
     """
@@ -84,11 +84,11 @@ def stiffest_variance(task: Any, case: Case, draws: Array) -> dict[str, object]:
 TARGETS = {
     "mixture25": Target({"noise": 0.0}, 1, within_modes, None),
     "blr-german": Target({"batch": BATCH}, 25, means, {"sgld": 0.2, "sghmc": 0.01}),
-    "gaussian": Target({"noise": 0.0}, 1, stiffest_variance),
+    "gaussian": Target({"noise": 0.0}, 10, stiffest_variance),
     "blr-a9a": Target({"batch": 100}, 250),
     "flights": Target({"batch": 500}, 540),
     # The curvature at a draw is up to ten times the median, which `curvature` is.
-    "pdb-eight-schools-noncentered": Target({}, 1, means, {name: x / 10 for name, x in SCALED.items()}),
+    "pdb-eight-schools-noncentered": Target({}, 10, means, {name: x / 10 for name, x in SCALED.items()}),
     "pdb-nes1980": Target({}, 150, means),
     "lda-reuters": Target({"batch": 50}, 60_000),
     "tiny-bnn": Target({"batch": 12}, 10),
