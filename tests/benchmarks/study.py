@@ -123,7 +123,7 @@ class Compared(NamedTuple):
         largest, *others = sorted(parts, key=lambda part: -parts[part])
         named = [f"{words[part]} {parts[part] / total:.0%}" for part in others if parts[part] >= NAMED * total]
         alone = parts[largest] / allowed if allowed else 0.0
-        mode = "; its steps are calls of torch, for it is a network to the harness" if plain else ""
+        mode = "; its steps are calls of torch, not compiled code" if plain else ""
         return (
             f"of {number(total)} ns of a chain-step of ours, {words[largest]} takes {parts[largest] / total:.0%}, "
             f"which alone is {alone:.2g} times what the goal allows ({number(allowed)} ns)"

@@ -21,7 +21,7 @@ def load(monkeypatch):
     return importlib.import_module
 
 
-def row(form, rate, chains=40, library="bench", right=True):
+def row(form, rate, *, chains=40, library="bench", right=True):
     name = f"{library} ({form})"
     facts = {"agreement": 1e-12} if library == "blackjax" else {}
     return {
