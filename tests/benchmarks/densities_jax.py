@@ -238,7 +238,7 @@ def _taken(rows: Any, index: Any) -> Any:
 
 def _apart(ours: Density, problem: Any, points: Any, batch: Any, rows: list[Any], scale: float) -> float:
     energy, gradient = (part.detach().numpy() for part in problem.energy_and_gradient(points, batch))
-    written: list[Callable[..., Any]] = [ours.both, jax.value_and_grad(ours.value)]
+    written: list[Callable[..., Any]] = [jax.jit(ours.both), jax.jit(jax.value_and_grad(ours.value))]
     worst = 0.0
     for function in written:
         pairs = [function(jnp.asarray(x), of_one, scale) for x, of_one in zip(points.numpy(), rows, strict=True)]

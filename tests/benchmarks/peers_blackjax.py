@@ -13,16 +13,13 @@ from typing import Any
 import numpy as np
 from serving import Work, serve
 from setting import FRICTION, LEAPFROG, Case
-from targets import TARGETS, start, step_size
+from targets import GRADIENTS, TARGETS, start, step_size
 
 STRETCH = 2_000_000
 """Chain-steps of one call of the scan, about, where a gradient is cheap; the call itself is then nothing."""
 
 FEWEST, MOST = 4, 50_000
 """Steps of a call."""
-
-GRADIENTS = {"hmc": LEAPFROG, "mclmc": 2}
-"""Of a step, where it is more than one."""
 
 
 def prepare(case: Case) -> Work:

@@ -9,9 +9,6 @@ BATCH = 64
 FRICTION = 0.1
 LEAPFROG = 10
 
-CHECKED = 6_000
-"""Chain-steps at least that a check looks at."""
-
 
 @dataclass(frozen=True)
 class Case:

@@ -31,6 +31,9 @@ TOLERANCE = 0.15
 MEAN_TOLERANCE = 0.5
 """Largest error of a mean, chains pooled, in sds of the posterior."""
 
+GRADIENTS = {"hmc": LEAPFROG, "mclmc": 2}
+"""Of a step, where it is more than one."""
+
 SAMPLERS = {"sghmc": {"friction": FRICTION}, "mclmc": {"friction": FRICTION}, "hmc": {"leapfrog": LEAPFROG}}
 """Settings of samplers that have any."""
 
@@ -43,12 +46,14 @@ class Target:
     work      of a step on a batch, in units of a step on mixture25, about: how many steps a call of a peer has
     law       draws (B, C, D) -> a check, or None: the task has no law that so short a run reaches
     scaled    h times the largest curvature, by method; None: `STEP_SIZES`
+    checked   chain-steps of one gradient that the check looks at, at least: enough for the slowest method, one chain
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     work: float = 1.0
     law: Callable[[Any, Case, Array], dict[str, object]] | None = None
     scaled: Mapping[str, float] | None = field(default_factory=lambda: SCALED)
+    checked: int = 6_000
 
 
 def within_modes(task: Any, case: Case, draws: Array) -> dict[str, object]:
@@ -84,12 +89,12 @@ def stiffest_variance(task: Any, case: Case, draws: Array) -> dict[str, object]:
 TARGETS = {
     "mixture25": Target({"noise": 0.0}, 1, within_modes, None),
     "blr-german": Target({"batch": BATCH}, 25, means, {"sgld": 0.2, "sghmc": 0.01}),
-    "gaussian": Target({"noise": 0.0}, 10, stiffest_variance),
+    "gaussian": Target({"noise": 0.0}, 10, stiffest_variance, checked=200_000),
     "blr-a9a": Target({"batch": 100}, 250),
     "flights": Target({"batch": 500}, 540),
     # The curvature at a draw is up to ten times the median, which `curvature` is.
-    "pdb-eight-schools-noncentered": Target({}, 10, means, {name: x / 10 for name, x in SCALED.items()}),
-    "pdb-nes1980": Target({}, 150, means),
+    "pdb-eight-schools-noncentered": Target({}, 10, means, {name: x / 10 for name, x in SCALED.items()}, 500_000),
+    "pdb-nes1980": Target({}, 150, means, checked=200_000),
     "lda-reuters": Target({"batch": 50}, 60_000),
     "tiny-bnn": Target({"batch": 12}, 10),
 }
@@ -143,8 +148,10 @@ def start(case: Case) -> Array:
     return np.asarray(starts(task_of(case.task), streams(case), "cpu").numpy().astype(case.dtype))
 
 
-def has_law(case: Case) -> bool:
-    return TARGETS[case.task].law is not None
+def checked(case: Case) -> int:
+    """The chain-steps that a check looks at, at least; 0 where there is no law to check."""
+    target = TARGETS[case.task]
+    return target.checked // GRADIENTS.get(case.method, 1) if target.law else 0
 
 
 def check(case: Case, draws: Array) -> dict[str, object]:
