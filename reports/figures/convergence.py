@@ -157,21 +157,22 @@ def typical_chain(
     distinct, index = np.unique(seeds, return_inverse=True)
     if len(distinct) > 1:
         start = len(values) - (last or len(values))
-        times = diagnostics.seed_counts(len(distinct))[:, index]
-        replicates = np.max([resampled_medians(curve[:, start:], times) for curve in rows], axis=0)
+        times = diagnostics.seed_counts(len(distinct))
+        replicates = np.max([resampled_medians(curve[:, start:], index, times) for curve in rows], axis=0)
         for p, curve in enumerate(replicates.T, start):
             low[p], high[p] = statistics.bootstrap_interval(float(values[p]), curve, len(distinct))
     return values, low, high
 
 
-def resampled_medians(rows: Array, times: Array) -> Array:
-    """Return the medians (B, n) of rows (R, n) in which row r occurs times[b, r] times."""
+def resampled_medians(rows: Array, seeds: NDArray[np.int64], times: Array) -> Array:
+    """Return the medians (B, n) of rows (R, n) in which each row of seed s occurs times[b, s] times; seeds (R,)."""
     medians = np.empty((len(times), rows.shape[1]))
-    by_row = np.ascontiguousarray(times.T, dtype=np.int32)
+    of_seed = np.eye(times.shape[1], dtype=np.float32)[seeds]  # exact for whole numbers below 2^24, and fastest
+    by_seed = np.ascontiguousarray(times.T, dtype=np.float32)
+    half = of_seed.sum(axis=0) @ by_seed / 2
     for p, order in enumerate(rows.argsort(axis=0).T):
-        below = by_row[order].cumsum(axis=0, dtype=np.int32)
-        half = below[-1] / 2
-        ends = (below >= half).argmax(axis=0), (below > half).argmax(axis=0)
+        below = of_seed[order].cumsum(axis=0) @ by_seed
+        ends = (below < half).sum(axis=0), (below <= half).sum(axis=0)
         medians[:, p] = (rows[order[ends[0]], p] + rows[order[ends[1]], p]) / 2
     return medians
 

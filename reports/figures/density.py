@@ -123,5 +123,5 @@ def _target(task: Any, bounds: Sequence[Array]) -> Array:
     """Return the mean density in each cell, (y, x), from 3 x 3 points."""
     inner = [(e[:-1, None] + (e[1:] - e[:-1])[:, None] * np.array([1, 3, 5]) / 6).ravel() for e in bounds]
     x, y = np.meshgrid(*inner)
-    density = np.exp(task.log_density(np.column_stack([x.ravel(), y.ravel()]))).reshape(x.shape)
+    density = np.exp(plane.log_density(task, np.column_stack([x.ravel(), y.ravel()]))).reshape(x.shape)
     return np.asarray(density.reshape(len(bounds[1]) - 1, 3, len(bounds[0]) - 1, 3).mean(axis=(1, 3)))

@@ -73,7 +73,8 @@ def exact_draws(truth: Any, draws: Array) -> ExactDraws:
     functions = np.concatenate(parts, axis=1)
     functions -= functions.mean(axis=0)
     functions /= np.linalg.norm(functions, axis=0)
-    return ExactDraws((rng.standard_normal((REPLICATES, len(functions))) @ functions) ** 2, z.shape[1])
+    root = np.linalg.qr(functions, mode="r")  # Gamma = root^T root
+    return ExactDraws((rng.standard_normal((REPLICATES, len(root))) @ root) ** 2, z.shape[1])
 
 
 def floor(group: Group, request: Request) -> ExactDraws | str:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from reports.figures import plane
 from reports.figures.chains import ChainReport, Coordinate, rows
 from reports.figures.parts import Array, Panel, legend_below
 from reports.figures.styles import look, method_of
@@ -29,7 +30,8 @@ class Marginals(ChainReport):
 
     def draw(self, canvas: Any, panels: Sequence[Panel], chosen: Sequence[Coordinate], task: Any) -> None:
         axes = rows(canvas, panels, [one.title for one in chosen], "", sharex="col")
-        targets = [_target(task, one) for one in chosen]
+        truth = None if task is None else task.truth()
+        targets = [_target(task, truth, one) for one in chosen]
         handle: dict[str, Any] = {}
         for panel, line in zip(panels, axes, strict=True):
             for one, ax, target in zip(chosen, line, targets, strict=True):
@@ -54,30 +56,29 @@ class Marginals(ChainReport):
             legend_below(canvas, handle)
 
 
-def _target(task: Any, one: Coordinate) -> tuple[str, Array, Array] | None:
+def _target(task: Any, truth: Any, one: Coordinate) -> tuple[str, Array, Array] | None:
     """Return how the target is known, and its density (n,) at points (n,); None without a truth."""
     if one.truth is None:
         return None
-    (mean, sd), truth = one.truth, task.truth()
+    mean, sd = one.truth
     x = np.linspace(mean - 5 * sd, mean + 5 * sd, POINTS)
     if hasattr(task, "log_density") and len(truth.mean) <= 2:
-        return "exact density", x, integrated(task, one.index, x)
+        return "exact density", x, integrated(task, truth, one.index, x)
     if truth.quantiles is not None:
         q = truth.quantiles[one.index]
         return "density by its quantiles", (q[1:] + q[:-1]) / 2, 1 / len(q) / np.diff(q)
     return "normal, with its mean and sd", x, np.exp(-(((x - mean) / sd) ** 2) / 2) / (sd * np.sqrt(2 * np.pi))
 
 
-def integrated(task: Any, index: int, x: Array) -> Array:
-    """Return the density of a coordinate of a task in one or two dimensions at x (n,)."""
-    truth = task.truth()
+def integrated(task: Any, truth: Any, index: int, x: Array) -> Array:
+    """Return the density of a coordinate of a task in one or two dimensions, with this truth, at x (n,)."""
     if len(truth.mean) == 1:
         return np.asarray(np.exp(task.log_density(x[:, None])))
     other = 1 - index
     y = np.linspace(truth.mean[other] - 6 * truth.sd[other], truth.mean[other] + 6 * truth.sd[other], 401)
     points = np.empty((len(x), len(y), 2))
     points[:, :, index], points[:, :, other] = x[:, None], y
-    density = np.exp(task.log_density(points.reshape(-1, 2))).reshape(len(x), len(y))
+    density = np.exp(plane.log_density(task, points.reshape(-1, 2))).reshape(len(x), len(y))
     return np.asarray(density.sum(axis=1) * (y[1] - y[0]))
 
 

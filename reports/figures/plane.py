@@ -13,8 +13,16 @@ DEPTH = 9.0
 """The window ends where the log density is this far below its maximum."""
 CELLS = (120, 90, 60, 45)
 """Numbers of cells along an axis, the finest first."""
+PART = 2_000
+"""Points at which a density is computed at once."""
 ENOUGH = 8.0
 """Draws in the cell of a typical draw: the height of a cell is then accurate to some 35 %."""
+
+
+def log_density(task: Any, points: Array) -> Array:
+    """Return the log density of a task at points (n, 2), computed in parts that fit into a processor's cache."""
+    parts = np.array_split(points, -(-len(points) // PART))
+    return np.concatenate([np.asarray(task.log_density(part), dtype=np.float64) for part in parts])
 
 
 def window(task: Any) -> list[tuple[float, float]]:
@@ -22,7 +30,7 @@ def window(task: Any) -> list[tuple[float, float]]:
     truth = task.truth()
     grids = [np.linspace(m - 5 * s, m + 5 * s, 161) for m, s in zip(truth.mean, truth.sd, strict=True)]
     points = np.meshgrid(*grids)
-    logs = task.log_density(np.column_stack([axis.ravel() for axis in points])).reshape(points[0].shape)
+    logs = log_density(task, np.column_stack([axis.ravel() for axis in points])).reshape(points[0].shape)
     ends = []
     for axis, ticks in zip(points, grids, strict=True):
         kept, margin = axis[logs > logs.max() - DEPTH], ticks[1] - ticks[0]

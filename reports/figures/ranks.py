@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -50,12 +50,10 @@ class Ranks(Report):
             return Result(notes=[NOTHING])
         ranks = mean_ranks(scores.values, scores.replicates, scores.seeds)
         count = len(scores.tasks)
+        records = _records(scores, ranks)
         if count < FEWEST_TASKS:
-            ranks = replace(ranks, p=None, difference=None)
-            records = _records(scores, ranks)
             few = f"no figure and no critical difference: both need {FEWEST_TASKS} tasks, and these are {count}"
             return Result([_table(scores, ranks, records)], records, notes=[few])
-        records = _records(scores, ranks)
         figure = Figure(
             "ranks",
             lambda canvas: _draw(canvas, scores, ranks),
@@ -85,14 +83,20 @@ def mean_ranks(values: Array, replicates: Array, seeds: int) -> MeanRanks:
 
     The interval is the mean rank plus and minus t sd(mean ranks of the replicates) sqrt(n / (n - 1)), within [1, M].
     """
-    from scipy.stats import rankdata
-
-    ranks = rankdata(values, axis=0)
+    ranks = _ranks(values)
     mean = ranks.mean(axis=1)
-    spread = rankdata(replicates, axis=0).mean(axis=1).std(axis=1)
+    spread = _ranks(replicates).mean(axis=1).std(axis=1)
     half = statistics.t_multiplier(seeds - 1) * spread * np.sqrt(seeds / (seeds - 1))
     ends = np.clip([mean - half, mean + half], 1, len(values))
-    return MeanRanks(ranks, mean, *ends, friedman(ranks), critical_difference(*values.shape))
+    few = values.shape[1] < FEWEST_TASKS
+    tests = (None, None) if few else (friedman(ranks), critical_difference(*values.shape))
+    return MeanRanks(ranks, mean, *ends, *tests)
+
+
+def _ranks(values: Array) -> Array:
+    """Return the ranks along the first axis, from 1; equal values share the mean of theirs."""
+    lower = np.stack([(values < one).sum(axis=0) + (values <= one).sum(axis=0) for one in values])
+    return (lower + 1) / 2
 
 
 def friedman(ranks: Array) -> float | None:

@@ -10,14 +10,16 @@ import numpy as np
 from reports.figures.chains import CHAINS, ChainReport, Coordinate, chain_colours, rows, some
 from reports.figures.parts import Panel, legend_below
 
-POINTS = 600
-"""Draws of a chain that are drawn, evenly spaced."""
+POINTS = 150
+"""Draws of a chain that are drawn, evenly spaced: five methods stay lines, which are sharper and drawn sooner than
+pixels.
+"""
 
 
 class Trace(ChainReport):
     """The kept draws of single runs against the step that made them, with a line for each chain.
 
-    At most 8 chains are shown, evenly spaced, and of longer chains 600 evenly spaced draws. If the truth is known, its
+    At most 8 chains are shown, evenly spaced, and of longer chains 150 evenly spaced draws. If the truth is known, its
     mean and two standard deviations are shown.
     """
 

@@ -11,8 +11,10 @@ from harness import Result
 from harness.reports import Column, FieldScore, Figure, Request
 from reports.figures.parts import Array, FieldReport, Panel, kept_draws, name_panel, panel_figure, shown, trajectory
 
-SHOWN = 1_500
-"""Most moves that are shown of a chain: the last ones between draws of consecutive steps."""
+MOVES = 1_500
+"""Most moves of a chain that are looked at: the last ones between draws of consecutive steps."""
+SHOWN = 400
+"""Most of these that are drawn: more hide each other."""
 
 
 class Trajectories(FieldReport):
@@ -49,13 +51,14 @@ def velocities(panel: Panel, request: Request) -> tuple[Array, Array]:
     x = panel.draws[:, 0, 0]
     follows = np.diff(panel.steps) == 1
     r = np.diff(x) / (leapfrog * np.sqrt(h[1:]))
-    return x[1:][follows][-SHOWN:], r[follows][-SHOWN:]
+    return x[1:][follows][-MOVES:], r[follows][-MOVES:]
 
 
 def _figure(name: str, score: FieldScore, moves: Sequence[tuple[Panel, Array, Array]]) -> Figure:
     caption = (
-        f"Of chain 0, at most {SHOWN:,} moves: position against velocity r, the change of theta_1 in a step "
-        "over L sqrt(h), with the L leapfrog steps of a proposal, else 1. Without momentum r is noise."
+        f"Of chain 0, at most the last {SHOWN:,} moves: position against velocity r, the change of theta_1 in a step "
+        "over L sqrt(h), with the L leapfrog steps of a proposal, else 1. Without momentum r is noise. Its variance "
+        f"is that of the last {MOVES:,} moves."
     )
     return panel_figure(
         name, score, len(moves), lambda canvas, axes: _draw(canvas, axes, moves), caption, panel=(2.6, 2.6),
@@ -64,9 +67,10 @@ def _figure(name: str, score: FieldScore, moves: Sequence[tuple[Panel, Array, Ar
 
 
 def _draw(canvas: Any, axes: Sequence[Any], moves: Sequence[tuple[Panel, Array, Array]]) -> None:
-    for (panel, x, r), ax in zip(moves, axes, strict=True):
+    for (panel, all_x, all_r), ax in zip(moves, axes, strict=True):
+        x, r = all_x[-SHOWN:], all_r[-SHOWN:]
         ax.plot(x, r, color="0.8", linewidth=0.3, zorder=1)
         order = np.linspace(0, 100, len(x))
         points = ax.scatter(x, r, c=order, cmap="viridis", vmin=0, vmax=100, s=3, linewidths=0, zorder=2)
-        name_panel(ax, panel.title, f"var r = {r.var():.3g}")
+        name_panel(ax, panel.title, f"var r = {all_r.var():.3g}")
     canvas.colorbar(points, ax=axes, label="moves shown, first to last (%)", shrink=0.9, pad=0.02)

@@ -94,7 +94,8 @@ def test_many_figures_are_drawn_in_several_processes_to_the_same_bytes(monkeypat
     pairs = [(Figure(f"f{k}", draw, (1.0, 1.0)), f"figures/r/f{k}") for k in range(5)]
     pairs.append((Figure("bad", fail), "figures/r/bad"))
     drawings, alone = Drawings(), Drawings()
-    drawings.prepare(pairs, lambda _: None)
+    drawings.begin(pairs)
+    drawings.finish(lambda _: None)
     for figure, path in pairs[:5]:
         assert drawings.file(figure, path) == alone.file(figure, path)
     with pytest.raises(PluginError, match="no ink"):

@@ -125,7 +125,7 @@ def test_the_effective_size_of_independent_draws_is_their_number():
 def test_the_marginal_of_a_density_integrates_to_one_and_has_the_moments_of_the_truth(task):
     truth = task.truth()
     x = np.linspace(truth.mean[0] - 6 * truth.sd[0], truth.mean[0] + 6 * truth.sd[0], 601)
-    density = integrated(task, 0, x)
+    density = integrated(task, task.truth(), 0, x)
     share = density / density.sum()
     if hasattr(task, "weights"):
         assert density.sum() * (x[1] - x[0]) == pytest.approx(1, abs=1e-3)

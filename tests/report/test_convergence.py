@@ -73,9 +73,10 @@ def test_the_line_crosses_the_threshold_at_the_data_passes_to_low_error():
 
 def test_resampled_medians_are_those_of_the_repeated_rows():
     rng = np.random.default_rng(0)
-    rows, times = rng.normal(size=(7, 3)), rng.integers(0, 3, size=(20, 7)).astype(float)
-    medians = resampled_medians(rows, times)
-    again = [np.median(np.repeat(rows, counts.astype(int), axis=0), axis=0) for counts in times]
+    rows, seeds = rng.normal(size=(7, 3)), np.array([0, 0, 1, 2, 3, 3, 1])
+    times = rng.integers(0, 3, size=(20, 4)).astype(float)
+    medians = resampled_medians(rows, seeds, times)
+    again = [np.median(np.repeat(rows, counts.astype(int)[seeds], axis=0), axis=0) for counts in times]
     np.testing.assert_allclose(medians, again)
 
 

@@ -65,6 +65,7 @@ def _saved(canvas: Any, kind: str) -> bytes:
 
 def picture(figure: Figure) -> Any:
     """Draw a figure and return it as a matplotlib Figure."""
+    import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
@@ -77,9 +78,11 @@ def picture(figure: Figure) -> Any:
             canvas.suptitle("\n".join(textwrap.wrap(figure.title, width)), fontsize="medium")
         _sanitise(canvas)
         figure.arrange(canvas)
-        for _ in range(2):  # axes with a fixed aspect get their place after titles and legends
-            canvas.get_layout_engine().execute(canvas)
-        canvas.set_layout_engine("none")  # the layout is done; otherwise it would be computed again for each file
+        layout = canvas.get_layout_engine()
+        for _ in range(2 if any(ax.get_aspect() != "auto" for ax in canvas.axes) else 1):
+            layout.execute(canvas)  # axes with a fixed aspect get their place after titles and legends
+        with mpl.rc_context({"figure.constrained_layout.use": False}):
+            canvas.set_layout_engine(None)  # with a layout, even a finished one, each file would be drawn twice
     return canvas
 
 

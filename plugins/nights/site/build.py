@@ -21,7 +21,7 @@ from harness.runs import content_hash
 from harness.system import words
 from plugins.nights.regression.night import suites
 from plugins.nights.site import folder, gather
-from plugins.nights.site.contents import contents, described, progress
+from plugins.nights.site.contents import begin, contents, described, progress
 from plugins.nights.site.model import Section, Site, SuitePage
 from plugins.nights.site.nights import Timeline, timeline
 from plugins.nights.site.pictures import Drawings
@@ -59,7 +59,9 @@ def publish(
     `code` is that of `code_of`. Return the problems of reports by name; if there are any, `digest` is not kept.
     """
     request = Request(registry=registry)
-    sections = sections_of(chosen, request, store)
+    alike = [code, _measured(store)]
+    drawings = Drawings(out, lambda task: _digest([*alike, _fingerprint(store, task)]))
+    sections = sections_of(chosen, request, store, drawings)
     by_name = {part.name: part.result for part in sections}
     board = by_name.get(LEADERBOARD) or section(LEADERBOARD, request, store).result
     fields = gather.fields(store, request, board, by_name.get(CONVERGENCE, Result()))
@@ -72,8 +74,6 @@ def publish(
         suites=[SuitePage(line.suite, _summary(registry, line.suite), line.tables) for line in lines],
         names={name: key for line in lines for name, key in line.names.items()},
     )
-    alike = [code, _measured(store)]
-    drawings = Drawings(out, lambda task: _digest([*alike, _fingerprint(store, task)]))
     files, problems = contents(whole, drawings)
     folder.write(out, site.name, files, "" if problems else digest, drawings.made_from)
     return problems
@@ -192,15 +192,17 @@ def names(registry: Registry, chosen: Sequence[str] | None = None) -> list[str]:
     return sorted(offered, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
 
 
-def sections_of(chosen: Sequence[str], request: Request, store: Store) -> list[Section]:
+def sections_of(chosen: Sequence[str], request: Request, store: Store, drawings: Drawings) -> list[Section]:
     """Return a section for each report on the store; for a report that fails, a section with the problem.
 
-    All reports are of one request, so what several of them need is computed once.
+    The figures of a report are drawn while the next reports are built. All reports are of one request, so what several
+    of them need is computed once.
     """
     shown = []
     for i, name in enumerate(chosen, 1):
         progress(f"report {i} of {len(chosen)}: {name}")
         shown.append(section(name, request, store))
+        begin(shown[-1], drawings)
     return shown
 
 

@@ -90,11 +90,9 @@ def contents(site: Site, drawings: Drawings | None = None) -> tuple[dict[str, by
     pictures: dict[str, list[Picture]] = {}
     shown: list[Section] = []
     sections = [*([site.changes] if site.changes else []), *site.sections]
-    named: list[tuple[Figure, str]] = []
     for section in sections:
-        with contextlib.suppress(Exception):  # `_documents` raises it again, for the section
-            named += _paths(section)
-    drawings.prepare(named, progress)
+        begin(section, drawings)
+    drawings.finish(progress)
     for section in sections:
         whole, documents, pictures[section.name] = _documents(section, drawings)
         if not whole.empty:
@@ -266,6 +264,12 @@ def _documents(section: Section, drawings: Drawings) -> tuple[Section, dict[str,
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the result of a plugin's report may fail in any way
         return replace(section, result=type(section.result)(), problem=described(error)), {}, []
     return section, files, pictures
+
+
+def begin(section: Section, drawings: Drawings) -> None:
+    """Begin to draw the figures of a section, unless that was done."""
+    with contextlib.suppress(Exception):  # `_documents` raises it again, for the section
+        drawings.begin(_paths(section))
 
 
 def _paths(section: Section) -> list[tuple[Figure, str]]:

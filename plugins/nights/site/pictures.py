@@ -1,15 +1,21 @@
-"""The figures of a site: each is drawn once, and drawn again only if what it is made from has changed."""
+"""The figures of a site: each is drawn once, and drawn again only if what it is made from has changed.
+
+They are drawn in processes of their own, while the next reports are built.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import functools
+import gc
 import hashlib
 import json
 import multiprocessing
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing import connection
 from pathlib import Path
@@ -24,8 +30,10 @@ INCH = 96
 """Pixels per inch in a browser."""
 file_name, unused = figures.file_name, figures.unused
 KIND = "svg"
-FEWEST = 3
-"""Figures for which a process is worth its start."""
+AT_ONCE = 2
+"""Figures of a process."""
+ROOM = 1 << 20
+"""Bytes of a pipe, the most that Linux allows: a process need not wait until its figures are read."""
 SILENCE = 60.0
 """Seconds after which a process that has sent nothing is ended."""
 
@@ -63,18 +71,30 @@ class Drawings:
         self._data = data
         self._digests: dict[str, str] = {}
         self._ready: dict[str, bytes] = {}
+        self._waiting: list[tuple[Figure, str]] = []
+        self._begun: set[str] = set()
+        self._processes = _Processes()
         self.made_from: dict[str, str] = {}
         self.drawn = 0
 
-    def prepare(self, figures: Sequence[tuple[Figure, str]], progress: Callable[[str], None]) -> None:
-        """Draw the figures with these paths that are not known, in several processes if there are many.
+    def begin(self, figures: Sequence[tuple[Figure, str]]) -> None:
+        """Begin to draw the figures with these paths that are not known, in processes of their own, and return.
 
-        One that cannot be drawn is left to `file`, which raises its error.
+        They are drawn while the next reports are built. Where that is impossible they are left to `file`.
         """
-        new = [(figure, path) for figure, path in figures if self._is_new(figure, path)]
+        first = [(figure, path) for figure, path in figures if path not in self._begun]
+        self._begun |= {path for _, path in first}
+        self._waiting += [(figure, path) for figure, path in first if self._is_new(figure, path)]
+        self._processes.advance(self._waiting, self._ready)
+
+    def finish(self, progress: Callable[[str], None]) -> None:
+        """Wait for all figures that were begun. One that cannot be drawn is left to `file`, which raises its error."""
+        new = len(self._waiting) + len(self._processes.drawing) + len(self._ready)
         if new:
-            progress(f"drawing {count(len(new), 'figure')}; {len(figures) - len(new)} are as before")
-            self._ready = dict(_drawn(new, progress))
+            progress(f"drawing {count(new, 'figure')}; {len(self._begun) - new} are as before")
+        while self._processes.pipes:
+            self._processes.advance(self._waiting, self._ready, SILENCE)
+            progress(f"drawn {len(self._ready)} of {new} figures")
 
     def file(self, figure: Figure, path: str) -> bytes:
         """Return the contents of PATH.svg."""
@@ -102,48 +122,73 @@ def _draw(figure: Figure, path: str) -> bytes:
     return figures.drawn(replace(figure, name=path.rpartition("/")[2]), KIND)[0]
 
 
-def _drawn(new: Sequence[tuple[Figure, str]], progress: Callable[[str], None]) -> Iterator[tuple[str, bytes]]:
-    """Yield the path and the contents of figures as they are drawn, in a forked process for each processor.
+class _Processes:
+    """Forked processes that draw, one for each processor, and each a few figures. None outlives this one.
 
-    Functions that draw cannot be sent to a process, so each inherits them. A child that is silent for `SILENCE` seconds
-    is ended: a lock that another thread held at the fork may stop it. Its figures are left out.
+    Functions that draw cannot be sent to a process, so each inherits them.
+
+    pipes    the processes by the pipes that they write to
+    drawing  the paths of the figures that are being drawn, by pipe
     """
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
-    workers = min(cores, len(new) // FEWEST)
-    if workers < 2:
-        return
-    from matplotlib import font_manager
 
-    font_manager.fontManager.ttflist  # noqa: B018 - loaded once, before the fork
-    context = multiprocessing.get_context("fork")
-    pipes: dict[Any, Any] = {}
-    for k in range(workers):
+    def __init__(self) -> None:
+        self.pipes: dict[Any, Any] = {}
+        self.drawing: dict[str, Any] = {}
+        self._most = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+
+    def advance(self, waiting: list[tuple[Figure, str]], ready: dict[str, bytes], seconds: float = 0.0) -> None:
+        """Receive what was drawn into `ready`, waiting so many seconds for the first, and begin with what is waiting.
+
+        A process that sends nothing in these seconds, if there are any, is ended: a lock that another thread held at
+        the fork may stop it. Its figures are left out.
+        """
+        arrived = connection.wait(self.pipes, seconds)
+        for pipe in list(self.pipes) if seconds and not arrived else arrived:
+            try:
+                path, contents = pipe.recv() if arrived else ("", b"")
+            except (EOFError, OSError):
+                path = ""
+            if path:
+                ready[path] = contents
+                del self.drawing[path]
+            else:
+                self._end(pipe)
+        while waiting and self._most > 1 and len(self.pipes) < self._most:
+            self._begin([waiting.pop(0) for _ in waiting[:AT_ONCE]])
+
+    def _begin(self, figures: Sequence[tuple[Figure, str]]) -> None:
+        _warm_up()
+        context = multiprocessing.get_context("fork")
         reader, writer = context.Pipe(duplex=False)
-        child = context.Process(target=_send, args=(new[k::workers], writer), daemon=True)
+        if hasattr(fcntl, "F_SETPIPE_SZ"):
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(writer.fileno(), fcntl.F_SETPIPE_SZ, ROOM)
+        child = context.Process(target=_send, args=(figures, writer), daemon=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads: see above
             child.start()
         writer.close()
-        pipes[reader] = child
-    done = 0
-    while pipes:
-        ready = connection.wait(pipes, SILENCE)
-        for reader in [known for known in pipes if known in ready or not ready]:
-            try:
-                received = reader.recv() if ready else None
-            except EOFError:
-                received = None
-            if received is None:
-                pipes[reader].kill()
-                pipes.pop(reader).join()
-            else:
-                done += 1
-                progress(f"drawn {done} of {len(new)} figures")
-                yield received
+        self.pipes[reader] = child
+        self.drawing |= {path: reader for _, path in figures}
+
+    def _end(self, pipe: Any) -> None:
+        child = self.pipes.pop(pipe)
+        child.kill()
+        child.join()
+        self.drawing = {path: of for path, of in self.drawing.items() if of is not pipe}
+
+
+@functools.cache
+def _warm_up() -> None:
+    """Load what every figure needs, once, before the forks."""
+    figures.drawn(Figure("first", lambda canvas: canvas.subplots().set_title("$0$"), (1.0, 1.0)), KIND)
 
 
 def _send(share: Sequence[tuple[Figure, str]], writer: Any) -> None:
     """Draw figures and send each; what cannot be drawn is drawn again by the parent, which reports the error."""
+    gc.disable()  # the process ends soon
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)  # the threads of the parent do not exist here
     for figure, path in share:
         with contextlib.suppress(Exception, SystemExit):
             writer.send((path, _draw(figure, path)))
