@@ -146,12 +146,11 @@ _RIGHT = {
     "worst joint error / best",
 }  # fmt: skip
 _TASKS = {
-    "task": _text("task"), "reference": _text("reference"), "by": _metric,
-    "tied / worse / not known": _verdicts,
+    "task": _text("task"), "best": _text("best"), "its value": _with_ends, "data passes": _text("passes"),
+    "seconds": _text("seconds"), "sgld against it": _factor("against_sgld"),
     "leaders": lambda record: _names(record.get("leaders", ())) or "none",
-    "best": _text("best"), "its value": _with_ends,
-    "sgld against it": _factor("against_sgld"), "median row against it": _factor("against_median"),
-    "data passes": _text("passes"), "seconds": _text("seconds"), "command": _text("command"),
+    "tied / worse / not known": _verdicts, "median row against it": _factor("against_median"),
+    "by": _metric, "reference": _text("reference"), "command": _text("command"),
 }  # fmt: skip
 _COSTS = {
     "task": _text("task"), "cheapest to low error": _text("cheapest"), "data passes": _text("passes"),

@@ -8,6 +8,7 @@ import fabricated
 import pytest
 
 from harness.cli.app import run
+from plugins.inspection.shown.sections import sections
 from tasks.synthetic.mixture import MixtureTask
 
 KEY = fabricated.run_key(0)
@@ -226,3 +227,23 @@ def test_every_task_that_is_listed_can_be_shown(answer):
 def test_a_listing_of_no_runs_says_so(tmp_path, capsys):
     assert run(["--results", str(tmp_path), "ls", "runs"]) == 0
     assert f"no runs in {tmp_path}; `bench run --help` says how to make some" in capsys.readouterr().err
+
+
+def test_numbers_for_people_have_three_digits_and_given_settings_all():
+    record = {
+        "seconds": 0.07563783593332118, "steps": 15_000,
+        "settings": [{"setting": "h", "value": 0.0123456789}],
+        "metrics": [{"metric": "joint_error", "value": 0.06361959221411287, "target": None}],
+        "truth": {
+            "mcse": [0.0], "sd": [2.8337254630609507] * 9, "directions": [[0.7071067811865476, -0.7071067811865476]],
+        },
+    }  # fmt: skip
+    single, settings, metrics, truth = (part.cells() for part in sections(record))
+    assert single == [["seconds", "0.0756"], ["steps", "15000"]]
+    assert settings == [["h", "0.0123456789"]]
+    assert metrics == [["joint_error", "0.0636", ""]]
+    assert truth == [
+        ["mcse", "0"],
+        ["sd", "2.83, 2.83, 2.83, 2.83, 2.83, 2.83, and 3 more"],
+        ["directions", "[0.707, -0.707]"],
+    ]

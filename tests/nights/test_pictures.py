@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 
 import pytest
@@ -95,7 +96,13 @@ def test_many_figures_are_drawn_in_several_processes_to_the_same_bytes(monkeypat
     pairs.append((Figure("bad", fail), "figures/r/bad"))
     drawings, alone = Drawings(), Drawings()
     drawings.begin(pairs)
-    drawings.finish(lambda _: None)
+    assert len(multiprocessing.active_children()) == 2
+    assert drawings.drawn == 0
+    drawings.begin(pairs)  # nothing is begun twice
+    said = []
+    drawings.finish(said.append)
+    assert said[0] == "drawing 6 figures; 0 are as before"
+    assert multiprocessing.active_children() == []
     for figure, path in pairs[:5]:
         assert drawings.file(figure, path) == alone.file(figure, path)
     with pytest.raises(PluginError, match="no ink"):

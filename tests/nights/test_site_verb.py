@@ -120,6 +120,18 @@ def test_what_reports_share_is_computed_once_and_a_figure_is_drawn_once(home, tm
     assert {counts[path] for path in drawn} == {1}
 
 
+def test_the_page_of_a_task_opens_with_one_ranking_and_folds_the_rest(home):
+    """A count of what is open, as a page of 19,000 pixels was one of many open tables."""
+    for page in (home / "all" / "tasks").glob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert text.count("<details open") == 2  # a ranking and a table of results
+        closed = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
+        assert closed.count("<table") == 1
+        assert closed.count('<ol class="ranking"') == 1
+        assert text.count("<table") > 2
+        assert 'class="pairs"' not in closed
+
+
 def test_a_folder_without_runs_says_how_to_make_one(tmp_path):
     assert site(tmp_path / "r", tmp_path / "out") == 0
     assert "bench run --sampler sgld" in (tmp_path / "out" / "index.html").read_text()

@@ -136,7 +136,7 @@ def test_the_marginal_of_a_density_integrates_to_one_and_has_the_moments_of_the_
 def test_a_target_that_is_known_by_its_moments_says_so(tmp_path):
     write(tmp_path, np.random.default_rng(0).normal(size=(50, 2, 14)), task="blr-heart")
     (one, _) = coordinates(panels(tmp_path), Heart().truth())
-    how, x, density = _target(Heart(), one)
+    how, x, density = _target(Heart(), Heart().truth(), one)
     assert how == "normal, with its mean and sd"
     assert density.sum() * (x[1] - x[0]) == pytest.approx(1, abs=1e-3)
 

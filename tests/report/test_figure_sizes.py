@@ -62,3 +62,14 @@ def test_what_a_plugin_draws_becomes_pixels_where_it_is_large_and_stays_lines_wh
         (svg,) = figures.drawn(Figure("f", lambda canvas, n=points: lines(canvas, n), (9.0, 9.0)), "svg")
         assert len(svg) <= figures.LIMIT
         assert (b"<image" in svg) == images
+
+
+@pytest.mark.parametrize("aspect", ["auto", "equal"])
+def test_a_file_of_a_small_figure_is_drawn_once(monkeypatch, aspect):
+    from matplotlib.figure import Figure as Canvas
+
+    times, draw = [], Canvas.draw
+    monkeypatch.setattr(Canvas, "draw", lambda canvas, renderer: (times.append(renderer), draw(canvas, renderer))[1])
+    (file,) = figures.drawn(Figure("f", lambda canvas: canvas.subplots().set_aspect(aspect), (2.0, 1.5)), "svg")
+    assert b"<svg" in file
+    assert len(times) == 1

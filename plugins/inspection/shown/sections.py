@@ -7,12 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from harness.reporting import table
-from harness.reports import Column, Table
+from harness.reports import Column, Table, number
 
 MAX_ROWS = 30
 """Most rows of a table with a title. --json has all rows."""
-
-
+LARGE = 1e15
+"""From here on a whole number is shown as 1.00e+15."""
+MAX_VALUES = 6
+"""Most values of a list that are shown. --json has all."""
+EXACT = "settings"
+"""The entry whose numbers are shown as they were given, because they are not measured."""
 EXPLANATIONS = "how_to_read"
 """The entry of a record that explains its other entries, by name."""
 
@@ -35,15 +39,25 @@ def _title(name: str) -> str:
 
 
 def _values(values: Mapping[str, Any], meaning: Mapping[str, str], title: str = "") -> Table:
-    texts = {name: ", ".join(map(str, x)) if isinstance(x, list) else x for name, x in values.items()}
     rows = [
-        {"name": name.replace("_", " "), "value": str(text), "meaning": meaning.get(name, "")}
-        for name, text in texts.items()
-        if text not in (None, "")
+        {"name": name.replace("_", " "), "value": text, "meaning": meaning.get(name, "")}
+        for name, value in values.items()
+        if value is not None and (text := _text(value))
     ]
     explained = [Column("meaning", "")] if any(row["meaning"] for row in rows) else []
     columns = [Column("name", ""), Column("value", ""), *explained]
     return replace(_first(rows, title) if title else table(rows), columns=columns, keys=len(columns))
+
+
+def _text(value: Any) -> str:
+    """Return a value for people: numbers with three digits, and the first values of a long list."""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value.is_integer() and abs(value) < LARGE else number(value)
+    if not isinstance(value, list) or not value:
+        return "" if value == [] else str(value)
+    shown = value if isinstance(value[0], str) else value[:MAX_VALUES]
+    texts = [f"[{_text(part)}]" if isinstance(part, list) else _text(part) for part in shown]
+    return ", ".join([*texts, *([f"and {len(value) - len(shown):,} more"] if len(value) > len(shown) else [])])
 
 
 def _first(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
@@ -62,13 +76,16 @@ def _block(name: str, value: Any, meaning: str) -> list[Table | str]:
         return [f"{title}:\n\n{value}"]
     if isinstance(value, list):
         shown = _first(value, title)
+        if name != EXACT:
+            rounded = [{key: _text(x) if isinstance(x, float) else x for key, x in row.items()} for row in shown.rows]
+            shown = replace(shown, rows=rounded)
         return [replace(shown, notes=[*notes, *shown.notes])]
     columns = {entry: column for entry, column in value.items() if _is_column(column)}
     if len({len(column) for column in columns.values()}) > 1:
         columns = {}
     single = {entry: x for entry, x in value.items() if entry not in columns}
     rows = [
-        {"i": i, **{entry: f"{x:.6g}" for entry, x in zip(columns, numbers, strict=True)}}
+        {"i": i, **{entry: _text(x) for entry, x in zip(columns, numbers, strict=True)}}
         for i, numbers in enumerate(zip(*columns.values(), strict=True))
     ]
     return [replace(_values(single, {}, title), notes=notes), *([_first(rows, "")] if rows else [])]
