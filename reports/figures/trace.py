@@ -47,6 +47,7 @@ class Trace(ChainReport):
                 ax.set_ylabel(one.name)
                 ax.margins(x=0)
                 ax.xaxis.set_major_formatter("{x:,.0f}")
+                ax.locator_params(axis="x", nbins=5)
         shown = some(panels[0].group.chains)
         handles: dict[str, Any] = {
             f"chain {chain + 1}": Line2D([], [], color=colour) for chain, colour in zip(shown, colours, strict=True)
