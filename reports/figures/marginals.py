@@ -29,7 +29,7 @@ class Marginals(ChainReport):
     note: ClassVar[str] = "Bars: the draws of all chains, in the method's colour. Line: the target."
 
     def draw(self, canvas: Any, panels: Sequence[Panel], chosen: Sequence[Coordinate], task: Any) -> None:
-        axes = rows(canvas, panels, [one.title for one in chosen], "", sharex="col")
+        axes = rows(canvas, panels, [one.title if one.why else "" for one in chosen], "", sharex="col")
         truth = None if task is None else task.truth()
         targets = [_target(task, truth, one) for one in chosen]
         handle: dict[str, Any] = {}

@@ -33,7 +33,7 @@ class Trace(ChainReport):
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
-        axes = rows(canvas, panels, [one.title for one in chosen], "step", sharey="col")
+        axes = rows(canvas, panels, [one.title if one.why else "" for one in chosen], "step", sharey="col")
         colours = chain_colours(len(some(panels[0].group.chains)))
         for panel, line in zip(panels, axes, strict=True):
             at = np.unique(np.linspace(0, len(panel.steps) - 1, POINTS).round().astype(int))

@@ -243,7 +243,7 @@ def test_numbers_for_people_have_three_digits_and_given_settings_all():
     assert settings == [["h", "0.0123456789"]]
     assert metrics == [["joint_error", "0.0636", ""]]
     assert truth == [
-        ["mcse", "0"],
+        ["mcse", "0.0"],
         ["sd", "2.83, 2.83, 2.83, 2.83, 2.83, 2.83, and 3 more"],
         ["directions", "[0.707, -0.707]"],
     ]

@@ -11,8 +11,8 @@ from harness.reports import Column, Table, number
 
 MAX_ROWS = 30
 """Most rows of a table with a title. --json has all rows."""
-LARGE = 1e15
-"""From here on a whole number is shown as 1.00e+15."""
+SHORT = 8
+"""Characters of a number that is shown as it is; a longer one has three digits."""
 MAX_VALUES = 6
 """Most values of a list that are shown. --json has all."""
 EXACT = "settings"
@@ -50,9 +50,9 @@ def _values(values: Mapping[str, Any], meaning: Mapping[str, str], title: str = 
 
 
 def _text(value: Any) -> str:
-    """Return a value for people: numbers with three digits, and the first values of a long list."""
+    """Return a value for people: long numbers with three digits, and the first values of a long list."""
     if isinstance(value, float):
-        return f"{value:,.0f}" if value.is_integer() and abs(value) < LARGE else number(value)
+        return str(value) if len(str(value)) <= SHORT else number(value)
     if not isinstance(value, list) or not value:
         return "" if value == [] else str(value)
     shown = value if isinstance(value[0], str) else value[:MAX_VALUES]
@@ -85,7 +85,7 @@ def _block(name: str, value: Any, meaning: str) -> list[Table | str]:
         columns = {}
     single = {entry: x for entry, x in value.items() if entry not in columns}
     rows = [
-        {"i": i, **{entry: _text(x) for entry, x in zip(columns, numbers, strict=True)}}
+        {"i": i, **{entry: f"{x:.6g}" for entry, x in zip(columns, numbers, strict=True)}}
         for i, numbers in enumerate(zip(*columns.values(), strict=True))
     ]
     return [replace(_values(single, {}, title), notes=notes), *([_first(rows, "")] if rows else [])]
