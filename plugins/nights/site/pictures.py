@@ -142,12 +142,11 @@ class _Processes:
         A process that sends nothing in these seconds, if there are any, is ended: a lock that another thread held at
         the fork may stop it. Its figures are left out.
         """
-        arrived = connection.wait(self.pipes, seconds)
+        arrived: list[Any] = connection.wait(self.pipes, seconds)
         for pipe in list(self.pipes) if seconds and not arrived else arrived:
-            try:
+            path, contents = "", b""
+            with contextlib.suppress(EOFError, OSError):
                 path, contents = pipe.recv() if arrived else ("", b"")
-            except (EOFError, OSError):
-                path = ""
             if path:
                 ready[path] = contents
                 del self.drawing[path]
