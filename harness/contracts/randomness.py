@@ -80,7 +80,7 @@ class Streams:
         return generator.set_state(_mt19937_state(digest, generator.get_state()))
 
 
-def noise_generators(streams: Sequence[Streams], device: str, dtype: DType) -> list[Generator]:
+def noise_generators(streams: Sequence[Streams], device: str, dtype: DType, name: str = "noise") -> list[Generator]:
     """Return for each chain the generator that draws its noise of this dtype on this device fastest.
 
     On a GPU the chains of a run share one, because a kernel for each chain would take longer than the steps.
@@ -88,9 +88,9 @@ def noise_generators(streams: Sequence[Streams], device: str, dtype: DType) -> l
     import torch
 
     if torch.device(device).type == "cpu":
-        return [s.numpy("noise") if dtype == torch.float64 else s.torch("noise") for s in streams]
+        return [s.numpy(name) if dtype == torch.float64 else s.torch(name) for s in streams]
     runs = {(s.seed, s.axes): s for s in reversed(streams)}
-    generators = {run: s.torch("noise", device, per_chain=False) for run, s in runs.items()}
+    generators = {run: s.torch(name, device, per_chain=False) for run, s in runs.items()}
     return [generators[s.seed, s.axes] for s in streams]
 
 
@@ -167,6 +167,58 @@ class ChainNoise:
     def load(self, state: torch.Tensor) -> None:
         """Set the generators to the states in `state`."""
         load_states(self.generators, [rows[0] for rows in state.split(self.chains)])
+
+
+class HalvedNoise:
+    """The noise of two steps for each step of `whole`, with the same Brownian path.
+
+    With a normal x of a step and another one y, of the stream `fresh`, the two steps have (x + y) / sqrt 2 and
+    (x - y) / sqrt 2: independent normals whose sum is sqrt 2 x (Levy's construction). Of a uniform, the first step has
+    that of `whole`, the second one of `fresh`.
+    """
+
+    def __init__(self, whole: ChainNoise | HalvedNoise, fresh: ChainNoise) -> None:
+        self.whole, self.fresh, self.slots = whole, fresh, fresh.slots
+
+    def block_length(self, dim: int) -> int:
+        """Return twice the number of steps of `whole`, so that it draws the blocks that it draws alone."""
+        return 2 * self.whole.block_length(dim)
+
+    def draw(self, steps: int, *, heated: bool) -> list[torch.Tensor]:
+        """Return what `ChainNoise.draw` does, for an even number of steps."""
+        drawn = (noise.draw(steps // 2, heated=heated) for noise in (self.whole, self.fresh))
+        return [self._joined(slot.kind, x, y) for slot, x, y in zip(self.slots, *drawn, strict=True)]
+
+    @staticmethod
+    def _joined(kind: str, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        if not x.ndim:  # nothing is drawn
+            return x
+        pair = ((x + y) * math.sqrt(0.5), (x - y) * math.sqrt(0.5)) if kind == "normal" else (x, y)
+        return torch.stack(pair, 1).flatten(0, 1)
+
+    def state(self) -> torch.Tensor:
+        """Return the states of the chains' generators, (C, bytes) uint8."""
+        import torch
+
+        return torch.cat([self.whole.state(), self.fresh.state()], 1)
+
+    def load(self, state: torch.Tensor) -> None:
+        """Set the generators to the states in `state`."""
+        width = self.fresh.state().shape[1]
+        self.whole.load(state[:, :-width])
+        self.fresh.load(state[:, -width:])
+
+
+def chain_noise(
+    streams: Sequence[Streams], device: str, dtype: DType, slots: Sequence[Slot], substeps: int = 1
+) -> ChainNoise | HalvedNoise:
+    """Return the noise of chains whose steps are `substeps` (a power of two) for each step of a schedule."""
+    if substeps == 1:
+        return ChainNoise(noise_generators(streams, device, dtype), slots)
+    fresh = ChainNoise(noise_generators(streams, device, dtype, f"noise of {substeps} substeps"), slots)
+    return HalvedNoise(chain_noise(streams, device, dtype, slots, substeps // 2), fresh)
 
 
 def _fill(out: torch.Tensor, kind: str, generator: torch.Generator) -> None:

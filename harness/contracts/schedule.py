@@ -23,6 +23,8 @@ class Trajectory:
 
     Observers of an ensemble of P particles get each step P times, with a draw for each particle (`shared`). `particles`
     is then P, and successive draws are not a time series.
+
+    `substeps` is the number of steps that stand for each step of the schedule (`divided`).
     """
 
     step_size: NDArray[np.float64]
@@ -32,6 +34,7 @@ class Trajectory:
     cycle: NDArray[np.int64]
     burn_in: NDArray[np.bool_]
     particles: int = 1
+    substeps: int = 1
 
     def __post_init__(self) -> None:
         import numpy as np
@@ -47,7 +50,7 @@ class Trajectory:
         return len(self.step_size)
 
     def _arrays(self) -> dict[str, NDArray[np.generic]]:
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "particles"}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("particles", "substeps")}
 
     def shared(self, particles: int) -> Trajectory:
         """Return the trajectory with each step repeated `particles` times."""
@@ -55,6 +58,18 @@ class Trajectory:
             return self
         arrays: dict[str, Any] = {name: array.repeat(particles) for name, array in self._arrays().items()}
         return Trajectory(**arrays, particles=particles)
+
+    def divided(self, substeps: int) -> Trajectory:
+        """Return the trajectory with `substeps` steps of size h / substeps for each step; the last one is its draw."""
+        import numpy as np
+
+        if substeps == 1:
+            return self
+        arrays: dict[str, Any] = {name: array.repeat(substeps) for name, array in self._arrays().items()}
+        last = np.arange(1, len(self) * substeps + 1) % substeps == 0
+        arrays |= {"step_size": arrays["step_size"] / substeps}
+        arrays |= {name: arrays[name] & last for name in ("keep", "evaluate")}
+        return Trajectory(**arrays, particles=self.particles, substeps=substeps)
 
     def quiet(self, steps: int) -> Trajectory:
         """Return the trajectory with its first `steps` steps at T = 0 and not kept."""

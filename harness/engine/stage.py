@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from harness.contracts.randomness import ChainNoise, Slot, Streams, noise_generators
+from harness.contracts.randomness import Slot, Streams, chain_noise
 from harness.contracts.task import Cost, data_passes
 from harness.engine.run_state import Divergence, RunState
 from harness.engine.stepping import stepper
@@ -73,6 +73,7 @@ class Stage:
     ) -> None:
         self.task, self.problem, self.sampler, self.trajectory = task, problem, sampler, trajectory
         self.streams, self.device, self.first = streams, device, first
+        self.refresh_every = sampler.refresh_every * trajectory.substeps
         self.position = 0
         self.dtype: torch.dtype = getattr(torch, task.dtype)
         self.h = torch.from_numpy(trajectory.step_size).to(device, self.dtype)
@@ -91,10 +92,10 @@ class Stage:
         problem.load(carried)
         self.cost = Cost(at_start + spent_before, per_step)
         self.lost_at = torch.zeros(len(streams), dtype=torch.int64, device=device)
-        self.noise = ChainNoise(noise_generators(streams, device, self.dtype), slots)
-        most = max(1, (problem.block_limit or len(trajectory)) // sampler.batches_per_step)
+        self.noise = chain_noise(streams, device, self.dtype, slots, trajectory.substeps)
+        most = max(1, (problem.block_limit or len(trajectory)) // sampler.batches_per_step) * trajectory.substeps
         length = min(self.noise.block_length(problem.dim), most)
-        self.ends = dict(cut(trajectory, length, sampler.refresh_every))
+        self.ends = dict(cut(trajectory, length, self.refresh_every))
         self._make_code()
 
     def _make_code(self) -> None:
@@ -104,7 +105,7 @@ class Stage:
         drawn_to, carried = self.noise.state(), _copies(self.problem.state())
         for k in first_of_kind.values():
             with torch.no_grad():
-                self.stepper.make(self.theta, self.state, self._block(k, k + 1))
+                self.stepper.make(self.theta, self.state, self._block(k, k + self.trajectory.substeps))
             self.noise.load(drawn_to)
             self.problem.load(carried)
 
@@ -127,7 +128,7 @@ class Stage:
     def advance_block(self, runs: Sequence[RunState]) -> Advanced:
         """Execute the block that starts at `position`, and record the divergence of `runs`."""
         start, stop = self.position, self.ends[self.position]
-        if start and self.sampler.refresh_every and start % self.sampler.refresh_every == 0:
+        if start and self.refresh_every and start % self.refresh_every == 0:
             self._refresh()
         block = self._block(start, stop)
         before = None if self.stepper.in_place else (self.theta, self.state)
@@ -225,7 +226,7 @@ class Stage:
         check_calls(self.sampler, counted)
         potential.end()
         noise.end()
-        full, cost = not counted[0] or self._passes((1, 0)) == 1, self._passes(counted, self.sampler.refresh_every)
+        full, cost = not counted[0] or self._passes((1, 0)) == 1, self._passes(counted, self.refresh_every)
         return noise.slots, cost, weight is not None, full
 
     def _passes(self, calls: tuple[int, int], refresh_every: int = 0) -> float:

@@ -22,12 +22,14 @@ from harness.runs.source import source_hash
 from harness.runs.stated import stated_settings
 
 
-def load_groups(store: Store, request: Request, *, trials: bool = False) -> list[Group]:
+def load_groups(store: Store, request: Request, *, trials: bool = False, substeps: bool = False) -> list[Group]:
     """Return all groups that the request selects and that have a concluded run.
 
-    With `trials`, return only the groups of `bench tune`.
+    With `trials`, return only the groups of `bench tune`; with `substeps`, also those that take several steps for each
+    of the schedule (`run.substeps`), which serve to estimate a bias and are no rows of other reports.
     """
-    frames = group_frames(store, request.tasks, request.methods, request.protocols, trials=trials)
+    filters = request.tasks, request.methods, request.protocols
+    frames = group_frames(store, *filters, trials=trials, substeps=substeps)
     methods = [*_offers(request, "samplers"), *_offers(request, "methods")]
     offered = {offer.name: offer.info for offer in methods if isinstance(offer.info, Info | Method)}
     stated = stated_settings(request.registry or registry())
@@ -58,17 +60,18 @@ def load_curves(store: Store, groups: Iterable[Group], names: Sequence[str]) -> 
     return curve_arrays(store, [run.attempt for group in groups for run in group.runs], names)
 
 
-def score_fields(store: Store, request: Request) -> list[FieldScore]:
-    """Return the scored fields of a request, in a fixed order. Each field is scored on its own.
+def score_fields(store: Store, request: Request, *, substeps: bool = False) -> list[FieldScore]:
+    """Return the scored fields of a request, in a fixed order. Each field is scored on its own. See `load_groups`.
 
     The reports of one request share what they compute of a field: each gets copies, to which it may add metrics.
     """
-    filters = request.tasks, request.methods, request.protocols, request.budgets, request.chains
-    return [copy.copy(field) for field in request.once((store, filters), lambda: _score_fields(store, request))]
+    filters = request.tasks, request.methods, request.protocols, request.budgets, request.chains, substeps
+    fields_once = request.once((store, filters), lambda: _score_fields(store, request, substeps=substeps))
+    return [copy.copy(field) for field in fields_once]
 
 
-def _score_fields(store: Store, request: Request) -> list[FieldScore]:
-    groups = load_groups(store, request)
+def _score_fields(store: Store, request: Request, *, substeps: bool) -> list[FieldScore]:
+    groups = load_groups(store, request, substeps=substeps)
     held: dict[str, dict[CurveKey, Curve]] = {}
 
     def curves(wanted: Sequence[Group], names: Sequence[str]) -> dict[CurveKey, Curve]:

@@ -24,6 +24,8 @@ MAX_STEPS = 100_000_000
 """The most steps of a run, because its trajectory is held in memory."""
 MAX_CHAINS = 100_000
 """The most chains of a run."""
+MOST_SUBSTEPS = 64
+"""The most steps that stand for one of the schedule."""
 MAX_CHARACTERS = 2**20
 """The most characters of a run's record as JSON. The longest so far has 2**14."""
 
@@ -168,6 +170,14 @@ class RunSpec:
     moved: bool = entry(
         "whether theta is moved", False, when="set", absent="false", setting=("bool", False, "whether theta is moved")
     )
+    substeps: int = entry(
+        "steps for each step of the schedule, which share its step size and its noise; steps, burn_in and thin count "
+        "them",
+        1,
+        when="set",
+        absent="1",
+        setting=("int", 1, "steps for each step of the schedule: 1, 2, 4, ...", f"[1, {MOST_SUBSTEPS}]"),
+    )
     warm_start: str | None = entry(
         "optimiser whose last positions are the first ones of the chains; NULL: none",
         None,
@@ -265,6 +275,10 @@ def from_record(record: Mapping[str, Any]) -> RunSpec:
         raise ValueError(f"is not a complete record of a run: {error}") from None
     except Malformed as error:
         raise ValueError(f"is not a possible run: {error}") from None
+    parts = spec.substeps
+    lengths = (spec.steps, spec.burn_in, spec.thin)
+    if not 1 <= parts <= MOST_SUBSTEPS or parts & (parts - 1) or any(length % parts for length in lengths):
+        raise ValueError(f"is not a possible run: {parts} substeps of {lengths} steps, burn-in and thinning")
     if spec.burn_in >= spec.steps:
         raise ValueError(f"is not a possible run: a burn-in of {spec.burn_in} steps leaves nothing of {spec.steps}")
     return spec

@@ -17,7 +17,7 @@ from harness.engine.stepping.execution_mode import Work, choose, slowed
 from harness.results.ledger.ledger import Ledger, RunStatus
 from harness.results.spec import MAX_STEPS, SEARCH_VERSION, Component, Execution, RunSpec
 from harness.runs import plugin_metadata, uncompiled
-from harness.runs.settings import Settings, Study, find_pair, movable, resolve
+from harness.runs.settings import Settings, Study, find_pair, movable, passes_per_step, resolve
 from harness.runs.source import source_hash
 from harness.system.errors import UsageError
 
@@ -144,7 +144,9 @@ def plan(registry: Registry, request: RunRequest, ledger: Ledger) -> list[Planne
             plugin_metadata.check_steps(settings.pair.sampler, specs[0], settings.task.steps_per_epoch)
         for spec in specs:
             if spec.key not in planned:
-                passes, block = settings.passes.after(spec.steps), settings.task.max_block[spec.execution.device]
+                each = passes_per_step(settings.sampler, settings.task, spec.substeps)
+                passes = replace(settings.passes, step=each).after(spec.steps)
+                block = settings.task.max_block[spec.execution.device]
                 block = 1 if spec.moved else block  # the move of a seed is one constant of the compiled step
                 work = _work(settings, spec.execution.device, spec.chains)
                 data, lacks = tuple(settings.task.datasets), _lacks(spec, work)
@@ -233,7 +235,10 @@ def _lacks(spec: RunSpec, work: Work) -> str | None:
 
 
 def make_spec(settings: Settings, steps: int, chains: int, budget: str, device: str = "cpu") -> RunSpec:
-    """Return the RunSpec of seed 0. `UsageError` if the settings do not fit the device or the number of steps."""
+    """Return the RunSpec of seed 0, of so many steps of the schedule.
+
+    `UsageError` if the settings do not fit the device or the number of steps.
+    """
     pair = settings.pair
     run = {name: value for name, value in settings.run.items() if value is not None}
     for f in fields(Execution):
@@ -244,12 +249,15 @@ def make_spec(settings: Settings, steps: int, chains: int, budget: str, device: 
     if share >= 1 and share != burn_in:
         raise UsageError(f"run.burn_in = {share:g} is neither a share below 1 nor a number of steps")
     how = {f.name: run.pop(f.name) for f in fields(Execution) if f.name in run}
-    how["compile"] = choose(how.get("compile"), steps, _work(settings, device, chains))
     cycles = settings.schedule_params.get("cycles")
     if isinstance(cycles, int) and cycles > steps:
         raise UsageError(f"schedule.cycles = {cycles} is more than the {steps} steps; lower it or raise the budget")
     if burn_in >= steps:
         raise UsageError(f"burn-in of {burn_in} steps leaves nothing of {steps}; lower run.burn_in or raise the budget")
+    substeps = run["substeps"]
+    if steps * substeps > MAX_STEPS:
+        raise UsageError(f"run.substeps = {substeps} makes more than {MAX_STEPS:,} steps of {steps:,}")
+    how["compile"] = choose(how.get("compile"), steps * substeps, _work(settings, device, chains))
     return RunSpec(
         sampler=_part(pair.sampler, settings.sampler_params),
         schedule=_part(settings.schedule, settings.schedule_params),
@@ -257,12 +265,12 @@ def make_spec(settings: Settings, steps: int, chains: int, budget: str, device: 
         task_version=settings.task.version,
         protocol=pair.protocol.name,
         data=checksum(settings.task.datasets),
-        steps=steps,
+        steps=steps * substeps,
         seed=0,
         chains=chains,
         execution=Execution(device=device, dtype=settings.task.dtype, **how),
         warm_source=source_hash(settings.warm_start.target) if settings.warm_start else None,
-        **{**run, "burn_in": burn_in},
+        **{**run, "burn_in": burn_in * substeps, "thin": run["thin"] * substeps},
         method=pair.method.name,
         budget=budget,
         origins=settings.origins,

@@ -233,10 +233,11 @@ def parts(spec: RunSpec, steps_per_epoch: int) -> Parts:
     """
     sampler: Sampler = instance(spec.sampler.target, spec.sampler.params)
     schedule: Schedule = instance(spec.schedule.target, spec.schedule.params)
-    path = schedule.trajectory(spec.steps, steps_per_epoch)
-    if len(path) != spec.steps:
-        raise PluginError(f"schedule {spec.schedule.name} made {len(path)} steps where {spec.steps} were asked for")
-    path = path.with_burn_in(spec.burn_in, spec.thin)
+    steps, burn_in, thin = (number // spec.substeps for number in (spec.steps, spec.burn_in, spec.thin))
+    path = schedule.trajectory(steps, steps_per_epoch)
+    if len(path) != steps:
+        raise PluginError(f"schedule {spec.schedule.name} made {len(path)} steps where {steps} were asked for")
+    path = path.with_burn_in(burn_in, thin).divided(spec.substeps)
     for part in (slice(k, k + CHECKED) for k in range(0, spec.steps, CHECKED)):
         sampler.check_steps(path.step_size[part].tolist(), path.temperature[part].tolist())
     return Parts(sampler, schedule, path)
@@ -245,7 +246,7 @@ def parts(spec: RunSpec, steps_per_epoch: int) -> Parts:
 def check_steps(sampler: Offer, spec: RunSpec, steps_per_epoch: int) -> None:
     """Make the trajectory of a run, once for all seeds, to check its settings. An error names the run."""
     settings = [spec.schedule.target, spec.schedule.source, spec.schedule.params, spec.sampler.params]
-    lengths = [spec.steps, spec.burn_in, spec.thin, steps_per_epoch]
+    lengths = [spec.steps, spec.burn_in, spec.thin, spec.substeps, steps_per_epoch]
     try:
         _cached(sampler, "steps", {"of": [*settings, *lengths]}, spec, steps_per_epoch)
     except BenchError as error:

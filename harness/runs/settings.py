@@ -183,10 +183,12 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
         raise UsageError(f"run.batch_order = {order}: {pair.task.name} has no minibatches with these settings")
     if run["moved"] and not movable(sampler.needs, opaque=task.opaque):
         raise UsageError(f"run.moved: {pair.sampler.name} on {pair.task.name} uses the names of theta's coordinates")
+    if (parts := run["substeps"]) & (parts - 1):
+        raise UsageError(f"run.substeps = {parts} is not a power of two")
     origins.pop("run.moved", None)  # it chooses an instance, not a setting of the sampler
     warm, warm_passes = _warm_start(registry, pair, task_params, task, run, origins)
     at_start = sampler.full_gradients_at_start * _full_price(sampler, task)
-    passes = Passes(at_start, warm_passes, _passes_per_step(sampler, task))
+    passes = Passes(at_start, warm_passes, passes_per_step(sampler, task))
     every = {"sampler": sampler_params, "task": task_params, "schedule": schedule_params, "run": run}
     for name, value in {f"{part}.{k}": v for part, params in every.items() for k, v in params.items()}.items():
         if name in usual and origins[name].provenance == "user" and usual[name].value == value:
@@ -198,9 +200,10 @@ def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: st
     )
 
 
-def _passes_per_step(sampler: SamplerFacts, task: TaskFacts) -> float:
+def passes_per_step(sampler: SamplerFacts, task: TaskFacts, substeps: int = 1) -> float:
+    """Return the data passes of a step, or of one of the `substeps` that stand for it."""
     calls, price = (sampler.gradients_per_step, sampler.full_gradients_per_step), _full_price(sampler, task)
-    return data_passes(calls, task.batch_terms, task.priced_terms, sampler.refresh_every, price)
+    return data_passes(calls, task.batch_terms, task.priced_terms, sampler.refresh_every * substeps, price)
 
 
 def _full_price(sampler: SamplerFacts, task: TaskFacts) -> int:
@@ -342,7 +345,7 @@ def _warm_start(
             ) from None
         run["warm_step_size"] = size
         origins["run.warm_step_size"] = Origin(size, origin.provenance, f"{name}: {origin.source}")
-    per_step = _passes_per_step(optimiser, task)
+    per_step = passes_per_step(optimiser, task)
     return offer, warm_start.length(passes, per_step) * per_step
 
 

@@ -159,9 +159,11 @@ def facts(row: Mapping[str, Any], registry: Registry) -> dict[str, Any]:
 def _equivalents(row: Mapping[str, Any], registry: Registry) -> list[dict[str, Any]]:
     schedule = load(registry.target("schedules", row["schedule"]))(**json.loads(row["schedule_params"]))
     sizes = task_facts(registry.find("tasks", row["task"]), json.loads(row["task_params"]))
-    trajectory = schedule.trajectory(row["steps"], sizes.steps_per_epoch)
+    steps, burn_in, thin = (row[name] // row["substeps"] for name in ("steps", "burn_in", "thin"))
+    whole = schedule.trajectory(steps, sizes.steps_per_epoch).with_burn_in(burn_in, thin)
+    trajectory = whole.divided(row["substeps"])
     friction = json.loads(row["sampler_params"]).get("friction")
-    draws = trajectory.with_burn_in(row["burn_in"], row["thin"]).keep.nonzero()[0]
+    draws = trajectory.keep.nonzero()[0]
     rows: dict[Step, list[dict[str, Any]]] = {}
     for when, k in (("first step", 0), ("first draw", draws[0]), ("last step", -1)):
         h, T = float(trajectory.step_size[k]), float(trajectory.temperature[k])

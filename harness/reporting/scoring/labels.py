@@ -13,7 +13,7 @@ from harness.contracts.user_files import IDENTIFIED
 from harness.reporting.scoring.groups import Group, field_of
 from harness.results.spec import QUICK_SEARCH, SEARCH_VERSION
 
-USUAL = {"run.batch_order": ORDERS[0], "run.moved": False}
+USUAL = {"run.batch_order": ORDERS[0], "run.moved": False, "run.substeps": 1}
 """Settings that are named wherever they are not the usual ones."""
 SHORT = (8, 16, 64)
 """Lengths of a shown hash. The first length that distinguishes it from the others is used."""
@@ -22,7 +22,7 @@ SHORT = (8, 16, 64)
 def labels(field: Sequence[Group]) -> dict[str, str]:
     """Return the label of each group by its key: the method, the settings that differ, and its marks, "sgld (n=10)".
 
-    The order of minibatches, and that theta is moved, are named wherever they are not the usual ones.
+    The order of minibatches, that theta is moved, and substeps are named wherever they are not the usual ones.
     No two groups with the same task, version, protocol, budget and number of chains have the same label. If settings do
     not distinguish them, the beginning of the group key does.
     """

@@ -48,6 +48,7 @@ from {source}
 where ($1 is null or list_contains($1, task))
     and ($2 is null or list_contains($2, method))
     and ($3 is null or list_contains($3, protocol))
+    and ($4 or substeps = 1)
 """
 _GROUPS = """
 select run.*, numbered.* exclude (group_key, run_key) from run join (
@@ -98,14 +99,16 @@ class GroupFrames:
     codes: pl.DataFrame
 
 
-def group_frames(store: Store, *filters: Collection[str], trials: bool = False) -> GroupFrames:
+def group_frames(store: Store, *filters: Collection[str], trials: bool = False, substeps: bool = False) -> GroupFrames:
     """Return the groups that have a concluded run.
 
-    filters  the tasks, the methods and the protocols; an empty one selects all
-    trials   whether to return the groups of `bench tune`, and only these
+    filters   the tasks, the methods and the protocols; an empty one selects all
+    trials    whether to return the groups of `bench tune`, and only these
+    substeps  whether to return those with several steps for each of the schedule too
     """
     with store.reading() as db:
-        db.execute(_CHOSEN.format(source=_SOURCE[trials]), [list(names) or None for names in filters])
+        chosen = [*(list(names) or None for names in filters), substeps]
+        db.execute(_CHOSEN.format(source=_SOURCE[trials]), chosen)
         return GroupFrames(
             groups=db.sql(_GROUPS).pl(),
             runs=db.sql("select * rename (run_key as key) from chosen order by group_key, seed").pl(),
