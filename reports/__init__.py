@@ -27,6 +27,9 @@ COMMANDS = {
     ),
     "bench run --sampler sgld --task mixture25 --chains 4 --budget steps=1000, and again with --chains 1 --budget "
     "steps=4000": ("equal-cost",),
+    "bench run --sampler sgld,baoab --task blr-heart --chains 4 --budget quick --sweep run.substeps=1,2,4": (
+        "step-bias",
+    ),
     "bench tune --sampler sgld,psgld --task blr-heart --trials 10 --budget smoke": ("sensitivity",),
 }  # fmt: skip
 """A command that takes minutes at most, and the reports that show its results."""
@@ -67,6 +70,7 @@ REPORTS = {
     "sensitivity": ("figures.sensitivity:Sensitivity", "error against the step size, of tuning's trials"),
     "shift": ("figures.shift:Shift", "error, NLL and calibration on shifted images, by severity"),
     "targets": ("figures.targets:TargetsReached", "share of fixed targets of the error reached, by cost"),
+    "step-bias": ("tables.step_bias:StepBiasReport", "bias by the step size, from runs at h, h/2 and h/4"),
     "tempering": ("figures.tempering:Tempering", "error and likelihood against the temperature"),
     "theorem1": ("figures.theorem1:Theorem1", "exact bias and error of csgld, with fitted rates"),
     "theorem3": ("tables.theorem3:Theorem3", "exact limits of msgld and asgld, beside theorems 3.1, 3.2"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness import Result
@@ -18,11 +18,13 @@ from harness.reports import (
     score_fields,
     with_interval,
 )
+from reports.step_bias import Family, families_of, of_metric
 from reports.tables import wide
 
 if TYPE_CHECKING:
     from harness.reports import Store
 
+BIAS = "estimated_bias"
 NOTE = "Joint error: 1 is one exact draw, 0.01 a hundred"
 
 
@@ -33,8 +35,9 @@ class Leaderboard(Report):
     the squared error of a chain's averages (of z, z^2, shares below quantiles), in units of their variance, in the
     worst direction. Every finished row has a rank by it. Beside it is the cost: data passes of a chain until the median
     of b2 is below 0.01 for good, with its own rank. Without a truth the ranking is by the task's primary metric, per
-    data pass if that is an effective sample size. `request.metric` ranks by another metric, behind the gate if a wrong
-    law may inflate it.
+    data pass if that is an effective sample size; a row of which runs at smaller steps exist has an estimate of its
+    bias by the step size (`step-bias`). `request.metric` ranks by another metric, behind the gate if a wrong law may
+    inflate it.
     """
 
     name: ClassVar[str] = "leaderboard"
@@ -43,22 +46,30 @@ class Leaderboard(Report):
         scores = score_fields(store, request)
         if request.metric:
             check_metric(scores, request.metric)
-        tables, ranked_by = [], []
+        tables, ranked_by, families = [], [], families_of(store, request)
         for score in scores:
             if is_size(score):
                 score.derive(f"{score.primary}_per_pass", score.primary, "draws/data pass", wide.passes(score.primary))
             by = request.metric if request.metric in score.metrics else ranking_metric(score)
-            tables.append(_table(score, by or score.primary))
+            tables.append(_table(score, by or score.primary, families))
             ranked_by.append(by)
-        return Result(tables=tables, records=Records(lambda: _records(scores, ranked_by)))
+        return Result(tables=tables, records=Records(lambda: _records(scores, ranked_by, families)))
 
 
-def _records(scores: Sequence[FieldScore], ranked_by: Sequence[str]) -> list[dict[str, Any]]:
+def _records(
+    scores: Sequence[FieldScore], ranked_by: Sequence[str], families: Mapping[str, Family]
+) -> list[dict[str, Any]]:
     return [
-        {**record, "ranked_by": record["metric"] == by}
+        {**record, "ranked_by": record["metric"] == by, **_bias(families.get(record["group"]), record["metric"])}
         for score, by in zip(scores, ranked_by, strict=True)
         for record in score.records(score.metrics)
     ]
+
+
+def _bias(family: Family | None, metric: str) -> dict[str, float | None]:
+    """Return the entries of a record for the bias by the step size, if it is known."""
+    found = of_metric(family, metric) if family else None
+    return {BIAS: found.bias, f"{BIAS}_low": found.low, f"{BIAS}_high": found.high} if found else {}
 
 
 def ranking_metric(score: FieldScore) -> str:
@@ -74,8 +85,9 @@ def is_size(score: FieldScore) -> bool:
     return any(estimate is not None and estimate.unit == "draws" for estimate in estimates)
 
 
-def _table(score: FieldScore, by: str) -> Table:
+def _table(score: FieldScore, by: str, families: Mapping[str, Family]) -> Table:
     special: dict[str, wide.Cell] = {}
+    beside: list[str] = []
     if score.truth_known:
         special = {
             "joint_bias2": lambda group: _split(score, group),
@@ -83,8 +95,15 @@ def _table(score: FieldScore, by: str) -> Table:
             wide.COST: lambda group: _cost(score, group),
             "low_error_share": lambda group: _share(score, group),
         }
+    elif any(_bias(families.get(group.key), by) for group in score.groups):
+        special, beside = {BIAS: lambda group: _bias_text(families.get(group.key), by)}, ["times_best", BIAS]
     headers = {"joint_bias2": "bias\N{SUPERSCRIPT TWO} + variance", "low_error_share": "reached it"}
-    return wide.build(score, by, special=special, headers=headers, note=NOTE if by == wide.JOINT else "")
+    return wide.build(score, by, beside, special, headers, note=NOTE if by == wide.JOINT else "")
+
+
+def _bias_text(family: Family | None, metric: str) -> str:
+    found = of_metric(family, metric) if family else None
+    return "-" if found is None else found.text
 
 
 def _cost(score: FieldScore, group: Group) -> str:

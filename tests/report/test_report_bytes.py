@@ -27,7 +27,7 @@ pytestmark = pytest.mark.numbers
 GOLDEN = Path(__file__).parent / "golden"
 ELSEWHERE = {
     "theorem1": "test_theorem1", "theorem3": "test_theorem1", "functions": "test_functions_report",
-    "shift": "test_shift_report",
+    "shift": "test_shift_report", "step-bias": "test_step_bias",
 }  # fmt: skip
 """What holds the bytes of the others: they are long, or need no run."""
 REPORTS = {info.name: info.target for info in bench_reports() if info.name not in ELSEWHERE}
