@@ -212,7 +212,7 @@ def moments(score: FieldScore, family: Family) -> dict[str, dict[int, Array]]:
     "mean variance" (S,) is the mean of z^2 over the coordinates. {} if runs have no record of them.
     """
     errors, shape, first = (score.curves(name) for name in ("joint_error", "distribution_error", "chain_error_z"))
-    found: dict[str, dict[int, Array]] = {}
+    averaged: dict[str, dict[int, Array]] = {}
     for level, runs in family.runs.items():
         if not runs or any(run.attempt not in errors or run.attempt not in first for run in runs):
             return {}
@@ -224,8 +224,8 @@ def moments(score: FieldScore, family: Family) -> dict[str, dict[int, Array]]:
         squares = averages[:, count : 2 * count]
         parts = {"mean": averages[:, :count], "variance": squares, "mean variance": squares[:, :dim].mean(axis=1)}
         for name, values in parts.items():
-            found.setdefault(name, {})[level] = values
-    return found
+            averaged.setdefault(name, {})[level] = values
+    return averaged
 
 
 def predictions(score: FieldScore, family: Family) -> dict[int, Array] | None:

@@ -27,7 +27,7 @@ KINDS = ("samplers", "schedules", "tasks", "methods")
 NAMES_PER_PROCESS = 4
 """Names checked by one process: another process takes seconds to import torch."""
 
-LONG = ("whole-law", "time-homogeneity")
+LONG = ("noisy-scaling", "whole-law", "time-homogeneity")
 """The last laws of a sampler; each may take a minute and is a separate job."""
 
 EXAMPLES = {"float": 0.1, "int": 2}

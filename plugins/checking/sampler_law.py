@@ -19,12 +19,16 @@ class SamplerLaw:
     exempt     law of `bench check` -> reason, with the size of the deviation, as in `Sampler.exempt`
     clocks     state entry that counts steps -> reason why a step may depend on it: the effect vanishes as the count
                grows, at least as fast as 10 / sqrt(steps), as the effect of a bias correction does
+    noisy_variance  variance of a coordinate of the gradient's noise -> variance of the draws on N(0, 1) at T = 1 as
+               h -> 0, at the default settings, of a sampler whose scaling or clip uses the gradient of the same
+               minibatch; {}: that noise changes nothing
     shows      a sentence that says what `check` shows, for `bench show` and the sampler's page
     """
 
     settings: ClassVar[Sequence[Mapping[str, Any]]] = ()
     exempt: ClassVar[Mapping[str, str]] = {}
     clocks: ClassVar[Mapping[str, str]] = {}
+    noisy_variance: ClassVar[Mapping[float, float]] = {}
     shows: ClassVar[str] = ""
 
     def variance(self, sampler: Any) -> float | None:

@@ -28,6 +28,7 @@ from plugins.checking.samplers import (
     hyperparameters,
     isolation,
     leaks,
+    noisy_scaling,
     one_step,
     potential,
     real_loop,
@@ -45,11 +46,11 @@ LAWS: tuple[Law, ...] = tuple(
     module.LAW
     for module in (
         isolation, derived, real_loop, one_step, scale, zero_temperature, potential, leaks, restore, seeds,
-        hyperparameters, compiled, translation, coordinates, draws, whole, homogeneity,
+        hyperparameters, compiled, translation, coordinates, draws, noisy_scaling, whole, homogeneity,
     )
 )  # fmt: skip
 
-BY_DESIGN = ("potential", "coordinates", "scale", "translation", "zero-temperature")
+BY_DESIGN = ("potential", "coordinates", "scale", "translation", "zero-temperature", "noisy-scaling")
 """Laws that a correct sampler may be unable to keep; their messages name `exempt`."""
 
 NOTHING_SHOWN = (

@@ -49,6 +49,10 @@ HOW_TO_READ = {
         "gradients, and with gradient noise of variance V. Adaptive entries of the state are held where a chain near "
         "theta = 1 takes them."
     ),
+    "noisy_gradients": (
+        "lambda var/T on N(0, 1) as h goes to 0, with gradient noise of variance V: the scaling uses the gradient of "
+        "the same minibatch. Stated, and measured by the law noisy-scaling."
+    ),
     "scaling": "What keeps the path the same if U and T become c U and c T; c = 1/N gives the mean loss.",
     "shown": "What `bench check` shows of the sampler by each law.",
     "laws": "Laws from which the sampler is exempt, or which do not apply.",
@@ -64,7 +68,7 @@ HOW_TO_READ = {
 
 DERIVED = (
     "gradients_per_step", "full_gradients_per_step", "stability_limit", "limit_bias", "variance", "no_variance",
-    "state", "stationary_variance", "scaling", "shown", "laws", "conversions", "no_conversions",
+    "state", "stationary_variance", "noisy_gradients", "scaling", "shown", "laws", "conversions", "no_conversions",
 )  # fmt: skip
 
 
@@ -100,6 +104,10 @@ def facts(offer: Offer, cls: type) -> dict[str, Any]:
             "variance": lambda: _rounded(law_of(sampler).variance(sampler)),
             "state": lambda: state(sampler), "shown": lambda: shown(sampler), "laws": lambda: laws(sampler),
             "stationary_variance": lambda: _variances(sampler, limit), "scaling": lambda: scaling(sampler),
+            "noisy_gradients": lambda: [
+                {"V": f"{noise:g} lambda T", "lambda var/T": f"{variance:g}"}
+                for noise, variance in law_of(sampler).noisy_variance.items()
+            ],
         }  # fmt: skip
         record |= {name: ask(question) for name, question in answers.items()}
         record["no_conversions"] = _no_conversions(record)

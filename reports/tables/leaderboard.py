@@ -68,8 +68,8 @@ def _records(
 
 def _bias(family: Family | None, metric: str) -> dict[str, float | None]:
     """Return the entries of a record for the bias by the step size, if it is known."""
-    found = of_metric(family, metric) if family else None
-    return {BIAS: found.bias, f"{BIAS}_low": found.low, f"{BIAS}_high": found.high} if found else {}
+    bias = of_metric(family, metric) if family else None
+    return {BIAS: bias.bias, f"{BIAS}_low": bias.low, f"{BIAS}_high": bias.high} if bias else {}
 
 
 def ranking_metric(score: FieldScore) -> str:
@@ -102,8 +102,8 @@ def _table(score: FieldScore, by: str, families: Mapping[str, Family]) -> Table:
 
 
 def _bias_text(family: Family | None, metric: str) -> str:
-    found = of_metric(family, metric) if family else None
-    return "-" if found is None else found.text
+    bias = of_metric(family, metric) if family else None
+    return "-" if bias is None else bias.text
 
 
 def _cost(score: FieldScore, group: Group) -> str:

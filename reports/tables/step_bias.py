@@ -66,11 +66,11 @@ class StepBiasReport(Report):
             check_metric(scores, request.metric)
         tables, records, notes = [], [], []
         for score in scores:
-            found = families(score.groups)
-            names = labels([family.row for family in found])
-            rows = [row for family in found for row in _rows(score, family, names[family.row.key], request.metric)]
+            kin = families(score.groups)
+            names = labels([family.row for family in kin])
+            rows = [row for family in kin for row in _rows(score, family, names[family.row.key], request.metric)]
             records += rows
-            notes += [note for family in found for note in _notes(family, names[family.row.key], request)]
+            notes += [note for family in kin for note in _notes(family, names[family.row.key], request)]
             if rows:
                 shown = [_shown(row) for row in rows if row["in_table"]]
                 tables.append(Table(score.title, COLUMNS, shown, [NOTE], keys=2, more=MORE))

@@ -10,7 +10,7 @@ from planted.page import PAGE, page
 from plugins.checking.suite import LAWS, NOTHING_SHOWN, LawResult, check_samplers
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-LONG = {"whole-law"}
+LONG = {"whole-law", "noisy-scaling"}
 """Laws that take more than a few seconds: bugs that only they find are left to `nox -s statistical`."""
 
 

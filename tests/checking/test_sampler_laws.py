@@ -28,7 +28,7 @@ GROUPS = [list(INFOS)[k::3] for k in range(3)]
 
 
 NAMES = [law.name for law in LAWS]
-LONG = ("whole-law", "time-homogeneity")
+LONG = ("noisy-scaling", "whole-law", "time-homogeneity")
 """Laws that take most of the time of a check."""
 
 QUICK = [name for name in NAMES if name not in LONG]
@@ -79,17 +79,28 @@ def test_every_built_in_sampler_keeps_the_quick_laws(names):
     assert outcomes == expected, [r for results in per_sampler for r in results if r.outcome == "failed"]
 
 
+NO_NOISE = {"noisy-scaling": "skipped"}
 LONG_OTHERWISE = {
     "adadelta-sgld": {"whole-law": "exempt", "time-homogeneity": "exempt"},
-    "laplace": {"time-homogeneity": "skipped"},
-    "laplace-signs": {"time-homogeneity": "skipped"},
-    "last-layer-laplace": {"time-homogeneity": "skipped"},
-    "last-layer-laplace-signs": {"time-homogeneity": "skipped"},
-    "ngvi": {"time-homogeneity": "skipped"},
-    "psmile": {"time-homogeneity": "skipped"},
-    "santa": {"time-homogeneity": "exempt"},
-    "smile": {"time-homogeneity": "skipped"},
-    "swag": {"time-homogeneity": "exempt"},
+    "adam": NO_NOISE,
+    "amagold": NO_NOISE,
+    "contour-sgld": NO_NOISE,
+    "ggmc": NO_NOISE,
+    "hmc": NO_NOISE,
+    "laplace": NO_NOISE | {"time-homogeneity": "skipped"},
+    "laplace-signs": NO_NOISE | {"time-homogeneity": "skipped"},
+    "last-layer-laplace": NO_NOISE | {"time-homogeneity": "skipped"},
+    "last-layer-laplace-signs": NO_NOISE | {"time-homogeneity": "skipped"},
+    "mc-dropout": NO_NOISE,
+    "mclmc": NO_NOISE,
+    "ngvi": NO_NOISE | {"time-homogeneity": "skipped"},
+    "psmile": NO_NOISE | {"time-homogeneity": "skipped"},
+    "resgld": NO_NOISE,
+    "santa": NO_NOISE | {"time-homogeneity": "exempt"},
+    "sgd": NO_NOISE,
+    "sgdm": NO_NOISE,
+    "smile": NO_NOISE | {"time-homogeneity": "skipped"},
+    "swag": NO_NOISE | {"time-homogeneity": "exempt"},
 }
 
 

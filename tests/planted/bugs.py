@@ -27,6 +27,7 @@ from planted.plain import (
     ByTheNorm,
     Counting,
     Halved,
+    Heated,
     Hotter,
     Louder,
     Metropolis,
@@ -197,6 +198,17 @@ bug("NormOfTheGradientClipped", Plain, "clipping", "scale zero-temperature",
     gradient="gradient * (100 / gradient.norm(dim=1, keepdim=True)).clamp(max=1)")
 bug("UpdateClipped", Plain, "clipping", "zero-temperature", "The drift of a step is clipped at 10.",
     drift="theta - (h * potential.grad(theta)).clamp(-10, 10)")
+bug("NoisyGradientClipped", Heated, "clipping", "noisy-scaling",
+    "Each coordinate of the gradient is clipped at 5, which gradients without noise seldom reach.",
+    limit=5.0, step="theta - h * potential.grad(theta).clamp(-self.limit, self.limit) "
+    "+ (2 * h * T).sqrt() * noise.normal(theta), state")
+bug("StepByTheNoisyGradient", ByTheNorm, "adaptation", "noisy-scaling",
+    "The step size of a coordinate is h / (lam + |g|), with its divergence, right for exact gradients alone.",
+    norm="g.abs()")
+bug("NoiseByTheNoisyGradient", Plain, "noise", "noisy-scaling",
+    "There is no noise where the squared gradient is above 20, which one without noise seldom is.",
+    step="g = potential.grad(theta); on = (g.square() < 20).to(g.dtype); "
+    "theta - h * g + on * (2 * h * T).sqrt() * noise.normal(theta), state")
 bug("LostPositionSwallowed", Plain, "clipping", "no-leaks", "A position that is not finite becomes 0.",
     drift="drift.nan_to_num()")
 bug("LostGradientSwallowed", Plain, "clipping", "no-leaks", "A gradient that is not finite becomes 0.",

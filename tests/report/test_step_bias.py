@@ -26,27 +26,27 @@ from reports.tables.step_bias import StepBiasReport
 pytestmark = pytest.mark.numbers
 
 
-def values(f, noise=0.0, own=0.0, seeds=6):
-    """f(h) at h = 1, 1/2, 1/4 by seed, with noise that the levels share and noise of their own."""
+def values(f, noise=0.0, separate=0.0, seeds=6):
+    """f(h) at h = 1, 1/2, 1/4 by seed, with noise that the levels share and noise of their separate."""
     rng = np.random.default_rng(1)
     shared = noise * rng.standard_normal(seeds)
-    return {m: f(1 / m) + shared + own * rng.standard_normal(seeds) for m in (1, 2, 4)}
+    return {m: f(1 / m) + shared + separate * rng.standard_normal(seeds) for m in (1, 2, 4)}
 
 
 @pytest.mark.parametrize("f", [lambda h: 3 + h, lambda h: 3 - 2 * h**2, lambda h: 3 + 0.3 * h + 5 * h**2])
 def test_terms_in_h_and_h_squared_are_estimated_exactly_whatever_the_shared_noise(f):
     for one in (values(f), values(f, noise=10.0)):
-        found = estimate(one)
-        assert found.bias == pytest.approx(f(1) - 3)
-        assert found.low - 1e-9 <= f(1) - 3 <= found.high + 1e-9
+        estimated = estimate(one)
+        assert estimated.bias == pytest.approx(f(1) - 3)
+        assert estimated.low - 1e-9 <= f(1) - 3 <= estimated.high + 1e-9
 
 
 @pytest.mark.parametrize("f", [lambda h: h**1.5, lambda h: h**3, lambda h: 1 / (1 - h / 2)])
 def test_what_other_terms_leave_is_within_the_interval(f):
     limit = 1.0 if f(0) else 0.0
-    found = estimate(values(f))
-    assert found.bias != pytest.approx(f(1) - limit, rel=1e-3)
-    assert found.low <= f(1) - limit <= found.high
+    estimated = estimate(values(f))
+    assert estimated.bias != pytest.approx(f(1) - limit, rel=1e-3)
+    assert estimated.low <= f(1) - limit <= estimated.high
 
 
 def test_two_levels_take_the_bias_to_be_proportional_to_h():
@@ -57,19 +57,19 @@ def test_two_levels_take_the_bias_to_be_proportional_to_h():
 
 @pytest.mark.parametrize("p", [1, 2])
 def test_the_order_is_known_where_the_differences_show_it(p):
-    middle, low, high = order(values(lambda h: h**p, own=1e-3))
+    middle, low, high = order(values(lambda h: h**p, separate=1e-3))
     assert low < p < high
     assert high - low < 0.1
     assert middle == pytest.approx(p, abs=0.05)
-    assert order(values(lambda h: h**p, own=10.0)) is None
+    assert order(values(lambda h: h**p, separate=10.0)) is None
     assert order(values(lambda h: 0 * h)) is None
 
 
 def test_the_gain_is_that_of_shared_noise():
     rng = np.random.default_rng(0)
-    shared, own = rng.standard_normal(20_000), 0.1 * rng.standard_normal((2, 20_000))
-    assert gain({1: shared + own[0], 2: shared + own[1]}) == pytest.approx(1.01 / 0.01, rel=0.1)
-    assert gain({1: own[0], 2: own[1]}) == pytest.approx(1, rel=0.1)
+    shared, separate = rng.standard_normal(20_000), 0.1 * rng.standard_normal((2, 20_000))
+    assert gain({1: shared + separate[0], 2: shared + separate[1]}) == pytest.approx(1.01 / 0.01, rel=0.1)
+    assert gain({1: separate[0], 2: separate[1]}) == pytest.approx(1, rel=0.1)
 
 
 def test_noise_adds_nothing_to_the_root_mean_square():
@@ -79,9 +79,9 @@ def test_noise_adds_nothing_to_the_root_mean_square():
     def drawn(scale):
         return {m: scale * bias / m + 0.1 * rng.standard_normal((6, 2000)) for m in (1, 2, 4)}
 
-    found, nothing = root_mean_square(drawn(1.0)), root_mean_square(drawn(0.0))
-    assert found.bias == pytest.approx(0.3, rel=0.05)
-    assert found.low < 0.3 < found.high
+    estimated, nothing = root_mean_square(drawn(1.0)), root_mean_square(drawn(0.0))
+    assert estimated.bias == pytest.approx(0.3, rel=0.05)
+    assert estimated.low < 0.3 < estimated.high
     assert nothing.low == 0
     assert nothing.bias < 0.03
     assert np.sqrt(np.square(combined(drawn(0.0)).mean(axis=0)).mean()) > 0.1  # the plain one is all noise
@@ -126,8 +126,8 @@ def covered(sampler, x, variance):
         squares = torch.stack([run.observer.draws().square() for run in loop.runs])
         averages[m] = (squares * torch.tensor(CURVATURES)).mean((1, 2, 3)).numpy()
     truth = true_bias(sampler, h, variance)
-    found = [estimate({m: v[k::REPEATS] for m, v in averages.items()}) for k in range(REPEATS)]
-    return np.mean([one.low <= truth <= one.high for one in found]), truth, np.mean([one.bias for one in found])
+    estimated = [estimate({m: v[k::REPEATS] for m, v in averages.items()}) for k in range(REPEATS)]
+    return np.mean([one.low <= truth <= one.high for one in estimated]), truth, np.mean([one.bias for one in estimated])
 
 
 def test_the_interval_covers_the_bias_of_exact_laws(coverage):
@@ -138,10 +138,10 @@ def test_the_interval_covers_the_bias_of_exact_laws(coverage):
 
 def test_the_mean_estimate_is_the_bias_where_there_is_one(coverage):
     """Without it, intervals that are far too wide would pass."""
-    biased = {name: (truth, found) for name, (_, truth, found) in coverage.items() if abs(truth) > 0.02}
+    biased = {name: (truth, estimated) for name, (_, truth, estimated) in coverage.items() if abs(truth) > 0.02}
     assert set(biased) >= {"sgld", "sgld, noisy", "sghmc", "obabo", "psgld, V = 1"}
-    for name, (truth, found) in biased.items():
-        assert found == pytest.approx(truth, rel=0.2), name
+    for name, (truth, estimated) in biased.items():
+        assert estimated == pytest.approx(truth, rel=0.2), name
 
 
 def write_levels(results, f, metric="nll", seeds=5, levels=(1, 2, 4), values=None, **more):

@@ -29,6 +29,7 @@ def variance(lam: float, T: float, power: float = 1.0) -> float:
 class PSGLDLaw(SamplerLaw):
     """A density proportional to (lam + |g|) exp(-U/T)."""
 
+    noisy_variance: ClassVar[Mapping[float, float]] = {1.0: 1.15, 9.0: 1.03}
     settings: ClassVar[Sequence[Mapping[str, Any]]] = ({"decay": 0.5, "lam": 1.0}, {"decay": 0.0, "lam": 2.0})
 
     def variance(self, sampler: Any) -> float:
@@ -39,6 +40,7 @@ class PSGLDLaw(SamplerLaw):
 class PMSGLDLaw(SamplerLaw):
     """A density proportional to (lam + |g|) exp(-(1 + a) U/T)."""
 
+    noisy_variance: ClassVar[Mapping[float, float]] = {1.0: 0.57, 9.0: 0.53}
     settings: ClassVar[Sequence[Mapping[str, Any]]] = (
         {"decay": 0.5, "lam": 1.0, "beta1": 0.5}, {"decay": 0.0, "lam": 2.0, "beta1": 0.5, "a": 2.0},
     )  # fmt: skip
@@ -56,6 +58,7 @@ class PreconditionedSGHMCLaw(SamplerLaw):
     Summed over both, r / M drifts by c times what its missing derivative is.
     """
 
+    noisy_variance: ClassVar[Mapping[float, float]] = {1.0: 1.04, 9.0: 1.0}
     settings: ClassVar[Sequence[Mapping[str, Any]]] = (
         {"decay": 0.5, "lam": 1.0, "friction": 0.5}, {"decay": 0.0, "lam": 2.0, "friction": 0.3},
     )  # fmt: skip
