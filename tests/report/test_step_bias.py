@@ -27,7 +27,7 @@ pytestmark = pytest.mark.numbers
 
 
 def values(f, noise=0.0, separate=0.0, seeds=6):
-    """f(h) at h = 1, 1/2, 1/4 by seed, with noise that the levels share and noise of their separate."""
+    """f(h) at h = 1, 1/2, 1/4 by seed, with noise that the levels share and noise of each."""
     rng = np.random.default_rng(1)
     shared = noise * rng.standard_normal(seeds)
     return {m: f(1 / m) + shared + separate * rng.standard_normal(seeds) for m in (1, 2, 4)}
