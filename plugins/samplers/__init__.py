@@ -39,6 +39,7 @@ SAMPLERS = {
     "sgd": ("sgd:SGD", "stochastic gradient descent, an optimiser", ""),
     "sgdm": ("sgdm:SGDM", "SGD with momentum in the velocity form, an optimiser", ""),
     "sgfs": ("sgfs:SGFS", "stochastic gradient Fisher scoring (Ahn et al. 2012)", "second_order:SGFSLaw"),
+    "sg-ubu": ("sg_ubu:SGUBU", "Langevin by the UBU splitting, on minibatches (Paulin et al. 2025)", ""),
     "sghmc": ("sghmc:SGHMC", "stochastic gradient HMC, velocity first (Chen et al. 2014)", ""),
     "sghmc-prec": (
         "sghmc_prec:PreconditionedSGHMC", "SGHMC preconditioned as RMSprop (Izmailov et al. 2021)",

@@ -57,6 +57,7 @@ OTHERWISE = {
     "sgd": OPTIMISER,
     "sgdm": OPTIMISER,
     "sgfs": NO_OPTIMISER | {"scale": "exempt"},
+    "sg-ubu": NO_OPTIMISER | {"potential": "exempt"},
     "sghmc-prec": NO_LAW,
     "sghmc-svrg": {"potential": "exempt"},
     "sgld-cv": {"potential": "exempt"},

@@ -63,6 +63,7 @@ from plugins.samplers.msgld import MSGLD
 from plugins.samplers.psgld import PSGLD
 from plugins.samplers.relativistic_sghmc import RelativisticSGHMC
 from plugins.samplers.resgld import RESGLD
+from plugins.samplers.sg_ubu import SGUBU
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
 from plugins.samplers.sgld_cv import SGLDSVRG
@@ -528,6 +529,16 @@ bug("WholeDriftForHalf", BAOAB, "momentum", "derived-law", "The last half drift 
 bug("NoiseOfTheEulerFriction", BAOAB, "momentum", "derived-law",
     "The noise of an Euler step, 2 (1 - c) h T, with the friction of an exact one.",
     before="noise = Louder(noise, (2 / (2 - self.friction)) ** 0.5)")
+bug("UBUCorrelationOfTheWrongSign", SGUBU, "momentum", "derived-law",
+    "The noise of the position goes against that of the velocity.",
+    coefficients="drift, eta, spread, shared, rest = coefficients; (drift, eta, spread, -shared, rest)")
+bug("UBUPositionWithoutNoise", SGUBU, "momentum", "derived-law", "The half steps without a force move by v alone.",
+    coefficients="(*coefficients[:3], 0.0, 0.0)")
+bug("UBUFrictionTwice", SGUBU, "momentum", "derived-law",
+    "The velocity loses in half a step what it should lose in a whole one.",
+    coefficients="drift, eta, *noise = coefficients; (drift, eta * eta, *noise)")
+bug("UBUPositionOfAWholeStep", SGUBU, "momentum", "derived-law", "Half a step moves the position twice as far.",
+    coefficients="drift, *others = coefficients; (2 * drift, *others)")
 bug("ThermostatNoiseTimesRootTwo", SGNHT, "momentum", "whole-law", "sgnht's own noise is sqrt(2) times too wide.",
     before="noise = Louder(noise, 2**0.5)")
 bug("ThermostatNoiseShared", SGNHT, "momentum", "whole-law", "All coordinates of sgnht get the same noise.",
