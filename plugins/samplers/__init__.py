@@ -35,6 +35,7 @@ SAMPLERS = {
     "relativistic-sghmc": ("relativistic_sghmc:RelativisticSGHMC", "SGHMC with bounded speed (Lu et al. 2017)", ""),
     "resgld": ("resgld:RESGLD", "replica-exchange SGLD (Deng et al. 2020)", ""),
     "sa-sgld": ("sa_sgld:SASGLD", "SGLD with steps adapted by a change of time (2025)", ""),
+    "samadams": ("samadams:SamAdams", "BAOAB with steps adapted by a change of time (Leimkuhler et al. 2025)", ""),
     "santa": ("santa:Santa", "annealed thermostats (Chen et al. 2016), an optimiser in the end", "santa:SantaLaw"),
     "sgd": ("sgd:SGD", "stochastic gradient descent, an optimiser", ""),
     "sgdm": ("sgdm:SGDM", "SGD with momentum in the velocity form, an optimiser", ""),

@@ -23,7 +23,7 @@ ORDER = (
     "snapshot-sgd", "snapshot-sgdm", "adam", "relativistic-sghmc", "ngvi", "sgd", "sgdm", "hmc-persistent",
     "sghmc-frictionless", "msgld-corrected", "deep-ensemble", "laplace-signs", "swag", "obabo", "ggmc", "amagold",
     "entropy-mcmc", "sglrw", "sa-sgld", "mclmc", "sghmc-prec", "csghmc-prec", "smile", "psmile", "mc-dropout",
-    "last-layer-laplace-signs", "laplace", "last-layer-laplace", "sg-ubu",
+    "last-layer-laplace-signs", "laplace", "last-layer-laplace", "sg-ubu", "samadams",
 )  # fmt: skip
 """The built-in methods: place k has colour k mod 8 and marker k div 8. New ones are added at the end."""
 

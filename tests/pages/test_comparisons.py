@@ -18,13 +18,25 @@ from plugins.samplers.amagold import AMAGOLD
 from plugins.samplers.entropy_mcmc import EntropyMCMC
 from plugins.samplers.ggmc import GGMC
 from plugins.samplers.sa_sgld import SASGLD
+from plugins.samplers.samadams import SamAdams
 from plugins.samplers.sg_ubu import SGUBU
 from plugins.samplers.smile import PSMILE, quantile
 from plugins.schedules.constant import Constant
 from tasks.regression.blr import Australian
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("amagold", "entropy-mcmc", "ggmc", "laplace", "last-layer-laplace", "psmile", "sa-sgld", "sg-ubu", "smile")
+NAMES = (
+    "amagold",
+    "entropy-mcmc",
+    "ggmc",
+    "laplace",
+    "last-layer-laplace",
+    "psmile",
+    "sa-sgld",
+    "samadams",
+    "sg-ubu",
+    "smile",
+)
 H, G, XI = 0.01, 2.0, 1.0
 
 
@@ -107,6 +119,28 @@ def variance(sampler, structure, *, library):
     return float(torch.linalg.inv(precisions(Small, sampler, structure, library=library)).diag().mean())
 
 
+def samadams():
+    """The step of `samadams_as_published` by ours."""
+    theta, state = stepped(SamAdams(), {"v": one(0.5), "g": one(G), "z": one(16.0)})
+    return theta, state["v"], state["z"]
+
+
+def samadams_as_published():
+    """theta, dtau times the momentum, and zeta; alpha dtau = 1 and alpha / s = 1 as are our defaults."""
+    dtau, alpha, s, gamma = math.sqrt(H), 1 / math.sqrt(H), 1 / math.sqrt(H), -math.log(0.9) / math.sqrt(H)
+    theta, p, zeta = 1.0, 0.5 / dtau, 16.0
+    rho = math.exp(-alpha * dtau / 2)
+    zeta = rho * zeta + (1 - rho) / alpha * s * G**2
+    dt = dtau * 0.1 * (zeta**0.25 + 10) / (zeta**0.25 + 0.1)
+    p = p - dt / 2 * G
+    theta = theta + dt / 2 * p
+    p = math.exp(-gamma * dt) * p + math.sqrt(1 - math.exp(-2 * gamma * dt)) * XI
+    theta = theta + dt / 2 * p
+    p = p - dt / 2 * G
+    zeta = rho * zeta + (1 - rho) / alpha * s * G**2
+    return theta, dtau * p, zeta
+
+
 def half_step_of_ubu():
     """Variance of theta and its covariance with v, from the matrix of two normal numbers at h T = 1 and k = 1."""
     (x1, v1), (x2, v2) = (
@@ -152,6 +186,7 @@ THEIRS = {
     ("ggmc", "momentum"): momentum_by_obabo,
     ("sa-sgld", "psi"): lambda: PSI,
     ("sa-sgld", "z"): lambda: LEFT * 16 + (1 - LEFT) * G**2,
+    **{("samadams", key): lambda k=k: samadams_as_published()[k] for k, key in enumerate(("theta", "v", "z"))},
     ("sg-ubu", "position"): lambda: 1 - 3 + 4 * math.exp(-0.5) - math.exp(-1),
     ("sg-ubu", "covariance"): lambda: (1 - math.exp(-0.5)) ** 2,
     ("smile", "guard"): lambda: (1 - 0.25 / 9 + norm.ppf(0.98) * math.sqrt(0.25 / 9)) ** 3,
@@ -173,6 +208,7 @@ OURS = {
     ("ggmc", "acceptance, one batch"): lambda: accepted(GGMC, batches=False),
     ("sa-sgld", "psi"): lambda: (1 - stepped(SASGLD(), {"z": one(16.0)}, xi=0.0)[0]) / (H * G),
     ("sa-sgld", "z"): lambda: stepped(SASGLD(), {"z": one(16.0)})[1]["z"],
+    **{("samadams", key): lambda k=k: samadams()[k] for k, key in enumerate(("theta", "v", "z"))},
     ("sg-ubu", "position"): lambda: half_step_of_ubu()[0],
     ("sg-ubu", "covariance"): lambda: half_step_of_ubu()[1],
     ("sg-ubu", "order"): order_of_ubu,

@@ -63,6 +63,7 @@ from plugins.samplers.msgld import MSGLD
 from plugins.samplers.psgld import PSGLD
 from plugins.samplers.relativistic_sghmc import RelativisticSGHMC
 from plugins.samplers.resgld import RESGLD
+from plugins.samplers.samadams import SamAdams
 from plugins.samplers.sg_ubu import SGUBU
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
@@ -547,6 +548,17 @@ bug("HalvedThermostat", (Halved, SGNHT), "step size", "zero-temperature", "Half 
 
 # adaptation
 
+bug("SamAdamsNoiseTimesRootTwo", SamAdams, "adaptation", "derived-law", "samadams' noise is sqrt(2) times too wide.",
+    before="noise = Louder(noise, 2**0.5)")
+bug("SamAdamsWithoutADivisor", SamAdams, "adaptation", "scale", "The squared gradient has a unit, and no divisor.",
+    _followed="_followed * self.omega")
+bug("SamAdamsOneStepForAllChains", SamAdams, "adaptation", "seeds", "All chains have the step of their mean gradient.",
+    _followed="super()._followed(z, g.mean(0, keepdim=True).expand_as(g))")
+bug("SamAdamsFirstKickWithoutPsi", SamAdams, "adaptation", "derived-law", "The first kick is not scaled by psi.",
+    before="psi = self._log_psi(self._followed(state['z'], state['g'])).exp(); "
+    "state = {**state, 'v': state['v'] - (1 - psi) * h / 2 * state['g']}")
+bug("SamAdamsWithoutWeights", SamAdams, "weights", "whole-law", "Draws of a change of time have equal weights.",
+    log_weight="0 * log_weight")
 bug("AdaptInPlace", SGHMC, "adaptation", "no-leaks", "adapt writes into the state.",
     adapt="state['v'].mul_(1.0001); state")
 bug("NoiseWithoutTheCurvature", SQNLMC, "adaptation", "derived-law",
