@@ -43,7 +43,7 @@ TASKS = (
 """Those whose steps are quick."""
 ON_DATA = {
     "laplace": "blr-heart", "last-layer-laplace": "landsat", "last-layer-laplace-signs": "landsat",
-    "mc-dropout": "landsat", "sgfs": "blr-heart", "sgrld": "blr-heart",
+    "mc-dropout": "landsat", "sg-barker-corrected": "blr-heart", "sgfs": "blr-heart", "sgrld": "blr-heart",
 }  # fmt: skip
 """They need what a density does not have."""
 LAST = {"last-layer-laplace", "last-layer-laplace-signs"}

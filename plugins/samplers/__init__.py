@@ -40,6 +40,11 @@ SAMPLERS = {
     "sgd": ("sgd:SGD", "stochastic gradient descent, an optimiser", ""),
     "sgdm": ("sgdm:SGDM", "SGD with momentum in the velocity form, an optimiser", ""),
     "sgfs": ("sgfs:SGFS", "stochastic gradient Fisher scoring (Ahn et al. 2012)", "second_order:SGFSLaw"),
+    "sg-barker": ("sg_barker:SGBarker", "Barker dynamics, signs by the gradient (Mauri, Zanella 2024)", ""),
+    "sg-barker-corrected": (
+        "sg_barker:SGBarkerCorrected", "sg-barker that allows for gradient noise (Mauri, Zanella 2024)",
+        "barker:SGBarkerCorrectedLaw",
+    ),
     "sg-ubu": ("sg_ubu:SGUBU", "Langevin by the UBU splitting, on minibatches (Paulin et al. 2025)", ""),
     "sghmc": ("sghmc:SGHMC", "stochastic gradient HMC, velocity first (Chen et al. 2014)", ""),
     "sghmc-prec": (

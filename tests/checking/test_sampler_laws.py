@@ -57,6 +57,8 @@ OTHERWISE = {
     "sgd": OPTIMISER,
     "sgdm": OPTIMISER,
     "sgfs": NO_OPTIMISER | {"scale": "exempt"},
+    "sg-barker": NO_LAW | NO_OPTIMISER,
+    "sg-barker-corrected": NO_LAW | NO_OPTIMISER,
     "sg-ubu": NO_OPTIMISER | {"potential": "exempt"},
     "sghmc-prec": NO_LAW,
     "sghmc-svrg": {"potential": "exempt"},

@@ -19,6 +19,7 @@ from plugins.samplers.entropy_mcmc import EntropyMCMC
 from plugins.samplers.ggmc import GGMC
 from plugins.samplers.sa_sgld import SASGLD
 from plugins.samplers.samadams import SamAdams
+from plugins.samplers.sg_barker import SGBarker, SGBarkerCorrected
 from plugins.samplers.sg_ubu import SGUBU
 from plugins.samplers.smile import PSMILE, quantile
 from plugins.schedules.constant import Constant
@@ -34,6 +35,8 @@ NAMES = (
     "psmile",
     "sa-sgld",
     "samadams",
+    "sg-barker",
+    "sg-barker-corrected",
     "sg-ubu",
     "smile",
 )
@@ -141,6 +144,23 @@ def samadams_as_published():
     return theta, dtau * p, zeta
 
 
+def probability_up(sampler, state):
+    """The largest uniform number with which a step from 1 goes up, by bisection."""
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        slope = Slope(0.0)
+        slope.uniform = lambda shape, u=middle: torch.full(shape, u, dtype=torch.float64)
+        slope.scores, slope.terms = lambda _: torch.zeros((1, 2, 1), dtype=torch.float64), 1
+        up = float(sampler.step(one(1.0), state, slope, tensor(H), tensor(1.0), slope)[0]) > 1
+        low, high = (middle, high) if up else (low, middle)
+    return low
+
+
+def barker(factor=1.0):
+    return 1 / (1 + math.exp(factor * G * math.sqrt(2 * H)))
+
+
 def half_step_of_ubu():
     """Variance of theta and its covariance with v, from the matrix of two normal numbers at h T = 1 and k = 1."""
     (x1, v1), (x2, v2) = (
@@ -187,6 +207,8 @@ THEIRS = {
     ("sa-sgld", "psi"): lambda: PSI,
     ("sa-sgld", "z"): lambda: LEFT * 16 + (1 - LEFT) * G**2,
     **{("samadams", key): lambda k=k: samadams_as_published()[k] for k, key in enumerate(("theta", "v", "z"))},
+    ("sg-barker", "probability"): barker,
+    ("sg-barker-corrected", "probability"): lambda: barker(1.702 / math.sqrt(1.702**2 - 100 * 2 * H)),
     ("sg-ubu", "position"): lambda: 1 - 3 + 4 * math.exp(-0.5) - math.exp(-1),
     ("sg-ubu", "covariance"): lambda: (1 - math.exp(-0.5)) ** 2,
     ("smile", "guard"): lambda: (1 - 0.25 / 9 + norm.ppf(0.98) * math.sqrt(0.25 / 9)) ** 3,
@@ -209,6 +231,8 @@ OURS = {
     ("sa-sgld", "psi"): lambda: (1 - stepped(SASGLD(), {"z": one(16.0)}, xi=0.0)[0]) / (H * G),
     ("sa-sgld", "z"): lambda: stepped(SASGLD(), {"z": one(16.0)})[1]["z"],
     **{("samadams", key): lambda k=k: samadams()[k] for k, key in enumerate(("theta", "v", "z"))},
+    ("sg-barker", "probability"): lambda: probability_up(SGBarker(), {}),
+    ("sg-barker-corrected", "probability"): lambda: probability_up(SGBarkerCorrected(), {"tau": one(10 / 0.9)}),
     ("sg-ubu", "position"): lambda: half_step_of_ubu()[0],
     ("sg-ubu", "covariance"): lambda: half_step_of_ubu()[1],
     ("sg-ubu", "order"): order_of_ubu,

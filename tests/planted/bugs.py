@@ -64,6 +64,7 @@ from plugins.samplers.psgld import PSGLD
 from plugins.samplers.relativistic_sghmc import RelativisticSGHMC
 from plugins.samplers.resgld import RESGLD
 from plugins.samplers.samadams import SamAdams
+from plugins.samplers.sg_barker import SGBarker, SGBarkerCorrected, moved
 from plugins.samplers.sg_ubu import SGUBU
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
@@ -540,6 +541,23 @@ bug("UBUFrictionTwice", SGUBU, "momentum", "derived-law",
     coefficients="drift, eta, *noise = coefficients; (drift, eta * eta, *noise)")
 bug("UBUPositionOfAWholeStep", SGUBU, "momentum", "derived-law", "Half a step moves the position twice as far.",
     coefficients="drift, *others = coefficients; (2 * drift, *others)")
+bug("BarkerWithoutTheTemperature", SGBarker, "temperature", "scale", "The signs of sg-barker go by g, not by g / T.",
+    step="g = potential.grad(theta); z = self.length(g, h, T, noise); (moved(theta, z, g * z, noise), state)")
+bug("BarkerLengthsOfOneChain", SGBarker, "chain count", "one-step",
+    "All chains of sg-barker have the first one's lengths.",
+    length="length[:1].expand_as(g)")
+bug("BarkerLengthByTheGradient", SGBarker, "drift", "whole-law",
+    "The lengths of sg-barker grow with the gradient, and its drift has no divergence.",
+    length="length * (1 + 0.3 * (g * g / (T + g * g)))")
+bug("BarkerTwiceThePush", SGBarker, "drift", "whole-law", "The signs of sg-barker go by 2 g.",
+    step="g = potential.grad(theta); z = self.length(g, h, T, noise); (moved(theta, z, 2 * g * z / T, noise), state)")
+bug("BarkerSdWithoutN", SGBarkerCorrected, "adaptation", "whole-law", "The sd of the mean gradient, not of that of U.",
+    gradient_sd="gradient_sd / potential.terms")
+bug("BarkerTauNeverRenewed", SGBarkerCorrected, "adaptation", "whole-law", "tau stays as it was at the start.",
+    step="(step[0], state)")
+bug("BarkerVarianceForTheSd", SGBarkerCorrected, "adaptation", "whole-law",
+    "The variance of the gradient in place of its sd.",
+    gradient_sd="gradient_sd.square()")
 bug("ThermostatNoiseTimesRootTwo", SGNHT, "momentum", "whole-law", "sgnht's own noise is sqrt(2) times too wide.",
     before="noise = Louder(noise, 2**0.5)")
 bug("ThermostatNoiseShared", SGNHT, "momentum", "whole-law", "All coordinates of sgnht get the same noise.",
