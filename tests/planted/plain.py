@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -96,6 +97,7 @@ class Tamed(Plain):
 class ByTheNorm(Heated):
     """sgld with the step size h / (lam + |g|), and the divergence of that by a difference quotient."""
 
+    exempt: ClassVar = {"noisy-scaling": "its step size is of the gradient of the same minibatch"}
     gradients_per_step = 2
     step_unit = 0
 

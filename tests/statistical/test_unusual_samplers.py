@@ -12,7 +12,7 @@ from plugins.checking.suite import LAWS, check_samplers
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-LONG = {"whole-law", "time-homogeneity", "compiled"}
+LONG = {"noisy-scaling", "whole-law", "time-homogeneity", "compiled"}
 ALL = [*UNUSUAL, *KRONECKER, Tamed, Weighted, QuickContour]
 QUICK = {
     "FloatCounter", "LeimkuhlerMatthews", "OBABO", "Barker", "VelocityWithoutT", "Diagonal", "RandomScan", "ByTheNorm",
