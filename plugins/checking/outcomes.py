@@ -117,10 +117,10 @@ def judge(
         if not any(result.law == derived.LAW.name and result.outcome == "passed" for result in results):
             results.extend(check_samplers([sampler], [whole.LAW.name])[0])
     ignored = [_ignores(sampler) if foreign else "" for sampler in samplers]
-    made = [_outcome(results, ignores) for results, ignores in zip(judged, ignored, strict=True)]
+    judgements = [_outcome(results, ignores) for results, ignores in zip(judged, ignored, strict=True)]
     if measuring is not None:
         measuring.check()
-    return made
+    return judgements
 
 
 def _ignores(sampler: Any) -> str:

@@ -102,7 +102,7 @@ def test_what_reports_share_is_computed_once_and_a_figure_is_drawn_once(home, tm
 
     def counted(where, name, key):
         function = getattr(where, name)
-        monkeypatch.setattr(where, name, lambda *given: (counts.update([key(*given)]), function(*given))[1])
+        monkeypatch.setattr(where, name, lambda *given, **by: (counts.update([key(*given)]), function(*given, **by))[1])
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)
     counted(scores, "load_groups", lambda *_: "groups")
