@@ -207,7 +207,7 @@ bug("NoisyGradientClipped", Heated, "clipping", "noisy-scaling",
     "+ (2 * h * T).sqrt() * noise.normal(theta), state")
 bug("StepByTheNoisyGradient", ByTheNorm, "adaptation", "noisy-scaling",
     "The step size of a coordinate is h / (lam + |g|), with its divergence, right for exact gradients alone.",
-    norm="g.abs()")
+    norm="g.abs()", exempt={})
 bug("NoiseByTheNoisyGradient", Plain, "noise", "noisy-scaling",
     "There is no noise where the squared gradient is above 20, which one without noise seldom is.",
     step="g = potential.grad(theta); on = (g.square() < 20).to(g.dtype); "
