@@ -28,7 +28,7 @@ NAMES_PER_PROCESS = 4
 """Names checked by one process: another process takes seconds to import torch."""
 
 LONG = ("noisy-scaling", "whole-law", "time-homogeneity")
-"""The last laws of a sampler; each may take a minute and is a separate job."""
+"""The last laws of a sampler; each may take a minute, is a separate job, and is not run for rows."""
 
 EXAMPLES = {"float": 0.1, "int": 2}
 COLUMNS = ["name", "law", "outcome", "message", "seconds"]

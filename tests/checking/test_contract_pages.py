@@ -8,13 +8,14 @@ import torch
 from support import forget, make_loop, run_loop
 
 from harness.cli.app import run
+from plugins.checking.check import LONG
 from plugins.checking.suite import LAWS, check_samplers, check_schedule
 from plugins.samplers.sgld import SGLD
 from plugins.schedules.constant import Constant
 from tasks.synthetic.bimodal1d import Bimodal1D
 
 DOCS = Path(__file__).parents[2] / "docs"
-SLOW = {"coordinates", "time-homogeneity", "whole-law", "restore"}
+SLOW = {"coordinates", "restore", *LONG}
 
 
 @pytest.fixture

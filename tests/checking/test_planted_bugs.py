@@ -7,11 +7,12 @@ from planted import KINDS
 from planted.bugs import BUGS
 from planted.page import PAGE, page
 
+from plugins.checking.check import LONG
 from plugins.checking.suite import LAWS, NOTHING_SHOWN, LawResult, check_samplers
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-LONG = {"whole-law", "noisy-scaling"}
-"""Laws that take more than a few seconds: bugs that only they find are left to `nox -s statistical`."""
+SLOW = {*LONG} - {"time-homogeneity"}
+"""Laws that take more than a few seconds for a bug: bugs that only they find are left to `nox -s statistical`."""
 
 
 def is_meant(bug, result):
@@ -24,7 +25,7 @@ def is_meant(bug, result):
 @pytest.mark.parametrize(
     "bug",
     [
-        pytest.param(bug, marks=[pytest.mark.slow, pytest.mark.statistical] if bug.laws[0] in LONG else [])
+        pytest.param(bug, marks=[pytest.mark.slow, pytest.mark.statistical] if bug.laws[0] in SLOW else [])
         for bug in BUGS
         if bug.laws
     ],

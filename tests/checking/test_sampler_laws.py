@@ -13,6 +13,7 @@ from planted import maker
 from harness.cli.app import run
 from harness.contracts.registry import load
 from harness.system.errors import PluginError
+from plugins.checking.check import LONG
 from plugins.checking.forms import Snapshot, mean_is_one
 from plugins.checking.law import Broken, worst
 from plugins.checking.samplers import homogeneity
@@ -28,9 +29,6 @@ GROUPS = [list(INFOS)[k::3] for k in range(3)]
 
 
 NAMES = [law.name for law in LAWS]
-LONG = ("noisy-scaling", "whole-law", "time-homogeneity")
-"""Laws that take most of the time of a check."""
-
 QUICK = [name for name in NAMES if name not in LONG]
 OPTIMISER = {"derived-law": "skipped"}
 NOT_LINEAR = {"derived-law": "skipped"}

@@ -15,12 +15,12 @@ from support import bench_here, bench_words, importable
 
 from harness.reports import Request
 from harness.results.store import Store
+from plugins.checking.check import LONG
 from reports.tables.leaderboard import Leaderboard
 
 HERE = ("new", "show", "report", "compare")
 """Verbs that are done in this process."""
-LONGEST = ("whole-law", "time-homogeneity")
-LONG = ("compiled", "real-loop", *LONGEST)
+LONGER = ("compiled", "real-loop", *LONG)
 
 TUTORIAL = (Path(__file__).parents[2] / "docs/tutorial.md").read_text()
 
@@ -58,7 +58,7 @@ def follow(folder, site, *, whole):
                 assert code == 0, (line, out + err)
                 printed[" ".join(words[:2])] = out
                 continue
-            words = in_this_environment(words, site, LONG if whole else LONGEST)
+            words = in_this_environment(words, site, LONGER if whole else LONG)
             call = subprocess.run(
                 words, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
             )
@@ -95,7 +95,7 @@ def test_its_commands_show_what_it_says(tmp_path, whole):
         outcomes = [line.split()[2] for line in printed["bench check"].splitlines()[2:]]
         assert len(outcomes) > 8
         assert set(outcomes) == {"passed"}
-    assert re.search(rf"\d+ passed, {len(LONG if whole else LONGEST)} deselected", printed["python -m"])
+    assert re.search(rf"\d+ passed, {len(LONGER if whole else LONG)} deselected", printed["python -m"])
     assert re.search(r"^\s*\d\s+averaged\s+(best|tied)\s", printed["bench report"], flags=re.MULTILINE)
     (row,) = [line for line in printed["bench compare"].splitlines() if line.startswith("averaged")]
     assert "better," in row.split()

@@ -8,11 +8,12 @@ from planted.kronecker import KRONECKER
 from planted.plain import QuickContour, Tamed, Weighted
 from planted.unusual import UNUSUAL
 
+from plugins.checking.check import LONG
 from plugins.checking.suite import LAWS, check_samplers
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-LONG = {"noisy-scaling", "whole-law", "time-homogeneity", "compiled"}
+SLOW = {"compiled", "restore", *LONG}
 ALL = [*UNUSUAL, *KRONECKER, Tamed, Weighted, QuickContour]
 QUICK = {
     "FloatCounter", "LeimkuhlerMatthews", "OBABO", "Barker", "VelocityWithoutT", "Diagonal", "RandomScan", "ByTheNorm",
@@ -31,14 +32,14 @@ def wrong(sampler, laws):
     [pytest.param(one, marks=[] if one.__name__ in QUICK else pytest.mark.slow, id=one.__name__) for one in ALL],
 )
 def test_no_quick_law_finds_anything(sampler):
-    assert wrong(sampler, [law.name for law in LAWS if law.name not in LONG | {"restore"}]) == []
+    assert wrong(sampler, [law.name for law in LAWS if law.name not in SLOW]) == []
 
 
 @pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("sampler", ALL, ids=lambda sampler: sampler.__name__)
 def test_no_other_law_finds_anything(sampler):
-    assert wrong(sampler, [*LONG, "restore"]) == []
+    assert wrong(sampler, SLOW) == []
 
 
 def test_the_quick_ones_are_among_them():
