@@ -78,9 +78,9 @@ def portable(session: nox.Session, torch: str) -> None:
 
 @nox.session
 def statistical(session: nox.Session) -> None:
-    """All tests that decide by a random draw, the slow ones included."""
+    """All slow tests, and all that decide by a random draw; three hours on two cores."""
     session.install(".", *PYTEST)
-    session.run("pytest", *PARALLEL, "-m", "statistical", *session.posargs, env=ONE_THREAD)
+    session.run("pytest", *PARALLEL, "-m", "slow or statistical", *session.posargs, env=ONE_THREAD)
 
 
 @nox.session

@@ -67,13 +67,22 @@ RUN = [
 SIMULATED = [SGNHT(a=0.1), RESGLD(ratio=10.0, rate=0.5), RelativisticSGHMC(mass=2.0, friction=2.0)]
 
 
+def one_of_each(samplers):
+    """Cases of a test: the first setting of each sampler, and the others as slow."""
+    first = {type(sampler): sampler for sampler in reversed(samplers)}
+    return [
+        pytest.param(sampler, marks=[] if sampler is first[type(sampler)] else pytest.mark.slow, id=repr(sampler))
+        for sampler in samplers
+    ]
+
+
 def broken(sampler, laws):
     (results,) = check_samplers([sampler], laws)
     assert any(result.outcome == "passed" for result in results)
     return [result for result in results if result.outcome == "failed"]
 
 
-@pytest.mark.parametrize("sampler", SETTINGS, ids=repr)
+@pytest.mark.parametrize("sampler", one_of_each(SETTINGS))
 def test_the_quick_laws_are_kept(sampler):
     assert broken(sampler, QUICK) == []
 
@@ -83,6 +92,7 @@ def test_it_stays_finite_also_where_a_gradient_is_zero(sampler):
     assert broken(sampler, ("hyperparameters",)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("sampler", RUN, ids=repr)
 def test_the_real_loop_keeps_its_law(sampler):

@@ -13,6 +13,8 @@ from plugins.checking.suite import LAWS, NOTHING_SHOWN, LawResult, check_sampler
 pytestmark = pytest.mark.usefixtures("one_thread")
 SLOW = {*LONG} - {"time-homogeneity"}
 """Laws that take more than a few seconds for a bug: bugs that only they find are left to `nox -s statistical`."""
+SLOW_BUGS = {"ProblemByTheCaller"}
+"""Bugs that are slow themselves."""
 
 
 def is_meant(bug, result):
@@ -25,7 +27,7 @@ def is_meant(bug, result):
 @pytest.mark.parametrize(
     "bug",
     [
-        pytest.param(bug, marks=[pytest.mark.slow, pytest.mark.statistical] if bug.laws[0] in SLOW else [])
+        pytest.param(bug, marks=[pytest.mark.slow] if bug.laws[0] in SLOW or bug.name in SLOW_BUGS else [])
         for bug in BUGS
         if bug.laws
     ],

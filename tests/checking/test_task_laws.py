@@ -117,7 +117,11 @@ SILENT = {
 
 
 LONG = {
-    ("truth by another route", "blr-a9a"), ("weights count", "digits-cnn"), ("blocks do not matter", "digits-cnn"),
+    ("truth by another route", "blr-a9a"), ("truth by another route", "gaussian-100"),
+    *(("weights count", name) for name in ("bikesharing", "blr-a9a", "digits-cnn")),
+    *(("blocks do not matter", name) for name in (
+        "bikesharing", "blr-a9a", "digits-cnn", "landsat", "mnist-sparse", "notmnist",
+    )),
 }  # fmt: skip
 """Two chains of a hundred parameters on all the data; thousands of predictions, as unit/tasks/test_shifts.py has."""
 

@@ -70,6 +70,7 @@ def walk(request):
     return T, sampler, *walked(sampler, T)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [lambda x: x, lambda x: x**2, lambda x: x < 0], ids=["x", "x2", "left"])
 def test_weighted_moments_are_those_of_the_target(walk, function):
     T, _, x, weights, _ = walk

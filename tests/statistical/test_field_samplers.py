@@ -135,6 +135,7 @@ def test_corrected_samplers_are_exact_on_a_double_well_under_gradient_noise(samp
     assert abs(means.mean() - WELL) < 4 * error
 
 
+@pytest.mark.slow
 def test_without_its_flip_ggmc_is_not_exact():
     """What the authors' code does."""
 
@@ -227,6 +228,7 @@ UNEVEN = np.repeat([36.0, 0.25], [5, 15])
 """Variances of gradient noise: sd 6 and sd 0.5."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sampler", "noise", "first", "others"),
     [
@@ -257,6 +259,7 @@ class OneDimensionShort(SMILE):
         return super().step(theta, state, potential, h, T * D / (D - 1), noise)
 
 
+@pytest.mark.slow
 def test_the_law_of_smile_sees_kicks_of_another_dimension():
     with pytest.raises(AssertionError, match="in 2 dimensions lambda var / T of coordinate"):
         SMILELaw().check(OneDimensionShort())

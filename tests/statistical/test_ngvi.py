@@ -1,5 +1,6 @@
 """ngvi: where it stays, that its bound rises, that its covariances stay covariances, that it draws from q."""
 
+import pytest
 import torch
 from kernels import Noise, scalars
 
@@ -45,6 +46,7 @@ def fitted(sampler, potential, h, T, steps, chains, seed=1, watch=None):
     return theta, state
 
 
+@pytest.mark.slow
 def test_one_component_comes_to_the_gaussian_itself():
     """The noise of the estimates biases P in proportion to h: at 0.02 by 3 %; two rates take that off."""
     T = 3.0

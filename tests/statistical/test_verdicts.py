@@ -304,7 +304,9 @@ def test_a_row_that_is_ten_times_worse_is_seldom_called_better_at_any_size(metho
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("rare", ["5 %", "10 %", "of chains, 5 %"])
+@pytest.mark.parametrize(
+    "rare", ["5 %", *(pytest.param(rare, marks=pytest.mark.slow) for rare in ("10 %", "of chains, 5 %"))]
+)
 def test_equal_rows_that_fail_rarely_are_seldom_called_different(rare):
     assert split_share(rare, 10, FEWEST_RARE, 60) <= most(60, 3)
 

@@ -123,7 +123,7 @@ SLIPS = {
     "T forgotten": (of_temperature(0), "1", None, "does not depend on the temperature"),
 }
 """Loop, temperature, prior precision, and words of the cause."""
-QUICK = ["mean loss", "sum over the minibatch", "prior in each minibatch"]
+QUICK = ["sum over the minibatch"]
 
 
 def about(formula, measured):
@@ -264,6 +264,7 @@ def test_an_optimiser_is_put_into_two_loops(tmp_path, capsys, monkeypatch):
     assert (mean["right"], mean["temperature"]) == (False, "N")
 
 
+@slow
 def test_the_file_of_the_page_is_the_example():
     page = (EXAMPLE.parents[1] / "temperature.md").read_text(encoding="utf-8")
     (code,) = [block.split("```")[0] for block in page.split("```python\n")[1:]]

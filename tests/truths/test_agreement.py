@@ -128,6 +128,7 @@ def test_modes_are_found_with_their_covariance_and_negligible_ones_are_left_out(
     assert laplace_of(Unbounded()) is None
 
 
+@pytest.mark.slow
 def test_chains_that_start_in_a_negligible_mode_are_moved_and_those_of_two_modes_are_not():
     def sampled(task):
         hmc, lengths = HMC(**SAMPLER), Lengths(chains=12, burn_in=50, pilots=2, pilot_steps=60)

@@ -52,6 +52,7 @@ def reference(tempered, mean, sd):
     })  # fmt: skip
 
 
+@pytest.mark.slow
 def test_tempering_finds_the_mode_that_chains_miss_and_its_weight(two):
     off = np.abs(np.array(two["mean"]) - 2.0) / np.array(two["mean_error"])
     assert off.max() < 5, two

@@ -169,6 +169,7 @@ def test_a_truth_is_right_is_used_from_then_on_and_changes_no_key(bench, tmp_pat
     assert (code, "is damaged; delete it" in err) == (4, True)
 
 
+@pytest.mark.slow
 def test_a_reference_of_functions_is_right_and_one_whose_chains_disagree_is_not_used(bench):
     code, (record,), err = bench("truth", "sums", "--draws", 500)
     assert (code, "stored in" in err) == (0, True), err

@@ -239,6 +239,7 @@ def test_a_ranking_over_tasks_marks_optimisers(tmp_path):
     assert table.names == {"adam": "adam (optimiser)", "sgld": "sgld"}
 
 
+@pytest.mark.slow
 def test_optimisers_are_declared_as_what_they_are():
     for offer in registry().offers("samplers"):
         if not offer.info.baseline:
@@ -257,6 +258,7 @@ def planned(side):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_every_claim_names_the_terms_in_which_its_sides_differ():
     read, problems = files.read(files.paths(registry()))
     assert not problems

@@ -93,6 +93,7 @@ def test_a_study_is_used_by_name_and_its_trials_are_no_results(bench, tmp_path):
     assert "the trials are run again" in bench(*TUNE, "--trials", 6, "--seeds", 1)[2]
 
 
+@pytest.mark.slow
 def test_all_samplers_and_a_group_of_tasks_are_searched_with_settings_of_one(bench, monkeypatch, tmp_path):
     monkeypatch.setattr(groups, "_methods", lambda _: ["sgld", "sghmc", "mc-dropout"])
     monkeypatch.setattr(Registry, "task_groups", lambda _: {"planes": ["gaussian2d", "mixture5"]})
@@ -194,6 +195,7 @@ def bench_tasks():
 """
 
 
+@pytest.mark.slow
 def test_where_seeds_do_not_advance_together_hopeless_trials_cost_one_run(bench_with):
     command = bench_with("alone", ONE_AT_A_TIME)
     words = ("--sampler", "sgld", "--task", "alone", "--budget", "steps=50", "--chains", 1, "--trials", 10)
@@ -381,7 +383,7 @@ def bench_tasks():
 """
 
 
-@pytest.mark.parametrize(("curvature", "failed"), [("None", 0), ("1e-12", 4)])
+@pytest.mark.parametrize(("curvature", "failed"), [pytest.param("None", 0, marks=pytest.mark.slow), ("1e-12", 4)])
 def test_where_no_curvature_helps_a_coarse_pass_finds_the_step_size(bench_with, curvature, failed):
     """The task states none, or one that is so wrong that every trial diverges; the right one is 10."""
     name = f"unscaled{failed}"
