@@ -26,10 +26,8 @@ def find(plugins: Registry, name: str) -> tuple[Offer, plugin_metadata.SamplerFa
     offer = plugins.find("samplers", name)
     facts = plugin_metadata.sampler_facts(offer, {})
     if not facts.optimiser:
-        known = [
-            o.name for o in plugins.offers("samplers")
-            if o.distribution == offer.distribution and plugin_metadata.sampler_facts(o, {}).optimiser
-        ]  # fmt: skip
+        alike = (o for o in plugins.offers("samplers") if o.distribution == offer.distribution)
+        known = [o.name for o in alike if o.info.optimiser]
         raise UsageError(f"run.warm_start = {name:.80} is not an optimiser; choose one of {', '.join(known)}")
     return offer, facts
 
