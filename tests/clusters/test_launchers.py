@@ -51,6 +51,7 @@ def contents(folder):
     return {(path.parent.parent.name, path.name): path.read_bytes() for path in folder.glob("runs/*/*/*/*.safetensors")}
 
 
+@pytest.mark.slow
 def test_jobs_give_the_same_numbers_as_a_command_of_its_own_whatever_ends_them(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("BENCH_CHECKPOINT_SECONDS", "0.3")
     words = [*WORDS, "steps=60000", *PLAIN]

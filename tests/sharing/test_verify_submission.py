@@ -661,6 +661,7 @@ def steps(job):
     return [textwrap.dedent(block) for block in re.findall(r"run: \|\n((?: {10}.*\n)+)", body)]
 
 
+@pytest.mark.slow
 def test_the_workflow_checks_a_request_and_takes_in_what_was_merged(sent, tmp_path, capsys):
     repository, remote = tmp_path / "repository", tmp_path / "remote.git"
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main"]

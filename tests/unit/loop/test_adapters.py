@@ -267,6 +267,7 @@ def example(name, folder):
 SLOW = {"coordinates", "time-homogeneity"}
 
 
+@pytest.mark.slow
 def test_the_optimiser_of_the_docs_runs_and_keeps_the_laws(tmp_path, capsys, monkeypatch):
     plugin = example("my_optimisers", tmp_path)
     words = ["--sampler", "adamax", "--task", "gaussian2d", "--budget", "smoke", "--seeds", "0"]
