@@ -27,6 +27,8 @@ CHAIN_COUNTS = (*range(1, 10), 16, 17, 40, 65, 512)
 FEW = (1, 2, 5, 40)
 """Those of COMPANIES that are also tried past the stability limit."""
 STEPS = 12
+RARE = 64
+"""How many times more steps chains have to separate whose noise is in events that few of the first steps have."""
 ROUNDED = 1e-9
 """A relative difference below which it is one of rounding."""
 
@@ -69,16 +71,19 @@ def _path(sampler: Sampler, task: GaussianTask, path: Trajectory, rows: int) -> 
 def _no_shared_stream(sampler: Sampler, task: GaussianTask) -> None:
     """Check that chains that start at one point separate."""
     together = GaussianTask(curvatures=task.curvatures, spread=0.0)
-    try:
-        last = path_of(sampler, together, trajectory(varying(sampler, task, STEPS), 1.0), max(CHAIN_COUNTS))[-1]
-    except Broken as lost:
-        raise Broken(
-            f"from the mode, where the gradient is 0, {lost}", "a division by the gradient or by its norm"
-        ) from None
-    if sampler.limit_bias() is None and not last.any():
-        return  # a fit to steps that do not move from the mode has no noise that separates them
-    if len(torch.unique(last, dim=0)) < len(last):
-        raise Broken("chains that start at one point walk the same path: they share a stream of noise")
+    for times in (1, RARE):
+        path = trajectory(varying(sampler, task, STEPS).repeat(times), 1.0)
+        try:
+            last = path_of(sampler, together, path, max(CHAIN_COUNTS))[-1]
+        except Broken as lost:
+            raise Broken(
+                f"from the mode, where the gradient is 0, {lost}", "a division by the gradient or by its norm"
+            ) from None
+        if sampler.limit_bias() is None and not last.any():
+            return  # a fit to steps that do not move from the mode has no noise that separates them
+        if len(torch.unique(last, dim=0)) == len(last):
+            return
+    raise Broken("chains that start at one point walk the same path: they share a stream of noise")
 
 
 LAW = Law(
