@@ -79,6 +79,7 @@ def inside(folder, monkeypatch):
 
 
 @pytest.mark.usefixtures("inside")
+@pytest.mark.slow
 def test_the_first_command_ends_with_a_leader_and_the_second_time_nothing_to_do(capfd):
     assert run(RUN) == 0
     capfd.readouterr()
