@@ -46,6 +46,7 @@ SAMPLERS = {
         "barker:SGBarkerCorrectedLaw",
     ),
     "sg-ubu": ("sg_ubu:SGUBU", "Langevin by the UBU splitting, on minibatches (Paulin et al. 2025)", ""),
+    "sg-zigzag": ("sg_zigzag:SGZigzag", "zig-zag process on minibatches (Fearnhead et al. 2024)", ""),
     "sghmc": ("sghmc:SGHMC", "stochastic gradient HMC, velocity first (Chen et al. 2014)", ""),
     "sghmc-prec": (
         "sghmc_prec:PreconditionedSGHMC", "SGHMC preconditioned as RMSprop (Izmailov et al. 2021)",

@@ -8,7 +8,7 @@ from typing import Any
 
 COLOURS = ("#0173b2", "#de8f05", "#029e73", "#c44601", "#cc78bc", "#56b4e9", "#882255", "#332288")
 """They are at least 13 CIE-Lab units apart with normal vision and with any kind of colour blindness."""
-MARKERS = ("o", "s", "^", "D", "v", "p", "h")
+MARKERS = ("o", "s", "^", "D", "v", "p", "h", "d")
 """Markers of the built-in methods; those of the first eight are left out on lines."""
 OUTSIDE = ("P", "X", "*", "<", ">")
 """Markers of all other methods."""
@@ -24,7 +24,7 @@ ORDER = (
     "sghmc-frictionless", "msgld-corrected", "deep-ensemble", "laplace-signs", "swag", "obabo", "ggmc", "amagold",
     "entropy-mcmc", "sglrw", "sa-sgld", "mclmc", "sghmc-prec", "csghmc-prec", "smile", "psmile", "mc-dropout",
     "last-layer-laplace-signs", "laplace", "last-layer-laplace", "sg-ubu", "samadams",
-    "sg-barker", "sg-barker-corrected",
+    "sg-barker", "sg-barker-corrected", "sg-zigzag",
 )  # fmt: skip
 """The built-in methods: place k has colour k mod 8 and marker k div 8. New ones are added at the end."""
 

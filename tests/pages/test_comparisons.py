@@ -21,6 +21,7 @@ from plugins.samplers.sa_sgld import SASGLD
 from plugins.samplers.samadams import SamAdams
 from plugins.samplers.sg_barker import SGBarker, SGBarkerCorrected
 from plugins.samplers.sg_ubu import SGUBU
+from plugins.samplers.sg_zigzag import SGZigzag
 from plugins.samplers.smile import PSMILE, quantile
 from plugins.schedules.constant import Constant
 from tasks.regression.blr import Australian
@@ -38,6 +39,7 @@ NAMES = (
     "sg-barker",
     "sg-barker-corrected",
     "sg-ubu",
+    "sg-zigzag",
     "smile",
 )
 H, G, XI = 0.01, 2.0, 1.0
@@ -161,6 +163,13 @@ def barker(factor=1.0):
     return 1 / (1 + math.exp(factor * G * math.sqrt(2 * H)))
 
 
+def turned():
+    """theta after a step that turns after 0.2, at the slope 2."""
+    slope = Slope()
+    slope.uniform = lambda shape: torch.full(shape, math.exp(-0.2 * G), dtype=torch.float64)
+    return float(SGZigzag().step(one(1.0), {"v": one(1.0)}, slope, tensor(0.5), tensor(1.0), slope)[0])
+
+
 def half_step_of_ubu():
     """Variance of theta and its covariance with v, from the matrix of two normal numbers at h T = 1 and k = 1."""
     (x1, v1), (x2, v2) = (
@@ -209,6 +218,7 @@ THEIRS = {
     **{("samadams", key): lambda k=k: samadams_as_published()[k] for k, key in enumerate(("theta", "v", "z"))},
     ("sg-barker", "probability"): barker,
     ("sg-barker-corrected", "probability"): lambda: barker(1.702 / math.sqrt(1.702**2 - 100 * 2 * H)),
+    ("sg-zigzag", "theta"): lambda: 1 + (2 * 0.2 - 0.5),
     ("sg-ubu", "position"): lambda: 1 - 3 + 4 * math.exp(-0.5) - math.exp(-1),
     ("sg-ubu", "covariance"): lambda: (1 - math.exp(-0.5)) ** 2,
     ("smile", "guard"): lambda: (1 - 0.25 / 9 + norm.ppf(0.98) * math.sqrt(0.25 / 9)) ** 3,
@@ -233,6 +243,7 @@ OURS = {
     **{("samadams", key): lambda k=k: samadams()[k] for k, key in enumerate(("theta", "v", "z"))},
     ("sg-barker", "probability"): lambda: probability_up(SGBarker(), {}),
     ("sg-barker-corrected", "probability"): lambda: probability_up(SGBarkerCorrected(), {"tau": one(10 / 0.9)}),
+    ("sg-zigzag", "theta"): turned,
     ("sg-ubu", "position"): lambda: half_step_of_ubu()[0],
     ("sg-ubu", "covariance"): lambda: half_step_of_ubu()[1],
     ("sg-ubu", "order"): order_of_ubu,

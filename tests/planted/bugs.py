@@ -66,6 +66,7 @@ from plugins.samplers.resgld import RESGLD
 from plugins.samplers.samadams import SamAdams
 from plugins.samplers.sg_barker import SGBarker, SGBarkerCorrected, moved
 from plugins.samplers.sg_ubu import SGUBU
+from plugins.samplers.sg_zigzag import SGZigzag
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
 from plugins.samplers.sgld_cv import SGLDSVRG
@@ -558,6 +559,16 @@ bug("BarkerTauNeverRenewed", SGBarkerCorrected, "adaptation", "whole-law", "tau 
 bug("BarkerVarianceForTheSd", SGBarkerCorrected, "adaptation", "whole-law",
     "The variance of the gradient in place of its sd.",
     gradient_sd="gradient_sd.square()")
+bug("ZigzagWithoutTheTemperature", SGZigzag, "temperature", "scale", "Coordinates turn at the rate v g, not v g / T.",
+    rate="(v * g).clamp(min=0)")
+bug("ZigzagTurnsDownhillToo", SGZigzag, "drift", "whole-law", "Coordinates turn at the rate |v g| / T.",
+    rate="(v * g / T).abs()")
+bug("ZigzagTurnsTogether", SGZigzag, "drift", "whole-law", "All coordinates turn at the mean of their rates.",
+    rate="rate.mean(1, keepdim=True).expand_as(rate)")
+bug("ZigzagRateOfAllChains", SGZigzag, "chain count", "seeds", "All chains turn at the mean of their rates.",
+    rate="rate.mean(0, keepdim=True).expand_as(rate)")
+bug("ZigzagHalfTheRate", SGZigzag, "drift", "whole-law", "Coordinates turn half as often as they should.",
+    rate="rate / 2")
 bug("ThermostatNoiseTimesRootTwo", SGNHT, "momentum", "whole-law", "sgnht's own noise is sqrt(2) times too wide.",
     before="noise = Louder(noise, 2**0.5)")
 bug("ThermostatNoiseShared", SGNHT, "momentum", "whole-law", "All coordinates of sgnht get the same noise.",
