@@ -12,10 +12,13 @@ import numpy as np
 from harness import param
 from harness.tasks import Protocol
 from tasks.regression.uci.predicted import PredictedRegression
+from tasks.regression.uci.smile import log_normal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
+
+    from harness.tasks import Rows
 
 UNITS, SIGMA = 8, 0.15
 """Units of the hidden layer, and the sd of the noise, which is known."""
@@ -37,6 +40,7 @@ class TinyNetwork(PredictedRegression):
     """
 
     prior_precision: ClassVar[float] = 1.0
+    opaque: ClassVar[bool] = False
     record: ClassVar[Path | None] = Path(__file__).with_name("truth.json")
     protocols: ClassVar = (
         Protocol(
@@ -66,5 +70,26 @@ class TinyNetwork(PredictedRegression):
         return {"x": x[:, None], "y": np.sin(2 * x) + x / 2 + SIGMA * noise}
 
     def predicted(self, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        w, b, v, c = theta[:, None].split([UNITS, UNITS, UNITS, 1], 2)
-        return (v * (w * x + b).tanh()).sum(2) + c[:, :, 0], theta.new_full((len(theta), 1), float(np.log(SIGMA)))
+        f, _, _ = _network(theta, x)
+        return f, theta.new_full((len(theta), 1), float(np.log(SIGMA)))
+
+    def value_and_grad(self, theta: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+        import torch
+
+        f, v, t = _network(theta, rows["x"])
+        residual = rows["y"] - f
+        r = residual * rows["present"] / SIGMA**2
+        s = r[:, None] * v * (1 - t * t)
+        parts = (s * rows["x"][..., 0].unsqueeze(1)).sum(2), s.sum(2), (r[:, None] * t).sum(2), r.sum(1, keepdim=True)
+        return log_normal(residual, theta.new_full((1, 1), float(np.log(SIGMA)))), torch.cat(parts, 1)
+
+    def grad(self, theta: Tensor, rows: Rows) -> Tensor:
+        return self.value_and_grad(theta, rows)[1]
+
+
+def _network(theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """f (C, n), v (C, 8, 1) and the hidden layer t (C, 8, n) at x (C, n, 1)."""
+    w, b, v = (theta[:, k * UNITS : (k + 1) * UNITS, None] for k in range(3))
+    # The last bits of torch's tanh depend on the number of chains.
+    t = 1 - 2 / ((2 * (w * x[..., 0].unsqueeze(-2) + b)).exp() + 1)
+    return (v * t).sum(1) + theta[:, -1:], v, t
