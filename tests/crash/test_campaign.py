@@ -21,10 +21,14 @@ from crash.workload import PATCHED, SHORT, References, Site
 KILLED = "kill at a system call of gc --delete"
 PLAYED = (
     "kill -9 of the launcher", "kill -9 of a worker", "checkpoint.safetensors of an unfinished run bit-flipped",
-    "a full disk", "commands whose locks do not reach each other", "two users of a group",
-    "two to eight launchers at once", KILLED, "links in runs", "score twice at once",
+    "a full disk", "two users of a group",
 )  # fmt: skip
 """Some of each kind; the others are near to these, or a test without workers plays them."""
+PLAYED_SLOWLY = (
+    "commands whose locks do not reach each other", "two to eight launchers at once", KILLED, "links in runs",
+    "score twice at once",
+)  # fmt: skip
+"""Played by `nox -s statistical`, and with all the others by `nox -s crash`."""
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +36,7 @@ def references(tmp_path_factory):
     return References(tmp_path_factory.mktemp("references"))
 
 
-@pytest.mark.parametrize("fault", PLAYED)
+@pytest.mark.parametrize("fault", [*PLAYED, *(pytest.param(f, marks=pytest.mark.slow) for f in PLAYED_SLOWLY)])
 def test_the_same_command_makes_everything_right(fault, references, tmp_path):
     if fault == KILLED and shutil.which("strace") is None:
         pytest.skip("no strace here")

@@ -127,6 +127,7 @@ INPUTS = {
 """What the pages are made from -> an edit of it. The last night and --accept are in a test of their own."""
 
 
+@pytest.mark.slow
 def test_pages_are_made_anew_where_anything_that_they_are_made_from_changed(here, monkeypatch, capsys, sites):
     fabricate(here / "r", write_suite(here, LEAN), usual, only=lambda spec: spec.method == "sgld")
     monkeypatch.setattr("plugins.nights.nightly.absent_data", lambda: lambda _: "on holiday")

@@ -287,6 +287,7 @@ def test_a_library_that_is_not_installed_is_named(tmp_path, capsys, monkeypatch)
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("library")
+@pytest.mark.slow
 def test_the_transforms_of_the_docs_run(tmp_path, capsys):
     """The page's, and of the shipped ones that which is not elementwise: each process imports the library anew."""
     words = ["--budget", "smoke", "--seeds", "0", "--set", "schedule.step_size=0.01"]

@@ -184,8 +184,14 @@ def test_every_chain_of_a_block_has_a_gradient_of_its_own():
         assert torch.equal(alone.buffers[0], together.buffers[c])
 
 
-@pytest.mark.parametrize("model", ["resnet18", "resnet20"])
-@pytest.mark.parametrize(("law", "check"), TASK_LAWS, ids=[name for name, _ in TASK_LAWS])
+@pytest.mark.parametrize(
+    ("law", "check", "model"),
+    [
+        pytest.param(law, check, model, id=f"{law}-{model}", marks=[pytest.mark.slow] * (law == "mean of batches"))
+        for law, check in TASK_LAWS
+        for model in ("resnet18", "resnet20")
+    ],
+)
 def test_the_laws_hold_on_made_up_images(law, check, model):
     if law in LOOPS or law == "truth by another route":
         pytest.skip("takes long, or there is no truth")
