@@ -243,6 +243,8 @@ def able(method, task):
 
 
 UNTUNED = {("ngvi", task) for task in ("airfoil", "energy")}  # a step factorises matrices of 658 and 706 rows
+YOUNGER = {"samadams", "sg-barker", "sg-barker-corrected", "sg-ubu", "sg-zigzag"}
+"""Samplers that came after the study, which leaves them out of the suites until it is made anew."""
 
 
 @pytest.mark.parametrize("name", ["nightly", "field"])
@@ -254,4 +256,4 @@ def test_the_study_covers_every_pair_of_a_suite(tmp_path, name):
     tuned = {(method, task) for method, task, _ in studies.load(registry(), tmp_path, "tuned").pairs}
     pairs = itertools.product(samplers, {task for entry in suite.entries for task in entry.tasks})
     able_pairs = {(method, task) for method, task in pairs if able(method, task)}
-    assert able_pairs - tuned == UNTUNED & able_pairs
+    assert able_pairs - tuned == {pair for pair in able_pairs if pair in UNTUNED or pair[0] in YOUNGER}
