@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from harness.contracts.hookspecs import Info
 from harness.contracts.registry import Offer, Registry, registry
 from harness.contracts.task import data_passes
 from harness.runs import plugin_metadata
@@ -27,7 +28,7 @@ def find(plugins: Registry, name: str) -> tuple[Offer, plugin_metadata.SamplerFa
     facts = plugin_metadata.sampler_facts(offer, {})
     if not facts.optimiser:
         alike = (o for o in plugins.offers("samplers") if o.distribution == offer.distribution)
-        known = [o.name for o in alike if o.info.optimiser]
+        known = [o.name for o in alike if isinstance(o.info, Info) and o.info.optimiser]
         raise UsageError(f"run.warm_start = {name:.80} is not an optimiser; choose one of {', '.join(known)}")
     return offer, facts
 
