@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -167,8 +168,14 @@ def heat(sampler: Sampler, T: float) -> float:
 
 def safe_x(sampler: Sampler, share: float, *, otherwise: float = 1.0) -> float:
     """Return `share` of the stability limit of x = h lambda, 2 at most; of `otherwise` if there is no limit."""
-    limit = linear.stability_limit(sampler)
+    limit = _stability_limit(sampler)
     return share * (otherwise if limit is None else min(limit, 2.0))
+
+
+@functools.lru_cache(maxsize=64)
+def _stability_limit(sampler: Sampler) -> float | None:
+    """Return the limit of a sampler, which every law asks for many times."""
+    return linear.stability_limit(sampler)
 
 
 def within_limit(
