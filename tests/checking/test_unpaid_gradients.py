@@ -292,7 +292,7 @@ CALLS = [DoublesLater, Doubles, DoublesByRows, DoublesByVmap]
             cls,
             mode,
             id=f"{cls.__name__}-{mode}",
-            marks=pytest.mark.slow if (cls, mode) == (DoublesLater, "update") else (),
+            marks=pytest.mark.slow if mode == "update" and cls in (Doubles, DoublesLater) else (),
         )
         for cls in CALLS
         for mode in ("scan", "update")

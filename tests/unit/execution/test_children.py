@@ -152,7 +152,11 @@ WARM = ["--set", "run.warm_start=adam", "run.warm_passes=5", "run.warm_step_size
 
 @pytest.mark.parametrize(
     "words",
-    [[*RUN_SGLD, *WARM], ["--launcher", "local", *RUN_SGLD], ["check", "sgd"]],
+    [
+        [*RUN_SGLD, *WARM],
+        ["--launcher", "local", *RUN_SGLD],
+        pytest.param(["check", "sgd"], marks=pytest.mark.slow),
+    ],
     ids=["run", "local", "check"],
 )
 def test_no_process_imports_from_the_current_folder(tmp_path, words):
