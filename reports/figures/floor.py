@@ -31,6 +31,9 @@ REPLICATES = 4_000
 SETS = 400
 """Sets of chains: they give the standard deviation of their joint errors to 4 %."""
 CELLS = 20_000_000
+UNIQUE = 1e-6
+"""Added to the variances: where functions depend on each other, the root of Gamma, and so the random G, would otherwise
+be that of rounding, and another one on another processor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +76,9 @@ def exact_draws(truth: Any, draws: Array) -> ExactDraws:
     functions = np.concatenate(parts, axis=1)
     functions -= functions.mean(axis=0)
     functions /= np.linalg.norm(functions, axis=0)
-    root = np.linalg.qr(functions, mode="r")  # Gamma = root^T root
-    return ExactDraws((rng.standard_normal((REPLICATES, len(root))) @ root) ** 2, z.shape[1])
+    gamma = functions.T @ functions + UNIQUE * np.eye(functions.shape[1])
+    root = np.linalg.cholesky(gamma)
+    return ExactDraws((rng.standard_normal((REPLICATES, len(root))) @ root.T) ** 2, z.shape[1])
 
 
 def floor(group: Group, request: Request) -> ExactDraws | str:

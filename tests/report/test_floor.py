@@ -41,3 +41,11 @@ def test_the_floor_is_what_simulated_chains_of_exact_draws_give(truth, sample):
     assert floor.joint_sd(4) / N == pytest.approx(few.std(), rel=0.25)
     assert floor.joint_sd(ROWS) / N == pytest.approx(joint.std(), rel=0.5)  # 80 sets
     assert squares.mean() == pytest.approx(1 / N, rel=0.04)  # of each f, for every n
+
+
+def test_the_floor_does_not_depend_on_rounding():
+    """Indicators of the modes of mixture25 depend on each other: their correlations have no unique root."""
+    truth, draws = Mixture25().truth(), Mixture25().sample(2_000, np.random.default_rng(3))
+    rounded = draws * (1 + 1e-13 * np.random.default_rng(4).standard_normal(draws.shape))
+    one, other = (exact_draws(truth, x) for x in (draws, rounded))
+    np.testing.assert_allclose(other.squares.mean(axis=1), one.squares.mean(axis=1), rtol=1e-6)
