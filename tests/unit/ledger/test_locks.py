@@ -7,11 +7,13 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from support import until
 
 from harness.results.ledger.ledger import Ledger
+from harness.system.errors import RunError
 from harness.system.locks import HeldError, LostError, held, lock_device, lock_file, lock_folder
 
 STRUGGLE = """
@@ -144,3 +146,26 @@ def test_a_folder_that_was_replaced_is_not_the_one_that_is_held(tmp_path):
         with pytest.raises(LostError, match="was deleted or replaced"):
             lock.check()
     assert path.exists()
+
+
+def test_a_folder_that_another_process_deletes_while_it_is_made_is_made_again(tmp_path, monkeypatch):
+    """mkdir finds it, and when it looks whether that is a folder, it is gone."""
+    path, is_dir = tmp_path / "left", Path.is_dir
+    path.mkdir()
+
+    def look(self):
+        if self == path and not deleted:
+            deleted.append(path.rmdir())
+        return is_dir(self)
+
+    deleted = []
+    monkeypatch.setattr(Path, "is_dir", look)
+    with lock_folder(path, 1) as lock:
+        lock.check()
+    assert deleted
+
+
+def test_a_file_in_the_place_of_a_folder_is_an_error_at_once(tmp_path):
+    (tmp_path / "left").write_text("")
+    with pytest.raises(RunError, match=r"left cannot be locked \(File exists\)"), lock_folder(tmp_path / "left", 60):
+        pass
