@@ -62,7 +62,7 @@ def estimated(function, x, weights):
     return np.mean(each), np.std(each, ddof=1) / np.sqrt(len(each))
 
 
-@pytest.fixture(scope="module", params=[(1.0, 20.0), (1.0, 2.0)], ids=str)
+@pytest.fixture(scope="module", params=[pytest.param((1.0, 20.0), marks=pytest.mark.slow), (1.0, 2.0)], ids=str)
 def walk(request):
     """At a temperature, with an energy range that reaches so high: with 2.0 a good part of the draws is out of it."""
     T, high = request.param
@@ -70,7 +70,6 @@ def walk(request):
     return T, sampler, *walked(sampler, T)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("function", [lambda x: x, lambda x: x**2, lambda x: x < 0], ids=["x", "x2", "left"])
 def test_weighted_moments_are_those_of_the_target(walk, function):
     T, _, x, weights, _ = walk
