@@ -142,7 +142,8 @@ class Slurm(Launcher):
             for path in parent.glob(f"{LOGS}*/{name}_*") if name else ():
                 path.unlink()
             if not any(path.is_dir() and not path.name.startswith(LOGS) for path in parent.iterdir()):
-                shutil.rmtree(parent / f"{LOGS}{_user()}", ignore_errors=True)
+                for left in parent.glob(f"{LOGS}*"):  # also of another user whose command was killed, where that may be
+                    shutil.rmtree(left, ignore_errors=True)
 
     def __post_init__(self) -> None:
         """Check the settings, including the time limit."""

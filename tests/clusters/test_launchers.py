@@ -387,6 +387,9 @@ def test_slurm_is_asked_once_for_arrays_of_any_user(tmp_path, monkeypatch):
 
 
 def test_submitits_files_go_with_the_jobs(tmp_path):
+    """With the last exchange also those of another user, whose command was killed."""
+    (tmp_path / "slurm-another").mkdir()
+    (tmp_path / "slurm-another" / ".submission_file_1.sh").write_text("")
     slurm, logs = Slurm(), tmp_path / f"slurm-{pwd.getpwuid(os.getuid()).pw_name}"
     folders = [tmp_path / name for name in "ab"]
     for path in (*folders, logs):
@@ -395,6 +398,7 @@ def test_submitits_files_go_with_the_jobs(tmp_path):
         (logs / name).write_text("")
     slurm.forget(folders[0], "7_0")
     assert sorted(path.name for path in logs.iterdir()) == ["7_1_submitted.pkl", "7_submission.sh"]
+    assert (tmp_path / "slurm-another").is_dir()
     slurm.forget(folders[1], "")
     assert not list(tmp_path.iterdir())
 
