@@ -110,10 +110,11 @@ def _locked(path: Path, flags: int, patience: float) -> Lock | None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lock = Lock(path, os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666))
+        except FileNotFoundError:  # the last holder has just deleted the folder
+            pass
         except OSError as error:
-            # The last holder deleted the folder: before open, or between the attempt of mkdir and its look at what is.
-            deleted = not os.path.lexists(folder) or (folder.is_dir() and isinstance(error, FileExistsError))
-            if not deleted and not isinstance(error, FileNotFoundError):
+            # mkdir found the folder, which the last holder deleted before mkdir looked whether it is one.
+            if not isinstance(error, FileExistsError) or (os.path.lexists(folder) and not folder.is_dir()):
                 raise RunError(
                     f"{path} cannot be locked ({error.strerror}); delete it, or make it accessible"
                 ) from error

@@ -165,7 +165,10 @@ def test_a_folder_that_another_process_deletes_while_it_is_made_is_made_again(tm
     assert deleted
 
 
-def test_a_file_in_the_place_of_a_folder_is_an_error_at_once(tmp_path):
+@pytest.mark.parametrize(("below", "why"), [("left", "File exists"), ("left/run", "Not a directory")])
+@pytest.mark.parametrize("lock", [lock_folder, lambda path, patience: lock_file(path / "lock", patience)])
+def test_a_folder_that_cannot_be_made_is_an_error_at_once(tmp_path, below, why, lock):
+    """And no lock that another process holds."""
     (tmp_path / "left").write_text("")
-    with pytest.raises(RunError, match=r"left cannot be locked \(File exists\)"), lock_folder(tmp_path / "left", 60):
+    with pytest.raises(RunError, match=rf"cannot be locked \({why}\)"), lock(tmp_path / below, 60):
         pass
