@@ -48,6 +48,7 @@ def test_blocks_cover_every_coordinate_once(dim):
     assert GaussianProblem(torch.ones(dim)).layout.blocks == blocks
 
 
+@pytest.mark.slow
 def test_the_entries_of_all_blocks_are_held():
     laws = ["derived-law", "real-loop", "one-step", "potential", "seeds", "restore"]
     assert {result.outcome for result in check_sampler(ByBlock, laws)} == {"passed"}

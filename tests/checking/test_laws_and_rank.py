@@ -79,6 +79,7 @@ def ranked(tmp_path_factory):
     return before, statuses()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["quasi", "excused"])
 def test_draws_of_a_laplace_approximation_lose_their_rank_by_the_laws(ranked, name):
     before, after = ranked

@@ -109,6 +109,7 @@ def smaller(words):
     return [*words, *(["--budget", "smoke"] if many or one else []), *(["--seeds", "0"] if many else []), *few]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("inside")
 def test_every_other_command_works_at_a_smaller_budget(folder):
     data = Path(os.environ.get("BENCH_DATA") or "/nowhere")

@@ -206,6 +206,7 @@ NETWORKS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_steps_of_every_network_are_recorded_and_end_where_plain_ones_do(name):
     schedule = Cyclical(step_size=1e-9, cycles=1, beta=0.5)
@@ -389,6 +390,7 @@ def test_steps_of_every_task_are_recorded(cls):
     assert recorded.executed == "compiled"
 
 
+@pytest.mark.slow
 def test_a_run_on_a_gpu_goes_on_from_its_checkpoint():
     task = NETWORKS["cifar10"]
     whole, _ = advance(task, MSGLD(), STEP, 12, "compiled", burn_in=6)
@@ -661,6 +663,7 @@ def test_a_run_keeps_its_numbers_with_neighbours_on_a_gpu():
     torch.testing.assert_close(together.theta[2:4], alone.theta, **CLOSE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_kernels_get_aligned_weights_and_statistics_in_every_row(precision):
     """The weights of these layers are odd parts of odd rows, of 4 bytes each."""

@@ -68,6 +68,7 @@ def night(here):
     return planned
 
 
+@pytest.mark.slow
 def test_a_late_row_is_shown_beside_the_reference_samplers(here, monkeypatch, capsys):
     asked, specs = [], {}
 

@@ -178,6 +178,7 @@ def test_a_regression_ends_with_5_and_names_its_row_until_it_is_accepted(here, c
     assert json.loads((here / "r" / "nights" / "tiny" / "000002.json").read_text())["accepted"]
 
 
+@pytest.mark.slow
 def test_better_numbers_and_new_code_with_the_same_numbers_end_with_0(here, capsys, new_code):
     suite = write_suite(here, LEAN)
     fabricate(here / "r", suite, worse_sgld)
@@ -220,6 +221,7 @@ def test_json_has_every_comparison_as_a_flat_object(here, capsys, new_code):
     assert records == json.loads((here / "site" / "night.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_diverged_run_is_1_on_the_first_night_and_5_where_it_is_new(here, capsys, new_code):
     suite = write_suite(here, LEAN)
     fabricate(here / "r", suite, usual)

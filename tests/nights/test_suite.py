@@ -178,6 +178,7 @@ def test_shipped_suites_are_found_by_name_and_read(tmp_path):
     assert find(registry(), str(write(tmp_path, RUN))).name == "mine"
 
 
+@pytest.mark.slow
 def test_all_means_every_sampler_with_settings_in_the_study(tmp_path):
     """By task and its protocol; a command becomes one for each set of samplers, and keeps its number."""
     study(tmp_path, ("sgld", "mixture5"), ("csgld", "mixture5"), ("sgld", "mixture25"), ("hmc", "blr-heart"))
@@ -216,6 +217,7 @@ def test_all_without_settings_or_with_an_unknown_task_is_an_error(tmp_path):
         assert f"{suite.path}, run 2: " in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["nightly", "field"])
 def test_a_suite_of_all_runs_the_pairs_of_the_study(tmp_path, name):
     """The study's pairs on its tasks, each once; others are left out: too dear for the budget, or without settings."""

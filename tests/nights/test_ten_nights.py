@@ -66,6 +66,7 @@ def bench(tmp_path, monkeypatch, capsys):
     return night
 
 
+@pytest.mark.slow
 def test_mail_comes_exactly_where_something_changed(bench):
     first = times(1.0)
     assert bench(first, code="a")[:2] == (0, [])

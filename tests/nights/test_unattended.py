@@ -77,6 +77,7 @@ def after_a_night(folder, nightly):
     return folder
 
 
+@pytest.mark.slow
 def test_a_night_killed_on_the_way_is_finished_by_the_same_command(folder, nightly):
     environment = {name: value for name, value in os.environ.items() if name != "BENCH_RESULTS"}
     how = {"cwd": folder, "env": environment, "stderr": subprocess.DEVNULL, "start_new_session": True}
@@ -115,6 +116,7 @@ def test_the_same_command_finds_nothing_to_do_and_leaves_every_byte(after_a_nigh
     assert files(folder / "site") == before
 
 
+@pytest.mark.slow
 def test_a_sampler_made_worse_ends_with_5_and_its_rows_by_name_and_the_other_is_not_run(after_a_night, nightly):
     folder = after_a_night
     (folder / "mine_nightly.py").write_text(SAMPLER.replace("(2 * h * T)", "(8 * h * T)"))

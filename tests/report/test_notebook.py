@@ -36,6 +36,7 @@ def parts(text):
     return NUMBER.sub("#", bare), [float(number) for number in NUMBER.findall(bare)]
 
 
+@pytest.mark.slow
 def test_the_outputs_are_those_of_the_cells(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "BENCH_RESULTS"}
     done = subprocess.run(

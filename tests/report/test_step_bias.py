@@ -130,6 +130,7 @@ def covered(sampler, x, variance):
     return np.mean([one.low <= truth <= one.high for one in estimated]), truth, np.mean([one.bias for one in estimated])
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_bias_of_exact_laws(coverage):
     shares = [share for share, _, _ in coverage.values()]
     assert min(shares) >= 0.75, coverage

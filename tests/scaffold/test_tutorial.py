@@ -86,6 +86,7 @@ def test_the_page_goes_from_a_new_package_to_a_comparison():
     assert verbs == ["new", "pip", "show", "check", "python", "run", "report", "compare"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["quick", "whole"])
 def test_its_commands_show_what_it_says(tmp_path, whole):
     (tmp_path / "site").mkdir()

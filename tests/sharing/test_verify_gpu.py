@@ -120,11 +120,13 @@ def test_the_key_decides_where_a_run_is_repeated(sent, verify, tmp_path):
     assert "made on a GPU" in row["how"]
 
 
+@pytest.mark.slow
 def test_with_a_gpu_equal_bits_are_replayed(sent, verify):
     code, row, repeated = verify(sent, [GPU, "cuda:1"])
     assert (code, row["verified"], repeated) == (0, "run here", [GPU] * 3), row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "level"), [(1 + 1e-9, "run here"), (1e-4, "refused")])
 def test_with_a_gpu_other_bits_are_compared_with_fresh_runs(sent, verify, factor, level):
     """In an environment of equal record, too: it does not name the driver."""

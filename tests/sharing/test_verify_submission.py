@@ -714,6 +714,7 @@ def renamed(folder, seeds, change=lambda _: None):
         seal(new / "result.json", record)
 
 
+@pytest.mark.slow
 def test_a_run_that_somebody_reports_stays_open_to_whoever_can_show_it(sent, verify, tmp_path, capsys):
     """Forged numbers, sent first for a run, neither keep the true ones away nor count once these are verified."""
     board, forged = tmp_path / "board", tmp_path / "copy"

@@ -67,6 +67,7 @@ def test_the_exact_variances_at_a_thousand_points_in_batches_of_ten():
     assert exact == {0.02: [1.45, 2.02, 1.51], 0.1: [5.41, 6.32, 5.62]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_run_has_the_variance_of_its_order(order):
     """The mean square of each chain, each with batches of its own, against the exact variance of all three orders."""

@@ -70,6 +70,7 @@ def walk(request):
     return T, sampler, *walked(sampler, T)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [lambda x: x, lambda x: x**2, lambda x: x < 0], ids=["x", "x2", "left"])
 def test_weighted_moments_are_those_of_the_target(walk, function):
     T, _, x, weights, _ = walk
@@ -78,6 +79,7 @@ def test_weighted_moments_are_those_of_the_target(walk, function):
     assert estimate == pytest.approx(expected(function, T), abs=4 * error + 0.03)  # of first order in h
 
 
+@pytest.mark.slow
 def test_the_landscape_that_it_learns_is_the_mass_of_each_bin(walk):
     T, sampler, _, _, state = walk
     energy = Well().energy(GRID)

@@ -86,6 +86,7 @@ def test_the_shift_is_proportional_to_the_step_size():
         assert shift(h) == pytest.approx(2 * h * SD**3 * SKEWNESS / (3 * 4 * 1), rel=within)
 
 
+@pytest.mark.slow
 def test_smile_has_the_shift_of_skewed_noise():
     h = 0.008
     expected = shift(h)  # a tenth less than to first order

@@ -74,6 +74,7 @@ def mean(each):
     return each.mean(), each.std(ddof=1) / np.sqrt(len(each))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("h", "T", "V"), [(0.1, 1.0, 0.0), (0.01, 1.0, 0.0), (0.02, 0.5, 0.0), (0.05, 2.0, 8.0)])
 def test_the_thermostat_of_sgnht_holds_the_kinetic_energy_at_every_step_size(h, T, V):
     """alpha is bounded, so its increments average to 0: |v|^2 / D averages h T, gradient noise or none."""

@@ -138,6 +138,7 @@ def about(formula, measured):
     return words[1:] == said[1:] and other == pytest.approx(first, rel=0.12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slip", [name if name in QUICK else pytest.param(name, marks=slow) for name in SLIPS])
 def test_the_slip_is_named(slip):
     loop, temperature, prior, words = SLIPS[slip]

@@ -81,6 +81,7 @@ def test_tempering_that_did_not_mix_decides_nothing(two):
         assert told in truth.tempering.unfit
 
 
+@pytest.mark.slow
 def test_one_mode_by_tempering_is_that_mode():
     truth = tempered_functions(One(), 1000, lambda *_: None)
     assert np.abs((np.array(truth["mean"]) - 5) / truth["mean_error"]).max() < 5

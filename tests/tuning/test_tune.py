@@ -323,6 +323,7 @@ def unsettled(tmp_path, monkeypatch):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unsettled")
 def test_the_shipped_study_is_of_pairs_that_exist(tmp_path):
     study = studies.load(registry(), tmp_path, "tuned")

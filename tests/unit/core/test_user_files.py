@@ -306,6 +306,7 @@ def check(bench, *words):
     return done.returncode, {row["name"]: (row["outcome"], row["message"]) for row in rows}, done.stderr
 
 
+@pytest.mark.slow
 def test_a_file_that_is_not_declared_breaks_a_law_and_is_not_held_against_another_task(bench):
     (bench.folder / "j.txt").write_text("3.0")
     code, outcomes, said = check(bench, "careless", "second", "early")

@@ -51,6 +51,7 @@ def test_batches_that_do_not_divide_the_calls_are_refused_before_the_first_step(
         _sampler(f"{__name__}:Undivided", {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [AMAGOLD, GGMC])
 def test_a_batch_for_each_turn_is_accepted_more_often_than_one_for_all(cls):
     """The noise of one batch adds up along the stretch; that of several averages out."""

@@ -148,6 +148,7 @@ def test_bfloat16_runs_and_is_near_the_whole_precision():
     assert 0.98 < float(cosine) < 1 - 1e-7
 
 
+@pytest.mark.slow
 def test_compiled_updates_take_the_modules_own_gradient():
     cifar = task(Generated, normalisation="batch")
     ends = [
