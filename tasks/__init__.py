@@ -59,6 +59,7 @@ def bench_tasks() -> list[Info]:
             ("cifar10", "tasks.vision.cifar:Cifar10", "CIFAR-10 by ResNet-18 (both papers), or ResNet-20 against HMC"),
             ("cifar100", "tasks.vision.cifar:Cifar100", "CIFAR-100 by ResNet-18, 11.2 M weights (both papers)"),
             ("digits-cnn", "tasks.vision.cnn:DigitsCNN", "digits of 8 x 8 by a CNN, with unseen and shifted images"),
+            ("digits-cnn-px", "tasks.vision.expanded:DigitsCNNExpanded", "digits-cnn by a network of products P V Q"),
             ("imagenet", "tasks.vision.imagenet:ImageNet", "ImageNet by ResNet-50, from a folder (Zhang et al. 2020)"),
             ("landsat", "tasks.vision.landsat:Landsat", "satellite pictures by a 36-30-30-6 network (Kim et al. 2022)"),
             ("mnist-cnn", "tasks.vision.cnn:MnistCNN", "MNIST by a CNN, with unseen and shifted images, D = 55,338"),
