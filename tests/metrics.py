@@ -86,7 +86,7 @@ ON_DATA = (
 SAME = {
     "airfoil": "energy", "bikesharing": "energy", "blr-australian": "blr-heart", "blr-german": "blr-heart",
     "cifar10": "made images", "cifar100": "made images", "concrete": "energy", "dln-10k": "dln-1k",
-    "dln-100k": "dln-1k", "imagenet": "made images", "mnist-cnn": "digits-cnn",
+    "digits-cnn-px": "digits-cnn", "dln-100k": "dln-1k", "imagenet": "made images", "mnist-cnn": "digits-cnn",
     "power-plant": "energy", "protein": "energy", "wine-quality-red": "energy",
     **{name: "pdb-nes2000" for name in INFOS if name.startswith("pdb-") and name != "pdb-nes2000"},
 }  # fmt: skip

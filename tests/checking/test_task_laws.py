@@ -91,8 +91,8 @@ NETWORKS = {
 LATENT = {"bpmf-small", "lda-reuters", "lda-small"}
 """Nobody knows the moments of theta."""
 
-ELSEWHERE = {"cifar10", "cifar100", "imagenet", "landsat", "mnist-sparse", "notmnist"}
-"""Networks: on made-up images, in unit/tasks/test_convolutional.py, test_imagenet.py and test_dense.py."""
+ELSEWHERE = {"cifar10", "cifar100", "digits-cnn-px", "imagenet", "landsat", "mnist-sparse", "notmnist"}
+"""Networks: in unit/tasks/test_convolutional.py, test_imagenet.py, test_dense.py and test_expansion.py."""
 
 SAME = {"concrete", "mnist-cnn", "power-plant", "protein", "wine-quality-red", "dln-10k", "dln-100k"}
 SAME |= {info.name for info in bench_tasks() if info.group == "posteriordb"}

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from plugins.checking.task_laws import TASK_LAWS
 from tasks.networks.expansion import expanded
 from tasks.vision.cnn import DigitsCNN
 from tasks.vision.expanded import DigitsCNNExpanded
@@ -53,3 +54,21 @@ def test_the_function_is_the_same_at_the_start_and_the_prior_has_two_precisions(
     torch.testing.assert_close(px.prior_gradient(theta.detach()), gradient)
     size = sum(n * n for n in (1, 16, 16, 32, 128, 112, 112, 10))
     assert px.dim() == plain.dim() + size
+
+
+LAWS = dict(TASK_LAWS)
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize(
+    "law", ["gradient is that of the energy", "prior counted once", "batch sizes agree", "chains do not interact"]
+)
+def test_the_laws_hold(law):
+    """The others are those of `digits-cnn`, whose batches and observer it has."""
+    LAWS[law](DigitsCNNExpanded().for_laws())
+
+
+def test_a_second_prior_is_found(monkeypatch):
+    monkeypatch.setattr(DigitsCNNExpanded, "log_prior", lambda _, theta: -3.5 * theta.square().sum(1))
+    with pytest.raises(AssertionError, match="prior"):
+        LAWS["prior counted once"](DigitsCNNExpanded().for_laws())
