@@ -82,7 +82,7 @@ class Bench(Application):
 
         from harness.contracts.registry import load
 
-        options = {name: asked.pop(name) for name in ("devices", "max_runs") if name in asked}
+        options = {name: asked.pop(name) for name in ("devices", "max_runs", "forecast") if name in asked}
         verb = load(self.registry.target("verbs", "plan"))
         return pl.DataFrame([*verb(self, self.requests(samplers, tasks, **asked), **options).records])
 

@@ -35,10 +35,11 @@ MOST_JOBS = 6
 """Most jobs of a group whose sizes are listed."""
 
 
-def forecast(bench: Bench, planned: Sequence[Planned], places: Sequence[Any]) -> Result:
+def costs(bench: Bench, planned: Sequence[Planned], places: Sequence[Any], *, errors: bool = False) -> Result:
     """Return which of the planned runs are done, why the others are not, and their cost; a row for each group.
 
-    The jobs, whose runs advance together, are those of `bench run` with as many workers as there are `places`.
+    The jobs, whose runs advance together, are those of `bench run` with as many workers as there are `places`. With
+    `errors`, rows have the joint error of linear samplers on tasks with a truth, from `error_forecast`.
     """
     ended = functools.cache(lambda: _ended(bench.results))  # read when it is first needed, and once
     left = [item for item in planned if not item.standing.cached and not item.standing.failed]
@@ -51,11 +52,16 @@ def forecast(bench: Bench, planned: Sequence[Planned], places: Sequence[Any]) ->
     estimates = {
         group: _estimate(bench.registry, ended, item, max(sizes.get(group, [1]))) for group, item in first.items()
     }
-    rows = [_row(ended, item, estimates[item.spec.group][0], job.get(item.spec.key)) for item in planned]
+    ahead = {group: _error(item) for group, item in first.items()} if errors else {}
+    rows = [
+        _row(ended, item, estimates[item.spec.group][0], job.get(item.spec.key)) | ahead.get(item.spec.group, {})
+        for item in planned
+    ]
     groups: dict[str, list[dict[str, Any]]] = {}
     for item, row in zip(planned, rows, strict=True):
         groups.setdefault(item.spec.group, []).append(row)
     columns = ["method", "task", "seeds", "to do", "jobs", "why", "seconds", "data passes", "chains", "steps"]
+    columns += ["joint error", "steps to .01"] * errors
     known = [row["seconds"] for row in rows if row["to_do"] and row["seconds"] is not None]
     cost = f", about {sum(known):,.0f} s of one core" if left and len(known) == len(left) else ""
     failed = sum(item.standing.failed for item in planned)
@@ -66,6 +72,20 @@ def forecast(bench: Bench, planned: Sequence[Planned], places: Sequence[Any]) ->
         for group, members in groups.items()
     ]
     return Result([table(lines, [*columns, "estimate"])], rows, notes=[note])
+
+
+def _error(item: Planned) -> dict[str, float | None]:
+    """Return the forecast of a run's joint error and of the steps to a low one, None where there is none.
+
+    It is made in a child, because it executes the code of the sampler and the task.
+    """
+    from harness.runs.children import plugin_call
+
+    try:
+        ahead = plugin_call("plugins.running.error_forecast:of_run", item.spec)
+    except BenchError:
+        ahead = None
+    return {"forecast_error": ahead and ahead.error, "forecast_steps": ahead and ahead.steps}
 
 
 def _listed(sizes: Sequence[int]) -> str:
@@ -255,4 +275,11 @@ def _line(members: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "why": "; ".join(reasons),
         "data passes": f"{sum(row['passes'] * row['chains'] for row in left):,.0f}",
         "seconds": "not measured" if None in seconds else f"{sum(seconds):,.1f}",
+        "joint error": _shown(first.get("forecast_error"), ".2g"),
+        "steps to .01": _shown(first.get("forecast_steps"), ",.0f"),
     }
+
+
+def _shown(forecast: float | None, form: str) -> str:
+    """Return a forecast as text: "not known", or "never" for an infinite one."""
+    return "not known" if forecast is None else "never" if math.isinf(forecast) else f"{forecast:{form}}"
