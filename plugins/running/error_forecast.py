@@ -16,7 +16,7 @@ autocorrelation of SGD in the same way.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from harness.results import RunSpec
     from harness.tasks import Task
 
-    Array = NDArray[np.float64]
+    Array = NDArray[Any]
 
 LOW = 0.01
 """The joint error whose cost is asked for: that of 100 exact draws."""
@@ -82,8 +82,8 @@ def of_axes(
         if P is None:
             return None
         A, r = np.linalg.matrix_power(step.A, thin), float(P[0, 0] / variance)
-        squares: tuple[Array, Array] = np.kron(A, A), np.kron(P, P)
-        functions += [(0.0, r, A, P), ((r - 1) ** 2 / 2, r**2, *squares)]
+        functions.append((0.0, r, A, P))
+        functions.append(((r - 1) ** 2 / 2, r**2, np.kron(A, A), np.kron(P, P)))
 
     def error(draws: int) -> float:
         return max(bias + size * variance_of_mean(A, P, draws) for bias, size, A, P in functions)
