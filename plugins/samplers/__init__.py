@@ -10,6 +10,10 @@ SAMPLERS = {
         "biased_drift:AdadeltaSGLDLaw",
     ),
     "adam": ("adam:Adam", "Adam (Kingma, Ba 2015), an optimiser", "adam:AdamLaw"),
+    "adam-sgld": (
+        "adam_sgld:AdamSGLD", "Adam with Langevin noise (Hitchcock, Hoogland 2025)",
+        "preconditioned:AdamSGLDLaw",
+    ),
     "adamax-sgld": ("adamax_sgld:AdamaxSGLD", "SGLD with a drift by Adamax (ours)", "biased_drift:AdamaxSGLDLaw"),
     "amagold": ("amagold:AMAGOLD", "SGHMC with an amortised Metropolis test (Zhang et al. 2020)", ""),
     "asgld": ("asgld:ASGLD", "SGLD with a drift biased by Adam (Kim et al. 2022)", "biased_drift:ASGLDLaw"),
@@ -34,6 +38,10 @@ SAMPLERS = {
     ),
     "relativistic-sghmc": ("relativistic_sghmc:RelativisticSGHMC", "SGHMC with bounded speed (Lu et al. 2017)", ""),
     "resgld": ("resgld:RESGLD", "replica-exchange SGLD (Deng et al. 2020)", ""),
+    "rmsprop-sgld": (
+        "rmsprop_sgld:RMSpropSGLD", "psgld from a large size, corrected (Hitchcock, Hoogland 2025)",
+        "preconditioned:RMSpropSGLDLaw",
+    ),
     "sa-sgld": ("sa_sgld:SASGLD", "SGLD with steps adapted by a change of time (2025)", ""),
     "samadams": ("samadams:SamAdams", "BAOAB with steps adapted by a change of time (Leimkuhler et al. 2025)", ""),
     "santa": ("santa:Santa", "annealed thermostats (Chen et al. 2016), an optimiser in the end", "santa:SantaLaw"),

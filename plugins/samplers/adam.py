@@ -53,15 +53,15 @@ class Adam(Sampler):
         m = self.beta1 * state["m"] + (1 - self.beta1) * g
         V = self.beta2 * state["V"] + (1 - self.beta2) * g * g
         t = state["t"] + 1
-        mean = m / _share(self.beta1, t, g)
-        size = (V / _share(self.beta2, t, g)).sqrt() + self.lam
+        mean = m / share(self.beta1, t, g)
+        size = (V / share(self.beta2, t, g)).sqrt() + self.lam
         return theta - h * mean / size, {"m": m, "V": V, "t": t}
 
     def limit_bias(self) -> float:
         return 0.0
 
 
-def _share(beta: float, t: Tensor, like: Tensor) -> Tensor:
+def share(beta: float, t: Tensor, like: Tensor) -> Tensor:
     """1 - beta^t, what a mean that starts at 0 has seen by step t, (C, 1)."""
     if beta == 0:
         return like.new_ones(())

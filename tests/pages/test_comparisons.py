@@ -14,9 +14,11 @@ from harness.engine.linear import stationary_variance
 from plugins.baselines.laplace import Laplace
 from plugins.baselines.last_layer_laplace import LastLayerLaplace
 from plugins.pages.facts import comparisons
+from plugins.samplers.adam_sgld import AdamSGLD
 from plugins.samplers.amagold import AMAGOLD
 from plugins.samplers.entropy_mcmc import EntropyMCMC
 from plugins.samplers.ggmc import GGMC
+from plugins.samplers.rmsprop_sgld import RMSpropSGLD
 from plugins.samplers.sa_sgld import SASGLD
 from plugins.samplers.samadams import SamAdams
 from plugins.samplers.sg_barker import SGBarker, SGBarkerCorrected
@@ -28,12 +30,14 @@ from tasks.regression.blr import Australian
 
 ROOT = Path(__file__).parents[2]
 NAMES = (
+    "adam-sgld",
     "amagold",
     "entropy-mcmc",
     "ggmc",
     "laplace",
     "last-layer-laplace",
     "psmile",
+    "rmsprop-sgld",
     "sa-sgld",
     "samadams",
     "sg-barker",
@@ -170,6 +174,16 @@ def turned():
     return float(SGZigzag().step(one(1.0), {"v": one(1.0)}, slope, tensor(0.5), tensor(1.0), slope)[0])
 
 
+def local_as_published(v, share, drift=G):
+    """theta after a step from 1, with the second moment v, its bias correction and the drift."""
+    epsilon = 2 * H / (math.sqrt(v / share) + 0.1)
+    return 1 - epsilon / 2 * drift + math.sqrt(epsilon) * XI
+
+
+def local(sampler, **state):
+    return stepped(sampler, {"V": one(1.0), **{name: one(value) for name, value in state.items()}})[0]
+
+
 def half_step_of_ubu():
     """Variance of theta and its covariance with v, from the matrix of two normal numbers at h T = 1 and k = 1."""
     (x1, v1), (x2, v2) = (
@@ -211,8 +225,10 @@ PSI = 0.1 * (16**0.25 + 10) / (16**0.25 + 0.1)
 LEFT = math.exp(-50 * H)
 LIBRARY = "laplace-torch"
 THEIRS = {
+    ("adam-sgld", "theta"): lambda: local_as_published(0.99 + 0.01 * G**2, 1 - 0.99**2, (0.9 * 0.1 + 0.1 * G) / 0.19),
     ("amagold", "momentum"): lambda: ((1 - 0.0625) - math.sqrt(H) * G + 2 * math.sqrt(0.0625) * XI) / (1 + 0.0625),
     ("ggmc", "momentum"): momentum_by_obabo,
+    ("rmsprop-sgld", "theta"): lambda: local_as_published(0.99 + 0.01 * G**2, 0.01),
     ("sa-sgld", "psi"): lambda: PSI,
     ("sa-sgld", "z"): lambda: LEFT * 16 + (1 - LEFT) * G**2,
     **{("samadams", key): lambda k=k: samadams_as_published()[k] for k, key in enumerate(("theta", "v", "z"))},
@@ -232,12 +248,14 @@ THEIRS = {
     ("last-layer-laplace", "full"): lambda: variance(LastLayerLaplace, "full", library=True),
 }
 OURS = {
+    ("adam-sgld", "theta"): lambda: local(AdamSGLD(), m=1.0, t=1),
     ("amagold", "momentum"): momentum_of_amagold,
     ("amagold", "acceptance"): lambda: accepted(AMAGOLD, batches=True),
     ("amagold", "acceptance, one batch"): lambda: accepted(AMAGOLD, batches=False),
     ("ggmc", "momentum"): momentum_of_ggmc,
     ("ggmc", "acceptance"): lambda: accepted(GGMC, batches=True),
     ("ggmc", "acceptance, one batch"): lambda: accepted(GGMC, batches=False),
+    ("rmsprop-sgld", "theta"): lambda: local(RMSpropSGLD(), t=0),
     ("sa-sgld", "psi"): lambda: (1 - stepped(SASGLD(), {"z": one(16.0)}, xi=0.0)[0]) / (H * G),
     ("sa-sgld", "z"): lambda: stepped(SASGLD(), {"z": one(16.0)})[1]["z"],
     **{("samadams", key): lambda k=k: samadams()[k] for k, key in enumerate(("theta", "v", "z"))},

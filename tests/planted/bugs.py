@@ -54,6 +54,7 @@ from planted.unusual import (
     TwoTemperatures,
 )
 from plugins.samplers.adadelta_sgld import AdadeltaSGLD
+from plugins.samplers.adam_sgld import AdamSGLD
 from plugins.samplers.adamax_sgld import AdamaxSGLD
 from plugins.samplers.asgld import ASGLD
 from plugins.samplers.baoab import BAOAB
@@ -63,6 +64,7 @@ from plugins.samplers.msgld import MSGLD
 from plugins.samplers.psgld import PSGLD
 from plugins.samplers.relativistic_sghmc import RelativisticSGHMC
 from plugins.samplers.resgld import RESGLD
+from plugins.samplers.rmsprop_sgld import RMSpropSGLD
 from plugins.samplers.samadams import SamAdams
 from plugins.samplers.sg_barker import SGBarker, SGBarkerCorrected, moved
 from plugins.samplers.sg_ubu import SGUBU
@@ -759,6 +761,44 @@ bug("PreconditionedNoiseOfTheStepBefore", PSGLD, "adaptation", "derived-law",
     "theta + (2 * h * T / (self.lam + state['V'].sqrt())).sqrt() * noise.normal(theta), new")
 bug("SquaresOfTheFirstChain", PSGLD, "chain count", "one-step", "psgld with the V of the first chain for all chains.",
     before="state = {'V': state['V'][:1].expand_as(theta)}")
+bug("LocalNoiseNotPreconditioned", RMSpropSGLD, "adaptation", "derived-law",
+    "rmsprop-sgld with G in front of the gradient and none under the noise.",
+    step="theta, new = super().step(theta, state, potential, h, 0 * T, Silent()); "
+    "theta + (2 * h * T).sqrt() * noise.normal(theta), new")
+bug("LocalSquaresFromZero", RMSpropSGLD, "adaptation", "zero-temperature", "rmsprop-sgld with V from 0.",
+    init="{**init, 'V': 0 * theta}")
+bug("LocalSquaresNotCorrected", RMSpropSGLD, "adaptation", "zero-temperature",
+    "rmsprop-sgld without the correction of V for its start.", before="state = {**state, 't': state['t'] + 10**6}")
+bug("LocalSquaresOfTheFirstChain", RMSpropSGLD, "chain count", "zero-temperature",
+    "rmsprop-sgld with the V of the first chain for all chains.",
+    before="state = {**state, 'V': state['V'][:1].expand_as(theta)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalStartInOtherUnits(RMSpropSGLD):
+    start: float = param(1.0, "[0, inf)", "V before the first step")
+
+
+plant(LocalStartInOtherUnits, "adaptation", "scale", "rmsprop-sgld whose V starts at 1 also where U becomes c U.")
+bug("LocalNoiseByTheSquareOfG", AdamSGLD, "adaptation", "derived-law", "adam-sgld with G and not its root under noise.",
+    step="theta, new = super().step(theta, state, potential, h, 0 * T, Silent()); "
+    "root = (new['V'] / (1 - self.beta2 ** new['t'])).sqrt(); "
+    "theta + (2 * h * T).sqrt() / (self.lam + root) * noise.normal(theta), new")
+bug("LocalMeanOfTheStepBefore", AdamSGLD, "momentum", "zero-temperature",
+    "adam-sgld whose drift has the mean of the step before.",
+    step="moved, new = super().step(theta, state, potential, h, T, noise); "
+    "G = 1 / (self.lam + (new['V'] / (1 - self.beta2 ** new['t'])).sqrt()); "
+    "moved + h * G * (new['m'] - state['m']), new")
+bug("LocalMeansNotCorrected", AdamSGLD, "momentum", "zero-temperature",
+    "adam-sgld without the corrections of m and V for their start.",
+    before="state = {**state, 't': state['t'] + 10**6}")
+bug("LocalGradientBesideTheMean", AdamSGLD, "drift", "derived-law",
+    "adam-sgld with the gradient in the drift beside its mean.", gradients_per_step=2,
+    step="moved, new = super().step(theta, state, potential, h, T, noise); "
+    "G = 1 / (self.lam + (new['V'] / (1 - self.beta2 ** new['t'])).sqrt()); "
+    "moved - h * G * potential.grad(theta), new")
+bug("LocalMeanOfAllChains", AdamSGLD, "chain count", "no-leaks", "adam-sgld with the mean of all chains' m for each.",
+    before="state = {**state, 'm': state['m'].mean(0, keepdim=True).expand_as(theta)}")
 bug("DecayOfBiasesTwice", Plain, "drift", "derived-law", "Vectors among the weights decay by 1e-3 more.",
     needs=frozenset({"layout"}),
     gradient="gradient + 1e-3 * theta * potential.layout.fill(lambda block: float(len(block.shape) == 1), theta)")

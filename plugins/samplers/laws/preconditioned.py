@@ -1,4 +1,4 @@
-"""The laws of psgld, pmsgld and sghmc-prec: V follows the gradient, so the preconditioner biases the density."""
+"""Laws of samplers whose V follows the gradient, so that the preconditioner biases the density."""
 
 from __future__ import annotations
 
@@ -35,6 +35,23 @@ class PSGLDLaw(SamplerLaw):
     def variance(self, sampler: Any) -> float:
         """On N(0, 1) at T = 1."""
         return variance(sampler.lam, 1.0)
+
+
+class RMSpropSGLDLaw(PSGLDLaw):
+    """That of psgld; its start is forgotten."""
+
+    noisy_variance: ClassVar[Mapping[float, float]] = {1.0: 1.14, 9.0: 1.03}
+    clocks: ClassVar[Mapping[str, str]] = {"t": "its bias correction 1 - decay^t tends to 1"}
+
+
+class AdamSGLDLaw(PSGLDLaw):
+    """That of psgld: the mean of the gradient is the gradient as h -> 0."""
+
+    noisy_variance: ClassVar[Mapping[float, float]] = {1.0: 1.18, 9.0: 1.03}
+    settings: ClassVar[Sequence[Mapping[str, Any]]] = (
+        {"beta1": 0.5, "beta2": 0.5, "lam": 1.0}, {"beta1": 0.5, "beta2": 0.0, "lam": 2.0},
+    )  # fmt: skip
+    clocks: ClassVar[Mapping[str, str]] = {"t": "its bias corrections 1 - beta^t tend to 1"}
 
 
 class PMSGLDLaw(SamplerLaw):
