@@ -32,8 +32,8 @@ class AdamSGLD(Sampler):
     that moves with theta does: with exact gradients it samples a density proportional to (lam + |g|) exp(-U/T); a
     standard normal comes out with variance 1.889.
 
-    Units and the settings of the source are as in rmsprop-sgld. In the source m and V are of the gradient
-    of the loss, and that of the prior is added to m; here m has both.
+    Units and the settings of the source are as in rmsprop-sgld. In the source m and V are of the gradient of the loss,
+    and that of the prior is added to m; here m has both.
 
     State: m, which the first step sets to g; V from `start`; and the count of steps t (C, 1). One gradient a step.
 

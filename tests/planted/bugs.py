@@ -640,7 +640,7 @@ class BiasOfThePreconditioner(Sampler):
 
 plant(LambdaInOtherUnits, "adaptation", "scale", "psgld whose lam stays as it is where U becomes c U.")
 plant(BiasOfThePreconditioner, "adaptation", "whole-law",
-      "psgld with lam = 0.1, which has a variance of 1.53 on N(0, 1), under another name and without a declared law.")
+      "psgld with lam = 0.1, which has a variance of 1.89 on N(0, 1), under another name and without a declared law.")
 bug("CorrectionSign", SGLD, "adaptation", "derived-law", "The variance of the gradient is added to that of the noise.",
     step="kick = (2 * h * T + h * h * self.gradient_variance).sqrt() * noise.normal(theta); "
     "theta - h * potential.grad(theta) + kick, state")
