@@ -34,6 +34,12 @@ def bench_tasks() -> list[Info]:
             ("flights", "tasks.regression.flights.task:FlightDelays", "late flights by logistic regression, D = 54"),
             ("mnist-logistic", "tasks.regression.mnist.task:MnistLogistic", "MNIST by softmax regression, D = 410"),
         ],
+        "misspecified": [
+            ("poisson-misspecified", "tasks.regression.misspecified:PoissonMisspecified",
+             "Poisson regression of counts that are not Poisson's, 1,000 x 5, posterior or sandwich"),
+            ("robust-misspecified", "tasks.regression.misspecified:RobustMisspecified",
+             "robust regression with outliers, 1,000 x 5, posterior or sandwich"),
+        ],
         "deep-linear": [
             ("dln-1k", f"{dln}:DeepLinear1K", "deep linear networks of 1,000 weights: the learning coefficient"),
             ("dln-10k", f"{dln}:DeepLinear10K", "deep linear networks of 10,000 weights"),

@@ -42,8 +42,9 @@ TASKS = (
 )
 """Those whose steps are quick."""
 ON_DATA = {
-    "laplace": "blr-heart", "last-layer-laplace": "landsat", "last-layer-laplace-signs": "landsat",
-    "mc-dropout": "landsat", "sg-barker-corrected": "blr-heart", "sgfs": "blr-heart", "sgrld": "blr-heart",
+    "dq-sgld": "blr-heart", "laplace": "blr-heart", "last-layer-laplace": "landsat",
+    "last-layer-laplace-signs": "landsat", "mc-dropout": "landsat", "sg-barker-corrected": "blr-heart",
+    "sgfs": "blr-heart", "sgrld": "blr-heart",
 }  # fmt: skip
 """They need what a density does not have."""
 LAST = {"last-layer-laplace", "last-layer-laplace-signs"}

@@ -22,6 +22,10 @@ SAMPLERS = {
         "contour_sgld:ContourSGLD", "SGLD on a flattened landscape (Deng et al. 2020)",
         "contour:ContourLaw",
     ),
+    "dq-sgld": (
+        "dq_sgld:DQSGLD", "SGD calibrated to the posterior or the sandwich (Wang et al. 2026)",
+        "dq_sgld:DQSGLDLaw",
+    ),
     "entropy-mcmc": ("entropy_mcmc:EntropyMCMC", "SGLD tied to an anchor (Li, Zhang 2024)", ""),
     "ggmc": ("ggmc:GGMC", "OBABO with a Metropolis test (Garriga-Alonso, Fortuin 2021)", ""),
     "hmc": ("hmc:HMC", "Hamiltonian Monte Carlo, full gradients, Metropolis", ""),

@@ -40,6 +40,7 @@ OTHERWISE = {
     "adam": NO_LAW,
     "amagold": NOT_LINEAR | NO_OPTIMISER | {"potential": "exempt"},
     "contour-sgld": NOT_LINEAR | NO_PATH | {"potential": "exempt"},
+    "dq-sgld": NO_OPTIMISER,
     "ggmc": NOT_LINEAR | NO_OPTIMISER | {"potential": "exempt"},
     "hmc": NOT_LINEAR | NO_OPTIMISER,
     "laplace": NO_LAW | {"potential": "exempt", "compiled": "exempt"},

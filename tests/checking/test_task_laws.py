@@ -17,6 +17,7 @@ from tasks.posteriordb.hidden_markov import HmmExample
 from tasks.regression.a9a.task import A9a
 from tasks.regression.blr import Australian, German, Heart
 from tasks.regression.flights.task import FlightDelays
+from tasks.regression.misspecified import PoissonMisspecified, RobustMisspecified
 from tasks.regression.mnist.task import MnistLogistic
 from tasks.regression.ravine import Ravine
 from tasks.regression.tiny.task import TinyNetwork
@@ -69,6 +70,8 @@ TASKS = {
     "blr-heart": Heart(),
     "blr-heart-20": Heart(batch=20),
     "notmnist": NotMNIST(),
+    "poisson-misspecified": PoissonMisspecified(),
+    "robust-misspecified": RobustMisspecified(law="sandwich"),
     "pdb-eight-schools-noncentered": EightSchoolsNoncentered(),
     "pdb-gp-regr": GaussianProcessRegression(),
     "pdb-hmm-example": HmmExample(),

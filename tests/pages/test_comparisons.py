@@ -16,6 +16,7 @@ from plugins.baselines.last_layer_laplace import LastLayerLaplace
 from plugins.pages.facts import comparisons
 from plugins.samplers.adam_sgld import AdamSGLD
 from plugins.samplers.amagold import AMAGOLD
+from plugins.samplers.dq_sgld import DQSGLD
 from plugins.samplers.entropy_mcmc import EntropyMCMC
 from plugins.samplers.ggmc import GGMC
 from plugins.samplers.rmsprop_sgld import RMSpropSGLD
@@ -27,11 +28,13 @@ from plugins.samplers.sg_zigzag import SGZigzag
 from plugins.samplers.smile import PSMILE, quantile
 from plugins.schedules.constant import Constant
 from tasks.regression.blr import Australian
+from tasks.regression.misspecified import PoissonMisspecified
 
 ROOT = Path(__file__).parents[2]
 NAMES = (
     "adam-sgld",
     "amagold",
+    "dq-sgld",
     "entropy-mcmc",
     "ggmc",
     "laplace",
@@ -184,6 +187,25 @@ def local(sampler, **state):
     return stepped(sampler, {"V": one(1.0), **{name: one(value) for name, value in state.items()}})[0]
 
 
+def covariance_of_dq_sgld():
+    """The stationary variance of coordinate 0 by the matrices J and V of the task and the L of a step at h = 1."""
+    task, sampler = PoissonMisspecified(), DQSGLD(target="sandwich")
+    loop = make_loop(task, sampler, Constant(step_size=1.0), 1, chains=1)
+    ends = torch.eye(task.dim(), dtype=torch.float64)
+    state = {name: leaf.expand(len(ends), *leaf.shape[1:]) for name, leaf in loop.state.items()}
+
+    class Axes:
+        def grad(self, x):
+            return ends
+
+    moved, _ = sampler.step(0 * ends, state, Axes(), one(1.0), one(1.0), Units(9))
+    L, (mode, sandwich) = -moved.T.numpy(), task.estimate
+    (blocks, prior), identity = loop.problem.gauss_newton(tensor(mode)[None], last_layer=False, full=True), ends.numpy()
+    J = blocks[0][0][0].numpy() + prior * identity
+    C = task.terms() / task.batch * J @ sandwich @ J
+    return 1e4 * solve_discrete_lyapunov(identity - L @ J, L @ C @ L.T)[0, 0]
+
+
 def half_step_of_ubu():
     """Variance of theta and its covariance with v, from the matrix of two normal numbers at h T = 1 and k = 1."""
     (x1, v1), (x2, v2) = (
@@ -234,6 +256,7 @@ THEIRS = {
     **{("samadams", key): lambda k=k: samadams_as_published()[k] for k, key in enumerate(("theta", "v", "z"))},
     ("sg-barker", "probability"): barker,
     ("sg-barker-corrected", "probability"): lambda: barker(1.702 / math.sqrt(1.702**2 - 100 * 2 * H)),
+    ("dq-sgld", "sandwich"): lambda: 1e4 * PoissonMisspecified().estimate[1][0, 0],
     ("sg-zigzag", "theta"): lambda: 1 + (2 * 0.2 - 0.5),
     ("sg-ubu", "position"): lambda: 1 - 3 + 4 * math.exp(-0.5) - math.exp(-1),
     ("sg-ubu", "covariance"): lambda: (1 - math.exp(-0.5)) ** 2,
@@ -261,6 +284,7 @@ OURS = {
     **{("samadams", key): lambda k=k: samadams()[k] for k, key in enumerate(("theta", "v", "z"))},
     ("sg-barker", "probability"): lambda: probability_up(SGBarker(), {}),
     ("sg-barker-corrected", "probability"): lambda: probability_up(SGBarkerCorrected(), {"tau": one(10 / 0.9)}),
+    ("dq-sgld", "sandwich"): covariance_of_dq_sgld,
     ("sg-zigzag", "theta"): turned,
     ("sg-ubu", "position"): lambda: half_step_of_ubu()[0],
     ("sg-ubu", "covariance"): lambda: half_step_of_ubu()[1],

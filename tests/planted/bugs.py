@@ -59,6 +59,7 @@ from plugins.samplers.adamax_sgld import AdamaxSGLD
 from plugins.samplers.asgld import ASGLD
 from plugins.samplers.baoab import BAOAB
 from plugins.samplers.contour_sgld import ContourSGLD
+from plugins.samplers.dq_sgld import DQSGLD
 from plugins.samplers.hmc import HMC
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.psgld import PSGLD
@@ -571,6 +572,19 @@ bug("ZigzagRateOfAllChains", SGZigzag, "chain count", "seeds", "All chains turn 
     rate="rate.mean(0, keepdim=True).expand_as(rate)")
 bug("ZigzagHalfTheRate", SGZigzag, "drift", "whole-law", "Coordinates turn half as often as they should.",
     rate="rate / 2")
+bug("CalibratedWithoutTheBatches", DQSGLD, "noise", "whole-law",
+    "dq-sgld takes the batches to have no noise: C is 0 in L.", init="{**init, 'ratio': 0 * init['ratio']}")
+bug("CalibratedNoiseOfAShortStep", DQSGLD, "noise", "whole-law",
+    "dq-sgld adds noise as for a short step, sqrt(h) in place of sqrt(h (1 - h)).",
+    before="noise = Louder(noise, (1 - h).clamp(min=0.01) ** -0.5)")
+bug("CalibratedAtTheStart", DQSGLD, "adaptation", "whole-law",
+    "dq-sgld takes J and V where the chain starts, not at the mode.", mode="theta")
+bug("CalibratedHalfAStep", DQSGLD, "step size", "whole-law",
+    "dq-sgld makes half a step, with the noise that this needs.", before="h = h / 2")
+bug("CalibratedWithoutTheTemperature", DQSGLD, "temperature", "derived-law",
+    "dq-sgld takes the temperature to be 1.", before="T = 0 * T + 1")
+bug("CalibratedTwiceTheNoise", DQSGLD, "noise", "derived-law", "The noise of dq-sgld is twice as wide.",
+    before="noise = Louder(noise, 2.0)")
 bug("ThermostatNoiseTimesRootTwo", SGNHT, "momentum", "whole-law", "sgnht's own noise is sqrt(2) times too wide.",
     before="noise = Louder(noise, 2**0.5)")
 bug("ThermostatNoiseShared", SGNHT, "momentum", "whole-law", "All coordinates of sgnht get the same noise.",
