@@ -21,9 +21,9 @@ class DQSGLD(Sampler):
 
     In the axes W with W' J W = I and W' V W = diag(v) all of these are diagonal, and the step is
 
-        theta <- theta - 2 W (h r W' g - sqrt(h (1 - h) s r) xi),    r = 1 / (1 + c/s)
+        theta <- theta - 2 W (h r W' g - sqrt(h (1 - h) s r) Q' xi),    r = 1 / (1 + c/s)
 
-    where S = W diag(s) W' and W' C W = diag(c).
+    where S = W diag(s) W', W' C W = diag(c) and W = R Q with R R' = J^-1 and Q orthogonal.
 
     S is the covariance of the posterior in the normal approximation (`target=posterior`), or the sandwich, that of the
     mode from data set to data set, which differs where the model does not fit the data (`target=sandwich`; it has no
@@ -37,9 +37,9 @@ class DQSGLD(Sampler):
     reflection at the mode. C is that of the mode, without what the spread of theta adds to it. The step is that of the
     mode wherever the chain starts, and may diverge from afar. docs/misspecified.md has the variances that it reaches.
 
-    Newton's method finds the mode; a step that does not lower U is undone and halved. State: W (C, D, D), s and c/s (C,
-    D), those at T = 1. One gradient a step; at the start two passes a Newton step and three more, and the scores of one
-    batch. Not at T = 0.
+    Newton's method finds the mode; a step that does not lower U is undone and halved. State: W and Q (C, D, D), s and
+    c/s (C, D), those at T = 1. One gradient a step; at the start two passes a Newton step and three more, and the
+    scores of one batch. Not at T = 0.
 
     Source: Y. Wang, J. Ding, J. H. Huggins, "Accurate Large-sample Uncertainty Quantification using Stochastic Gradient
     Markov Chain Monte Carlo", ICML 2026, arXiv 2606.00293, by an outline of its equations. The equation of S, L J S + S
@@ -50,7 +50,7 @@ class DQSGLD(Sampler):
 
     step_unit: ClassVar[int] = 0
     needs: ClassVar[frozenset[str]] = frozenset({"scores", "terms", "gauss_newton"})
-    adaptive: ClassVar[tuple[str, ...]] = ("W", "s", "ratio")
+    adaptive: ClassVar[tuple[str, ...]] = ("W", "Q", "s", "ratio")
     zero_temperature: ClassVar[None] = None
 
     target: str = param("posterior", choices=("posterior", "sandwich"), meaning="whose covariance S is", source="ours")
@@ -79,11 +79,11 @@ class DQSGLD(Sampler):
         mode = self.mode(theta, potential.full)
         scores = potential.full.scores(mode)
         scores = scores - scores.mean(1, keepdim=True)
-        W, v = axes(hessian(mode, potential.full), scores.mT @ scores)
+        W, Q, v = axes(hessian(mode, potential.full), scores.mT @ scores)
         k = N / n if n < N else 0.0
         if self.target == "posterior":
-            return {"W": W, "s": torch.ones_like(v), "ratio": k * v}
-        return {"W": W, "s": v, "ratio": torch.full_like(v, k)}
+            return {"W": W, "Q": Q, "s": torch.ones_like(v), "ratio": k * v}
+        return {"W": W, "Q": Q, "s": v, "ratio": torch.full_like(v, k)}
 
     def mode(self, theta: Tensor, full: Potential) -> Tensor:
         """Return the mode (C, D) by Newton's method from theta."""
@@ -107,7 +107,7 @@ class DQSGLD(Sampler):
         share = 1 / (1 + state["ratio"] / heat)
         spread = (h * (1 - h)).clamp(min=0) * heat * state["s"] * share
         along = h * share * (W * potential.grad(theta)[:, :, None]).sum(1)
-        along = along - spread.sqrt() * noise.normal(theta).expand_as(theta)
+        along = along - spread.sqrt() * (state["Q"] * noise.normal(theta).expand_as(theta)[:, :, None]).sum(1)
         return theta - 2 * (W * along[:, None]).sum(2), state
 
     def check_steps(self, h: Sequence[float], T: Sequence[float]) -> None:
@@ -135,8 +135,11 @@ def hessian(theta: Tensor, full: Potential) -> Tensor:
     return matrix + (prior + torch.finfo(matrix.dtype).eps * largest).expand(matrix.shape[:2]).diag_embed()
 
 
-def axes(J: Tensor, V: Tensor) -> tuple[Tensor, Tensor]:
-    """Return W (C, D, D) and v (C, D) with W' J W = I and W' V W = diag(v); NaN for a chain that is lost."""
+def axes(J: Tensor, V: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return W and Q (C, D, D) and v (C, D) with W' J W = I and W' V W = diag(v); NaN for a chain that is lost.
+
+    W = R Q with R R' = J^-1 and Q orthogonal; R Q f(v) Q' does not depend on the choice of Q where numbers of v agree.
+    """
     import torch
 
     root = torch.linalg.cholesky_ex(J).L
@@ -147,4 +150,4 @@ def axes(J: Tensor, V: Tensor) -> tuple[Tensor, Tensor]:
     size = matrix.abs().amax((1, 2))[:, None].clamp(min=torch.finfo(matrix.dtype).tiny)
     v, Q = torch.linalg.eigh(matrix / size[:, :, None])  # of numbers near 0, Q is not orthogonal
     W = torch.linalg.solve_triangular(root.mT, Q, upper=True)
-    return W.where(known[:, :, None], torch.nan), (size * v.clamp(min=0)).where(known, torch.nan)
+    return W.where(known[:, :, None], torch.nan), Q, (size * v.clamp(min=0)).where(known, torch.nan)
