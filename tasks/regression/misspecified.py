@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -110,6 +110,10 @@ class Misspecified(DataTask):
             return Truth.of_record(stored(self.record))
         mode, sandwich = self.estimate
         return Truth.normal(mode, sandwich, "N(mode, J^-1 V J^-1) of the made-up rows, the mode by Newton's method")
+
+    def for_laws(self) -> Misspecified:
+        """With the posterior: the laws for tasks compare the truth with exp(-U)."""
+        return replace(self, law="posterior")
 
     @functools.cached_property
     def estimate(self) -> tuple[Array, Array]:
