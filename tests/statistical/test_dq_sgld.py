@@ -67,9 +67,9 @@ def predicted(task, target, h):
     return S, np.eye(D) - 2 * h * S @ J @ np.linalg.inv(C + J @ S @ J) @ J
 
 
-def simulated(task, target, h, order="replaced", chains=100, steps=1200):
-    """Draws (steps, chains, D) about the mode, after a burn-in."""
-    recorder, burn_in = Recorder(), 400
+def simulated(task, target, h, order="replaced", chains=100, steps=2000):
+    """Draws (steps, chains, D) about the mode, after 1,500 steps: the slowest chains forget 1 % a step."""
+    recorder, burn_in = Recorder(), 1500
     trajectory = Constant(step_size=h).trajectory(burn_in + steps, task.steps_per_epoch()).with_burn_in(burn_in, 1)
     streams = [Streams(0, chain, ("dq",), order) for chain in range(chains)]
     loop = Loop(task, DQSGLD(target=target), trajectory, streams, chains, observer=lambda *_: recorder)
@@ -92,8 +92,10 @@ def test_covariance_and_autocorrelation_are_those_predicted(name, target, h):
     assert np.abs(ratio - 1).max() < 0.05 + 4 * error.max()
     lag = 10
     along = np.linalg.inv(np.linalg.cholesky(S)) @ np.linalg.matrix_power(A, lag) @ np.linalg.cholesky(S)
-    seen = np.einsum("tci,tcj->ij", z[lag:], z[:-lag]) / z[lag:, :, 0].size
-    assert np.abs(seen / ratio.mean() - along).max() < 0.04
+    seen = np.einsum("tci,tcj->cij", z[lag:], z[:-lag]) / len(z[lag:])
+    error = seen.std(0, ddof=1) / np.sqrt(len(seen))
+    assert (np.abs(seen.mean(0) - along) < 0.05 + 4 * error).all()
+    assert along[0, 0] < 0.95
 
 
 @pytest.mark.slow
