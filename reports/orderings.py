@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.reports import Comparison, Group, PairOutcome, Request, Term, judge, refusal, terms
-from harness.tasks import DensityTask
-from plugins.running.error_forecast import gradient_noise
+from harness.tasks import DensityTask, Streams
 from reports.across import TaskField
 from reports.figures.parts import task_of, trajectory
 
@@ -139,11 +138,18 @@ def noise_share(group: Group, request: Request) -> float:
     the largest eigenvalue of the covariance of 4,000 stochastic gradients at the mean of the truth. Without a truth it
     is known of densities alone, whose noise is the same everywhere, and 0 of other tasks.
     """
-    task = task_of(group, request)
+    import torch
+
+    task, chains, steps = task_of(group, request), 40, 100
     truth = task.truth()
-    if truth is None and not isinstance(task, DensityTask):
+    problem = task.build([Streams(0, chain, ("noise",)) for chain in range(chains)], "cpu")
+    batches = problem.draw_batches(steps)
+    if not batches or (truth is None and not isinstance(task, DensityTask)):
         return 0.0
-    V = np.linalg.eigvalsh(gradient_noise(task, np.zeros(task.dim()) if truth is None else truth.mean))[-1]
+    theta = 0 * problem.initial()
+    theta = theta if truth is None else theta + theta.new_tensor(truth.mean)
+    gradients = [problem.gradient(theta, {name: leaf[k] for name, leaf in batches.items()}) for k in range(steps)]
+    V = np.linalg.eigvalsh(np.atleast_2d(np.cov(torch.cat(gradients).numpy().T)))[-1]
     path, friction = trajectory(group, request), float(group.settings.get("sampler.friction", 1))
     h, T = path.step_size[path.keep].mean(), path.temperature[path.keep].mean()
     return float(h * V / (2 * friction * T)) if friction * T else np.inf

@@ -83,6 +83,18 @@ def estimate(values: Mapping[int, Array], tests: int = 1) -> StepBias:
     )
 
 
+def covers(estimated: StepBias, measured: Array, tests: int = 1) -> bool | None:
+    """Return whether an estimate agrees with the values (S,) of other seeds, at 95 % for all of `tests` together.
+
+    The values are errors against the truth at the step size h; both intervals count, as their half widths squared.
+    """
+    true = statistics.mean_interval(measured, 1 - 0.05 / tests)
+    if estimated.low is None or estimated.high is None or true.low is None or true.high is None:
+        return None
+    halves = (estimated.high - estimated.low) / 2, (true.high - true.low) / 2
+    return abs(estimated.bias - true.mean) <= math.hypot(*halves)
+
+
 def combined(values: Mapping[int, Array]) -> Array:
     """Return the bias of each seed (S, ...)."""
     d1 = values[1] - values[2]
@@ -163,6 +175,12 @@ class Family:
         return {level: [by_seed[seed] for seed in seeds] for level, by_seed in done.items()}
 
     @property
+    def others(self) -> list[Run]:
+        """The finished runs of the row whose seeds have none at smaller steps: the estimate does not use them."""
+        used = {run.seed for run in self.runs[1]}
+        return sorted((run for run in self.row.done if run.seed not in used), key=lambda run: run.seed)
+
+    @property
     def passes(self) -> float:
         """Data passes of a chain at all levels together, a median over seeds."""
         return sum(typical(group.done.numbers.passes) or 0.0 for group in self.levels.values())
@@ -178,8 +196,10 @@ class Family:
         return values if whole else None
 
 
-def families(groups: Sequence[Group]) -> list[Family]:
-    """Return the rows of which runs with twice the steps, at least, exist."""
+def families(groups: Sequence[Group], first: int = 1) -> list[Family]:
+    """Return the rows of `first` substeps of which runs with twice the steps, at least, exist; also with four times
+    if `first` is not 1: those runs may have been made for the row itself.
+    """
     alike: dict[str, dict[int, Group]] = {}
     for group in groups:
         substeps = int(group.settings.get(SUBSTEPS, 1))
@@ -187,8 +207,11 @@ def families(groups: Sequence[Group]) -> list[Family]:
         lengths = [group.settings[name] // substeps for name in LENGTHS if name in group.settings]
         key = json.dumps([group.method, lengths, group.steps // substeps, settings], sort_keys=True)
         alike.setdefault(key, {}).setdefault(substeps, group)
-    wanted = ({level: members[level] for level in LEVELS if level in members} for members in alike.values())
-    return [Family(levels) for levels in wanted if {1, 2} <= levels.keys()]
+    wanted = (
+        {level: members[first * level] for level in LEVELS if first * level in members} for members in alike.values()
+    )
+    needed = {1, 2} if first == 1 else {*LEVELS}
+    return [Family(levels) for levels in wanted if needed <= levels.keys()]
 
 
 def families_of(store: Store, request: Request) -> dict[str, Family]:
@@ -205,15 +228,15 @@ def of_metric(family: Family, metric: str) -> StepBias | None:
     return None if values is None else estimate(values)
 
 
-def moments(score: FieldScore, family: Family) -> dict[str, dict[int, Array]]:
-    """Return what a task with a truth records, averages of draws in sds of what is averaged, by level.
+def moments(score: FieldScore, levels: Mapping[int, Sequence[Run]]) -> dict[str, dict[int, Array]]:
+    """Return what a task with a truth records, averages of draws in sds of what is averaged, of runs by level.
 
     "mean" and "variance" (S, K) are those of z and z^2 along the truth's K directions, less the true ones, and
     "mean variance" (S,) is the mean of z^2 over the coordinates. {} if runs have no record of them.
     """
     errors, shape, first = (score.curves(name) for name in ("joint_error", "distribution_error", "chain_error_z"))
     averaged: dict[str, dict[int, Array]] = {}
-    for level, runs in family.runs.items():
+    for level, runs in levels.items():
         if not runs or any(run.attempt not in errors or run.attempt not in first for run in runs):
             return {}
         averages = np.stack([errors[run.attempt][1].mean(axis=0) for run in runs])

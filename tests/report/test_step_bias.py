@@ -1,5 +1,7 @@
 """The bias by the step size: its estimator, its interval against exact laws, and the report."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,7 @@ from harness.reporting.scores import load_groups
 from harness.tasks import Streams
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import frozen, trajectory
+from plugins.checking.step_bias_coverage import MAIN, PAGE, SAVED, kept, tables, with_tables
 from plugins.samplers.baoab import BAOAB
 from plugins.samplers.hmc import HMC
 from plugins.samplers.obabo import OBABO
@@ -220,17 +223,69 @@ def test_two_levels_say_that_they_assume_an_order(tmp_path):
     assert table(result)["sgld", "NLL (1)"]["bias"] == pytest.approx(1)
 
 
-def test_the_moments_of_a_task_with_a_truth_are_its_functions(tmp_path):
-    """Errors along three directions; those of z^2 fall with h^2, and those of quantiles are left out."""
-    means, squares = np.array([0.1, -0.4, 0.2]), np.array([0.3, 0.2, -0.6])
+MEANS, SQUARES = np.array([0.1, -0.4, 0.2]), np.array([0.3, 0.2, -0.6])
+
+
+def errors_of(shift=0.0):
+    """Errors along three directions; those of z^2 fall with h^2, and those of quantiles are to be left out."""
 
     def stored(seed, m):
-        errors = np.concatenate([means / m, squares / m**2, np.full(6, 9.0)]) + 0.01 * seed
+        errors = np.concatenate([MEANS / m, SQUARES / m**2, np.full(6, 9.0)]) + 0.01 * seed + shift
         chains = np.stack([errors - 1, errors + 1])
         numbered = {"joint_error": chains, "chain_error_z": chains[:, :2], "distribution_error": np.full((1, 6), 9.0)}
         return {"curves": {name: (np.arange(y.shape[1], dtype=float), y) for name, y in numbered.items()}, "chains": 2}
 
-    write_levels(tmp_path, lambda h: h, values=stored)
+    return stored
+
+
+@pytest.mark.parametrize(("shift", "covering"), [(0.0, True), (1.0, False)])
+def test_errors_of_other_seeds_stand_beside_the_estimate(tmp_path, shift, covering):
+    write_levels(tmp_path, lambda h: h, values=errors_of())
+    for seed in (100, 101, 102):
+        write_run(
+            tmp_path, seed=seed, metrics={"nll": 1.0}, passes=500.0, steps=1000, burn_in=100, thin=1,
+            **errors_of(shift)(seed - 100, 1),
+        )  # fmt: skip
+    result = StepBiasReport().build(store(tmp_path), request())
+    (row,) = [record for record in result.records if record["function"] == "variance, mean"]
+    assert row["true"] == pytest.approx(0.25 + 0.01 + shift)
+    assert row["true_low"] < row["true"] < row["true_high"]
+    assert row["seeds"] == 5
+    assert row["covers"] is covering
+    assert "error of other seeds" in [column.header for column in result.tables[0].columns]
+
+
+def test_runs_with_eight_substeps_give_the_row_at_half_the_step_too(tmp_path):
+    write_levels(tmp_path, lambda h: 2 + h, levels=(1, 2, 4, 8))
+    rows = table(StepBiasReport().build(store(tmp_path), request()))
+    assert {label: row["bias"] for (label, _), row in rows.items()} == {
+        "sgld": pytest.approx(1), "sgld, h/2": pytest.approx(0.5)
+    }  # fmt: skip
+
+
+def test_the_page_has_the_shares_and_the_pairs_outside():
+    base = {"task": "banana", "protocol": "p", "method": "sgld", "bias_low": 0.0, "bias_high": 1.0, "true_low": 0.0}
+    base |= {"true_high": 1.0, "bias": 0.5}
+    pairs = kept([
+        base | {"label": "sgld", "function": MAIN, "true": 0.4, "covers": True},
+        base | {"label": "sgld, h/2", "function": MAIN, "true": 4.0, "covers": False},
+        base | {"label": "sgld", "function": "mean, direction 0", "true": 0.4, "covers": True},
+        base | {"label": "hmc", "function": MAIN, "true": None, "covers": None},
+    ])  # fmt: skip
+    shares, outside = tables(pairs)
+    assert shares.rows == [
+        {"task": task, "h": "1 of 1", "half": "0 of 1", "all": "2 of 3"} for task in ("banana", "all")
+    ]
+    assert [row["label"] for row in outside.rows] == ["sgld, h/2"]
+
+
+def test_the_published_page_is_that_of_the_published_numbers():
+    page = PAGE.read_text(encoding="utf-8")
+    assert with_tables(page, json.loads(SAVED.read_text(encoding="utf-8"))) == page
+
+
+def test_the_moments_of_a_task_with_a_truth_are_its_functions(tmp_path):
+    write_levels(tmp_path, lambda h: h, values=errors_of())
     rows = table(StepBiasReport().build(store(tmp_path), request()))
     worst = {function: row["bias"] for (_, function), row in rows.items()}
     assert worst == {
