@@ -23,6 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 from harness import linear
+from harness.contracts import load
 from harness.tasks import Streams
 
 if TYPE_CHECKING:
@@ -49,14 +50,13 @@ class Forecast(NamedTuple):
 
 def of_run(spec: RunSpec, *_: object) -> Forecast | None:
     """Return the forecast of a run, or None: no truth, gradients of another kind, or a sampler that is not linear."""
-    from harness.runs.plugin_metadata import instance, parts
-
-    task: Task = instance(spec.task.target, spec.task.params)
+    task, sampler, schedule = (load(part.target)(**part.params) for part in (spec.task, spec.sampler, spec.schedule))
     truth = task.truth()
     if truth is None:
         return None
-    run = parts(spec, task.steps_per_epoch())
-    sampler, path = run.sampler, run.trajectory
+    steps, burn_in, thin = (count // spec.substeps for count in (spec.steps, spec.burn_in, spec.thin))
+    whole = schedule.trajectory(steps, task.steps_per_epoch())
+    path = whole.with_burn_in(burn_in, thin).divided(spec.substeps)
     kept = np.flatnonzero(path.keep)
     if len(kept) < 2:
         return None

@@ -30,16 +30,16 @@ from harness.contracts import user_files
 from harness.reporting import table
 from harness.reporting.scoring.cache import FOLDER as FIGURES
 from harness.reports import Store
-from harness.results import FILE_NAMES, FINAL, KEY, NAME, PARTS, RESUMABLE, WORK, Ledger, Status, commit, rescored
+from harness.results import FINAL, KEY, NAME, PARTS, RESUMABLE, WORK, Ledger, Status, commit, rescored
 from harness.results.ledger.ledger import TRASH
 from harness.system import count, locks, read_json
-from harness.system.files import ENDING, is_abandoned
-from plugins.upkeep.temporary import TEMPORARY
+from harness.system.files import is_abandoned
+from plugins.upkeep.temporary import IN_ATTEMPT, TEMPORARY
 
 LOCK_TIMEOUT_SECONDS = 1.0
 MARKS = ("copied", "seal")
 """Suffixes of the files beside an attempt that say whose it is."""
-_IN_ATTEMPT = re.compile(rf"{FILE_NAMES}|\.({FILE_NAMES})\.{ENDING}")
+_IN_ATTEMPT = re.compile(IN_ATTEMPT)
 _KEY = KEY.pattern
 _FIGURE = re.compile(rf"[\w-]+\.({_KEY})\.json")
 _LOCK = re.compile(rf"({_KEY}|gc|submit)\.lock")

@@ -30,6 +30,8 @@ _KEY, _NAME = KEY.pattern, NAME.pattern
 _RUN = rf"runs/[0-9a-f]{{2}}/{_KEY}"
 _KEPT = rf"[0-9a-f]{{12}}-{_NAME}-[0-9a-f]{{12}}"
 _SUITE = r"[\w.-]+"
+IN_ATTEMPT = rf"{FILE_NAMES}|\.({FILE_NAMES})\.{ENDING}"
+"""The names of files in the folder of an attempt, those of an interrupted write included."""
 TEMPORARY = (
     Temporary("", rf"\.(ledger\.json|seal\.key|results\.settled\.json|results\.duckdb)\.{ENDING}(\.wal)?"),
     Temporary("", r"results\.duckdb\.(damaged|older|foreign)-\d{8}T\d{6}(_[0-9a-f]{6})?(\.wal(\.\w+)?)?",
