@@ -1,4 +1,4 @@
-"""The pages of two suites, docs/field.md with docs/field/*.md, and docs/orderings.md: `python -m reports.field`.
+"""The pages of published suites, docs/field.md with docs/field/*.md, and one for each other: `python -m reports.field`.
 
 With a suite and its results folder (`python -m reports.field SUITE RESULTS`) it first writes the numbers of the runs to
 docs/field/SUITE.json: records of the leaderboards and of the report `findings`, and a description of the runs. The
@@ -77,7 +77,24 @@ in [orderings.json](field/orderings.json).
 The commands in the tables need the results folder: `bench --results orderings ...`.
 
 """
-SUITES = ("field", "orderings")
+DENSITIES = """# The study: densities with noisy gradients
+
+{learned}
+
+Part of [the study](study.md), which has the questions, the rules and the cost. Twelve samplers on four targets of one
+mode, 20 seeds of 8 chains, and on three of several modes, 30 seeds. Each pair was tuned at its budget by the rule of
+[tuning.md](tuning.md); the seeds are those of a season, which no search has used. All numbers are in
+[study-densities.json](field/study-densities.json).
+
+    bench --results study nightly study-densities --out site  # run the suite; after an interruption it continues
+    python -m reports.field study-densities study             # write study-densities.json and this page
+
+The commands in the tables need the results folder: `bench --results study ...`.
+
+"""
+ONE_PAGE = {"orderings": ORDERINGS, "study-densities": DENSITIES}
+"""The beginning of the page of a suite that has one page, SUITE.md."""
+SUITES = ("field", *ONE_PAGE)
 """The published suites."""
 EARLIER = (
     "**These rows were tuned under an earlier protocol and judged by earlier rules.** A row led if it was best or not "
@@ -156,11 +173,13 @@ def pages(numbers: Mapping[str, Any], suite: str = "field", figures: Sequence[st
     boards = _boards(_read(numbers["leaderboard"]))
     tables_by_title = {table.title: table for table in tables(findings)}
     run = [_runs(numbers), _machines(numbers), _absent(numbers)]
-    if suite == "orderings":
+    if suite in ONE_PAGE:
         statements = tables_by_title.pop(STATEMENTS, None)
         shown = [*([statements] if statements else []), *tables_by_title.values(), *(board for _, board in boards)]
         return {
-            "orderings.md": ORDERINGS.format(learned=_statements(findings)) + _markdown([*shown, *run]).rstrip() + "\n"
+            f"{suite}.md": ONE_PAGE[suite].format(learned=_statements(findings))
+            + _markdown([*shown, *run]).rstrip()
+            + "\n"
         }
     by_task: dict[str, list[Table]] = {}
     for task, board in boards:

@@ -47,7 +47,7 @@ Step = tuple[list[Trial], Sequence[int]]
 """Trials to run next, and on which seeds."""
 
 
-class _PairTuning:
+class PairTuning:
     """The search of one pair, and the runs of its trials. `__init__` raises the errors that a run of it raises."""
 
     def __init__(
@@ -255,7 +255,7 @@ def tune(
     samplers, tasks = options.some(sampler, "--sampler"), bench.registry.tasks(options.some(task, "--task"))
     requests = [RunRequest(samplers, [name], numbers, chains, budget, given, device=kind) for name in tasks]
     groups = [
-        [_PairTuning(bench, one, objective_, space_ or [], trials) for one in plan.single(bench.registry, request)]
+        [PairTuning(bench, one, objective_, space_ or [], trials) for one in plan.single(bench.registry, request)]
         for request in named(bench, requests, unable)
     ]
     jobs = [job for group in groups for job in group]
@@ -284,7 +284,7 @@ def tune(
     return _result(records, jobs, study, file)
 
 
-def _print_changed_code(bench: Bench, file: Path, jobs: Sequence[_PairTuning]) -> None:
+def _print_changed_code(bench: Bench, file: Path, jobs: Sequence[PairTuning]) -> None:
     """Print the pairs in the study whose code has changed: their trials are run again."""
     known = studies.read(file) if file.is_file() else {}
     for job, one in ((job, one) for job in jobs for key, one in known.items() if key[:3] == job.key):
@@ -293,7 +293,7 @@ def _print_changed_code(bench: Bench, file: Path, jobs: Sequence[_PairTuning]) -
             bench.say(f"{job.name}: the code of the {changed} has changed since its study; the trials are run again")
 
 
-def _result(records: Mapping[Any, Mapping[str, Any]], jobs: Sequence[_PairTuning], study: str, file: Path) -> Result:
+def _result(records: Mapping[Any, Mapping[str, Any]], jobs: Sequence[PairTuning], study: str, file: Path) -> Result:
     lost = [job for job in jobs if not job.tuned]
     notes = [f"{job.name}: no trial succeeded: {_why(job)}" for job in lost]
     notes += [
@@ -312,7 +312,7 @@ def _result(records: Mapping[Any, Mapping[str, Any]], jobs: Sequence[_PairTuning
                   exit_code=int(bool(lost)), changed=True)  # fmt: skip
 
 
-def _why(job: _PairTuning) -> str:
+def _why(job: PairTuning) -> str:
     trials = [*job.others, *(job.search.trials if job.search else ())]
     refused = [trial.refused for trial in trials if trial.refused]
     return (job.problems or refused or ["every run diverged or has no value of the objective"])[0]

@@ -1,0 +1,92 @@
+"""What a part of the study costs, searches included: `python -m plugins.nights.study_costs RESULTS`.
+
+Makes two runs of each pair in RESULTS, plans what the pair takes by `bench plan`, and writes the table of costs of
+docs/study.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness import Bench, Result
+from harness.reports import Column, Table, number, render, write_set
+from harness.results import ONE_SETTING
+from harness.runs import RunRequest
+from harness.tasks import TUNING_SEED
+from plugins.nights.suite import find
+from plugins.tuning.record import FINALIST_SEEDS
+from plugins.tuning.search import FINALISTS
+from plugins.tuning.tune import PairTuning
+
+PARTS = ("study-densities",)
+"""The suites of the study, in the order in which they run."""
+TRIAL = [TUNING_SEED, TUNING_SEED + 1]
+"""The seeds of a trial."""
+PAGE = Path("docs/study.md")
+BEGIN, END = "<!-- costs: python -m plugins.nights.study_costs -->", "<!-- end of costs -->"
+COLUMNS = (
+    Column("part", "part"), Column("task", "task"), Column("budget", "budget"), Column("pairs", "methods", "right"),
+    Column("tuning_runs", "runs of searches", "right", number), Column("runs", "runs reported", "right", number),
+    Column("tuning", "minutes of searches", "right", number), Column("reported", "minutes reported", "right", number),
+)  # fmt: skip
+
+
+def rows(bench: Bench, part: str) -> Iterator[dict[str, Any]]:
+    """Yield the cost of each task of a part, in minutes of one core, from two runs of each pair."""
+    for entry in find(bench.registry, part).entries:
+        for task in entry.tasks:
+            asked: dict[str, Any] = {"chains": entry.chains, "study": ONE_SETTING}
+            bench.run(list(entry.samplers), task, budget=entry.budget, seeds=range(2), **asked)
+            searches = [_trials(bench, sampler, task, entry) for sampler in entry.samplers]
+            alone = [
+                {len(seeds): _seconds(bench, sampler, task, seeds, budget=entry.budget, **asked)
+                 for seeds in (_new(len(TRIAL)), _new(len(FINALIST_SEEDS)), entry.seeds or [])}
+                for sampler in entry.samplers
+            ]  # fmt: skip
+            final, count = len(FINALIST_SEEDS), len(entry.seeds or [])
+            yield {
+                "part": part, "task": task, "budget": entry.budget, "pairs": len(entry.samplers),
+                "tuning_runs": sum(len(TRIAL) * trials + FINALISTS * final for trials in searches),
+                "runs": count * len(entry.samplers),
+                "tuning": sum(t * one[len(TRIAL)] + FINALISTS * one[final]
+                              for t, one in zip(searches, alone, strict=True)) / 60,
+                "reported": sum(one[count] for one in alone) / 60,
+            }  # fmt: skip
+
+
+def _new(count: int) -> range:
+    """Return seeds without a run."""
+    return range(100, 100 + count)
+
+
+def _trials(bench: Bench, sampler: str, task: str, entry: RunRequest) -> int:
+    """Return how many settings the search of a pair tries."""
+    return PairTuning(bench, RunRequest([sampler], [task], TRIAL, entry.chains, entry.budget), None, [], None).trials
+
+
+def _seconds(bench: Bench, sampler: str, task: str, seeds: Sequence[int], **asked: Any) -> float:
+    """Return the estimated seconds of runs that advance together; of those whose runs diverged, as sgld's."""
+    seconds = bench.plan(sampler, task, seeds=seeds, **asked)["seconds"]
+    if seconds.null_count():
+        seconds = bench.plan("sgld", task, seeds=seeds, **asked)["seconds"]
+    return float(seconds.sum())
+
+
+def main(results: str) -> None:
+    """Write the table of costs."""
+    bench = Bench(results)
+    costs = [row for part in PARTS for row in rows(bench, part)]
+    sums = ("tuning_runs", "runs", "tuning", "reported")
+    total = {"part": "all", "task": "", "budget": "", "pairs": sum(row["pairs"] for row in costs)}
+    costs.append(total | {name: sum(row[name] for row in costs) for name in sums})
+    head, begin, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    table = render(Result([Table("", COLUMNS, costs)]), "markdown").strip()
+    write_set(PAGE.parent, {PAGE.name: f"{head}{begin}\n{table}\n{end}{tail}".encode()})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
