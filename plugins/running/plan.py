@@ -32,7 +32,6 @@ def plan(
 
     Examples:
         bench plan --sampler sgld,csgld --task mixture25 --seeds 0-9 --chains 4
-        bench plan --sampler hmc --task blr-heart --budget quick --json
         bench plan --sampler msgld --task cifar10 --seeds 0-4 --devices cuda:0,cuda:1
         bench plan --sampler sgld,sghmc --task gaussian --budget quick --forecast
     """

@@ -58,7 +58,7 @@ def test_a_script_runs_a_class_of_its_own_and_no_worker_executes_the_script(tmp_
         "executed", "my-sampler 0 done", "my-sampler 1 done", "sgld 0 done", "sgld 1 done",
     ]  # fmt: skip
     assert "2 runs: 2 done before, 0 to do" in done.stderr
-    (kept,) = (tmp_path / "bench-results" / "definitions").iterdir()
+    (kept,) = (tmp_path / "bench-results" / "definitions").glob("*.py")
     assert "print" not in kept.read_text()
     shown = ["--results", str(tmp_path / "bench-results"), "--plugin", str(kept), "plan"]
     assert run([*shown, "--sampler", "my-sampler", "--task", "mixture5", "--set", "sampler.share=0.3", "--chains", "2",
