@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from harness.reports import Comparison, Group, PairOutcome, Request, Term, judge, refusal, terms
-from harness.tasks import DensityTask, Streams
+from harness.tasks import DensityTask, Streams, Task
 from reports.across import TaskField
-from reports.figures.parts import task_of, trajectory
+from reports.figures.parts import Array, task_of, trajectory
 
 FILE = Path(__file__).with_name("orderings.toml")
 
@@ -138,18 +138,25 @@ def noise_share(group: Group, request: Request) -> float:
     the largest eigenvalue of the covariance of 4,000 stochastic gradients at the mean of the truth. Without a truth it
     is known of densities alone, whose noise is the same everywhere, and 0 of other tasks.
     """
-    import torch
-
-    task, chains, steps = task_of(group, request), 40, 100
+    task = task_of(group, request)
     truth = task.truth()
-    problem = task.build([Streams(0, chain, ("noise",)) for chain in range(chains)], "cpu")
-    batches = problem.draw_batches(steps)
-    if not batches or (truth is None and not isinstance(task, DensityTask)):
+    if truth is None and not isinstance(task, DensityTask):
         return 0.0
-    theta = 0 * problem.initial()
-    theta = theta if truth is None else theta + theta.new_tensor(truth.mean)
-    gradients = [problem.gradient(theta, {name: leaf[k] for name, leaf in batches.items()}) for k in range(steps)]
-    V = np.linalg.eigvalsh(np.atleast_2d(np.cov(torch.cat(gradients).numpy().T)))[-1]
+    V = np.linalg.eigvalsh(gradient_noise(task, np.zeros(task.dim()) if truth is None else truth.mean))[-1]
     path, friction = trajectory(group, request), float(group.settings.get("sampler.friction", 1))
     h, T = path.step_size[path.keep].mean(), path.temperature[path.keep].mean()
     return float(h * V / (2 * friction * T)) if friction * T else np.inf
+
+
+def gradient_noise(task: Task, mean: Array) -> Array:
+    """Return the covariance (D, D) of 4,000 stochastic gradients of U at a point (D,); 0 of exact gradients."""
+    import torch
+
+    chains, steps = 40, 100
+    problem = task.build([Streams(0, chain, ("noise",)) for chain in range(chains)], "cpu")
+    batches = problem.draw_batches(steps)
+    if not batches:
+        return np.zeros((len(mean), len(mean)))
+    theta = 0 * problem.initial() + torch.as_tensor(mean)
+    gradients = [problem.gradient(theta, {name: leaf[k] for name, leaf in batches.items()}) for k in range(steps)]
+    return np.atleast_2d(np.cov(torch.cat(gradients).numpy().T))

@@ -9,8 +9,7 @@ the stationary covariance P is known, and with K draws of a chain, each `thin` s
 
 The forecast is the largest of these over axes, at the mean step size and temperature of the draws. It leaves out
 quantiles, other directions, the approach from the start, and the order of minibatches, whose noise is taken as
-independent (shuffled ones have less). A. Dieuleveut and others and arXiv 2606.00293 predict covariance and
-autocorrelation of SGD in the same way.
+independent (shuffled ones have less). arXiv 2606.00293 predicts covariance and autocorrelation of SGD in this way.
 """
 
 from __future__ import annotations
@@ -19,12 +18,11 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from harness import linear
-from harness.contracts import load
-from harness.tasks import Streams
+from harness.runs import instance, plugin_metadata
+from reports.orderings import gradient_noise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
 
 LOW = 0.01
 """The joint error whose cost is asked for: that of 100 exact draws."""
-CHAINS, STEPS = 40, 100
-"""Stochastic gradients of which their covariance is estimated: 4,000."""
 
 
 class Forecast(NamedTuple):
@@ -50,13 +46,12 @@ class Forecast(NamedTuple):
 
 def of_run(spec: RunSpec, *_: object) -> Forecast | None:
     """Return the forecast of a run, or None: no truth, gradients of another kind, or a sampler that is not linear."""
-    task, sampler, schedule = (load(part.target)(**part.params) for part in (spec.task, spec.sampler, spec.schedule))
+    task: Task = instance(spec.task.target, spec.task.params)
     truth = task.truth()
     if truth is None:
         return None
-    steps, burn_in, thin = (count // spec.substeps for count in (spec.steps, spec.burn_in, spec.thin))
-    whole = schedule.trajectory(steps, task.steps_per_epoch())
-    path = whole.with_burn_in(burn_in, thin).divided(spec.substeps)
+    run = plugin_metadata.parts(spec, task.steps_per_epoch())
+    sampler, path = run.sampler, run.trajectory
     kept = np.flatnonzero(path.keep)
     if len(kept) < 2:
         return None
@@ -110,15 +105,3 @@ def variance_of_mean(A: Array, P: Array, draws: int) -> float:
     resolvent = np.linalg.inv(one - A)
     total = draws * resolvent - A @ (one - np.linalg.matrix_power(A, draws)) @ resolvent @ resolvent
     return float(2 * (total @ P)[0, 0] / (draws * P[0, 0]) - 1) / draws
-
-
-def gradient_noise(task: Task, mean: Array) -> Array:
-    """Return the covariance (D, D) of the stochastic gradient at the truth's mean; 0 of exact gradients."""
-    problem = task.build([Streams(0, chain, ("noise",)) for chain in range(CHAINS)], "cpu")
-    batches = problem.draw_batches(STEPS)
-    theta = 0 * problem.initial() + torch.as_tensor(mean)
-    if not batches:
-        return np.zeros((len(mean), len(mean)))
-    with torch.no_grad():
-        drawn = [problem.gradient(theta, {name: leaf[k] for name, leaf in batches.items()}) for k in range(STEPS)]
-    return np.atleast_2d(np.cov(torch.cat(drawn).double().numpy().T))

@@ -50,6 +50,8 @@ MORE = (Column("function", "name of the function"), Column("unit", "unit"), Colu
 NOTE = "estimated bias: value at h less its limit as h -> 0, 95 % over seeds. Terms, cost: docs/step-bias.md"
 FIRST = {1: "", 2: ", h/2"}
 """Rows by their substeps, and how a label names their step size; those of 2 have runs with 2, 4 and 8."""
+MEAN_VARIANCE = "variance, mean"
+"""The function that is the mean of z^2 over the coordinates, less 1."""
 MOST = 4
 """The most metrics of a row without a truth that the table shows."""
 
@@ -108,7 +110,7 @@ def _rows(score: FieldScore, family: Family, label: str, metric: str | None) -> 
     for name, values in functions.items():
         measured = others[name][1] if others else None
         if name == "mean variance":
-            yield _record(family, label, "variance, mean", "sd", estimate(values), measured, shown=True)
+            yield _record(family, label, MEAN_VARIANCE, "sd", estimate(values), measured, shown=True)
             continue
         count = values[1].shape[1]
         each = [estimate({level: v[:, k] for level, v in values.items()}, count) for k in range(count)]
@@ -145,7 +147,8 @@ def _record(
         bias=of.bias, bias_low=of.low, bias_high=of.high, order=order[0], order_low=order[1], order_high=order[2],
         true=beside[0], true_low=beside[1], true_high=beside[2],
         covers=None if measured is None else covers(of, measured, tests),
-        gain=of.gain, seeds=of.seeds, levels=[*family.levels], passes=family.passes, in_table=shown,
+        gain=of.gain, seeds=of.seeds, substeps=int(family.row.settings.get(SUBSTEPS, 1)), levels=[*family.levels],
+        passes=family.passes, in_table=shown,
         run_keys=[run.key for runs in family.runs.values() for run in runs],
     )  # fmt: skip
 

@@ -265,7 +265,7 @@ def build(
             "right" if name in right else "left",
             number if name in ("times_best", "passes", "with_tuning") else "",
             shown if (shown := f"{name}_shown") in cells else "",
-            best_of.get(name, ""),
+            best_of.get(name, ""),  # type: ignore[arg-type]
         )
         for name in cells
         if name in named

@@ -49,8 +49,11 @@ class ParameterExpansion:
         return _precisions(self, theta.dtype, theta.device) * theta
 
     def build(self, streams: Sequence[Streams], device: str) -> NetworkProblem:
+        import torch
+
         problem: NetworkProblem = super().build(streams, device)  # type: ignore[misc]
-        problem.under_normal_prior = ~_of_products(self.layout(), problem.initial()).bool()
+        layout: Layout = self.layout()  # type: ignore[attr-defined]
+        problem.under_normal_prior = _of_products(layout, torch.empty(1, layout.dim, device=device))[0] == 0
         return problem
 
 

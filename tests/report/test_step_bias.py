@@ -15,7 +15,6 @@ from harness.reporting.scores import load_groups
 from harness.tasks import Streams
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import frozen, trajectory
-from plugins.checking.step_bias_coverage import MAIN, PAGE, SAVED, kept, tables, with_tables
 from plugins.samplers.baoab import BAOAB
 from plugins.samplers.hmc import HMC
 from plugins.samplers.obabo import OBABO
@@ -23,8 +22,9 @@ from plugins.samplers.psgld import PSGLD
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
 from reports.step_bias import combined, estimate, gain, order, root_mean_square
+from reports.step_bias_coverage import PAGE, SAVED, kept, tables, with_tables
 from reports.tables.leaderboard import Leaderboard
-from reports.tables.step_bias import StepBiasReport
+from reports.tables.step_bias import MEAN_VARIANCE, StepBiasReport
 
 pytestmark = pytest.mark.numbers
 
@@ -264,13 +264,21 @@ def test_runs_with_eight_substeps_give_the_row_at_half_the_step_too(tmp_path):
 
 
 def test_the_page_has_the_shares_and_the_pairs_outside():
-    base = {"task": "banana", "protocol": "p", "method": "sgld", "bias_low": 0.0, "bias_high": 1.0, "true_low": 0.0}
+    base = {
+        "task": "banana",
+        "protocol": "p",
+        "substeps": 1,
+        "method": "sgld",
+        "bias_low": 0.0,
+        "bias_high": 1.0,
+        "true_low": 0.0,
+    }
     base |= {"true_high": 1.0, "bias": 0.5}
     pairs = kept([
-        base | {"label": "sgld", "function": MAIN, "true": 0.4, "covers": True},
-        base | {"label": "sgld, h/2", "function": MAIN, "true": 4.0, "covers": False},
+        base | {"label": "sgld", "function": MEAN_VARIANCE, "true": 0.4, "covers": True},
+        base | {"label": "sgld, h/2", "substeps": 2, "function": MEAN_VARIANCE, "true": 4.0, "covers": False},
         base | {"label": "sgld", "function": "mean, direction 0", "true": 0.4, "covers": True},
-        base | {"label": "hmc", "function": MAIN, "true": None, "covers": None},
+        base | {"label": "hmc", "function": MEAN_VARIANCE, "true": None, "covers": None},
     ])  # fmt: skip
     shares, outside = tables(pairs)
     assert shares.rows == [

@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 from harness import Bench
+from harness.tasks import Truth
 from plugins.running import error_forecast
 from plugins.running.error_forecast import of_axes, variance_of_mean
+from plugins.samplers.baoab import BAOAB
 from plugins.samplers.hmc import HMC
 from plugins.samplers.psgld import PSGLD
 from plugins.samplers.sgld import SGLD
+from reports.orderings import gradient_noise
+from tasks.synthetic.gaussian2d import Gaussian2D
 
 pytestmark = pytest.mark.numbers
 
@@ -52,6 +56,11 @@ def test_there_is_none_of_samplers_that_are_not_linear(sampler):
     assert of_axes(sampler, 0.1, 1.0, [1.0], [0.0], 1, 100, 100) is None
 
 
+def test_a_run_that_is_far_too_short_has_the_variance_of_one_draw():
+    for sampler, x in ((SGLD(), 1e-12), (BAOAB(), 1e-12), (SGLD(), 1e-6)):
+        assert of_axes(sampler, x, 1.0, [1.0], [0.0], 1, 10, 10).error == pytest.approx(1, rel=1e-3)
+
+
 def test_there_is_none_of_an_unstable_step():
     assert of_axes(SGLD(), 3.0, 1.0, [1.0], [0.0], 1, 100, 100) is None
 
@@ -67,6 +76,26 @@ def test_runs_have_the_error_that_was_forecast(tmp_path, sampler):
     results = bench.run(sampler, "gaussian2d", **asked)
     (row,) = [r for r in results.report("leaderboard").records if r["ranked_by"]]
     assert forecast.error == pytest.approx(row["mean"], rel=1 / 3)
+
+
+def test_the_noise_is_that_along_the_axes_of_the_truth(monkeypatch):
+    """Of a target with one wide and one narrow axis, whose noise is along one of them, in turned coordinates."""
+    turn = np.array([[0.8, -0.6], [0.6, 0.8]])
+    seen = {}
+
+    def of_axes(*given):
+        seen.update(zip(*(np.round(along, 9) for along in given[3:5]), strict=True))
+
+    task = Gaussian2D()
+    monkeypatch.setattr(Gaussian2D, "truth", lambda _: Truth.normal(np.zeros(2), turn @ np.diag([4.0, 1.0]) @ turn.T))
+    monkeypatch.setattr(error_forecast, "gradient_noise", lambda *_: turn @ np.diag([9.0, 0.5]) @ turn.T)
+    monkeypatch.setattr(error_forecast, "of_axes", of_axes)
+    bench = Bench()
+    (item,), _ = bench.prepared(bench.requests("sgld", "gaussian2d", seeds=[0], budget="smoke"), "cpu", 1, None)
+    error_forecast.of_run(item.spec)
+    assert seen == {4.0: 9.0, 1.0: 0.5}
+    noise = gradient_noise(task, np.zeros(2))
+    assert np.abs(noise - np.eye(2)).max() < 0.1  # that of 4,000 gradients
 
 
 def test_plan_shows_it_and_says_never_and_not_known(tmp_path):
