@@ -9,7 +9,7 @@ from safetensors.numpy import save
 from scored import request, store, write_run
 from support import run_loop
 
-from harness import linear
+from harness import linear, statistics
 from harness.engine.loop import Loop
 from harness.reporting.scores import load_groups
 from harness.tasks import Streams
@@ -21,7 +21,7 @@ from plugins.samplers.obabo import OBABO
 from plugins.samplers.psgld import PSGLD
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
-from reports.step_bias import combined, estimate, gain, order, root_mean_square
+from reports.step_bias import StepBias, combined, covers, estimate, gain, order, root_mean_square
 from reports.step_bias_coverage import PAGE, SAVED, kept, tables, with_tables
 from reports.tables.leaderboard import Leaderboard
 from reports.tables.step_bias import MEAN_VARIANCE, StepBiasReport
@@ -146,6 +146,17 @@ def test_the_mean_estimate_is_the_bias_where_there_is_one(coverage):
     assert set(biased) >= {"sgld", "sgld, noisy", "sghmc", "obabo", "psgld, V = 1"}
     for name, (truth, estimated) in biased.items():
         assert estimated == pytest.approx(truth, rel=0.2), name
+
+
+@pytest.mark.parametrize("tests", [1, 20])
+def test_an_estimate_covers_what_is_within_both_half_widths_by_their_squares(tests):
+    """Of errors about 0: the half widths are 3 and 4, and so together 5."""
+    errors = np.array([-1.0, 0.0, 1.0])
+    half = statistics.mean_interval(errors, 1 - 0.05 / tests).high
+    estimated = {sign * off: StepBias(0.0, sign * off, sign * off - 3, sign * off + 3, None, None, 5)
+                 for off in (4.99, 5.01) for sign in (-1, 1)}  # fmt: skip
+    agree = {bias: covers(one, errors * 4 / half, tests) for bias, one in estimated.items()}
+    assert agree == {bias: abs(bias) < 5 for bias in estimated}
 
 
 def write_levels(results, f, metric="nll", seeds=5, levels=(1, 2, 4), values=None, **more):
