@@ -99,9 +99,11 @@ def variance_of_mean(A: Array, P: Array, draws: int) -> float:
 
     rho_k = (A^k P)_00 / P_00. With A (x) A and P (x) P it is that of the squares, whose correlations are rho_k^2.
 
-        sum over |k| < K of (1 - |k| / K) rho_k / K,  by  sum of (K - k) A^k = K (I - A)^-1 - A (I - A^K) (I - A)^-2
+        sum over |k| < K of (1 - |k| / K) rho_k / K,   where sum over k < K of (K - k) A^k is a block of M^(K + 1)
+
+    M = [[A, I, 0], [0, I, I], [0, 0, I]]. Nothing is subtracted or inverted, so A may be as near to I as it likes.
     """
-    one = np.eye(len(A))
-    resolvent = np.linalg.inv(one - A)
-    total = draws * resolvent - A @ (one - np.linalg.matrix_power(A, draws)) @ resolvent @ resolvent
+    n, one = len(A), np.eye(len(A))
+    M = np.block([[A, one, 0 * one], [0 * one, one, one], [0 * one, 0 * one, one]])
+    total = np.linalg.matrix_power(M, draws + 1)[:n, 2 * n :]
     return float(2 * (total @ P)[0, 0] / (draws * P[0, 0]) - 1) / draws
