@@ -20,7 +20,7 @@ from harness.application.bench import Bench
 from harness.cli.context import COMPLETION, Command
 from harness.cli.options import completes
 from harness.contracts.offers import HARNESS
-from harness.system.device_errors import lacks_memory
+from harness.system.device_errors import chain, lacks_memory
 from harness.system.errors import BenchError, DataError, PluginError, RunError, UsageError, why
 from harness.system.files import user_path
 from harness.system.memory import memory_limit
@@ -324,6 +324,8 @@ def run(arguments: list[str]) -> int:
 
 
 def _message(error: BaseException) -> tuple[str, int]:
+    if type(error).__name__ == "Abort" or any(isinstance(cause, KeyboardInterrupt) for cause in chain(error)):
+        return "interrupted; repeat the command to resume", INTERRUPTED  # in `__set_name__` it becomes a RuntimeError
     if isinstance(error, BenchError):
         return str(error), error.exit_code
     if hasattr(error, "format_message"):  # a usage error of typer's own
@@ -332,8 +334,6 @@ def _message(error: BaseException) -> tuple[str, int]:
         return f"{error.filename}: {why(error)}", DataError.exit_code
     if lacks_memory(error) or type(error).__name__ == "OutOfMemoryException":  # the latter is DuckDB's
         return f"not enough memory; {memory_limit() or 'end other programs, or use a larger machine'}", 1
-    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
-        return "interrupted; repeat the command to resume", INTERRUPTED
     return f"internal error: {type(error).__name__}: {error}; --debug shows where", 1
 
 

@@ -54,7 +54,12 @@ sys.meta_path.append(_Files())
 def answers(plugins: Sequence[Plugin], seconds: float) -> Iterator[Plugin | str]:
     """Yield each plugin with what it offers; if one ends the process or takes more than `seconds`, yield the reason."""
     program = f"import sys; sys.path[:] = {sys.path!r}; from harness.contracts import plugin_process as p; p.serve()"
-    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # or Ctrl-C would be a fault of the plugin
+    try:
+        process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -85,7 +90,6 @@ def serve() -> None:
     """Import the plugins that stdin names and write what they offer to stdout. What they print goes to stderr."""
     from harness.contracts.offers import look
 
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     files, seconds, plugins = pickle.load(sys.stdin.buffer)  # noqa: S301 - our own code wrote it
     FILES.update(files)
     channel = os.fdopen(os.dup(1), "wb")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.app import run
+from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import registry
 from harness.results.ledger.attempt import Attempt
 from harness.results.ledger.commit import conclude
@@ -34,6 +35,22 @@ def test_an_end_from_inside_is_said(monkeypatch, capsys, error, code, words):
     monkeypatch.setattr("plugins.inspection.plugins.plugins", verb)
     assert run(["plugins"]) == code
     assert words in capsys.readouterr().err
+
+
+def test_ctrl_c_within_a_declaration_is_said(monkeypatch, capsys):
+    """Python makes a RuntimeError of whatever is raised in `__set_name__`, and `load` makes that a PluginError."""
+
+    class Field:
+        def __set_name__(self, owner, name):
+            raise KeyboardInterrupt
+
+    def verb():
+        with plugin_code("m:A does not load"):
+            type("Declared", (), {"field": Field()})
+
+    monkeypatch.setattr("plugins.inspection.plugins.plugins", verb)
+    assert run(["plugins"]) == 130
+    assert "interrupted; repeat the command to resume" in capsys.readouterr().err
 
 
 def test_a_reader_that_is_gone_is_no_error():

@@ -109,6 +109,13 @@ def test_what_a_plugin_prints_stays_off_stdout(tmp_path, capfd):
     assert (said.out, said.err) == ("", "hello\n")
 
 
+def test_ctrl_c_is_no_fault_of_the_plugin_that_is_being_imported(tmp_path):
+    """It goes to the whole process group, and the command may notice its own later than the end of this process."""
+    file = tmp_path / "interrupted_example.py"
+    file.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n" + PLUGIN.format(name="interrupted"))
+    assert Registry([str(file)]).method("interrupted")
+
+
 ENDS = {
     "sleeps": ("import time; time.sleep(1000)", "it took more than 1 s; BENCH_IMPORT_SECONDS=2 allows more"),
     "spins": ("while True: pass", "it took more than 1 s; BENCH_IMPORT_SECONDS=2 allows more"),
