@@ -195,14 +195,15 @@ def names(registry: Registry, chosen: Sequence[str] | None = None) -> list[str]:
 def sections_of(chosen: Sequence[str], request: Request, store: Store, drawings: Drawings) -> list[Section]:
     """Return a section for each report on the store; for a report that fails, a section with the problem.
 
-    The figures of a report are drawn while the next reports are built. All reports are of one request, so what several
-    of them need is computed once.
+    The figures of a report are drawn while the next reports are built, the last report first: the first ones are mostly
+    tables, which would keep the processes that draw waiting. All reports are of one request, so what several of them
+    need is computed once.
     """
-    shown = []
-    for i, name in enumerate(chosen, 1):
+    shown: list[Section] = []
+    for i, name in enumerate(reversed(chosen), 1):
         progress(f"report {i} of {len(chosen)}: {name}")
-        shown.append(section(name, request, store))
-        begin(shown[-1], drawings)
+        shown.insert(0, section(name, request, store))
+        begin(shown[0], drawings)
     return shown
 
 

@@ -31,7 +31,7 @@ INCH = 96
 file_name, unused = figures.file_name, figures.unused
 KIND = "svg"
 AT_ONCE = 2
-"""Figures of a process."""
+"""Fewest figures of a process, where so many are waiting."""
 ROOM = 1 << 20
 """Bytes of a pipe, the most that Linux allows: a process need not wait until its figures are read."""
 SILENCE = 60.0
@@ -153,7 +153,8 @@ class _Processes:
             else:
                 self._end(pipe)
         while waiting and self._most > 1 and len(self.pipes) < self._most:
-            self._begin([waiting.pop(0) for _ in waiting[:AT_ONCE]])
+            share = max(AT_ONCE, len(waiting) // (2 * self._most))
+            self._begin([waiting.pop(0) for _ in waiting[:share]])
 
     def _begin(self, figures: Sequence[tuple[Figure, str]]) -> None:
         _warm_up()
