@@ -54,6 +54,19 @@ BEYOND = """(width) => [...document.querySelectorAll("body *")].filter((node) =>
   return place.width > 0 && (place.right > width + 1 || place.left < -1);
 }).map((node) => node.outerHTML.slice(0, 80))"""
 """What is wider than the page and not in a box that scrolls."""
+BROKEN = """() => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const range = document.createRange();
+  const broken = [];
+  for (let text; (text = texts.nextNode()); )
+    for (const word of text.textContent.matchAll(/[A-Za-z]{2,}/g)) {
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map((line) => Math.round(line.top))).size > 1) broken.push(word[0]);
+    }
+  return broken;
+}"""
+"""Words that are broken at the end of a line, as no hyphen says."""
 CUT = """() => [...document.querySelectorAll(".table, .equation, pre")]
   .filter((box) => box.scrollWidth > box.clientWidth + 1).map((box) => box.textContent.trim().slice(0, 80))"""
 
@@ -190,6 +203,7 @@ def test_every_page_fits_its_width_and_can_be_read(show, folder, width, scheme):
         page.evaluate("document.querySelectorAll('details').forEach((own) => { own.open = true })")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
         assert page.evaluate(BEYOND, width) == [], name
+        assert page.evaluate(BROKEN) == [], name
         for selector in ("p", "td, th", "a", "dt, dd, li, figcaption, summary", "button", "pre"):
             assert min(page.evaluate(CONTRAST, selector), default=ENOUGH) >= ENOUGH, (name, selector)
         assert page.evaluate("[...document.images].every((image) => image.naturalWidth > 0 || !image.complete)")

@@ -6,6 +6,7 @@ Only the output of the templates' own macros is markup, by the filter `own`. Mar
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,9 @@ from harness.system.text import plain
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+_BREAK = re.compile(r"([_=]|\.(?=[a-z]))")
+"""After what a long name may go on in the next line, as browsers break it nowhere, or within a word."""
 
 
 def render(tables: Sequence[Table | str]) -> str:
@@ -26,7 +30,7 @@ def render(tables: Sequence[Table | str]) -> str:
 def environment(*folders: Path) -> Environment:
     """Return the environment of the templates in these folders and in the folder beside this file."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
+    from markupsafe import Markup, escape
 
     class Own(Markup):
         """The output of a macro of these templates."""
@@ -46,4 +50,5 @@ def environment(*folders: Path) -> Environment:
         keep_trailing_newline=True,
     )
     templates.filters["own"] = Own
+    templates.filters["breakable"] = lambda name: Own(_BREAK.sub(r"\1<wbr>", str(escape(plain(str(name))))))
     return templates
