@@ -77,22 +77,29 @@ in [orderings.json](field/orderings.json).
 The commands in the tables need the results folder: `bench --results orderings ...`.
 
 """
-DENSITIES = """# The study: densities with noisy gradients
+PART = """# The study: {title}
 
-{learned}
+{{learned}}
 
-Part of [the study](study.md), which has the questions, the rules and the cost. Twelve samplers on four targets of one
-mode, 20 seeds of 8 chains, and on three of several modes, 30 seeds. Each pair was tuned at its budget by the rule of
-[tuning.md](tuning.md); the seeds are those of a season, which no search has used. All numbers are in
-[study-densities.json](field/study-densities.json).
+Part of [the study](study.md), which has the questions, the rules and the cost. {rows} Each pair was tuned at its budget by
+the rule of [tuning.md](tuning.md); the seeds are those of a season, which no search has used. All numbers are in
+[{suite}.json](field/{suite}.json).
 
-    bench --results study nightly study-densities --out site  # run the suite; after an interruption it continues
-    python -m reports.field study-densities study             # write study-densities.json and this page
+    bench --results study nightly {suite} --out site  # run the suite; after an interruption it continues
+    python -m reports.field {suite} study             # write {suite}.json and this page
 
 The commands in the tables need the results folder: `bench --results study ...`.
 
 """
-ONE_PAGE = {"orderings": ORDERINGS, "study-densities": DENSITIES}
+DENSITIES = PART.format(
+    suite="study-densities", title="densities with noisy gradients",
+    rows="Twelve samplers on four targets of one mode, 20 seeds of 8 chains, and on three of several modes, 30 seeds.",
+)  # fmt: skip
+REGRESSIONS = PART.format(
+    suite="study-regressions", title="logistic regressions on minibatches",
+    rows="Nine to fifteen samplers on four data sets, 20 seeds of 8 chains.",
+)  # fmt: skip
+ONE_PAGE = {"orderings": ORDERINGS, "study-densities": DENSITIES, "study-regressions": REGRESSIONS}
 """The beginning of the page of a suite that has one page, SUITE.md."""
 SUITES = ("field", *ONE_PAGE)
 """The published suites."""
@@ -107,7 +114,7 @@ BESIDE = {"reference", "tied / worse / not known", "data passes", "seconds", "co
 """Columns of the leaders that the front page leaves out."""
 KNOWN = ", which the people who chose the settings could have seen"
 """What is said of seeds that count from 0; those of a season are larger."""
-BEGIN, END = "<!-- decided: python -m reports.field -->", "<!-- end of decided -->"
+BEGIN, END = "<!-- decided in {suite}: python -m reports.field -->", "<!-- end of decided -->"
 DECIDED = (OrderingVerdict.HOLDS, OrderingVerdict.FAILS, OrderingVerdict.EQUIVALENT)
 OUTCOMES = {
     OrderingVerdict.HOLDS: "hold", OrderingVerdict.FAILS: "fail", OrderingVerdict.EQUIVALENT: "equivalent",
@@ -203,15 +210,17 @@ def pages(numbers: Mapping[str, Any], suite: str = "field", figures: Sequence[st
     return {path: text.rstrip() + "\n" for path, text in files.items()}
 
 
-def with_decided(guide: str, findings: Sequence[Mapping[str, Any]]) -> str:
-    """Return docs/which-sampler.md with the decided statements between its marks."""
+def with_decided(guide: str, suite: str, findings: Sequence[Mapping[str, Any]]) -> str:
+    """Return docs/which-sampler.md with the decided statements of a suite between its marks, if these are there."""
     rows = [
         {"task": one["task"], **_decided(one), "command": one["command"]}
         for one in findings
         if one["finding"] == "ordering" and one["verdict"] in DECIDED and one["scale"] == "ratio"
     ]
     columns = [Column(name, name) for name in ("task", "better", "than", "factor of the joint error", "command")]
-    head, begin, rest = guide.partition(BEGIN)
+    head, begin, rest = guide.partition(BEGIN.format(suite=suite))
+    if not begin:
+        return guide
     _, end, tail = rest.partition(END)
     return f"{head}{begin}\n{_markdown([Table('', columns, rows)]).strip()}\n{end}{tail}"
 
@@ -249,7 +258,7 @@ def _statements(findings: Sequence[Mapping[str, Any]]) -> str:
     tested = sum(n for verdict, n in counts.items() if verdict not in NOT_COMPARED)
     said = ", ".join(f"{counts[verdict]} {words}" for verdict, words in OUTCOMES.items() if counts[verdict])
     return (
-        f"**Of {tested} published statements that were tested at our settings, {said}.** "
+        f"**Of {tested} declared statements that were tested at our settings, {said}.** "
         f"{counts.total() - tested} were not run."
     )
 
@@ -369,8 +378,8 @@ def main(suite: str = "", results: str = "") -> None:
             drawn = [figure for figure in FIGURES if name == "field" and (FOLDER / f"{figure}.svg").is_file()]
             numbers = json.loads(file.read_text(encoding="utf-8"))
             texts = pages(numbers, name, drawn)
-            if name == "orderings" and GUIDE.is_file():
-                texts[GUIDE.name] = with_decided(GUIDE.read_text(encoding="utf-8"), _read(numbers["findings"]))
+            if name in ONE_PAGE and GUIDE.is_file():
+                texts[GUIDE.name] = with_decided(GUIDE.read_text(encoding="utf-8"), name, _read(numbers["findings"]))
             write_set(FOLDER.parent, {path: text.encode() for path, text in texts.items()})
 
 
