@@ -117,7 +117,7 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session
-@nox.parametrize("suite", ["orderings", "field", "study-densities"])
+@nox.parametrize("suite", ["orderings", "field", "study-densities", "study-regressions"])
 def tuned(session: nox.Session, suite: str) -> None:
     """Tune what a suite runs, into plugins/tuning/tuned.json: other pairs there stay. Hours or days, and it resumes."""
     session.install(".[tune]")
@@ -134,7 +134,7 @@ def tuned(session: nox.Session, suite: str) -> None:
 
 
 @nox.session
-@nox.parametrize("suite", ["orderings", "field", "study-densities"])
+@nox.parametrize("suite", ["orderings", "field", "study-densities", "study-regressions"])
 def field(session: nox.Session, suite: str) -> None:
     """Run a suite, into docs/field and its page in docs; hours, and it resumes. With a results folder after --, use
     its runs, and run what is missing there.
