@@ -128,13 +128,15 @@ def _fingerprint(store: Store, task: str = "") -> list[list[int]]:
 
     The tables that have no runs, such as that of environments, are only in that of all.
     """
-    sums = []
+    queries, values = [], []
     for name, table in TABLES.items():
         of_task = next((f"where {key} in ({query})" for key, query in OF_TASK.items() if key in table.columns), "")
         if name != "meta" and (of_task or not task):
-            query = f"select count(*), sum(hash({', '.join(table.columns)})) from {name}"  # noqa: S608
-            sums.append([*store.table(f"{query} {of_task}" if task else query, [task] if task else [])[1][0]])
-    return sums
+            query = f"select {len(queries)}, count(*), sum(hash({', '.join(table.columns)})) from {name}"  # noqa: S608
+            queries.append(f"{query} {of_task}" if task else query)
+            values += [task] if task else []
+    answer = store.table(" union all ".join(queries), values)[1]  # one query, as each opens the database
+    return [[*row] for row in sorted(answer)]
 
 
 def _measured(store: Store) -> list[object]:
