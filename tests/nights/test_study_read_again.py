@@ -1,7 +1,8 @@
 """Three statements of the study, read a second time: from raw draws, by code that shares nothing with the reports'.
 
-For each direction v of the truth z = (v theta - E v theta) / sd, and f is z, z^2 or whether v theta is below a quantile. With avg a
-chain's average, b2_f = (avg f - E f)^2 / Var f, and the joint error is the largest mean of b2_f over chains and seeds.
+For each direction v of the truth z = (v theta - E v theta) / sd, and f is z, z^2 or whether v theta is below a
+quantile. With avg a chain's average, b2_f = (avg f - E f)^2 / Var f, and the joint error is the largest mean of b2_f
+over chains and seeds.
 """
 
 import json
