@@ -128,7 +128,8 @@ def _fingerprint(store: Store, task: str = "") -> list[list[int]]:
 
     The tables that have no runs, such as that of environments, are only in that of all.
     """
-    queries, values = [], []
+    queries: list[str] = []
+    values: list[str] = []
     for name, table in TABLES.items():
         of_task = next((f"where {key} in ({query})" for key, query in OF_TASK.items() if key in table.columns), "")
         if name != "meta" and (of_task or not task):
