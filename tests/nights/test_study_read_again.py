@@ -51,5 +51,5 @@ def test_a_statement_holds_in_the_raw_draws(tmp_path, one):
     task = one["command"].partition("--task ")[2].split()[0]
     seeds = fresh_seeds(one["pairs"], "season", SEASON)
     better, worse = (joint_error(Bench(tmp_path), one[side], task, seeds) for side in ("better", "worse"))
-    assert better / worse == pytest.approx(one["effect"], rel=0.02)
+    assert better / worse == pytest.approx(one["effect"], rel=1e-3)
     assert (better < worse) == (one["nearer"] < 1 if one["outcome"] == "better" else one["nearer"] > 1)
