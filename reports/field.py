@@ -22,7 +22,7 @@ from harness.reports import Column, Estimate, Group, Table, load_plugin, number,
 from reports.orderings import NOT_COMPARED, OrderingVerdict
 from reports.tables import wide
 from reports.tables.findings_tables import STATEMENTS, tables
-from reports.tables.wide import COST
+from reports.tables.wide import COST, JOINT
 
 if TYPE_CHECKING:
     from harness.reports import Results
@@ -114,7 +114,7 @@ BESIDE = {"reference", "tied / worse / not known", "data passes", "seconds", "co
 """Columns of the leaders that the front page leaves out."""
 KNOWN = ", which the people who chose the settings could have seen"
 """What is said of seeds that count from 0; those of a season are larger."""
-BEGIN, END = "<!-- decided in {suite}: python -m reports.field -->", "<!-- end of decided -->"
+BEGIN, END = "<!-- {what} in {suite}: python -m reports.field -->", "<!-- end of {what} -->"
 DECIDED = (OrderingVerdict.HOLDS, OrderingVerdict.FAILS, OrderingVerdict.EQUIVALENT)
 OUTCOMES = {
     OrderingVerdict.HOLDS: "hold", OrderingVerdict.FAILS: "fail", OrderingVerdict.EQUIVALENT: "equivalent",
@@ -210,19 +210,26 @@ def pages(numbers: Mapping[str, Any], suite: str = "field", figures: Sequence[st
     return {path: text.rstrip() + "\n" for path, text in files.items()}
 
 
-def with_decided(guide: str, suite: str, findings: Sequence[Mapping[str, Any]]) -> str:
-    """Return docs/which-sampler.md with the decided statements of a suite between its marks, if these are there."""
-    rows = [
+def with_results(guide: str, suite: str, findings: Sequence[Mapping[str, Any]]) -> str:
+    """Return docs/which-sampler.md with tables of a suite between its marks: its leaders and decided statements."""
+    decided = [
         {"task": one["task"], **_decided(one), "command": one["command"]}
         for one in findings
         if one["finding"] == "ordering" and one["verdict"] in DECIDED and one["scale"] == "ratio"
     ]
-    columns = [Column(name, name) for name in ("task", "better", "than", "factor of the joint error", "command")]
-    head, begin, rest = guide.partition(BEGIN.format(suite=suite))
-    if not begin:
-        return guide
-    _, end, tail = rest.partition(END)
-    return f"{head}{begin}\n{_markdown([Table('', columns, rows)]).strip()}\n{end}{tail}"
+    leaders = [
+        {"task": one["task"], "leaders": ", ".join(one["leaders"]) or "none", "best": one["best"],
+         "its joint error": number(one["mean"]), "that of sgld": f"x{number(one['against_sgld'])}",
+         "data passes": number(one["passes"]), "command": one["command"]}
+        for one in findings
+        if one["finding"] == "task" and one["metric"] == JOINT
+    ]  # fmt: skip
+    for what, rows in (("decided", decided), ("leaders", leaders)):
+        head, begin, rest = guide.partition(BEGIN.format(what=what, suite=suite))
+        _, end, tail = rest.partition(END.format(what=what))
+        columns = [Column(name, name) for name in (rows[0] if rows else ())]
+        guide = f"{head}{begin}\n{_markdown([Table('', columns, rows)]).strip()}\n{end}{tail}" if end else guide
+    return guide
 
 
 def _decided(one: Mapping[str, Any]) -> dict[str, str]:
@@ -379,7 +386,7 @@ def main(suite: str = "", results: str = "") -> None:
             numbers = json.loads(file.read_text(encoding="utf-8"))
             texts = pages(numbers, name, drawn)
             if name in ONE_PAGE and GUIDE.is_file():
-                texts[GUIDE.name] = with_decided(GUIDE.read_text(encoding="utf-8"), name, _read(numbers["findings"]))
+                texts[GUIDE.name] = with_results(GUIDE.read_text(encoding="utf-8"), name, _read(numbers["findings"]))
             write_set(FOLDER.parent, {path: text.encode() for path, text in texts.items()})
 
 

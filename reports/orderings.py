@@ -1,4 +1,4 @@
-"""Published orderings of samplers, and the verdicts of our runs on them; `orderings.toml` has the data."""
+"""Declared orderings of samplers, and the verdicts of our runs on them; `orderings.toml` has the data."""
 
 from __future__ import annotations
 

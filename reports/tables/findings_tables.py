@@ -12,7 +12,7 @@ from reports.tables import wide
 from reports.tables.wide import JOINT
 
 Record = Mapping[str, Any]
-STATEMENTS = "Published orderings"
+STATEMENTS = "Declared orderings"
 """The title of the table of orderings."""
 NAMED = 8
 """Of a list: the rest is counted."""
@@ -172,7 +172,7 @@ _ORDERINGS = {
     "effect of A": lambda r: _with_ends(r) if r["effect"] is not None else "-", "seeds": _text("pairs"),
     "p": _p("p"), "p x all": _p("adjusted"), "verdict": _text("verdict"), "at least": _nearer,
     "seeds to decide": _seeds,
-    "published statement": _text("statement"),
+    "statement": _text("statement"),
     "source": _text("citation"), "command": _text("command"), "why undecided": _optional("reason"),
 }  # fmt: skip
 _ROWS = "a task's protocol with the most methods counts; of several rows of a method the tuned one"

@@ -1,4 +1,4 @@
-"""How many seeds decide which published orderings and which rows of leaderboards, and what these seeds cost."""
+"""How many seeds decide which declared orderings and which rows of leaderboards, and what these seeds cost."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from harness import Result, statistics
 from harness.reports import Column, Group, PairOutcome, Report, Request, Table, number, typical
 from reports.across import TaskField, protocol_fields, task_fields
 from reports.orderings import JudgedOrdering, judge_orderings, load_orderings
+from reports.tables.findings_tables import STATEMENTS
 
 if TYPE_CHECKING:
     from harness.reports import Store
@@ -39,7 +40,7 @@ class NeededSeeds(Report):
         judged = judge_orderings(load_orderings(), fields, request)
         orderings = [_ordering(one, fields[one.ordering.task]) for one in judged if one.ordering.task in fields]
         rows = [record for field in of_tasks.values() for record in _rows(field)]
-        tables = [_counted(orderings), _table("Published orderings", orderings), _table("Rows against the best", rows)]
+        tables = [_counted(orderings), _table(STATEMENTS, orderings), _table("Rows against the best", rows)]
         return Result([table for table in tables if table.rows], [*orderings, *rows])
 
 

@@ -410,7 +410,7 @@ def test_the_tables_follow_from_the_records(folder):
     assert [table.cells() for table in tables(built.records)] == [table.cells() for table in built.tables]
     titles = [table.title for table in built.tables]
     assert titles[0] == "Leaders by task"
-    assert "Published orderings" in titles
+    assert "Declared orderings" in titles
     for table in built.tables:
         assert len({len(row) for row in table.cells()}) == 1
 

@@ -40,7 +40,7 @@ def test_an_ordering_has_the_seeds_that_decide_it_at_the_level_of_all(built):
     groups = {group.method: group for group in load_groups(store(folder), Request())}
     cost = sum(groups[name].chains * groups[name].runs[0].passes for name in (DECLARED.better, DECLARED.worse))
     assert record["passes_a_seed"] == cost
-    (table,) = [table for table in result.tables if table.title == "Published orderings"]
+    (table,) = [table for table in result.tables if table.title == "Declared orderings"]
     (row,) = [row for row in table.rows if (row["a"], row["b"]) == (DECLARED.better, DECLARED.worse)]
     assert row["needed"] == f"{record['seeds_to_decide']:,}"
     for counted in result.tables[0].rows:
