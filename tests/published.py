@@ -18,9 +18,9 @@ OWN_TAGS = {
     "dd", "nav", "a", "main", "section", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "ul",
     "li", "figure", "img", "figcaption", "ol", "span", "pre", "code", "article", "h4", "script", "svg", "line",
     "polyline", "circle", "math", "mtable", "mtr", "mtd", "mrow", "mi", "mo", "mn", "mtext", "mspace", "msub", "msup",
-    "msubsup", "msqrt",
+    "msubsup", "msqrt", "wbr",
 }  # fmt: skip
-VOID = {"meta", "link", "img"}
+VOID = {"meta", "link", "img", "wbr"}
 PAPERS = ("https://doi.org/", "https://arxiv.org/abs/")
 """Where a reader may be led; nothing is loaded from there."""
 START_PAGE = 500_000
