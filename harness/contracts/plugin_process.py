@@ -5,6 +5,7 @@ One-off plugin files can be imported as modules too, and import their neighbours
 
 from __future__ import annotations
 
+import contextlib
 import importlib.abc
 import importlib.util
 import os
@@ -51,14 +52,21 @@ class _Files(importlib.abc.MetaPathFinder):
 sys.meta_path.append(_Files())
 
 
+@contextlib.contextmanager
+def blocked(*signals: signal.Signals) -> Iterator[None]:
+    """Block signals, also in the processes that are started meanwhile and for as long as these live."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def answers(plugins: Sequence[Plugin], seconds: float) -> Iterator[Plugin | str]:
     """Yield each plugin with what it offers; if one ends the process or takes more than `seconds`, yield the reason."""
     program = f"import sys; sys.path[:] = {sys.path!r}; from harness.contracts import plugin_process as p; p.serve()"
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # or Ctrl-C would be a fault of the plugin
-    try:
+    with blocked(signal.SIGINT):  # or Ctrl-C would be a fault of the plugin
         process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     with process:
         assert process.stdin is not None
         assert process.stdout is not None

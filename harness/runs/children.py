@@ -83,11 +83,8 @@ def forkserver_context() -> Any:
     context.set_forkserver_preload(["harness.runs.preload"])
     with passed_on():
         resource_tracker.ensure_running()  # it would unblock the signal again
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-        try:
+        with plugin_process.blocked(signal.SIGINT, signal.SIGTERM):
             forkserver.ensure_running()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return context
 
 
