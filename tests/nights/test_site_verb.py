@@ -20,6 +20,7 @@ from harness.runs import plan
 from harness.runs.source import source_hash
 from plugins.nights.site import build, pictures
 from plugins.nights.site.contents import paragraphs
+from plugins.nights.site.model import Section
 
 SUITE = TINY.replace('"coverage", ', "")
 
@@ -71,6 +72,13 @@ def test_a_row_leaves_out_the_trials_of_its_tuning(tmp_path):
     assert site(tmp_path / "r", tmp_path / "pages") == 0
     (page,) = (tmp_path / "pages" / "rows").glob("*.html")
     assert [one["key"][:12] in page.read_text() for one in runs] == [True, False]
+
+
+def test_reports_are_shown_in_the_order_that_was_asked_for(monkeypatch):
+    """They are built from the last."""
+    monkeypatch.setattr(build, "section", lambda name, *_: Section(name, ""))
+    monkeypatch.setattr(build, "begin", lambda *_: None)
+    assert [shown.name for shown in build.sections_of(["a", "b", "c"], None, None, None)] == ["a", "b", "c"]
 
 
 def test_a_row_has_its_settings_with_sources_its_commands_and_its_code(home):
