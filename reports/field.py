@@ -97,7 +97,7 @@ DENSITIES = PART.format(
 )  # fmt: skip
 REGRESSIONS = PART.format(
     suite="study-regressions", title="logistic regressions on minibatches",
-    rows="Nine to fifteen samplers on four data sets, 20 seeds of 8 chains.",
+    rows="Nine to fifteen samplers on three data sets, 20 seeds of 8 chains.",
 )  # fmt: skip
 ONE_PAGE = {"orderings": ORDERINGS, "study-densities": DENSITIES, "study-regressions": REGRESSIONS}
 """The beginning of the page of a suite that has one page, SUITE.md."""
