@@ -43,3 +43,4 @@ from harness.results.records import Level as Level
 from harness.results.store import Store as Store
 from harness.runs.plugin_metadata import step_limit as step_limit
 from harness.system.files import write_set as write_set
+from harness.system.forks import Beside as Beside

@@ -154,6 +154,9 @@ class Report(ABC):
 
     name: ClassVar[str]
 
+    def prepare(self, store: Store, request: Request) -> None:
+        """Begin what takes long and can be done beside other reports. Where several are made, it comes before all."""
+
     @abstractmethod
     def build(self, store: Store, request: Request) -> Result:
         """Return the report for the request. Returns an empty Result if the store has no matching results."""

@@ -3,6 +3,7 @@
 
 from harness.system import columns as columns
 from harness.system import errors as errors
+from harness.system import forks as forks
 from harness.system import locks as locks
 from harness.system.files import FILES as FILES
 from harness.system.files import SEAL as SEAL

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from harness import Sampler, Trajectory, linear
-from harness.engine import Breach, Loop, UncompiledError, by_update
+from harness.engine import Loop, UncompiledError, by_update
 from harness.tasks import Problem, Streams, Task
 from plugins.checking.gaussian import GaussianTask, Recorder
 
@@ -225,7 +225,7 @@ def in_both_modes(make: Callable[[str], Loop]) -> tuple[Loop, Loop]:
     try:
         compiled = make("traced")
     except UncompiledError as error:
-        if by_update(plain.problem.dim, opaque=plain.task.opaque) or isinstance(error.__cause__, Breach):
+        if by_update(plain.problem.dim, opaque=plain.task.opaque) or error.breach:
             raise Broken(f"it was not compiled: {error.reason}") from error
         raise Skip(f"its steps cannot be compiled: {error.reason}") from error
     return finish(plain), finish(compiled)

@@ -10,8 +10,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness import BenchError, Result, linear
-from harness.reports import Column, FieldScore, Figure, Group, Report, Request, Table, number, score_fields, typical
+from harness import BenchError, Result
+from harness.reports import (
+    Beside,
+    Column,
+    FieldScore,
+    Figure,
+    Group,
+    Report,
+    Request,
+    Table,
+    number,
+    score_fields,
+    typical,
+)
 from reports.figures.charts import chart, line
 from reports.figures.parts import Array, record, settings_of
 from reports.figures.styles import COLOURS
@@ -59,22 +71,39 @@ class Bias(Report):
 
     name: ClassVar[str] = "bias"
 
+    def prepare(self, store: Store, request: Request) -> None:
+        """Begin with the exact laws, which need torch, whose import takes longer than the rest of the report."""
+        _exact_biases(_pairs(store, request), request)
+
     def build(self, store: Store, request: Request) -> Result:
-        scores = [score for score in score_fields(store, request) if score.truth_known]
-        pairs = [(score, group) for score in scores for group in score.groups]
+        pairs = _pairs(store, request)
         hmc = {_peers(group): (score, group) for score, group in pairs if group.method == HMC}
         records = [_record(score, group, hmc.get(_peers(group))) for score, group in pairs if group.done]
-        methods = sorted({str(record["method"]) for record in records})
+        biases = _exact_biases(pairs, request).value
         tables, figures = [], []
-        for method in methods:
+        for method, curves in biases.items():
             rows = [record for record in records if record["method"] == method]
             rows.sort(key=lambda row: (row["task"], row["budget"], row["step_size"] or 0.0, str(row["batch"])))
             tables.append(_table(method, rows))
-            group = next(group for _, group in pairs if group.method == method)
-            if curves := exact(group, request):
+            if curves:
                 tables.append(_exact_table(method, curves))
                 figures.append(_figure(method, curves))
         return Result(tables, records, figures)
+
+
+def _pairs(store: Store, request: Request) -> list[tuple[FieldScore, Group]]:
+    return [(score, group) for score in score_fields(store, request) if score.truth_known for group in score.groups]
+
+
+def _exact_biases(pairs: Sequence[tuple[FieldScore, Group]], request: Request) -> Beside[dict[str, Curves]]:
+    """Begin to compute the exact bias of each method that has a finished run, at the settings of its first row."""
+    methods = sorted({group.method for _, group in pairs if group.done})
+    groups = [next(group for _, group in pairs if group.method == method) for method in methods]
+
+    def compute() -> dict[str, Curves]:
+        return {group.method: exact(group, request) for group in groups}
+
+    return request.once((Bias, *(group.key for group in groups)), lambda: Beside(compute))
 
 
 def _peers(group: Group) -> str:
@@ -150,6 +179,8 @@ Curves = Mapping[str, tuple[Array, Array]]
 
 def exact(group: Group, request: Request) -> Curves:
     """Return the exact bias of the sd of a row's sampler, by the batch; {} if its step is not linear."""
+    from harness import linear
+
     try:
         sampler = request.plugin("samplers", str(group.settings["sampler"]), **settings_of(group, "sampler."))
         limit = linear.stability_limit(sampler)
@@ -164,6 +195,8 @@ def exact(group: Group, request: Request) -> Curves:
 
 def of_sampler(sampler: Any, xs: Iterable[float]) -> Curves:
     """Return the exact bias of the sd at T = 1 and each x = h lambda at which there is a stationary law."""
+    from harness import linear
+
     points: dict[str, list[tuple[float, float]]] = {name: [] for name in SHARES}
     for x in xs:
         step = linear.derive(sampler, float(x), 1.0)

@@ -15,6 +15,7 @@ from scored import write_run
 from harness.cli.app import run
 from harness.contracts.randomness import TUNING_SEED
 from harness.reporting import scores
+from harness.reports import Report
 from harness.results.store import Store
 from harness.runs import plan
 from harness.runs.source import source_hash
@@ -79,6 +80,14 @@ def test_reports_are_shown_in_the_order_that_was_asked_for(monkeypatch):
     monkeypatch.setattr(build, "section", lambda name, *_: Section(name, ""))
     monkeypatch.setattr(build, "begin", lambda *_: None)
     assert [shown.name for shown in build.sections_of(["a", "b", "c"], None, None, None)] == ["a", "b", "c"]
+
+
+def test_all_reports_are_prepared_before_the_first_is_built(home, tmp_path, monkeypatch):
+    steps = []
+    monkeypatch.setattr(Report, "prepare", lambda self, *_: steps.append(f"prepare {self.name}"))
+    monkeypatch.setattr(build, "section", lambda name, *_: steps.append(f"build {name}") or Section(name, ""))
+    run(["--results", str(home / "r"), "site", "--out", str(tmp_path / "pages"), "--report", "ess,pareto"])
+    assert steps[:4] == ["prepare ess", "prepare pareto", "build pareto", "build ess"]
 
 
 def test_a_row_has_its_settings_with_sources_its_commands_and_its_code(home):

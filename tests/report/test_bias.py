@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scored import moments, request, store, write_run
@@ -97,3 +100,16 @@ def test_another_batch_has_the_same_hmc(tmp_path):
 def test_nothing_without_runs(tmp_path):
     result = Bias().build(store(tmp_path), Request())
     assert (result.tables, result.records, result.figures) == ([], [], [])
+
+
+def test_a_site_leaves_torch_which_the_exact_laws_need_to_a_process_that_it_forks(tmp_path):
+    write(tmp_path / "results", "sgld", 0.02, 0.3, 4.0)
+    program = """
+import sys
+from harness.cli.app import run
+assert run(["--results", "results", "site", "--out", "pages", "--report", "bias"]) == 0
+assert "torch" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "pages").glob("figures/bias/*.svg"))

@@ -39,11 +39,15 @@ class UncompiledError(UsageError):
 
     scope   for whom this holds: "step" for every machine, because the step cannot be written as code; "compiler" for
             this compiler; "moment" for now, for example because the disk is full
+    breach  whether the step does something that no step may do
     """
 
     def __init__(self, sampler: Sampler, error: BaseException) -> None:
+        from harness.engine.stepping.lanes import Breach  # which needs torch
+
         said = str(error) if isinstance(error, CompilerError) else reasons(error)
         self.reason = " ".join(said.split())[:LONGEST]
+        self.breach = isinstance(error, Breach)
         self.scope = "moment" if isinstance(error, OSError) else "step"
         if isinstance(error, CompilerError):
             self.scope = "compiler" if error.lasting else "moment"

@@ -126,13 +126,13 @@ CurveArrays = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
 
 def curve_arrays(store: Store, attempts: Sequence[str], names: Sequence[str]) -> dict[CurveKey, CurveArrays]:
     """Return the named curves of the attempts."""
-    if not store.rows("select 1 from curve_points where list_contains(?, name) limit 1", [list(names)]):
-        return {}
-    import pyarrow as pa
-
     curves: dict[CurveKey, CurveArrays] = {}
     axes: dict[bytes, NDArray[np.float64]] = {}
     with store.reading() as db:
+        if not db.execute("select 1 from curve_points where list_contains(?, name) limit 1", [list(names)]).fetchall():
+            return {}
+        import pyarrow as pa
+
         for start in range(0, len(attempts), AT_ONCE):
             answer = db.sql(_CURVES, params=[attempts[start : start + AT_ONCE], list(names)])
             for part in pa.RecordBatchReader.from_stream(answer):

@@ -6,15 +6,10 @@ They are drawn in processes of their own, while the next reports are built.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import gc
 import hashlib
 import json
-import multiprocessing
-import os
-import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing import connection
@@ -23,7 +18,7 @@ from typing import Any
 
 from harness.reporting.rendering import figures
 from harness.reports import Figure
-from harness.system import count, harmless
+from harness.system import count, forks, harmless
 from plugins.nights.site import folder
 
 INCH = 96
@@ -32,10 +27,6 @@ file_name, unused = figures.file_name, figures.unused
 KIND = "svg"
 AT_ONCE = 2
 """Fewest figures of a process, where so many are waiting."""
-ROOM = 1 << 20
-"""Bytes of a pipe, the most that Linux allows: a process need not wait until its figures are read."""
-SILENCE = 60.0
-"""Seconds after which a process that has sent nothing is ended."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +84,7 @@ class Drawings:
         if new:
             progress(f"drawing {count(new, 'figure')}; {len(self._begun) - new} are as before")
         while self._processes.pipes:
-            self._processes.advance(self._waiting, self._ready, SILENCE)
+            self._processes.advance(self._waiting, self._ready, forks.SILENCE)
             progress(f"drawn {len(self._ready)} of {new} figures")
 
     def file(self, figure: Figure, path: str) -> bytes:
@@ -134,7 +125,7 @@ class _Processes:
     def __init__(self) -> None:
         self.pipes: dict[Any, Any] = {}
         self.drawing: dict[str, Any] = {}
-        self._most = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+        self._most = forks.processors()
 
     def advance(self, waiting: list[tuple[Figure, str]], ready: dict[str, bytes], seconds: float = 0.0) -> None:
         """Receive what was drawn into `ready`, waiting so many seconds for the first, and begin with what is waiting.
@@ -158,18 +149,9 @@ class _Processes:
 
     def _begin(self, figures: Sequence[tuple[Figure, str]]) -> None:
         _warm_up()
-        context = multiprocessing.get_context("fork")
-        reader, writer = context.Pipe(duplex=False)
-        if hasattr(fcntl, "F_SETPIPE_SZ"):
-            with contextlib.suppress(OSError):
-                fcntl.fcntl(writer.fileno(), fcntl.F_SETPIPE_SZ, ROOM)
-        child = context.Process(target=_send, args=(figures, writer), daemon=True)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads: see above
-            child.start()
-        writer.close()
-        self.pipes[reader] = child
-        self.drawing |= {path: reader for _, path in figures}
+        pipe, child = forks.forked(functools.partial(_send, figures))
+        self.pipes[pipe] = child
+        self.drawing |= {path: pipe for _, path in figures}
 
     def _end(self, pipe: Any) -> None:
         child = self.pipes.pop(pipe)
@@ -187,12 +169,9 @@ def _warm_up() -> None:
 def _send(share: Sequence[tuple[Figure, str]], writer: Any) -> None:
     """Draw figures and send each; what cannot be drawn is drawn again by the parent, which reports the error."""
     gc.disable()  # the process ends soon
-    if torch := sys.modules.get("torch"):
-        torch.set_num_threads(1)  # the threads of the parent do not exist here
     for figure, path in share:
         with contextlib.suppress(Exception, SystemExit):
             writer.send((path, _draw(figure, path)))
-    writer.close()
 
 
 def chart_text(chart: Mapping[str, Any] | None) -> str:
