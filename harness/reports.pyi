@@ -5,6 +5,7 @@ from harness.application.results import Results as Results
 from harness.contracts.parameters import suggestions as suggestions
 from harness.contracts.registry import load_plugin as load_plugin
 from harness.reporting.rendering import render as render
+from harness.reporting.rendering.figures import drawn as drawn
 from harness.reporting.report import Records as Records
 from harness.reporting.report import Report as Report
 from harness.reporting.report import Request as Request

@@ -11,8 +11,8 @@ COMMANDS = {
         "schedules", "trace", "trajectory",
     ),
     "bench run --sampler sgld,psgld,hmc --task mixture5,blr-heart --chains 8 --budget quick": (
-        "best", "bias", "convergence", "ess", "findings", "leaderboard", "needed-seeds", "overall", "profile", "ranks",
-        "targets",
+        "best", "bias", "convergence", "ess", "factors", "findings", "leaderboard", "needed-seeds", "overall",
+        "profile", "ranks", "targets",
     ),
     "bench run --sampler sgld,psgld,hmc --task mixture5 --chains 8 --budget quick, and then bench time": ("pareto",),
     f"bench run --sampler sgld,csgld {SMALL}": (
@@ -50,6 +50,7 @@ REPORTS = {
     "equal-cost": ("tables.equal_cost:EqualCost", "parallel chains and one chain at the same total cost"),
     "ess": ("tables.ess:EffectiveSize", "effective sample sizes, with bias and temperature"),
     "ess-draws": ("figures.ess_draws:EssDraws", "effective sample size against the number of draws"),
+    "factors": ("figures.factors:Factors", "times the best joint error, methods by tasks, with verdicts"),
     "findings": ("tables.findings:Findings", "leaders, costs, failures, and published orderings"),
     "functions": ("tables.functions:Functions", "functions of theta beside their truths"),
     "interpolation": ("figures.interpolation:Interpolation", "test error between draws of two cycles"),

@@ -18,7 +18,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import Result, load, registry
-from harness.reports import Column, Estimate, Group, Table, load_plugin, number, render, with_interval, write_set
+from harness.reports import (
+    Column,
+    Estimate,
+    Figure,
+    Group,
+    Table,
+    drawn,
+    load_plugin,
+    number,
+    render,
+    with_interval,
+    write_set,
+)
+from reports.figures.factors import figure
 from reports.orderings import NOT_COMPARED, OrderingVerdict
 from reports.tables import wide
 from reports.tables.findings_tables import STATEMENTS, tables
@@ -28,6 +41,8 @@ if TYPE_CHECKING:
     from harness.reports import Results
 
 FOLDER = Path("docs/field")
+PICTURE = "study"
+"""The name of the picture of the study, in docs."""
 STUDY = Path(__file__).parents[1] / "plugins/tuning/tuned.json"
 LEFT_OUT = ("group", "steps", "measured", "remark", "verified", "untuned", "given", "set_by_user", "run_keys")
 """Fields of a leaderboard's record that are not published."""
@@ -101,6 +116,12 @@ REGRESSIONS = PART.format(
 )  # fmt: skip
 ONE_PAGE = {"orderings": ORDERINGS, "study-densities": DENSITIES, "study-regressions": REGRESSIONS}
 """The beginning of the page of a suite that has one page, SUITE.md."""
+KINDS = {
+    "one mode": ("banana", "gaussian", "gaussian2d", "rosenbrock"),
+    "several modes": ("bimodal1d", "mixture5", "mixture25"),
+    "regressions": ("blr-german", "blr-a9a", "flights"),
+}
+"""The tasks of the study by kind, in the order of its picture."""
 SUITES = ("field", *ONE_PAGE)
 """The published suites."""
 EARLIER = (
@@ -208,6 +229,20 @@ def pages(numbers: Mapping[str, Any], suite: str = "field", figures: Sequence[st
         learned=_leaders(findings), table=_markdown([_narrow(front)]).strip(), seeds=seeds, pages="\n".join(rows),
     )  # fmt: skip
     return {path: text.rstrip() + "\n" for path, text in files.items()}
+
+
+def overview(parts: Mapping[str, Mapping[str, Any]]) -> Figure:
+    """Return the picture of the study, times the best joint error by method and task, from the numbers of its parts."""
+    cells: dict[tuple[str, str], dict[str, Any]] = {}
+    for numbers in parts.values():
+        rows = [r for r in _read(numbers["leaderboard"]) if r["ranked_by"] and r["metric"] == JOINT]
+        for row in rows:
+            best = min(other["mean"] for other in rows if other["task"] == row["task"] and other["rank"])
+            factor = row["mean"] / best if row["rank"] else None
+            cells[row["method"], row["task"]] = {"factor": factor, "verdict": row["verdict"]}
+    kinds = {task: kind for kind, tasks in KINDS.items() for task in tasks}
+    ordered = sorted(cells, key=lambda key: list(kinds).index(key[1]))
+    return figure(PICTURE, {key: cells[key] for key in ordered}, kinds)
 
 
 def with_results(guide: str, suite: str, findings: Sequence[Mapping[str, Any]]) -> str:
@@ -380,14 +415,18 @@ def main(suite: str = "", results: str = "") -> None:
     if results:
         FOLDER.mkdir(parents=True, exist_ok=True)
         write_set(FOLDER, {f"{suite}.json": _lines(collect(load(results))).encode()})
+    parts: dict[str, Any] = {}
     for name in SUITES:
         if (file := FOLDER / f"{name}.json").is_file():
-            drawn = [figure for figure in FIGURES if name == "field" and (FOLDER / f"{figure}.svg").is_file()]
+            kept = [figure for figure in FIGURES if name == "field" and (FOLDER / f"{figure}.svg").is_file()]
             numbers = json.loads(file.read_text(encoding="utf-8"))
-            texts = pages(numbers, name, drawn)
+            parts |= {name: numbers} if name.startswith("study-") else {}
+            texts = pages(numbers, name, kept)
             if name in ONE_PAGE and GUIDE.is_file():
                 texts[GUIDE.name] = with_results(GUIDE.read_text(encoding="utf-8"), name, _read(numbers["findings"]))
             write_set(FOLDER.parent, {path: text.encode() for path, text in texts.items()})
+    if parts:
+        write_set(FOLDER.parent, {f"{PICTURE}.svg": drawn(overview(parts), "svg")[0]})
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import textwrap
 import warnings
@@ -238,10 +239,22 @@ class _Page:
             ticks = (*axis.get_major_ticks(), *axis.get_minor_ticks())
             labels = [label for tick in ticks if low <= tick.get_loc() <= high for label in (tick.label1, tick.label2)]
             for label in (label for label in labels if label.get_visible() and label.get_text()):
-                box = label.get_window_extent()
+                box = _extent(label)
                 around = box.padded(2, 0)
                 label.set_visible(not any(around.overlaps(other) for other in kept))
                 kept += [box] if label.get_visible() else []
+
+
+def _extent(label: Any) -> Any:
+    """Return the box in which no other label may be: of an oblique one, as wide as its line cuts the axis."""
+    from matplotlib.transforms import Bbox
+
+    box = label.get_window_extent()
+    angle = math.radians(label.get_rotation())
+    if math.isclose(math.sin(2 * angle), 0, abs_tol=1e-9):
+        return box
+    width = label.get_fontsize() / 72 * label.get_figure().dpi / abs(math.sin(angle))
+    return Bbox.from_bounds(box.x0, box.y0, min(width, box.width), box.height)
 
 
 def _listed(ax: Any) -> float:

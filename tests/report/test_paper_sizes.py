@@ -20,6 +20,7 @@ from harness.reporting.tables import Figure
 from harness.system.errors import UsageError
 from plugins.reporting.fitting import LEAST, WIDTHS, fitted
 from reports import bench_reports
+from reports.figures import factors
 from reports.figures.ranks import Ranks
 
 QUICK = {"convergence", "contours", "curves", "schedules", "profile", "trajectory"}
@@ -200,3 +201,10 @@ def test_a_panel_that_spans_a_grid_keeps_its_columns():
             ax.plot([0, 1])
 
     page(Figure("spanning", draw, (7.0, 5.0)), WIDTHS["text"])
+
+
+def test_oblique_names_are_not_hidden_where_only_the_boxes_around_them_touch():
+    names = ["banana", "gaussian2d", "rosenbrock", "mixture25"]
+    cells = {(method, name): {"factor": 1.0, "verdict": "best"} for method in "ab" for name in names}
+    canvas = page(factors.figure("factors", cells), WIDTHS["column"])
+    assert {*names} <= {text.get_text() for text, _ in shown_texts(canvas)}

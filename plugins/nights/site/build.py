@@ -33,10 +33,10 @@ FIRST = (LEADERBOARD, CONVERGENCE, "profile", "ranks", "pareto", "coverage", "es
 """Reports that are shown before the others, which follow by name."""
 LEFT_OUT = (
     "interpolation", "mds", "reproduction", "theorem1", "theorem3",
-    "contours", "ess-draws", "rank-plots", "sample-paths",
+    "contours", "ess-draws", "factors", "rank-plots", "sample-paths",
 )  # fmt: skip
 """Reports that are shown only if they are asked for: they take minutes, are about papers and not about the runs, or
-show the draws once more, which density, autocorrelation, trace and trajectory have shown."""
+show once more what density, autocorrelation, trace, trajectory and the matrix of samplers have shown."""
 RESERVED = ("index", "night", "rows", "site", "style")
 OF_TASK = {
     "run_key": "select run_key from run where task = ?",
