@@ -37,7 +37,7 @@ USER, SWEPT, TUNED = "user", "swept", "tuned"
 """The provenance of a value that a user set for a run, of one in a declared sweep, and of one from `bench tune`."""
 ONE_SETTING = "one-setting"
 """The provenance of a default where the command asked for nothing else: `--settings one-setting`."""
-SEARCH_VERSION = 2
+SEARCH_VERSION = 3
 """Version of the rules by which `bench tune` searches. Results that were tuned by different rules are not compared."""
 QUICK_SEARCH = -1
 """The version in records of a search of few step sizes without finalists."""

@@ -27,6 +27,8 @@ TOGETHER = 5
 """Trials that are requested at once."""
 LEAST_TRIALS, PER_DIMENSION = 10, 10
 """Trials of a search: so many, and so many more for each dimension of its space."""
+SHARES = (0.5, 1.0, 2.0, 4.0)
+"""Step sizes at the ends of a sampler's settings, as multiples of that without a search; 5 is the stability limit."""
 WIDENINGS = 3
 """How often the best trial may widen intervals at whose edge it is; each time with `PER_DIMENSION` further trials."""
 FINALISTS = 5
@@ -83,13 +85,34 @@ class Search:
         self.round: list[Trial] = []
         self._seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
         self._study = self._new_study()
-        for schedule, ranges in self.spaces.items():
-            values = {
-                self._parameter(schedule, setting): min(max(limits.default, limits.low), limits.high)
-                for setting, limits in ranges.items()
-                if limits.default is not None
-            }
-            self._study.enqueue_trial({**values, **({"schedule": schedule} if len(self.spaces) > 1 else {})})
+        starts = [self._defaults(schedule) for schedule in self.spaces]
+        for values in [*starts, *self._at_ends(starts[0], next(iter(spaces.values())).step)]:
+            self._study.enqueue_trial(values)
+
+    def _defaults(self, schedule: str) -> dict[str, Any]:
+        """Return the values that the pair has without a search under a schedule, where they are in their intervals."""
+        values = {
+            self._parameter(schedule, setting): min(max(limits.default, limits.low), limits.high)
+            for setting, limits in self.spaces[schedule].items()
+            if limits.default is not None
+        }
+        return {**values, **({"schedule": schedule} if len(self.spaces) > 1 else {})}
+
+    def _at_ends(self, start: Mapping[str, Any], step: str) -> list[dict[str, Any]]:
+        """Return the defaults of the first schedule with one setting of the sampler at an end, at four step sizes.
+
+        At an end of its interval a setting can make a sampler another one: sghmc is sgld where its friction is 1. What
+        is good there can be a region that is too small for random values and TPE.
+        """
+        schedule, ranges = next(iter(self.spaces.items()))
+        h = ranges[step].default if step in ranges else None
+        if h is None:
+            return []
+        steps = [min(max(share * h, ranges[step].low), ranges[step].high) for share in SHARES]
+        ends = [
+            (name, end) for name, one in ranges.items() if name.startswith("sampler.") for end in (one.low, one.high)
+        ]
+        return [{**start, name: end, self._parameter(schedule, step): value} for name, end in ends for value in steps]
 
     def _new_study(self) -> Any:
         import optuna
@@ -97,7 +120,7 @@ class Search:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             sampler = optuna.samplers.TPESampler(
-                seed=(self._seed + self.widenings) % 2**32, n_startup_trials=max(TOGETHER, self.first_trials // 3),
+                seed=(self._seed + self.widenings) % 2**32, n_startup_trials=max(TOGETHER, self.first_trials // 2),
                 multivariate=True, group=True, constant_liar=True,
             )  # fmt: skip
         return optuna.create_study(sampler=sampler, pruner=optuna.pruners.MedianPruner())
