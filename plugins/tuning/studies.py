@@ -20,7 +20,7 @@ FORMAT = 2
 NAME = "[a-z][a-z0-9-]*"
 _TYPES = {"method": str, "task": str, "protocol": str, "budget": str, "settings": dict, "trials": int, "passes": float,
           "code": dict}  # fmt: skip
-_TYPES_NOW = {"searches": list, "schedules": list, "seeds": list, "finalist_seeds": list}
+_TYPES_SINCE_2 = {"searches": list, "schedules": list, "seeds": list, "finalist_seeds": list}
 
 StudyKey = tuple[str, str, str, str]
 """The names of a method, a task, a protocol and a budget."""
@@ -119,9 +119,11 @@ def key(record: Mapping[str, Any]) -> StudyKey:
 def _whole(record: Any) -> bool:
     if not isinstance(record, dict) or type(record.get("search_version", 1)) is not int:
         return False
-    types = {**_TYPES, **(_TYPES_NOW if version(record) == spec.SEARCH_VERSION else {})}
+    types = {**_TYPES, **(_TYPES_SINCE_2 if version(record) >= 2 else {})}
+    lists = [record.get(name, []) for name in ("seeds", "finalist_seeds")]
     whole = all(isinstance(record.get(name), kind) for name, kind in types.items())
-    seeds = [seed for name in ("seeds", "finalist_seeds") for seed in record.get(name, [])] if whole else []
+    whole = whole and all(isinstance(one, list) for one in lists)
+    seeds = [seed for one in lists for seed in one] if whole else []
     return whole and "schedule" in record["settings"] and all(type(seed) is int for seed in seeds)
 
 

@@ -238,7 +238,7 @@ def test_tuning_seeds_are_apart_by_construction_and_no_report_can_be_asked_for_t
 
 RECORD = {
     "method": "sgld", "task": "gaussian2d", "protocol": "csgmcmc-slides", "budget": "quick", "trials": 3,
-    "passes": 1.0, "code": {}, "settings": {"schedule": "constant", "schedule.step_size": 0.1}, "search_version": 2,
+    "passes": 1.0, "code": {}, "settings": {"schedule": "constant", "schedule.step_size": 0.1}, "search_version": 3,
     "seeds": [TUNING_SEED], "finalist_seeds": [TUNING_SEED + 100], "schedules": ["constant"], "searches": [{}],
 }  # fmt: skip
 
@@ -252,6 +252,7 @@ RECORD = {
         ({"seeds": ["0"]}, "is not a study"),
         ({"seeds": None}, "is not a study"),
         ({"search_version": "2"}, "is not a study"),
+        *(({"search_version": version, "seeds": None}, "is not a study") for version in (1, 2)),
         ({"budget": 3}, "is not a study"),
     ],
 )
@@ -270,7 +271,7 @@ def test_a_record_is_of_a_budget_and_another_budget_is_used_only_without_one():
     pair = ("sgld", "gaussian2d", "csgmcmc-slides")
     assert study.record(*pair, "smoke") is old
     assert study.record(*pair, "paper")["budget"] == "paper"
-    assert study.record(*pair, "steps=7")["search_version"] == 2
+    assert study.record(*pair, "steps=7")["search_version"] == 3
     tuning = find_pair(registry(), "sgld", "gaussian2d", study, "steps=7").tuned["schedule"].tuning
     assert tuning.budget in {"quick", "paper"}
     assert study.record("sghmc", *pair[1:], "smoke") is None
