@@ -12,6 +12,7 @@ from plugins.checking.suite import check_sampler
 from plugins.samplers.hmc import HMC
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.psgld import PSGLD
+from plugins.samplers.sa_sgld import SASGLD
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
 
@@ -42,6 +43,16 @@ def test_a_stated_variance_is_compared_with_the_measured_one(monkeypatch):
         monkeypatch.setattr(SamplerLaw, "noisy_variance", stated)
         (result,) = check_sampler(SGLD(), [NAME])
         assert result.outcome == outcome, result
+
+
+@pytest.mark.statistical
+def test_draws_count_with_their_weights():
+    """Noise changes the variance of plain averages of sa-sgld by 0.04: its steps are shorter where z is large."""
+    measured = noisy_scaling.measure(SASGLD(), 1.0)
+    assert measured.variance == pytest.approx(1, abs=0.04)
+    assert abs(measured.change) < 0.02
+    (result,) = check_sampler(SASGLD(), [NAME])
+    assert result.outcome == "passed", result
 
 
 @pytest.mark.numbers

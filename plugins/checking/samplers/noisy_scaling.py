@@ -19,8 +19,21 @@ import numpy as np
 
 from harness import Sampler, linear
 from harness.engine import Loop
-from plugins.checking.gaussian import GaussianTask, Recorder
-from plugins.checking.law import LEVEL, Array, Broken, Law, Skip, finish, safe_x, streams, trajectory, two_sided
+from plugins.checking.gaussian import GaussianTask
+from plugins.checking.law import (
+    LEVEL,
+    Array,
+    Broken,
+    Law,
+    Skip,
+    draws,
+    finish,
+    safe_x,
+    streams,
+    trajectory,
+    two_sided,
+    weights,
+)
 from plugins.checking.sampler_law import law_of
 from plugins.checking.samplers import whole
 
@@ -90,7 +103,11 @@ def measure(sampler: Sampler, noise: float, seed: int = 1) -> Measured:
 
 
 def _variances(sampler: Sampler, noise: float, share: float, seed: int) -> tuple[Array, Array]:
-    """Return the mean square (C,) of the draws of each chain, at h and at h/2."""
+    """Return the weighted mean square (C,) of the draws of each chain, at h and at h/2.
+
+    The weights of all chains sum to 1 together, so a chain whose weights are large counts for more. Its number is that
+    mean plus its part of the error of the ratio, as in the delta method.
+    """
     unit = round(1 / (2 * share)) * (SLOWER if sampler.step_unit == 0 else 1)
     h = np.full((SETTLING + KEPT) * unit, safe_x(sampler, share, otherwise=0.5))
     path = trajectory(h, 1.0, SETTLING * unit)
@@ -101,8 +118,9 @@ def _variances(sampler: Sampler, noise: float, share: float, seed: int) -> tuple
         (run,) = running.runs
         if run.divergence is not None:
             raise Broken(f"with gradient noise of variance {noise:g} a chain goes to infinity at h = {h[0]:g}")
-        assert isinstance(run.observer, Recorder)
-        means.append(run.observer.draws().square().mean((0, 2)).numpy())
+        squares, shares = draws(running).square().mean(2), weights(running) * CHAINS
+        mean = (squares * shares).sum() / CHAINS
+        means.append((mean + ((squares - mean) * shares).sum(0)).numpy())
     return means[0], means[1]
 
 
