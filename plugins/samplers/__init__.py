@@ -47,7 +47,10 @@ SAMPLERS = {
         "preconditioned:RMSpropSGLDLaw",
     ),
     "sa-sgld": ("sa_sgld:SASGLD", "SGLD with steps adapted by a change of time (2025)", ""),
-    "samadams": ("samadams:SamAdams", "BAOAB with steps adapted by a change of time (Leimkuhler et al. 2025)", ""),
+    "samadams": (
+        "samadams:SamAdams", "BAOAB with steps adapted by a change of time (Leimkuhler et al. 2025)",
+        "samadams:SamAdamsLaw",
+    ),
     "santa": ("santa:Santa", "annealed thermostats (Chen et al. 2016), an optimiser in the end", "santa:SantaLaw"),
     "sgd": ("sgd:SGD", "stochastic gradient descent, an optimiser", ""),
     "sgdm": ("sgdm:SGDM", "SGD with momentum in the velocity form, an optimiser", ""),

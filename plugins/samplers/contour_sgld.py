@@ -26,7 +26,7 @@ class ContourSGLD(Sampler):
     drawn with, and every estimate uses the weights. With zeta = 0 it is sgld. Where G falls steeply with the energy, s
     is below -1: the chain climbs. A bin that is never met loses its mass for ever, and beside it s has no bound but
     `cap`: [low, high] is to be the range that the chain lives in. Where gradients are stochastic so are the energies,
-    and the bins are noisy.
+    the bins are noisy, and the draws are biased at every h (docs/step-bias.md).
 
     A draw's weight needs its energy, so U and its gradient are asked for where a step ends, and the next one starts
     with them. State: G (C, m), gradient (C, D), U (C, 1), the count of steps (C, 1), log weight (C,). One gradient a

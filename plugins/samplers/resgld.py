@@ -24,8 +24,10 @@ class RESGLD(Sampler):
     exp(-U/T) exp(-U'/T') as it is. With noisy ones it does too if the noise of U - U' is normal, of variance 2 s2: the
     correction d s2 takes off what noise in an exponent adds on average. The paper draws a batch for each energy, and
     s2 is the variance of one. Here both are of one minibatch, whose noise they share: s2 is *half the variance of the
-    difference* U(theta) - U(theta'), often far less. A swap comes first in a step, so that the gradients at the two
-    positions serve for the energies too. State: hot, theta', started at theta. Two gradients a step.
+    difference* U(theta) - U(theta'), often far less. Noise of another law or variance biases the draws at every h, as
+    that of gaussian2d does, whose variance depends on |theta - theta'| (docs/step-bias.md). A swap comes first in a
+    step, so that the gradients at the two positions serve for the energies too. State: hot, theta', started at theta.
+    Two gradients a step.
 
     Source: W. Deng, Q. Feng, L. Gao, F. Liang, G. Lin, "Non-convex Learning via Replica Exchange Stochastic Gradient
     MCMC", ICML 2020; rate and ratio as in the code of W. Deng (WayneDW/Contour-Stochastic-Gradient-Langevin-Dynamics).
