@@ -9,12 +9,15 @@ from safetensors.numpy import save
 from scored import request, store, write_run
 from support import run_loop
 
-from harness import linear, statistics
+from harness import linear, registry, statistics
+from harness.contracts import load
 from harness.engine.loop import Loop
 from harness.reporting.scores import load_groups
 from harness.tasks import Streams
 from plugins.checking.gaussian import GaussianTask
 from plugins.checking.law import frozen, trajectory
+from plugins.checking.sampler_law import law_of
+from plugins.checking.samplers.whole import goes_by_energy
 from plugins.samplers.baoab import BAOAB
 from plugins.samplers.hmc import HMC
 from plugins.samplers.obabo import OBABO
@@ -22,7 +25,7 @@ from plugins.samplers.psgld import PSGLD
 from plugins.samplers.sghmc import SGHMC
 from plugins.samplers.sgld import SGLD
 from reports.step_bias import StepBias, combined, covers, estimate, gain, order, root_mean_square
-from reports.step_bias_coverage import PAGE, SAVED, kept, tables, with_tables
+from reports.step_bias_coverage import ENERGY, PAGE, SAVED, STAYS, kept, tables, with_tables
 from reports.tables.leaderboard import Leaderboard
 from reports.tables.step_bias import MEAN_VARIANCE, StepBiasReport
 
@@ -290,12 +293,24 @@ def test_the_page_has_the_shares_and_the_pairs_outside():
         base | {"label": "sgld, h/2", "substeps": 2, "function": MEAN_VARIANCE, "true": 4.0, "covers": False},
         base | {"label": "sgld", "function": "mean, direction 0", "true": 0.4, "covers": True},
         base | {"label": "hmc", "function": MEAN_VARIANCE, "true": None, "covers": None},
+        base | {"method": "resgld", "label": "resgld", "function": MEAN_VARIANCE, "true": 4.0, "covers": False},
     ])  # fmt: skip
     shares, outside = tables(pairs)
+    counted = {"h": "1 of 1", "half": "0 of 1", "both": "1 of 2", "all": "2 of 3"}
+    staying = {"h": "0 of 1", "half": "0 of 0", "both": "0 of 1", "all": "0 of 1"}
     assert shares.rows == [
-        {"task": task, "h": "1 of 1", "half": "0 of 1", "all": "2 of 3"} for task in ("banana", "all")
-    ]
-    assert [row["label"] for row in outside.rows] == ["sgld, h/2"]
+        {"task": "banana"} | counted, {"task": "all"} | counted,
+        {"task": "all, of samplers with a bias that stays"} | staying,
+    ]  # fmt: skip
+    assert [(row["label"], row["stays"]) for row in outside.rows] == [("sgld, h/2", "-"), ("resgld", STAYS["resgld"])]
+
+
+def test_the_samplers_with_a_bias_that_stays_are_those_that_say_so_or_go_by_energies():
+    methods = {record["method"] for record in json.loads(SAVED.read_text(encoding="utf-8"))}
+    samplers = {name: load(registry().find("samplers", name).target)() for name in methods}
+    assert {name for name, one in samplers.items() if goes_by_energy(one)} == {n for n in STAYS if STAYS[n] == ENERGY}
+    assert {name for name, one in samplers.items() if law_of(one).noisy_variance} == {"samadams"}
+    assert {one.limit_bias() for one in samplers.values()} == {1.0}
 
 
 def test_the_published_page_is_that_of_the_published_numbers():
