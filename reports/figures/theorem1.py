@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from harness import Result, linear
 from harness.reports import Column, Figure, Report, Request, Table
 from reports.figures.parts import legend_below, name_figure
+from reports.tables import appendices
 
 if TYPE_CHECKING:
     from harness import Trajectory
@@ -70,7 +71,7 @@ class Theorem1(Report):
     does not restore it leave a bias that grows as alpha_0 falls. Wasserstein-2 from N(0, P) to N(0, 1) is |sqrt P - 1|.
     Theorem 2 bounds it, with exact gradients and at the end of a cycle, by C_3 exp(-K alpha_0 / (2 C_4)) + (6 + C_2 K
     alpha_0 / 2)^(1/2) [(3 C_1 alpha_0^2 K / 8)^(1/2) + (3 C_1 alpha_0^2 K / 16)^(1/4)]: at a large fixed alpha_0 K it
-    falls at least as fast as alpha_0^(1/4).
+    falls at least as fast as alpha_0^(1/4). Appendices E and G have a table of their own (`reports.tables.appendices`).
     """
 
     name: ClassVar[str] = "theorem1"
@@ -80,13 +81,16 @@ class Theorem1(Report):
         rates = [row for kind in KINDS for row in _rates(kind, by_size)]
         shown = [Column("kind", "csgld"), Column("of", "of"), Column("against", "against")]
         shown += [Column(key, key, "right", ".2f") for key in ("fitted", "theorem")]
-        records = [*rates, *_findings(rates), *(_record(kind, a, e) for (kind, a), e in by_size.items())]
+        others = [*appendices.comparisons(), *appendices.bounds()]
+        records = [*rates, *_findings(rates), *others, *(_record(kind, a, e) for (kind, a), e in by_size.items())]
         figure = Figure("theorem1", lambda canvas: _draw(canvas, by_size), (10.8, 6.6), CAPTION)
         note = (
             f"limits: of the last of {STEPS // CYCLE} cycles of {CYCLE} steps, fitted over alpha_0 to {SMALL[-1]:g}; "
             f"what is beyond them: fitted over K from {STEPS // 4:,} at alpha_0 = {STEP_SIZES[2]:g}; on log scales"
         )
-        return Result([Table("Rates", shown, rates, [note])], records, [figure])
+        names = {"table": "in", "of": "of", "finding": "finding", "evidence": "why"}
+        found = Table("Appendices E and G", [Column(*pair) for pair in names.items()], others)
+        return Result([Table("Rates", shown, rates, [note]), found], records, [figure])
 
 
 def errors(step_size: float, *, noise: bool, steps: int = STEPS) -> Errors:

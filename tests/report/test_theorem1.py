@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
+from harness import linear
 from harness.reporting.report import Request
 from plugins.papers import bench_papers
 from plugins.papers.files import read
 from reports.figures import theorem1
 from reports.figures.theorem1 import START, Theorem1, errors
-from reports.tables import theorem3
+from reports.tables import appendices, theorem3
 from reports.tables.theorem3 import Theorem3
 
 
@@ -56,8 +57,16 @@ def test_the_rates_are_the_theorems_with_noise_and_the_bias_stays_without(monkey
         exponent, theorem = fitted["noise always on", of]
         assert exponent == pytest.approx(theorem, abs=0.1)
     findings = [r for r in built.records if "evidence" in r]
-    for table in ("Theorem 1", "Theorem 2"):
+    for table in ("Theorem 1", "Theorem 2", "Appendix E", "Appendix G"):
         assert claimed(table) == [(table, r["finding"], r["evidence"]) for r in findings if r["table"] == table]
     limits = {r["alpha_0"]: r["bias_limit"] for r in built.records if "alpha_0" in r and r["kind"].startswith("T = 0")}
     assert limits[0.01] < limits[0.1] < 0
     assert [figure.name for figure in built.figures] == ["theorem1"]
+
+
+def test_the_variances_of_the_appendices_are_those_of_sgld():
+    trajectory = appendices._cyclical(0.3, 10, 60, noise=False)
+    start = appendices.START * np.eye(1)
+    for k, curvature in enumerate(appendices.CURVATURES):
+        exact = linear.propagate(Request().plugin("samplers", "sgld"), trajectory, (curvature,), start)[:, 0, 0]
+        assert appendices._variances(trajectory, appendices.CURVATURES)[:, k] == pytest.approx(exact, rel=1e-12)
