@@ -18,7 +18,9 @@ There is one TOML file per paper, and optionally one of settings:
         printed_as, correction, evidence    if a label is wrong
         uncertain               why it is not certain what was printed: the verdict is "inconclusive"
         obstacle                why it cannot be reproduced: the verdict is "not reproducible as published"
+        outside                 what the row is, if it is not a sampler: it is listed, never run, and not counted
         needs                   what a run needs beyond a CPU: a GPU, data
+        core_hours              of one core, for the runs that are missing and that a CPU could do
         cause                   why ours differs; shown, never computed. Either runs or a report support it, named in
                                 `cause_by`, or it says that it is a conjecture
         cause_by                [{ task, methods, metric }, ...], published runs, or [{ report }]
@@ -28,11 +30,13 @@ There is one TOML file per paper, and optionally one of settings:
         kind                    ordering (the default), equality, share, analysis
         better, worse, task, protocol, chains, metric, direction    the two sides; worse_protocol and worse_chains if
                                 those of `worse` are different; no metric if no task measures it
+        measure                 how the metric measures what is claimed, where that is a choice of ours
+        least_ess               the metric is an effective sample size; a baseline, `worse`, below this decides nothing
         margin                  for an equality, a share of the larger value; for a share, an absolute margin
         analysis, finding, evidence    for an exact analysis: the report that makes it, its finding and its evidence
         beside                  metrics that are shown beside the one that is tested
         share, trials           for a share: what was printed, such as 4 of 5
-        obstacle, needs, cause, cause_by, notes    as above
+        obstacle, needs, core_hours, cause, cause_by, notes    as above
 
 In [[settings]] and [[choices]], method, task and protocol are each a name or a list of names: the table applies to
 every combination of them.

@@ -7,10 +7,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from harness import statistics
-from harness.reports import Estimate, Group, Term, compare_values, refusal, setting_text
+from harness.reports import Estimate, Group, Term, compare_values, number, refusal, setting_text
+from harness.system import count
 from plugins.papers.files import PaperFile
 from plugins.papers.reported import COMPILE, SWEPT, own_choices
 
@@ -20,7 +21,8 @@ SHARE_SEEDS = 10
 """The fewest seeds for a claim of how often a sampler succeeds."""
 
 NOBODY = "and the methods that should succeed fail as well"
-Finding = Literal["holds", "fails", "undecided", "vacuous"]
+UNINFORMATIVE: Final = "not informative"
+Finding = Literal["holds", "fails", "undecided", "vacuous", "not informative"]
 
 MESSAGES = {
     "ordering": "its declared sweep reverses it",
@@ -57,7 +59,8 @@ class Claim:
               share of the larger; share: `better` succeeds in `share` of `trials`, by the metric's mean over seeds
               within `margin`; analysis: `exact` has settled it
     direction max or min: which is better
-    obstacle, needs, cause, execution, ours  as in `Reported`, for both sides
+    least_ess the metric is an effective sample size, and a value of `worse` below this decides nothing
+    obstacle, needs, core_hours, cause, execution, ours  as in `Reported`, for both sides
     beside    metrics that are shown for both sides, without a test
     differs   the terms in which the sides differ, as the statement says
     """
@@ -73,8 +76,10 @@ class Claim:
     share: int | None
     trials: int | None
     margin: float | None
+    least_ess: float | None
     obstacle: str | None
     needs: str | None
+    core_hours: float | None
     cause: str | None
     notes: str | None
     execution: frozenset[str]
@@ -112,7 +117,10 @@ class Judged:
 
 def load_claims(files: Sequence[PaperFile]) -> list[Claim]:
     """Return all claims, in the order of the papers' files."""
-    same = ("metric", "direction", "share", "trials", "margin", "obstacle", "needs", "cause", "notes")
+    same = (
+        "metric", "direction", "share", "trials", "margin", "least_ess", "obstacle", "needs", "core_hours", "cause",
+        "notes",
+    )  # fmt: skip
     choices_of = own_choices(files)
     claims = []
     for paper, execution, entry in ((file.paper, file.execution, entry) for file in files for entry in file.claims):
@@ -125,6 +133,7 @@ def load_claims(files: Sequence[PaperFile]) -> list[Claim]:
         )
         sides = [side for side in (better, worse) if side is not None]
         stated = [text for side in sides for text in choices_of(paper, side.method, side.task, side.protocol)]
+        stated += [f"measure: {entry['measure']}"] if entry["measure"] else []
         beside = entry.get("beside", [])
         claims.append(
             Claim(
@@ -158,7 +167,8 @@ def judge_family(claims: Sequence[Claim], ours: Sequence[Sequence[Ours | None]])
     Holm's family is all orderings and shares that the table declares: one that was not run, or on too few seeds, counts
     as p = 1. Orderings use a paired t test. Equalities are judged by the
     95 % interval of the difference, and are not adjusted. That a method never succeeds is "vacuous" if the table's
-    methods that should succeed fail as well.
+    methods that should succeed fail as well; that it is larger than a baseline of almost no effective sample size is
+    "not informative".
     """
     raw = [_tested(claim, sides) for claim, sides in zip(claims, ours, strict=True)]
     family = [i for i, claim in enumerate(claims) if claim.kind not in {"equality", "analysis"} and claim.sides]
@@ -167,6 +177,10 @@ def judge_family(claims: Sequence[Claim], ours: Sequence[Sequence[Ours | None]])
     judged = [
         None if judgement is None else _decided(claim, judgement, adjusted.get(i), len(family))
         for i, (claim, judgement) in enumerate(zip(claims, raw, strict=True))
+    ]
+    judged = [
+        None if judgement is None else _informative(claim, sides, judgement)
+        for claim, sides, judgement in zip(claims, ours, judged, strict=True)
     ]
     should = [
         judgement for claim, judgement in zip(claims, judged, strict=True) if claim.kind == "share" and claim.share
@@ -242,13 +256,22 @@ def _share(claim: Claim, values: Sequence[float]) -> Judged:
 def _decided(claim: Claim, judged: Judged, p: float | None, family: int) -> Judged:
     if judged.p is None or p is None or judged.difference is None:
         return judged
-    reason = f"{judged.reason}; Holm over {family} claims"
+    reason = f"{judged.reason}; Holm over {count(family, 'claim')}"
     if claim.kind == "share":
         within = abs(judged.difference) <= (claim.margin or 0.0) + 1e-9
         finding: Finding = "holds" if within and judged.n >= SHARE_SEEDS else "undecided"
         return Judged("fails" if p < LEVEL else finding, reason, judged.difference, judged.n, p)
     finding = "undecided" if p >= LEVEL else "holds" if judged.difference > 0 else "fails"
     return Judged(finding, reason, judged.difference, judged.n, p)
+
+
+def _informative(claim: Claim, ours: Sequence[Ours | None], judged: Judged) -> Judged:
+    """Return the judgement, made uninformative if the baseline has less effective sample size than the claim asks."""
+    baseline = ours[-1].estimate if ours and ours[-1] is not None else None
+    if claim.least_ess is None or baseline is None or baseline.mean is None or baseline.mean >= claim.least_ess:
+        return judged
+    why = f"the baseline's effective sample size of {number(baseline.mean)} is below {claim.least_ess:g}"
+    return replace(judged, finding=UNINFORMATIVE, reason=f"{why}; {judged.reason}")
 
 
 def _side(method: str | None, task: str | None, protocol: str | None, chains: int | None) -> Setup | None:

@@ -19,15 +19,17 @@ PROVENANCES = ("paper", "code", "inferred", "ours")
 ALONE = "each alone"
 PLACE = ("method", "task", "protocol")
 LABELS = ("table", "row", "column")
-WHOLE, NUMBERS = ("chains", "n", "share", "trials", "worse_chains"), ("value", "error", "margin")
+WHOLE = ("chains", "n", "share", "trials", "worse_chains")
+NUMBERS = ("value", "error", "margin", "least_ess", "core_hours")
 """The keys of cells and claims whose values are whole numbers, and numbers. All others are texts."""
 OF_CELL = (
     *LABELS, *PLACE, "chains", "metric", "direction", "value", "error", "error_kind", "n", "printed_as", "correction",
-    "evidence", "uncertain", "obstacle", "needs", "cause", "notes",
+    "evidence", "uncertain", "outside", "obstacle", "needs", "core_hours", "cause", "notes",
 )  # fmt: skip
 OF_CLAIM = (
     "table", "statement", "kind", "better", "worse", "task", "protocol", "chains", "worse_protocol", "worse_chains",
-    "metric", "direction", "share", "trials", "margin", "obstacle", "needs", "cause", "notes",
+    "metric", "direction", "measure", "share", "trials", "margin", "least_ess", "obstacle", "needs", "core_hours",
+    "cause", "notes",
 )  # fmt: skip
 Entry = dict[str, Any]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from harness import BenchError, Registry, UsageError, registry
-from harness.reports import Group, Request, Store, load_groups, metric_estimate
+from harness.reports import Group, Request, Store, load_groups, setting_text
 from harness.runs import plugin_metadata, task_facts
 from plugins.papers.claims import (
     Claim,
@@ -22,8 +22,11 @@ from plugins.papers.claims import (
     judge_family,
     load_claims,
 )
+from plugins.papers.derived import estimate_of, measured
 from plugins.papers.files import PaperFile, paths, read
 from plugins.papers.reported import (
+    OUTSIDE,
+    SWEPT,
     UNREPRODUCIBLE,
     Reported,
     Verdict,
@@ -53,7 +56,7 @@ class CellEntry:
     ours: Ours | None
     others: Sequence[Ours]
     tried: Sequence[Ours]
-    verdict: Verdict | Literal["not run"]
+    verdict: Verdict | Literal["not run", "not a sampler of this tool"]
     reason: str
     missing: str = ""
 
@@ -61,7 +64,8 @@ class CellEntry:
     def text(self) -> str:
         """The verdict; of a cell that was not run also why, and the best verdict that a run could have."""
         best = "inconclusive at best" if self.cell.ours else ""
-        return _with_remarks(self.verdict, [self.missing, best] if self.verdict == NOT_RUN else [])
+        remarks = [self.missing, _cost(self.cell.core_hours), best]
+        return _with_remarks(self.verdict, remarks if self.verdict == NOT_RUN else [])
 
     @property
     def at_papers_settings(self) -> bool:
@@ -78,7 +82,7 @@ class ClaimEntry:
     """A claim, our runs of its sides, and the finding.
 
     finding   holds, fails: by our runs, or by an exact analysis; undecided; vacuous: true only because everything
-              failed; not run
+              failed; not informative: the baseline has almost no effective sample size; not run
     at_ours   whether some of the settings or other choices are ours, so that what holds or fails is a finding of ours
     in_sweep  what points of a declared sweep say to the opposite
     missing   why it was not run
@@ -105,15 +109,20 @@ class ClaimEntry:
     def text(self) -> str:
         """The finding with all that qualifies it."""
         if self.finding == NOT_RUN:
-            return _with_remarks(self.finding, [self.missing, f"{AT_OURS} at best" if self.at_ours else ""])
+            best = f"{AT_OURS} at best" if self.at_ours else ""
+            return _with_remarks(self.finding, [self.missing, _cost(self.claim.core_hours), best])
         return _with_remarks(self.kind, [self.in_sweep or ""])
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """The ledger, in the order of the papers' files, and notes on files that are left out."""
+    """The ledger, in the order of the papers' files, and notes on files that are left out.
+
+    `cells` are those of samplers; `outside` are those of models that are not samplers of this tool.
+    """
 
     cells: Sequence[CellEntry]
+    outside: Sequence[CellEntry]
     claims: Sequence[ClaimEntry]
     notes: Sequence[str] = ()
 
@@ -163,8 +172,10 @@ def reproduction(store: Store, request: Request, paper: str | None = None, table
     families = []
     for members in by_table(claims).values():
         families += _claims(members, groups, request.registry)
+    entries = [_cell(cell, groups, request.registry) for cell in cells if _named(request, [_of(cell)])]
     return Reproduction(
-        [_mark_outdated_cell(_cell(c, groups, request.registry), earlier) for c in cells if _named(request, [_of(c)])],
+        [_mark_outdated_cell(entry, earlier) for entry in entries if entry.verdict != OUTSIDE],
+        [entry for entry in entries if entry.verdict == OUTSIDE],
         [_mark_outdated_claim(e, earlier) for e in families if _named(request, [e.claim.better, e.claim.worse])],
         [f"note: {note}" for note in notes],
     )
@@ -200,11 +211,13 @@ def _earlier(changed: Sequence[str]) -> str:
 
 
 def _cell(cell: Reported, groups: dict[Setup, list[Group]], registry: Registry | None) -> CellEntry:
+    if cell.outside:
+        return CellEntry(cell, None, (), (), OUTSIDE, cell.outside)
     side = _of(cell)
     members = groups.get(side, []) if side is not None and cell.metric else []
     elsewhere = [_ours(group, cell.metric) for group in members if group.budget != "paper"]
     others = [ours for ours in elsewhere if _measured(ours)]
-    tried = [_ours(group, cell.metric) for group in members if of_sweep(group, cell.execution)]
+    tried = [_ours(group, cell.metric) for group in _sweep_points(members, cell.execution)]
     ours = _best(members, cell.metric, cell.execution)
     match = verdict(ours.group, ours.estimate, cell) if ours is not None and ours.estimate is not None else None
     if match is not None:
@@ -216,6 +229,10 @@ def _cell(cell: Reported, groups: dict[Setup, list[Group]], registry: Registry |
         return CellEntry(cell, ours, others, tried, "inconclusive", why)
     reason = f"the paper does not give {', '.join(cell.ours)}" if cell.ours else ""
     return CellEntry(cell, ours, others, tried, NOT_RUN, reason, why)
+
+
+def _cost(core_hours: float | None) -> str:
+    return f"about {core_hours:g} core hours" if core_hours else ""
 
 
 def _with_remarks(text: str, remarks: Iterable[str]) -> str:
@@ -234,7 +251,7 @@ def _with_sweep(entry: ClaimEntry, groups: dict[Setup, list[Group]]) -> ClaimEnt
     claim = entry.claim
     if entry.judged is None or len(claim.sides) != len(entry.ours) or None in entry.ours:
         return entry
-    swept = [[g for g in groups.get(side, []) if of_sweep(g, claim.execution)] for side in claim.sides]
+    swept = [_sweep_points(groups.get(side, []), claim.execution) for side in claim.sides]
     points = [[_ours(group, claim.metric) for group in members] for members in swept]
     both = [[ours, *tried] for ours, tried in zip(entry.ours, points, strict=True) if ours is not None]
     compared = comparisons(claim, *both) if len(both) == 2 else None
@@ -304,7 +321,7 @@ def not_offered(registry: Registry, method: str, task: str, protocol: str, metri
         metrics = {known.name for known in task_facts(offer, settings).metrics}
     except BenchError as error:
         return str(error)
-    return f"{task} has no metric {metric}" if metric and metric not in metrics else ""
+    return f"{task} has no metric {metric}" if metric and measured(metric) not in metrics else ""
 
 
 def _why_not(
@@ -338,6 +355,17 @@ def _best(groups: Sequence[Group], metric: str | None, execution: Collection[str
     return _ours(max(published, key=_weight), metric) if published and metric is not None else None
 
 
+def _sweep_points(groups: Sequence[Group], execution: Collection[str]) -> list[Group]:
+    """Return a group for each point of a declared sweep, chosen as by `_best`: runs of two engines are one point."""
+    points: dict[tuple[tuple[str, str], ...], Group] = {}
+    for group in groups:
+        if of_sweep(group, execution):
+            swept = [name for name, kind in sorted(group.provenance.items()) if kind == SWEPT]
+            values = tuple((name, setting_text(group.settings.get(name))) for name in swept)
+            points[values] = max(points.get(values, group), group, key=_weight)
+    return list(points.values())
+
+
 def _sides(claim: Claim, groups: dict[Setup, list[Group]]) -> list[Ours | None]:
     """Return our runs of each side of a claim: the best pair on the same code and data of the task, if there is one."""
     members = [[g for g in groups.get(side, []) if as_published(g, claim.execution)] for side in claim.sides]
@@ -358,7 +386,7 @@ def _other_code(pair: Sequence[Group]) -> bool:
 
 
 def _ours(group: Group, metric: str | None) -> Ours:
-    return Ours(group, metric_estimate(group, metric) if metric else None)
+    return Ours(group, estimate_of(group, metric) if metric else None)
 
 
 def _of(cell: Reported) -> Setup | None:

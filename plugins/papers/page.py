@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
 
 from harness import Result
-from harness.reports import Column, Request, Table, render, write_set
+from harness.reports import Column, Request, Store, Table, render, write_set
+from harness.results import ENGINE
+from plugins.papers.claims import UNINFORMATIVE, Claim, Ours
 from plugins.papers.ledger import NOT_RUN, CellEntry, ClaimEntry, Reproduction, reproduction
 from plugins.papers.report import FINDINGS, ReproductionLedger
-from plugins.papers.reported import UNREPRODUCIBLE
+from plugins.papers.reported import UNREPRODUCIBLE, Reported
 from plugins.sharing.published import Published
 
 FOLDER = Path(__file__).parents[2] / "reports" / "published"
@@ -22,13 +27,16 @@ PAPERS = {
     "bde": "the UCI table of the paper of scikit-learn-contrib/bde, as far as a CPU can run it",
     "smile": 'the analytic suite in the code of Sommer et al., "Can Microcanonical Langevin Dynamics Leverage '
     'Mini-Batch Gradient Noise?"; its text was not read, so its claims are hypotheses of ours',
+    "csgmcmc-slides": 'the notes of slides on Zhang et al., "Cyclic SGMCMC and some implementations"',
     "other-runs": "declared sweeps, and runs at other budgets, which have no verdict",
     "by-table": "all counts by table, and what each verdict means",
+    "runs": "the engine of each published run, what repeating it costs, and what a CPU could still run",
 }
 """What each page beside the summary is about."""
 HEAD = """# Reproduction: what holds of two papers
 
 {counts}
+{engines}
 
 {settled}
 
@@ -49,6 +57,7 @@ OTHERS = "other-runs"
 OPEN = {
     "inconclusive": "run, with a setting or another choice of ours, or too few seeds",
     "vacuous": "vacuous: the methods that should succeed fail as well",
+    UNINFORMATIVE: "not informative: the baseline has almost no effective sample size",
     "undecided": "undecided: our seeds show no clear difference",
 }
 
@@ -68,18 +77,21 @@ def _counts(ledger: Reproduction) -> str:
     exact = sum(entry.finding == "holds" and entry.claim.exact is not None for entry in ledger.claims)
     words = {name: f"{findings[name]} {_verb(name, findings[name])}" for name in FINDINGS if findings[name]}
     if exact:
-        words["holds"] += f" ({exact} of them by an exact computation on one Gaussian)"
+        words["holds"] += f" ({exact} of them by an exact computation on a Gaussian)"
     if turned:
         words["holds at our settings"] += f" ({turned} of them reversed elsewhere in a declared sweep)"
     if held:
         words["fails at our settings"] += f" ({held} of them {_verb('holds', held)} elsewhere in a declared sweep)"
     cells = (
-        f"Of the {len(ledger.cells)} printed numbers, {as_stated} could be run at the paper's own settings: "
-        f"{verdicts['match']} match and {verdicts['mismatch']} do not. {verdicts['inconclusive']} are inconclusive, "
-        f"because we had to choose a setting or made too few runs; {verdicts[UNREPRODUCIBLE]} are not reproducible "
-        f"as published; {verdicts[NOT_RUN]} were not run, and {unstated} of these would at best be inconclusive."
+        f"Of the {len(ledger.cells)} printed numbers of samplers, {as_stated} could be run at the paper's own "
+        f"settings: {verdicts['match']} match and {verdicts['mismatch']} do not. {verdicts['inconclusive']} are "
+        f"inconclusive, mostly because we had to choose a setting or made too few runs; {verdicts[UNREPRODUCIBLE]} are "
+        f"not reproducible as published; {verdicts[NOT_RUN]} were not run, and {unstated} of these would at best be "
+        "inconclusive."
     )
-    return fill(f"{cells} Of the {len(ledger.claims)} claims {', '.join(words.values())}.", 120)
+    others = f" {len(ledger.outside)} more numbers are of models that are not samplers of this tool."
+    claims = f" Of the {len(ledger.claims)} claims {', '.join(words.values())}."
+    return fill(f"{cells}{others if ledger.outside else ''}{claims}", 120)
 
 
 def _verb(finding: str, number: int) -> str:
@@ -114,15 +126,116 @@ def pages(folder: Path) -> dict[str, str]:
         parts.setdefault(paper if comma else OTHERS, []).append(table)
     parts["by-table"] = [summary]
     ledger = reproduction(published, Request())
+    runs = _runs(published, ledger)
+    parts["runs"] = [_by_engine(runs), _to_run(ledger)]
     rows = [f"| [{name}](reproduction/{name}.md) | {PAPERS.get(name, name)} |" for name in parts]
     front = {"settled": _settled(ledger), "open": _open(ledger)}
     tables_of = {name: render(Result([table]), "markdown").strip() for name, table in front.items()}
-    text = HEAD.format(counts=_counts(ledger), pages="\n".join(rows), **tables_of)
+    text = HEAD.format(counts=_counts(ledger), engines=_engines(runs), pages="\n".join(rows), **tables_of)
     files = {"docs/reproduction.md": text}
     for name, part in parts.items():
         head = f"# Reproduction: {name}\n\nThe rules are on [the page of the summary](../reproduction.md).\n\n"
         files[f"docs/reproduction/{name}.md"] = head + render(Result(part), "markdown")
     return files
+
+
+@dataclass(frozen=True)
+class PublishedRuns:
+    """The published runs of a task and protocol at a budget, by the same engine, with the tables that use them."""
+
+    paper: str
+    of: str
+    budget: str
+    engine: int
+    tables: tuple[str, ...]
+    runs: int
+    core_hours: float
+
+    @property
+    def command(self) -> str:
+        """The command that runs them with the present engine."""
+        budget = "" if self.budget == "paper" else f" --budget {self.budget}"
+        return f"bench reproduce {_words(self.paper, *self.tables)}{budget}"
+
+
+def _words(paper: str, *tables: str) -> str:
+    """Return the arguments of `bench reproduce` for some tables of a paper."""
+    return " ".join([paper, *(f"--table {shlex.quote(table.removeprefix('Table '))}" for table in tables)])
+
+
+def _runs(store: Store, ledger: Reproduction) -> list[PublishedRuns]:
+    """Return the runs behind the ledger, by paper, task, protocol, budget and engine."""
+    query = """select run_key, engine, sum(seconds_setup + seconds_sampling + seconds_observing) / 3600 as hours
+        from run join attempt using (run_key) group by all"""
+    known = {row["run_key"]: (row["engine"], row["hours"]) for row in store.rows(query)}
+    tables: dict[tuple[str, str, str, int], dict[str, None]] = {}
+    keys: dict[tuple[str, str, str, int], set[str]] = {}
+    for paper, table, ours in _used(ledger):
+        group = ours.group
+        for run in group.runs:
+            label = (paper, f"{group.task}@{group.protocol}", group.budget, known[run.key][0])
+            tables.setdefault(label, {})[table] = None
+            keys.setdefault(label, set()).add(run.key)
+    return [
+        PublishedRuns(*label, tuple(tables[label]), len(of), sum(known[key][1] for key in of))
+        for label, of in sorted(keys.items())
+    ]
+
+
+def _used(ledger: Reproduction) -> Iterator[tuple[str, str, Ours]]:
+    """Yield the groups that each cell and claim uses, with its paper and table."""
+    for cell in ledger.cells:
+        for ours in (cell.ours, *cell.tried, *cell.others):
+            if ours is not None:
+                yield cell.cell.paper, cell.cell.table, ours
+    for claim in ledger.claims:
+        for ours in (*claim.ours, *claim.tried):
+            if ours is not None:
+                yield claim.claim.paper, claim.claim.table, ours
+
+
+def _engines(runs: Sequence[PublishedRuns]) -> str:
+    """Return a sentence that says how many of the published runs are of the present engine."""
+    present, total = sum(some.runs for some in runs if some.engine == ENGINE), sum(some.runs for some in runs)
+    cost = sum(some.core_hours for some in runs if some.engine != ENGINE)
+    others = f"; repeating the others takes about {cost:.1f} core hours" if present < total else ""
+    return fill(f"{present:,} of the {total:,} runs behind this are of the present engine, {ENGINE}{others}.", 120)
+
+
+def _by_engine(runs: Sequence[PublishedRuns]) -> Table:
+    rows = [
+        {
+            "of": some.of, "budget": some.budget, "engine": some.engine,
+            "present": "yes" if some.engine == ENGINE else "no",
+            "runs": some.runs, "hours": some.core_hours, "used": f"{some.paper}, {', '.join(some.tables)}",
+            "command": some.command,
+        }
+        for some in runs
+    ]  # fmt: skip
+    shape = [Column("of", "runs of"), Column("budget", "budget"), Column("engine", "engine", "right")]
+    shape += [Column("present", "the present one"), Column("runs", "runs", "right")]
+    shape += [Column("hours", "core hours", "right", ".2f"), Column("used", "used by"), Column("command", "command")]
+    note = "core hours: the seconds of the runs, on one core each, of a machine that also did other work"
+    return Table("Published runs by engine", shape, rows, [note])
+
+
+def _to_run(ledger: Reproduction) -> Table:
+    """Return the tables for which a CPU can run more, with the cost that their files state."""
+    costs: dict[tuple[str, str], float] = {}
+    needs: dict[tuple[str, str], dict[str, None]] = {}
+    subjects: list[Reported | Claim] = [entry.cell for entry in ledger.cells]
+    subjects += [entry.claim for entry in ledger.claims]
+    for subject in subjects:
+        if subject.core_hours:
+            label = (subject.paper, subject.table)
+            costs[label] = max(costs.get(label, 0.0), subject.core_hours)
+            needs.setdefault(label, {})[subject.needs or f"more seeds: bench reproduce {_words(*label)}"] = None
+    rows = [
+        {"of": f"{paper}, {table}", "hours": hours, "needs": "; ".join(needs[paper, table])}
+        for (paper, table), hours in costs.items()
+    ]
+    shape = [Column("of", "of"), Column("hours", "core hours", "right"), Column("needs", "needs")]
+    return Table("What a CPU can still run", shape, rows)
 
 
 def _settled(ledger: Reproduction) -> Table:
@@ -151,7 +264,9 @@ def _why_open(entry: CellEntry | ClaimEntry) -> str:
     """Return why a printed number or claim is neither confirmed nor refuted at the paper's settings, or ""."""
     verdict = entry.verdict if isinstance(entry, CellEntry) else entry.finding
     if verdict == NOT_RUN:
-        return f"{NOT_RUN}: {'needs a GPU' if 'GPU' in entry.missing else entry.missing or 'no runs yet'}"
+        hours = entry.cell.core_hours if isinstance(entry, CellEntry) else entry.claim.core_hours
+        missing = "a CPU could, at the cost on the page of runs" if hours else entry.missing or "no runs yet"
+        return f"{NOT_RUN}: {'needs a GPU' if 'GPU' in entry.missing else missing}"
     if verdict == UNREPRODUCIBLE and isinstance(entry, CellEntry):
         return f"{UNREPRODUCIBLE}: {entry.cell.obstacle}"
     ours = isinstance(entry, ClaimEntry) and entry.at_ours and verdict in {"holds", "fails"}

@@ -15,18 +15,22 @@ from harness.reports import (
     Request,
     Store,
     Table,
-    metric_estimate,
     number,
     settings_from,
     with_interval,
 )
 from harness.runs.settings import source_of_budget
-from plugins.papers.claims import Ours
+from plugins.papers.claims import UNINFORMATIVE, Ours
+from plugins.papers.derived import estimate_of
 from plugins.papers.ledger import NOT_RUN, CellEntry, ClaimEntry, Reproduction, reproduction
+from plugins.papers.reported import OUTSIDE
 
 CELL_VERDICTS = ("match", "mismatch", "inconclusive", "not reproducible as published", "not run")
 MAX_NAMES = 3
-FINDINGS = ("holds", "holds at our settings", "fails", "fails at our settings", "undecided", "vacuous", "not run")
+FINDINGS = (
+    "holds", "holds at our settings", "fails", "fails at our settings", "undecided", "vacuous", UNINFORMATIVE,
+    "not run",
+)  # fmt: skip
 RULE = (
     "match: within Welch's bound of the printed value, and our 95 % interval is narrow enough for the table's smallest "
     "claimed gap; inconclusive: neither is shown; one run gets no verdict"
@@ -43,6 +47,12 @@ OWN_RULE = (
 )
 OURS = "they depend on our choices"
 VACUOUS_RULE = "vacuous: that a method never succeeds, where the methods that should succeed fail as well"
+UNINFORMATIVE_RULE = (
+    f"{UNINFORMATIVE}: the baseline has an effective sample size below the number that its file declares, so that any "
+    "other value would be larger"
+)
+OUTSIDE_RULE = f"{OUTSIDE}: printed for models of other kinds, never run, and not counted among the cells"
+RULES = (RULE, CLAIM_RULE, OWN_RULE, VACUOUS_RULE, UNINFORMATIVE_RULE, OUTSIDE_RULE)
 
 
 class ReproductionLedger(Report):
@@ -61,7 +71,7 @@ class ReproductionLedger(Report):
         ledger = reproduction(store, request, self.paper, self.tables)
         tables = [_summary(ledger)] if ledger.cells or ledger.claims else []
         for paper, label in _places(ledger):
-            cells = [entry for entry in ledger.cells if _table_of(entry) == (paper, label)]
+            cells = [entry for entry in (*ledger.cells, *ledger.outside) if _table_of(entry) == (paper, label)]
             claims = [entry for entry in ledger.claims if _table_of(entry) == (paper, label)]
             tables += [_cells(f"{paper}, {label}", cells)] if cells else []
             tables += [_claims(f"{paper}, {label}: claims", claims)] if claims else []
@@ -77,7 +87,8 @@ def _table_of(entry: CellEntry | ClaimEntry) -> tuple[str, str]:
 
 def _places(ledger: Reproduction) -> list[tuple[str, str]]:
     """Return the tables, paper by paper in the order of the papers' files."""
-    places = dict.fromkeys([*map(_table_of, ledger.cells), *map(_table_of, ledger.claims)])
+    entries: list[CellEntry | ClaimEntry] = [*ledger.cells, *ledger.outside, *ledger.claims]
+    places = dict.fromkeys(map(_table_of, entries))
     return sorted(places, key=lambda pair: pair[0])
 
 
@@ -86,11 +97,12 @@ def _summary(ledger: Reproduction) -> Table:
     for paper, label in _places(ledger):
         cells: Counter[str] = Counter(e.verdict for e in ledger.cells if _table_of(e) == (paper, label))
         claims = Counter(e.kind for e in ledger.claims if _table_of(e) == (paper, label))
-        rows.append(_counts(paper, label, cells, claims))
+        outside = sum(_table_of(e) == (paper, label) for e in ledger.outside)
+        rows.append(_counts(paper, label, cells, outside, claims))
     all_cells: Counter[str] = Counter(e.verdict for e in ledger.cells)
     all_claims = Counter(e.kind for e in ledger.claims)
-    rows.append(_counts("all", "", all_cells, all_claims))
-    names = ["cells", *CELL_VERDICTS, "claims", *FINDINGS[:-1]]
+    rows.append(_counts("all", "", all_cells, len(ledger.outside), all_claims))
+    names = ["cells", *CELL_VERDICTS, OUTSIDE, "claims", *FINDINGS[:-1]]
     waiting = [entry for entry in ledger.cells if entry.verdict == NOT_RUN]
     inconclusive = sum(bool(entry.cell.ours) for entry in waiting)
     at_best = (
@@ -99,15 +111,15 @@ def _summary(ledger: Reproduction) -> Table:
     shape = [Column("paper", "paper"), Column("table", "table")]
     shape += [Column(name, name, "right", lambda n: str(n) if n else "-") for name in names]
     shape.append(Column("claims not run", "claims not run", "right", lambda n: str(n) if n else "-"))
-    notes = [RULE, CLAIM_RULE, OWN_RULE, VACUOUS_RULE, *([at_best] if inconclusive else [])]
+    notes = [*RULES, *([at_best] if inconclusive else [])]
     return Table("Reproduction: cells and claims by verdict", shape, rows, notes, keys=2)
 
 
-def _counts(paper: str, label: str, cells: Counter[str], claims: Counter[str]) -> dict[str, Any]:
+def _counts(paper: str, label: str, cells: Counter[str], outside: int, claims: Counter[str]) -> dict[str, Any]:
     return {
         "paper": paper, "table": label, "cells": cells.total(), "claims": claims.total(),
-        **{name: cells[name] for name in CELL_VERDICTS}, **{name: claims[name] for name in FINDINGS[:-1]},
-        "claims not run": claims["not run"],
+        **{name: cells[name] for name in CELL_VERDICTS}, OUTSIDE: outside,
+        **{name: claims[name] for name in FINDINGS[:-1]}, "claims not run": claims["not run"],
     }  # fmt: skip
 
 
@@ -155,7 +167,7 @@ def _claims(title: str, entries: Sequence[ClaimEntry]) -> Table:
     remarks = []
     for entry in entries:
         claim = entry.claim
-        if claim.cause and entry.finding in {"fails", "undecided", "vacuous"}:
+        if claim.cause and entry.finding in {"fails", "undecided", "vacuous", UNINFORMATIVE}:
             remarks.append((claim.statement, f"cause: {claim.cause}"))
         remarks += [(claim.statement, claim.notes)] if claim.notes else []
     notes = [_measured(entries), *_merged(remarks, len(entries))]
@@ -169,7 +181,7 @@ def _related_values(title: str, entries: Sequence[ClaimEntry]) -> list[Table]:
     if not sides or not any(entry.claim.beside for entry in entries):
         return []
     columns: dict[str, Callable[[Ours], str]] = {"method": lambda ours: ours.group.method}
-    columns |= {name: lambda ours, name=name: with_interval(metric_estimate(ours.group, name)) for name in names}  # type: ignore[misc]
+    columns |= {name: lambda ours, name=name: with_interval(estimate_of(ours.group, name)) for name in names}  # type: ignore[misc]
     columns["seeds"] = lambda ours: str(len(ours.group.runs))
     return [_table(title, columns, list(sides.values()), {*names, "seeds"}, [])]
 
@@ -212,7 +224,7 @@ def _tried(ledger: Reproduction) -> list[Table]:
         "nearest": lambda r: _value(r[3]),
         "seeds": lambda r: str(len(r[3].group.runs)),
         "with": lambda r: ", ".join(settings_from(r[3].group, "swept")),
-        "variance ratio": lambda r: with_interval(metric_estimate(r[3].group, "variance_ratio")),
+        "variance ratio": lambda r: with_interval(estimate_of(r[3].group, "variance_ratio")),
     }
     note = (
         "no verdict: in place of settings that are lost; lost: points with a run that diverged or failed; variance "
@@ -275,7 +287,7 @@ def _of(method: str | None, task: str | None, protocol: str | None, chains: int 
 
 
 def _records(ledger: Reproduction) -> list[dict[str, Any]]:
-    cells = [record for entry in ledger.cells for record in _cell_records(entry)]
+    cells = [record for entry in (*ledger.cells, *ledger.outside) for record in _cell_records(entry)]
     return cells + [_claim_record(entry) for entry in ledger.claims]
 
 
@@ -288,7 +300,8 @@ def _cell_records(entry: CellEntry) -> list[dict[str, Any]]:
         "metric": cell.metric, "direction": cell.direction, "reported": cell.value, "reported_error": cell.error,
         "reported_error_kind": cell.error_kind if cell.error is not None else None, "reported_n": cell.n,
         "correction": cell.correction, "uncertain": cell.uncertain, "obstacle": cell.obstacle, "needs": cell.needs,
-        "cause": cell.cause, "notes": cell.notes, "ours": list(cell.ours),
+        "outside": cell.outside, "core_hours": cell.core_hours, "cause": cell.cause, "notes": cell.notes,
+        "ours": list(cell.ours),
     }  # fmt: skip
     verdict = {"verdict": entry.verdict, "missing": entry.missing or None, "reason": entry.reason or None}
     first = {**head, **_numbers(entry.ours), **verdict}
@@ -311,7 +324,8 @@ def _claim_record(entry: ClaimEntry) -> dict[str, Any]:
         "worse_mean": right.estimate.mean if right and right.estimate else None,
         "worse_run_keys": [run.key for run in right.group.runs] if right else [],
         "difference": judged.difference if judged else None, "pairs": judged.n if judged else 0,
-        "p_holm": judged.p if judged else None, "needs": claim.needs, "cause": claim.cause, "notes": claim.notes,
+        "p_holm": judged.p if judged else None, "needs": claim.needs, "core_hours": claim.core_hours,
+        "cause": claim.cause, "notes": claim.notes,
         "ours": list(claim.ours), "comparisons": entry.swept.total if entry.swept else 0,
         "reversed": entry.swept.reversed if entry.swept else 0,
         "verdict": entry.kind, "in_sweep": entry.in_sweep, "missing": entry.missing or None,

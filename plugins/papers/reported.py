@@ -23,6 +23,7 @@ SWEPT = "swept"
 CHANGED = ("user", "tuned", "one-setting", SWEPT)
 """Provenances of settings that differ from the published ones."""
 UNREPRODUCIBLE: Final = "not reproducible as published"
+OUTSIDE: Final = "not a sampler of this tool"
 COMPILE: Final = "run.compile"
 """The setting of the mode of execution."""
 
@@ -117,7 +118,9 @@ class Reported:
     correction, evidence  what was corrected in the label that was `printed_as`, and why
     uncertain    why it is not certain that this is what was printed
     obstacle     why it cannot be reproduced as published, whatever is run
+    outside      what its row is, if it is not a sampler of this tool: it is never run, and not counted with the others
     needs        what a run needs beyond a CPU
+    core_hours   of one CPU core, for the runs that are missing
     cause        why ours differs, as far as it is known
     execution    settings of rounding and recording, which no paper states; they never count as our choices
     ours         choices of its runs that the paper does not state: "schedule.b=0", "start: uniform on [-5, 5]^2"
@@ -142,7 +145,9 @@ class Reported:
     evidence: str | None
     uncertain: str | None
     obstacle: str | None
+    outside: str | None
     needs: str | None
+    core_hours: float | None
     cause: str | None
     notes: str | None
     smallest_gap: float | None

@@ -89,8 +89,8 @@ class Theorem1(Report):
             f"what is beyond them: fitted over K from {STEPS // 4:,} at alpha_0 = {STEP_SIZES[2]:g}; on log scales"
         )
         names = {"table": "in", "of": "of", "finding": "finding", "evidence": "why"}
-        found = Table("Appendices E and G", [Column(*pair) for pair in names.items()], others)
-        return Result([Table("Rates", shown, rates, [note]), found], records, [figure])
+        appendix = Table("Appendices E and G", [Column(*pair) for pair in names.items()], others)
+        return Result([Table("Rates", shown, rates, [note]), appendix], records, [figure])
 
 
 def errors(step_size: float, *, noise: bool, steps: int = STEPS) -> Errors:

@@ -6,7 +6,9 @@ import pytest
 
 from harness.reporting.scoring.estimates import averaged
 from harness.results.records import ValueRow
-from plugins.papers.claims import Claim, Ours, Setup, judge_family
+from plugins.papers import bench_papers
+from plugins.papers.claims import Claim, Ours, Setup, judge_family, load_claims
+from plugins.papers.files import read
 
 SIDE = Setup("a", "t", "p", 1)
 
@@ -133,3 +135,27 @@ def test_a_run_that_diverged_is_no_success():
     assert share(0, 0, 0, diverged=range(10)) == "holds"
     unmeasured = Ours(SimpleNamespace(done=_Runs([0]), diverged=_Runs([1])), None)
     assert judge_family([claim(kind="share", worse=None, share=5, trials=5)], [[unmeasured]]) == [None]
+
+
+@pytest.mark.parametrize(
+    ("baseline", "finding"), [(5.0, "not informative"), (99.0, "not informative"), (150.0, "holds")]
+)
+@pytest.mark.parametrize("kind", ["ordering", "equality"])
+def test_a_baseline_of_almost_no_effective_sample_size_decides_nothing(baseline, finding, kind):
+    left, right = [baseline * 9 + seed % 3 for seed in range(5)], [baseline - 2 + seed for seed in range(5)]
+    verdict = judged(left, right, kind=kind, direction="max", margin=0.05, least_ess=100.0)
+    assert verdict.finding == (finding if finding != "holds" or kind == "ordering" else "fails")
+    assert ("effective sample size" in verdict.reason) == (finding == "not informative")
+    assert judged(left, right, kind=kind, direction="max", margin=0.05).finding in {"holds", "fails"}
+
+
+def test_the_claims_of_table_5_declare_how_much_their_baselines_need():
+    claims = load_claims(read(bench_papers())[0])
+    asked = {(claim.paper, claim.table, claim.least_ess) for claim in claims if claim.least_ess is not None}
+    assert asked == {("csgmcmc", "Table 5", 100.0)}
+    assert {c.least_ess for c in claims if c.metric and "ess" in c.metric.split("_")} == {100.0}
+
+
+def test_a_measure_of_ours_makes_a_finding_one_at_our_settings():
+    (figure,) = [c for c in load_claims(read(bench_papers())[0]) if (c.paper, c.table) == ("csgmcmc", "Figure 2")]
+    assert figure.ours == ("measure: total variation between the shares of draws by nearest mode and the truth",)

@@ -34,13 +34,13 @@ SETTING_KEYS = {"method", "task", "protocol", "schedule", "summary", "values", "
 TABLE_KEYS = {
     "reported": {
         "table", "row", "column", "method", "task", "protocol", "chains", "metric", "direction", "value", "error",
-        "error_kind", "n", "printed_as", "correction", "evidence", "uncertain", "obstacle", "needs", "cause",
-        "cause_by", "notes",
+        "error_kind", "n", "printed_as", "correction", "evidence", "uncertain", "outside", "obstacle", "needs",
+        "core_hours", "cause", "cause_by", "notes",
     },
     "claim": {
         "table", "statement", "kind", "better", "worse", "task", "protocol", "chains", "worse_protocol", "worse_chains",
-        "metric", "direction", "share", "trials", "margin", "obstacle", "needs", "cause", "cause_by", "notes",
-        "analysis", "finding", "evidence", "beside", "differs",
+        "metric", "direction", "measure", "share", "trials", "margin", "least_ess", "obstacle", "needs", "core_hours",
+        "cause", "cause_by", "notes", "analysis", "finding", "evidence", "beside", "differs",
     },
 }  # fmt: skip
 

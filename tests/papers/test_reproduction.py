@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -146,6 +147,28 @@ def test_a_declared_sweep_stands_apart_with_the_nearest_of_its_points(tmp_path):
     assert swept == {"0.3": None, "0.5": None, "0.9": None}
 
 
+def test_runs_of_two_engines_are_one_point_of_a_declared_sweep(tmp_path):
+    origins = {"schedule.step_size": {"value": 0.3, "provenance": "swept", "source": "declared sweep"}}
+    for engine, seed in itertools.product((1, 2), range(3)):
+        how = {"budget": "paper", "steps": 50_000, "origins": origins, "params": {"step_size": 0.3}, "engine": engine}
+        metrics = {"modes_covered": 10.0 + engine}
+        write_run(tmp_path, method="csgld", chains=1, seed=seed, number=30 * engine, metrics=metrics, **how)
+    entry = next(e for e in ledger(tmp_path, paper="csgmcmc", tables=("4",)).cells if e.cell.row == "Parallel SGLD")
+    assert [ours.estimate.mean for ours in entry.tried] == [12.0]
+
+
+def test_a_metric_of_a_paper_follows_from_one_of_the_task(tmp_path):
+    for seed, rmse in enumerate((0.35, 0.36, 0.38)):
+        how = {"budget": "paper", "chains": 10, "metrics": {"rmse": rmse}, "origins": {}}
+        write_run(tmp_path, method="deep-ensemble", task="airfoil", protocol="bde-ensemble", seed=seed, **how)
+    cells = ledger(tmp_path, paper="bde", tables=("Airfoil",)).cells
+    (entry,) = [e for e in cells if (e.cell.row, e.cell.column) == ("Deep Ensemble", "NLL (mean regr.)")]
+    expected = sum(math.log(rmse) + 1.4189385 for rmse in (0.35, 0.36, 0.38)) / 3
+    assert entry.ours.estimate.mean == pytest.approx(expected)
+    assert entry.ours.estimate.metric == "nll_mean_regression"
+    assert entry.verdict == "inconclusive"
+
+
 def test_settings_that_the_paper_does_not_give_leave_a_cell_inconclusive(tmp_path):
     origins = {"schedule.step_size": {"value": 0.1, "provenance": "ours", "source": "a guess"}}
     write_table_4(tmp_path, origins=origins)
@@ -217,7 +240,22 @@ def test_what_stands_in_the_way_is_said(tmp_path):
     assert "schedule.gamma=0.5005" in waiting["sgld", "cifar10"].reason
     assert "augmentation: crops" in next(e.reason for e in reproduced.cells if e.cell.table == "Table 4" and e.reason)
     assert all(("inconclusive at best" in e.text) == bool(e.cell.ours) for e in waiting.values())
-    assert len(reproduced.cells) == 205
+    assert len(reproduced.cells) == 184
+
+
+def test_numbers_of_models_that_are_no_samplers_are_listed_and_not_counted(tmp_path):
+    reproduced = reproduction(_without_results(tmp_path), Request(), paper="bde")
+    assert (len(reproduced.cells), len(reproduced.outside)) == (12, 24)
+    assert {entry.cell.method for entry in reproduced.cells} == {"deep-ensemble", "mclmc"}
+    assert {entry.text for entry in reproduced.outside} == {"not a sampler of this tool"}
+    result = ReproductionLedger(paper="bde").build(_without_results(tmp_path), Request())
+    assert [(row["cells"], row["not a sampler of this tool"]) for row in result.tables[0].rows] == [
+        (6, 12), (6, 12), (12, 24),
+    ]  # fmt: skip
+    assert sum(record["verdict"] == "not a sampler of this tool" for record in result.records) == 24
+    assert [(table.title, len(table.rows)) for table in result.tables[1:4:2]] == [
+        ("bde, Airfoil", 18), ("bde, Bikesharing", 18),
+    ]  # fmt: skip
 
 
 def _without_results(folder):
@@ -374,6 +412,9 @@ def test_the_pages_in_the_repository_are_made_from_the_published_files():
     paths = [docs / "reproduction.md", *docs.glob("reproduction/*.md")]
     written = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths}
     assert written == pages(FOLDER)
+    runs = written["docs/reproduction/runs.md"]
+    assert "| landsat@adaptive-drift | paper | 2 | no | 74 | 3.80 |" in runs
+    assert "| adaptive-drift, Table 3 | 4.5 | more seeds: bench reproduce adaptive-drift --table 3 |" in runs
     assert "### Declared sweeps" in written["docs/reproduction/other-runs.md"]
     front = written["docs/reproduction.md"]
     assert len(front.splitlines()) < 60
@@ -386,7 +427,7 @@ def test_the_counts_in_the_readme_are_those_of_the_published_files():
     assert written == with_counts(written, told)
     assert told in written
     reproduced = reproduction(Published(FOLDER), Request())
-    assert f"Of the {len(reproduced.cells)} printed numbers" in told.replace("\n", " ")
+    assert f"Of the {len(reproduced.cells)} printed numbers of samplers" in told.replace("\n", " ")
     assert f"Of the {len(reproduced.claims)} claims" in told.replace("\n", " ")
 
 
