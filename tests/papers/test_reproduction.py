@@ -434,7 +434,7 @@ def test_the_counts_in_the_readme_are_those_of_the_published_files():
 def test_no_array_is_published():
     files = sorted(FOLDER.glob("*.parquet"))
     assert [*read_set(FOLDER, MANIFEST)] == [path.name for path in files]
-    assert {path.stem for path in files} == {"run", "attempt", "metric", "environment", "plugin"}
+    assert {path.stem for path in files} == {"run", "attempt", "metric", "environment"}
     assert sum(path.stat().st_size for path in files) < 2**20
     columns = {c for path in files for c, kind, *_ in duckdb.sql(f"describe from '{path}'").fetchall() if "[]" in kind}
     assert columns == set()
