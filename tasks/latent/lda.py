@@ -211,8 +211,6 @@ class Positives:
     """
 
     def __init__(self, t: Tensor) -> None:
-        import torch
-
         # Comparisons and `where` take several times as long as these: `lost` is 1 where 1 + small is 1, and `far` is 1
         # where t is below -40, otherwise they are 0.
         small = t.abs().neg_().exp_()

@@ -118,6 +118,45 @@ def test_places_factors_and_solutions_are_those_of_torch():
     check(LINEAR[:6], torch.tensor([list(ODD)], dtype=torch.float64).expand(CHAINS, -1).clone())
 
 
+WIDE = torch.arange(260.0, dtype=torch.float64).reshape(13, 20).sin()
+REDUCED = [
+    lambda x: (x[:, :, None] * WIDE).sum(1), lambda x: (x[:, :, None] * WIDE).sum(2), lambda x: (x @ WIDE).exp().sum(1),
+    lambda x: (x[:, :, None] * WIDE[:, :9]).amax(1), lambda x: (x[:, :, None] * WIDE).amin(2),
+    lambda x: x @ WIDE @ WIDE.T,
+    lambda x: (x[:, :, None] + WIDE).prod(2), lambda x: (WIDE[x.long().clamp(0, 12)] * x[:, :, None]).sum((1, 2)),
+    lambda x: (WIDE[x.long().clamp(0, 12)] * x[:, :, None]).sum(1), lambda x: (x[:, :, None, None] * WIDE).sum((1, 3)),
+    lambda x: (WIDE[x.long().clamp(0, 12)] * x[:, :1, None]).sum(2).sigmoid(), lambda x: (x[:, :, None] > WIDE).sum(2),
+    lambda x: (x[:, :, None] * WIDE).logsumexp(2), lambda x: (x[:, :, None] * WIDE.repeat(1, 60)).sum(2),
+    lambda x: (x[:, :, None] * WIDE.repeat(1, 60)).tanh().sum(1),
+]  # fmt: skip
+"""Sums of enough elements that those of one chain are computed in vectors."""
+
+
+@pytest.mark.parametrize(("functions", "size"), [(POINTWISE, 12), (SHAPED, 12), (LINEAR, 12), (REDUCED, 13)])
+@pytest.mark.parametrize("odd", [False, True])
+def test_the_bits_of_a_chain_do_not_depend_on_others(functions, size, odd):
+    theta = 3 * torch.randn(CHAINS, size, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    if odd:
+        theta[::2, : len(ODD)] = torch.tensor(ODD, dtype=torch.float64)
+        functions = LINEAR[:6] if functions is LINEAR else functions
+    else:
+        check(functions, theta, rtol=1e-9)
+    names = {f"f{number:02}": function for number, function in enumerate(functions)}
+
+    def step(x, *_):
+        return x, {name: function(x) for name, function in names.items()}, x, None
+
+    def states(x):
+        return run(step, x, {name: torch.zeros_like(function(x)) for name, function in names.items()}).state
+
+    whole = states(theta)
+    for count in (1, 2, 5):
+        for name, leaf in states(theta[:count]).items():
+            alone, among = leaf.double().numpy(), whole[name][:count].double().numpy()
+            np.testing.assert_array_equal(alone, among, err_msg=f"{name}, {count} chains")
+            np.testing.assert_array_equal(*(np.signbit(x) & (x == 0) for x in (alone, among)))
+
+
 def changed(x):
     y, z = x + 1, x.exp()
     y += x

@@ -1,15 +1,16 @@
 """The C++ code of one step: values, the loops that compute them, and their places in memory.
 
-Chains do not interact, so `LANES` of them are one vector in the code. A value that is used once becomes part of the
-expression that uses it; other values are arrays on the stack. Constants are arguments of the code, so it depends
-neither on their values nor on the number of chains. `Unsupported` is raised for whatever cannot be written.
+Chains do not interact, so `LANES` of them are one vector in the code; where there is one chain, elements are. A value
+that is used once becomes part of the expression that uses it; other values are arrays on the stack. Constants are
+arguments of the code, so it depends neither on their values nor on the number of chains. `Unsupported` is raised for
+whatever cannot be written.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,10 @@ MOST = 1 << 24
 
 BESIDE = 8
 """Most elements of a reduction that are computed side by side, so that no sum waits for another."""
+
+TOGETHER, VECTORS = 8, 2
+"""Elements of one chain that are reduced in a vector, and most vectors that are side by side. This needs vectors of so
+many elements, otherwise `BESIDE` is faster."""
 
 LONG = 600
 """Number of characters from which an expression becomes an array, so that the code does not double with each use."""
@@ -123,8 +128,12 @@ class Writer:
             self.bytes += bytes_
             self.lines.append(f"{array.type} {name}[{size}];")
             return array
-        self.lines.append(f"{array.type}* __restrict const {name} = ({array.type}*)(beyond + {self.beyond});")
+        elsewhere = f"{array.type}* __restrict const {name} = ({array.type}*)(beyond + {self.beyond});"
         self.beyond += bytes_
+        if self.bytes + self.beyond <= STACK * LANES:
+            self.lines += ["#if LANES == 1", f"{array.type} {name}[{size}];", "#else", elsewhere, "#endif"]
+        else:
+            self.lines.append(elsewhere)
         if self.beyond > MOST:
             raise Unsupported(f"more than {MOST} bytes of values")
         return array
@@ -192,6 +201,8 @@ class Writer:
             if looped:
                 depth += 1
                 step = by if axis == last else 1
+                if over is None and axis == last:
+                    self.lines.append("INDEPENDENT")
                 self.lines.append(f"for (long {index[-1]} = 0; {index[-1]} < {size}; {index[-1]} += {step}) {{")
             elif size == 0:
                 raise Unsupported("an empty tensor")
@@ -218,8 +229,13 @@ class Writer:
         mapped = Value(tuple(shape), dtype, (lambda i: f"F_of_V({at(i)})") if dtype is torch.float32 else at)
         return self.stored(mapped) if len(at(["i000"] * len(shape))) > LONG else mapped
 
-    def reduce(self, value: Value, axes: Sequence[int], start: str, write: Callable[[str, str], str]) -> Value:
-        """Return a value reduced over axes, which keep one element."""
+    def reduce(
+        self, value: Value, axes: Sequence[int], start: str, write: Callable[[str, str], str], *, turn: bool = True
+    ) -> Value:
+        """Return a value reduced over axes, which keep one element.
+
+        turn  whether the elements of the last axis are one after the other in memory
+        """
         shape = value.shape
         axes = numbered(axes, shape)
         if self.axis(shape) in axes or value.dtype is torch.float32:
@@ -227,6 +243,13 @@ class Writer:
         reduced = self.memory([1 if a in axes else size for a, size in enumerate(shape)], value.dtype)
         kept = [a for a in range(len(shape)) if a not in axes]
         last = self.last(shape, kept)
+        together = last is not None and shape[last] >= TOGETHER and value.type == "V"
+        if together:
+            looped = [a for a in axes if self.inner(shape)[a] > 1]
+            turned = turn and looped == [self.last(shape)] and shape[looped[0]] >= TOGETHER
+            self.lines.append("#if LANES == 1 && __AVX512F__")
+            self._reduce_together(value, reduced, axes, start, write, turned=turned)
+            self.lines.append("#else")
         beside = 1 if last is None else max(n for n in range(1, BESIDE + 1) if shape[last] % n == 0)
         with self.loops(shape, kept, beside) as outer:
             totals = [self.name("a") for _ in range(beside)]
@@ -237,7 +260,64 @@ class Writer:
                     index = [w if a in axes else o for a, (o, w) in enumerate(zip(element, within, strict=True))]
                     self.lines.append(f"{total} = {write(total, value.at(index))};")
             self.lines += [f"{reduced.at(element)} = {total};" for total, element in zip(totals, places, strict=True)]
+        if together:
+            self.lines.append("#endif")
         return reduced
+
+    def _reduce_together(
+        self, value: Value, reduced: Value, axes: Sequence[int], start: str, write: Callable[[str, str], str], *,
+        turned: bool,
+    ) -> None:  # fmt: skip
+        """Write a reduction for one chain, of `TOGETHER` elements of the last axis kept in each vector.
+
+        The last vectors overlap those before, if the number of elements is not a multiple of theirs. If they are
+        `turned`, the one axis that is reduced is the last: they are first of elements along it, because these are one
+        after the other in memory.
+        """
+        shape, kept = value.shape, [a for a in range(len(value.shape)) if a not in axes]
+        last, along = self.last(shape, kept), self.last(shape)
+        assert last is not None
+        size, vectors = shape[last], min(VECTORS, -(-shape[last] // TOGETHER))
+        step = min(size, vectors * TOGETHER)
+        with self.loops(shape, [a for a in kept if a != last]) as outer:
+            i, first = self.name("i"), self.name("i")
+            self.lines.append(f"for (long {i} = 0; {i} < {size}; {i} += {step}) {{")
+            self.lines.append(f"const long {first} = {i} < {size - step} ? {i} : {size - step};")
+            totals = {min(v * TOGETHER, step - TOGETHER): self.name("a") for v in range(vectors)}
+            self.lines += [f"W {total} = W{{}} + {start};" for total in totals.values()]
+
+            def at(number: int, within: Index) -> str:
+                index = [w if a in axes else o for a, (o, w) in enumerate(zip(outer, within, strict=True))]
+                index[last] = f"({first} + {number})"
+                return value.at(index)
+
+            def vector(elements: Iterable[str]) -> str:
+                return f"(W) {{{', '.join(elements)}}}"
+
+            def add(within: Index) -> None:
+                for begin, total in totals.items():
+                    added = vector(at(begin + n, within) for n in range(TOGETHER))
+                    self.lines.append(f"{total} = {write(total, added)};")
+
+            if turned and along is not None:
+                whole, k = shape[along] // TOGETHER * TOGETHER, self.name("i")
+                self.lines.append(f"for (long {k} = 0; {k} < {whole}; {k} += {TOGETHER}) {{")
+                along_it = [[f"({k} + {m})" if a == along else "0" for a in range(len(shape))] for m in range(TOGETHER)]
+                for begin, total in totals.items():
+                    x = self.name("x")
+                    rows = ", ".join(vector(at(begin + n, index) for index in along_it) for n in range(TOGETHER))
+                    self.lines.append(f"W {x}[] = {{{rows}}}; turn({x}, {x});")
+                    self.lines += [f"{total} = {write(total, f'{x}[{n}]')};" for n in range(TOGETHER)]
+                self.lines.append("}")
+                for rest in range(whole, shape[along]):
+                    add([str(rest) if a == along else "0" for a in range(len(shape))])
+            else:
+                with self.loops(shape, axes) as within:
+                    add(within)
+            for begin, total in totals.items():
+                index = [f"({first} + {begin})" if a == last else o for a, o in enumerate(outer)]
+                self.lines.append(f"store(&{reduced.at(index)}, {total});")
+            self.lines.append("}")
 
     def view(self, value: Value, shape: Sequence[int], back: Callable[[Index], Index]) -> Value:
         """Return the elements of a value in another shape; `back` maps an index to the one in the value."""

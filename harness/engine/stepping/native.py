@@ -75,7 +75,7 @@ class Native:
         if code != other.code or numbers != other.numbers or not all(map(torch.equal, constants, other.constants)):
             raise Breach("what a step does depends on the number of chains, or on what Python keeps")
         self.numbers = torch.tensor([*map(float.fromhex, numbers), 0.0], dtype=torch.float64)
-        lanes = 2 if len(theta) == 1 else min(LANES, 1 << len(theta).bit_length() - 1)
+        lanes = min(LANES, 1 << len(theta).bit_length() - 1)
         self.function = built(f"#define LANES {lanes}\n{PRELUDE.read_text(encoding='utf-8')}{code}").advance_block
 
     def advance(self, theta: Tensor, state: State, block: Block, width: int) -> Advanced:

@@ -109,7 +109,7 @@ def _matrices(w: Writer, left: Value, right: Value, out: Sequence[int]) -> Value
     )  # fmt: skip
     w.stored(left)
     w.stored(right)
-    return w.reshaped(w.reduce(terms, [-1], "splat(0.0)", "{} + {}".format), out)
+    return w.reshaped(w.reduce(terms, [-1], "splat(0.0)", "{} + {}".format, turn=False), out)
 
 
 def _cat(w: Writer, outs: list[Tensor], parts: Sequence[Tensor], axis: int = 0) -> Value:
@@ -289,7 +289,7 @@ def _placed(w: Writer, outs: list[Tensor], x: Tensor, axis: int, sign: str) -> l
             i = within[axis]
             element = value.at([i if a == axis else o for a, o in enumerate(outer)])
             w.lines.append(
-                f"const V v = {element}; const L m = (L)(v {sign} {top}) | ((L)(v != v) & (L)({top} == {top}));"
+                f"const V v = {element}; const L m = truth(v {sign} {top}) | (truth(v != v) & truth({top} == {top}));"
             )
             w.lines.append(f"{top} = where(m, v, {top}); {position} = where(m, splat((long){i}), {position});")
         w.lines.append(f"{tops.at(outer)} = {top}; {places.at(outer)} = {position};")
@@ -375,7 +375,7 @@ KNOWN: dict[str, Operation] = {
         ("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/"))},
     **{name: _pointwise(f"({{}} {sign} {{}})".format, truth=True) for name, sign in (
         ("bitwise_and", "&"), ("bitwise_or", "|"), ("bitwise_xor", "^"))},
-    **{name: _pointwise(f"(L)({{}} {sign} {{}})".format, compares=True) for name, sign in (
+    **{name: _pointwise(f"truth({{}} {sign} {{}})".format, compares=True) for name, sign in (
         ("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="))},
     **{name: _pointwise(f"{function}({{}})".format) for name, function in (
         ("exp", "exp_"), ("log", "log_"), ("sqrt", "root"), ("abs", "magnitude"), ("neg", "-"), ("floor", "floor_"),
