@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from harness.engine.stepping import execution_mode
+from harness.engine.stepping import execution_mode, native
 from harness.engine.stepping.block import Block
 from harness.engine.stepping.lanes import Unsupported
 from harness.engine.stepping.native import Native
@@ -155,6 +155,32 @@ def test_the_bits_of_a_chain_do_not_depend_on_others(functions, size, odd):
             alone, among = leaf.double().numpy(), whole[name][:count].double().numpy()
             np.testing.assert_array_equal(alone, among, err_msg=f"{name}, {count} chains")
             np.testing.assert_array_equal(*(np.signbit(x) & (x == 0) for x in (alone, among)))
+
+
+@pytest.mark.parametrize("chains", [1, 3, CHAINS])
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float32, torch.float64])
+def test_a_large_constant_is_stored_in_the_smallest_type_that_has_its_numbers(monkeypatch, kind, chains):
+    generator = torch.Generator().manual_seed(6)
+    table = torch.randn(100, 21, generator=generator, dtype=torch.float64).to(kind).double()
+    table[3], table[4] = -0.0, math.inf
+
+    def step(x, *_):
+        rows = table[(10 * x).long().clamp(0, 99)]
+        return rows.sum(1)[:, :12] / x, {"s": rows[:, :, 0] * x, "t": rows.sum(2) + table[5, :12]}, x, None
+
+    theta = torch.linspace(-0.1, 1.2, 12 * chains, dtype=torch.float64).view(chains, 12)
+    state = {name: torch.zeros_like(theta) for name in "st"}
+    block = Block(*(torch.ones(1, dtype=torch.float64),) * 2, (), (), {}, np.ones(1, dtype=bool), adapt=False)
+    compiled = {}
+    for limit in (1_000, 10_000):
+        monkeypatch.setattr(native, "LARGE", limit)
+        compiled[limit] = Native(step, theta, state, block)
+    for stored in (kind, torch.float64):
+        of_each = [each.advance(theta, state, block, 12) for each in compiled.values()]
+        assert [each.constants[0].dtype for each in compiled.values()] == [stored, torch.float64]
+        for one, other in zip(*([done.theta, *done.state.values()] for done in of_each), strict=True):
+            assert torch.equal(one.view(torch.int64), other.view(torch.int64))
+        table[0, 0] = 1.0 + 2.0**-40  # a later block reads the numbers as they are then
 
 
 def changed(x):

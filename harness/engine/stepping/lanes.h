@@ -88,6 +88,16 @@ IN L magnitude(L x) { return where(x < 0, -x, x); }
 #if __AVX512F__
 #include <immintrin.h>
 #endif
+// A number of 16 bits: the first half of a float.
+struct Half {
+  unsigned short bits;
+  operator double() const {
+    const unsigned whole = (unsigned)bits << 16;
+    float x;
+    __builtin_memcpy(&x, &whole, sizeof x);
+    return x;
+  }
+};
 // row, put: an element of chains that are `s` numbers apart. take: the element at an index that each chain has.
 #define AT(l) p[l * s]
 IN V row(const double* p, long s) { return V ALL(AT); }
@@ -101,6 +111,8 @@ IN V take(const double* p, L i) { return (V)_mm512_i64gather_pd((__m512i)i, p, 8
 #else
 IN V take(const double* p, L i) { return V ALL(AT); }
 #endif
+IN V take(const float* p, L i) { return V ALL(AT); }
+IN V take(const Half* p, L i) { return V ALL(AT); }
 IN L take(const long* p, L i) { return L ALL(AT); }
 #undef AT
 
@@ -119,12 +131,20 @@ IN void turn(const W* from, W* y) {
 }
 #endif
 
+#if __AVX512F__
+IN W eight(const double* p) { return (W)_mm512_loadu_pd(p); }
+IN W eight(const float* p) { return (W)_mm512_cvtps_pd(_mm256_loadu_ps(p)); }
+IN W eight(const Half* p) {
+  const __m256i x = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p));
+  return (W)_mm512_cvtps_pd(_mm256_castsi256_ps(_mm256_slli_epi32(x, 16)));
+}
+#endif
 // `size` consecutive elements for each chain, from the index that the chain has.
 #define AT(l) p[LANE(i, l) + j]
-template <long size> IN void take_row(const double* p, L i, V* to) {
+template <long size, class Number> IN void take_row(const Number* p, L i, V* to) {
   long j = 0;
 #if LANES == 8 && __AVX512F__
-#define AT8(l) (V)_mm512_loadu_pd(p + i[l] + j)
+#define AT8(l) eight(p + i[l] + j)
   for (; j + 8 <= size; j += 8) {
     const V x[8] = ALL(AT8);
     turn(x, to + j);

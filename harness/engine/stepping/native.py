@@ -34,6 +34,12 @@ processor can begin the next vector before the last is done."""
 TILE_BYTES = 1 << 15
 """Most bytes of their positions and states: what the nearest cache holds."""
 
+LARGE = 1 << 16
+"""Numbers of a constant from which it is stored in the smallest type that has them: the processor waits for memory."""
+
+PACKED = {torch.float64: "double", torch.float32: "float", torch.bfloat16: "Half", torch.int64: "long"}
+"""The types of constants in C++."""
+
 PRELUDE = Path(__file__).with_name("lanes.h")
 
 State = dict[str, Tensor]
@@ -75,8 +81,16 @@ class Native:
         if code != other.code or numbers != other.numbers or not all(map(torch.equal, constants, other.constants)):
             raise Breach("what a step does depends on the number of chains, or on what Python keeps")
         self.numbers = torch.tensor([*map(float.fromhex, numbers), 0.0], dtype=torch.float64)
-        lanes = min(LANES, 1 << len(theta).bit_length() - 1)
-        self.function = built(f"#define LANES {lanes}\n{PRELUDE.read_text(encoding='utf-8')}{code}").advance_block
+        self.lanes = min(LANES, 1 << len(theta).bit_length() - 1)
+        self._load()
+
+    def _load(self) -> None:
+        """Load the code for the constants as they are."""
+        self.constants = [_packed(leaf) for leaf in self.written.constants]
+        self.versions = [leaf._version for leaf in self.written.constants]  # noqa: SLF001
+        types = "".join(f"#define K{n} {PACKED[leaf.dtype]}\n" for n, leaf in enumerate(self.constants))
+        prelude = PRELUDE.read_text(encoding="utf-8")
+        self.function = built(f"#define LANES {self.lanes}\n{types}{prelude}{self.written.code}").advance_block
 
     def advance(self, theta: Tensor, state: State, block: Block, width: int) -> Advanced:
         """Run the steps of a block whose draws have `width` numbers."""
@@ -85,10 +99,11 @@ class Native:
         carry = [_number(leaf).contiguous() for leaf in _leaves(theta, state)]
         left = [torch.empty_like(leaf) for leaf in carry]
         inputs = [leaf if leaf[0, 0].is_contiguous() else leaf.contiguous() for leaf in map(_number, _inputs(block))]
-        constants = [_number(leaf).contiguous() for leaf in self.written.constants]
+        if self.versions != [leaf._version for leaf in self.written.constants]:  # noqa: SLF001
+            self._load()
         beyond = torch.empty(self.written.beyond, dtype=torch.uint8)
         scalars = [block.h.contiguous(), block.T.contiguous(), self.numbers]
-        held = [beyond, *carry, *left, draws, weights, *scalars, *inputs, *constants]
+        held = [beyond, *carry, *left, draws, weights, *scalars, *inputs, *self.constants]
         strides = [stride for leaf in inputs for stride in leaf.stride()[:2]]
         self.function(
             ctypes.c_long(len(block)), ctypes.c_long(len(theta)), ctypes.c_char_p(block.keep.tobytes()),
@@ -98,6 +113,17 @@ class Native:
         theta, *left = (leaf.to(was.dtype) for leaf, was in zip(left, _leaves(theta, state), strict=True))
         log_weights = weights if self.written.weighted else None
         return Advanced(theta, dict(zip(sorted(state), left, strict=True)), draws, log_weights)
+
+
+def _packed(leaf: Tensor) -> Tensor:
+    """Return a constant in memory: a `LARGE` one in the smallest type that has its numbers."""
+    leaf = _number(leaf).contiguous()
+    if leaf.numel() > LARGE and leaf.is_floating_point():
+        for kind in (torch.bfloat16, torch.float32):
+            packed = leaf.to(kind)
+            if torch.equal(packed.to(leaf.dtype), leaf):
+                return packed
+    return leaf
 
 
 def _number(leaf: Tensor) -> Tensor:
@@ -190,12 +216,12 @@ def _written(step: Step, theta: Tensor, state: State, block: Block, chains: int)
     for name, leaf, value in copied:
         with w.loops(leaf.shape) as index:
             w.lines.append(f"{name}[{w.offset(leaf.shape, index)}] = {value.at(index)};")
-    pointers += [(f"k{number}", leaf.dtype) for number, leaf in enumerate(w.constants)]
     types = {torch.float64: "double", torch.float32: "double", None: "char"}
     opened = [
         f"{types.get(dtype, 'long')}* const {name} = ({types.get(dtype, 'long')}*)p[{number}];"
         for number, (name, dtype) in enumerate(pointers)
     ]
+    opened += [f"K{n}* const k{n} = (K{n}*)p[{len(pointers) + n}];" for n in range(len(w.constants))]
     groups = "for (long g = first; g < last; g += LANES) {"
     code = [
         'extern "C" void advance_block(long steps, long chains, const char* keep, void* const* p, const long* s) {',
