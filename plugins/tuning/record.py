@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,10 @@ where seed >= ? and passes is not null group by all
 """
 PairKey = tuple[str, str, str]
 """The names of a method, a task and a protocol."""
+CHOICE = ("settings", "value", "upper", "value_search", "at_edge", "code", "run_keys")
+"""Fields of a record about the settings that were chosen."""
+ALIKE = ("objective", "direction", "budget", "chains", "finalist_seeds", "engine")
+"""Fields that two searches share whose choices can be compared."""
 FINALIST_SEEDS = tuple(TUNING_SEED + 100 + k for k in range(10))
 """The seeds of the finalists, which no search uses: it has at most 100."""
 
@@ -104,13 +109,15 @@ def add(
 ) -> dict[studies.StudyKey, dict[str, Any]]:
     """Add records to a study's file, in place of earlier ones of the same pairs and budgets, and return them.
 
-    All records of these pairs, in all studies of the folder, get the cost and the list of all their searches.
+    All records of these pairs, in all studies of the folder, get the cost and the list of all their searches. The
+    finalists of all searches of a pair ran on the same seeds, so the best of them all is chosen.
     """
     file.parent.mkdir(exist_ok=True)
     with alone(file.parent):
         known = {path: _readable(path) for path in file.parent.glob("*.json") if path != file}
         known[file] = studies.read(file) if file.is_file() else {}
         before = [one for of_file in known.values() for one in of_file.values()]
+        records = {key: _best(one, known[file].get(key)) for key, one in records.items()}
         known[file] = {**known[file], **records}
         costs = {key[:3]: _cost([*before, *records.values()], key[:3], passes.get(key[:3], 0.0)) for key in records}
         for path, of_file in known.items():
@@ -128,11 +135,25 @@ def _readable(file: Path) -> Mapping[studies.StudyKey, Mapping[str, Any]]:
         return {}
 
 
+def _best(record: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return a record, with what an earlier search of the pair chose if that was better on the finalists' seeds.
+
+    Nothing is taken over from a search of other code, of another objective, or without finalists.
+    """
+    if earlier is None or any(earlier.get(name) != record[name] for name in ALIKE):
+        return record
+    if any(earlier["code"].get(part) != record["code"][part] for part in ("sampler", "task")):
+        return record
+    sign = -1.0 if record["direction"] == "max" else 1.0
+    uppers = [math.inf if one["upper"] is None else sign * one["upper"] for one in (record, earlier)]
+    return {**record, **{name: earlier[name] for name in CHOICE}} if uppers[1] < uppers[0] else record
+
+
 def _cost(records: Sequence[Mapping[str, Any]], pair: PairKey, passes: float) -> dict[str, Any]:
     """Return the cost of a pair and all its searches, each once: the same command resumes a search."""
     of_pair = [one for one in records if (one["method"], one["task"], one["protocol"]) == pair]
     lists = [one["searches"] if "searches" in one else [_earlier(one)] for one in of_pair]
-    searches = {one["command"]: one for of_record in lists for one in of_record}
+    searches = {(one["command"], one["search_version"]): one for of_record in lists for one in of_record}
     return {
         "searches": [*searches.values()],
         "trials": sum(one["trials"] for one in searches.values()),

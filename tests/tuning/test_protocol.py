@@ -22,7 +22,7 @@ from harness.tasks import TUNING_SEED, Protocol
 
 pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
 
-from plugins.tuning import studies
+from plugins.tuning import record, studies
 from plugins.tuning.record import FINALIST_SEEDS
 from plugins.tuning.search import FINALISTS, PER_DIMENSION, WIDENINGS, Objective, Search, Trial, trials_for
 from plugins.tuning.space import EDGE, SCHEDULES, Range, Space, dimensions, find_spaces, schedules
@@ -346,3 +346,29 @@ def test_a_setting_that_papers_change_is_searched():
                 if changed and not field.tune and field.name not in NOT_SEARCHED:
                     forgotten.add((offer.name, field.name))
     assert not forgotten
+
+
+def test_a_second_search_keeps_what_the_first_chose_if_that_was_better_on_the_same_seeds(tmp_path):
+    """The finalists of both ran on the same seeds; those of other code or of another objective are not compared."""
+    about = {
+        "direction": "min", "objective": "joint_error", "chains": 8, "engine": 3, "value": 0.1, "upper": 0.2,
+        "value_search": 0.1, "at_edge": {}, "run_keys": [], "code": {"sampler": "a", "task": "b", "schedule": "c"},
+    }  # fmt: skip
+    first = {**RECORD, **about, "searches": [{"command": "x", "search_version": 3, "trials": 3}]}
+    other = {"schedule": "polynomial", "schedule.a": 0.2}
+    later = {"searches": [{"command": "y", "search_version": 3, "trials": 4}], "settings": other}
+    code = {**first["code"], "schedule": "d"}
+    for change, kept in (
+        ({"upper": 0.3, "code": code}, True), ({"upper": 0.1}, False), ({"upper": None}, True),
+        ({"upper": 0.1, "direction": "max"}, False), ({"upper": 0.3, "code": {**code, "task": "new"}}, False),
+        ({"upper": 0.3, "chains": 4}, False), ({"upper": 0.3, "objective": "nll"}, False),
+    ):  # fmt: skip
+        second, key = {**first, **later, **change}, studies.key(first)
+        file = tmp_path / "mine.json"
+        file.write_text(json.dumps({"format": 2, "tuned": [first]}))
+        written = record.add(file, {key: second}, {})[key]
+        assert studies.read(file)[key] == written
+        assert (written["settings"] == first["settings"]) is kept, change
+        assert written["code"] == (first if kept else second)["code"]
+        assert written["trials"] == 7
+        assert len(written["searches"]) == 2
