@@ -81,10 +81,10 @@ ORDERINGS = """# What papers say is better, tested
 {learned}
 
 The statements are those of papers that one sampler is better than another, in our words: some about accuracy at equal
-cost, some about gradient noise on tasks that have it. Settings were tuned by one rule, an earlier
-one than that of [tuning.md](tuning.md), at the budget that is shown, on 20 seeds of 8 chains, before verdicts on tasks with several modes needed 30 seeds. A verdict
-is that of the paired comparison, in the family of all declared statements ([verdicts.md](verdicts.md)). All numbers are
-in [orderings.json](field/orderings.json).
+cost, some about gradient noise on tasks that have it. Settings were tuned by one rule, an earlier one than that of
+[tuning.md](tuning.md), at the budget that is shown, on 20 seeds of 8 chains, before verdicts on tasks with several
+modes needed 30 seeds. A verdict is that of the paired comparison, in the family of all declared statements
+([verdicts.md](verdicts.md)). All numbers are in [orderings.json](field/orderings.json).
 
     bench --results orderings nightly orderings --out site    # run the suite; after an interruption it continues
     python -m reports.field orderings orderings               # write orderings.json and this page

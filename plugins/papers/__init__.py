@@ -31,7 +31,7 @@ There is one TOML file per paper, and optionally one of settings:
         better, worse, task, protocol, chains, metric, direction    the two sides; worse_protocol and worse_chains if
                                 those of `worse` are different; no metric if no task measures it
         measure                 how the metric measures what is claimed, where that is a choice of ours
-        least_ess               the metric is an effective sample size; a baseline, `worse`, below this decides nothing
+        least_ess               the metric is an effective sample size; a baseline, `worse`, below this leaves it open
         margin                  for an equality, a share of the larger value; for a share, an absolute margin
         analysis, finding, evidence    for an exact analysis: the report that makes it, its finding and its evidence
         beside                  metrics that are shown beside the one that is tested

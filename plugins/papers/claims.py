@@ -59,7 +59,7 @@ class Claim:
               share of the larger; share: `better` succeeds in `share` of `trials`, by the metric's mean over seeds
               within `margin`; analysis: `exact` has settled it
     direction max or min: which is better
-    least_ess the metric is an effective sample size, and a value of `worse` below this decides nothing
+    least_ess the metric is an effective sample size, and a value of `worse` below this leaves it open
     obstacle, needs, core_hours, cause, execution, ours  as in `Reported`, for both sides
     beside    metrics that are shown for both sides, without a test
     differs   the terms in which the sides differ, as the statement says
