@@ -140,7 +140,7 @@ def _best(record: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> Mappi
 
     Nothing is taken over from a search of other code, of another objective, or without finalists.
     """
-    if earlier is None or any(earlier.get(name) != record[name] for name in ALIKE):
+    if earlier is None or not record["finalist_seeds"] or any(earlier.get(name) != record[name] for name in ALIKE):
         return record
     if any(earlier["code"].get(part) != record["code"][part] for part in ("sampler", "task")):
         return record

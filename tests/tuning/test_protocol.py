@@ -362,6 +362,7 @@ def test_a_second_search_keeps_what_the_first_chose_if_that_was_better_on_the_sa
         ({"upper": 0.3, "code": code}, True), ({"upper": 0.1}, False), ({"upper": None}, True),
         ({"upper": 0.1, "direction": "max"}, False), ({"upper": 0.3, "code": {**code, "task": "new"}}, False),
         ({"upper": 0.3, "chains": 4}, False), ({"upper": 0.3, "objective": "nll"}, False),
+        ({"upper": 0.3, "finalist_seeds": []}, False),
     ):  # fmt: skip
         second, key = {**first, **later, **change}, studies.key(first)
         file = tmp_path / "mine.json"
