@@ -21,7 +21,6 @@ from harness import Result, load, registry
 from harness.reports import (
     Column,
     Estimate,
-    Figure,
     Group,
     Table,
     drawn,
@@ -31,18 +30,16 @@ from harness.reports import (
     with_interval,
     write_set,
 )
-from reports.figures.factors import figure
 from reports.orderings import NOT_COMPARED, OrderingVerdict
+from reports.study import PICTURE, overview, with_results
 from reports.tables import wide
 from reports.tables.findings_tables import STATEMENTS, tables
-from reports.tables.wide import COST, JOINT
+from reports.tables.wide import COST
 
 if TYPE_CHECKING:
     from harness.reports import Results
 
 FOLDER = Path("docs/field")
-PICTURE = "study"
-"""The name of the picture of the study, in docs."""
 STUDY = Path(__file__).parents[1] / "plugins/tuning/tuned.json"
 LEFT_OUT = ("group", "steps", "measured", "remark", "verified", "untuned", "given", "set_by_user", "run_keys")
 """Fields of a leaderboard's record that are not published."""
@@ -116,12 +113,6 @@ REGRESSIONS = PART.format(
 )  # fmt: skip
 ONE_PAGE = {"orderings": ORDERINGS, "study-densities": DENSITIES, "study-regressions": REGRESSIONS}
 """The beginning of the page of a suite that has one page, SUITE.md."""
-KINDS = {
-    "one mode": ("banana", "gaussian", "gaussian2d", "rosenbrock"),
-    "several modes": ("bimodal1d", "mixture5", "mixture25"),
-    "regressions": ("blr-german", "blr-a9a", "flights"),
-}
-"""The tasks of the study by kind, in the order of its picture."""
 SUITES = ("field", *ONE_PAGE)
 """The published suites."""
 EARLIER = (
@@ -135,8 +126,6 @@ BESIDE = {"reference", "tied / worse / not known", "data passes", "seconds", "co
 """Columns of the leaders that the front page leaves out."""
 KNOWN = ", which the people who chose the settings could have seen"
 """What is said of seeds that count from 0; those of a season are larger."""
-BEGIN, END = "<!-- {what} in {suite}: python -m reports.field -->", "<!-- end of {what} -->"
-DECIDED = (OrderingVerdict.HOLDS, OrderingVerdict.FAILS, OrderingVerdict.EQUIVALENT)
 OUTCOMES = {
     OrderingVerdict.HOLDS: "hold", OrderingVerdict.FAILS: "fail", OrderingVerdict.EQUIVALENT: "equivalent",
     OrderingVerdict.UNDECIDED: "undecided",
@@ -229,53 +218,6 @@ def pages(numbers: Mapping[str, Any], suite: str = "field", figures: Sequence[st
         learned=_leaders(findings), table=_markdown([_narrow(front)]).strip(), seeds=seeds, pages="\n".join(rows),
     )  # fmt: skip
     return {path: text.rstrip() + "\n" for path, text in files.items()}
-
-
-def overview(parts: Mapping[str, Mapping[str, Any]]) -> Figure:
-    """Return the picture of the study, times the best joint error by method and task, from the numbers of its parts."""
-    cells: dict[tuple[str, str], dict[str, Any]] = {}
-    for numbers in parts.values():
-        rows = [r for r in _read(numbers["leaderboard"]) if r["ranked_by"] and r["metric"] == JOINT]
-        for row in rows:
-            best = min(other["mean"] for other in rows if other["task"] == row["task"] and other["rank"])
-            factor = row["mean"] / best if row["rank"] else None
-            cells[row["method"], row["task"]] = {"factor": factor, "verdict": row["verdict"]}
-    kinds = {task: kind for kind, tasks in KINDS.items() for task in tasks}
-    ordered = sorted(cells, key=lambda key: list(kinds).index(key[1]))
-    return figure(PICTURE, {key: cells[key] for key in ordered}, kinds)
-
-
-def with_results(guide: str, suite: str, findings: Sequence[Mapping[str, Any]]) -> str:
-    """Return docs/which-sampler.md with tables of a suite between its marks: its leaders and decided statements."""
-    decided = [
-        {"task": one["task"], **_decided(one), "command": one["command"]}
-        for one in findings
-        if one["finding"] == "ordering" and one["verdict"] in DECIDED and one["scale"] == "ratio"
-    ]
-    leaders = [
-        {"task": one["task"], "leaders": ", ".join(one["leaders"]) or "none", "best": one["best"],
-         "its joint error": number(one["mean"]), "that of sgld": f"x{number(one['against_sgld'])}",
-         "data passes": number(one["passes"]), "command": one["command"]}
-        for one in findings
-        if one["finding"] == "task" and one["metric"] == JOINT
-    ]  # fmt: skip
-    for what, rows in (("decided", decided), ("leaders", leaders)):
-        head, begin, rest = guide.partition(BEGIN.format(what=what, suite=suite))
-        _, end, tail = rest.partition(END.format(what=what))
-        columns = [Column(name, name) for name in (rows[0] if rows else ())]
-        guide = f"{head}{begin}\n{_markdown([Table('', columns, rows)]).strip()}\n{end}{tail}" if end else guide
-    return guide
-
-
-def _decided(one: Mapping[str, Any]) -> dict[str, str]:
-    """Return which of two samplers is better, or that they are equivalent, and by which factor at least."""
-    names = (one["better"], one["worse"])
-    if one["verdict"] == OrderingVerdict.EQUIVALENT:
-        return {"better": f"{names[0]}, equivalent", "than": names[1], "factor of the joint error": "within 1.5"}
-    turned = one["verdict"] == OrderingVerdict.FAILS
-    better, than = names[::-1] if turned else names
-    nearer = one["nearer"] if turned else 1 / one["nearer"]
-    return {"better": better, "than": than, "factor of the joint error": f"at least {number(nearer)}"}
 
 
 def _narrow(table: Table) -> Table:
@@ -415,18 +357,18 @@ def main(suite: str = "", results: str = "") -> None:
     if results:
         FOLDER.mkdir(parents=True, exist_ok=True)
         write_set(FOLDER, {f"{suite}.json": _lines(collect(load(results))).encode()})
-    parts: dict[str, Any] = {}
+    boards = []
     for name in SUITES:
         if (file := FOLDER / f"{name}.json").is_file():
             kept = [figure for figure in FIGURES if name == "field" and (FOLDER / f"{figure}.svg").is_file()]
             numbers = json.loads(file.read_text(encoding="utf-8"))
-            parts |= {name: numbers} if name.startswith("study-") else {}
+            boards += [_read(numbers["leaderboard"])] if name.startswith("study-") else []
             texts = pages(numbers, name, kept)
             if name in ONE_PAGE and GUIDE.is_file():
                 texts[GUIDE.name] = with_results(GUIDE.read_text(encoding="utf-8"), name, _read(numbers["findings"]))
             write_set(FOLDER.parent, {path: text.encode() for path, text in texts.items()})
-    if parts:
-        write_set(FOLDER.parent, {f"{PICTURE}.svg": drawn(overview(parts), "svg")[0]})
+    if boards:
+        write_set(FOLDER.parent, {f"{PICTURE}.svg": drawn(overview(boards), "svg")[0]})
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import fcntl
 import functools
 import multiprocessing
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable
@@ -27,7 +28,7 @@ def processors() -> int:
 def forked(work: Callable[[Any], None]) -> tuple[Any, Any]:
     """Begin `work` in a process that ends with this one; return the pipe that it writes to, and the process.
 
-    `work` gets the other end of the pipe. Torch has one thread there.
+    `work` gets the other end of the pipe. Torch has one thread there, and Ctrl-C is left to this process.
     """
     context = multiprocessing.get_context("fork")
     reader, writer = context.Pipe(duplex=False)
@@ -36,6 +37,7 @@ def forked(work: Callable[[Any], None]) -> tuple[Any, Any]:
             fcntl.fcntl(writer.fileno(), fcntl.F_SETPIPE_SZ, ROOM)
 
     def run() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         if torch := sys.modules.get("torch"):
             torch.set_num_threads(1)  # the threads of the parent do not exist here
         work(writer)

@@ -140,13 +140,15 @@ def _best(record: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> Mappi
 
     Nothing is taken over from a search of other code, of another objective, or without finalists.
     """
-    if earlier is None or not record["finalist_seeds"] or any(earlier.get(name) != record[name] for name in ALIKE):
+    if earlier is None or not record["finalist_seeds"] or not {*ALIKE, *CHOICE} <= earlier.keys():
         return record
-    if any(earlier["code"].get(part) != record["code"][part] for part in ("sampler", "task")):
+    parts = [(earlier["code"].get(part), record["code"][part]) for part in ("sampler", "task")]
+    if any(one != other for one, other in [*((earlier[name], record[name]) for name in ALIKE), *parts]):
         return record
     sign = -1.0 if record["direction"] == "max" else 1.0
-    uppers = [math.inf if one["upper"] is None else sign * one["upper"] for one in (record, earlier)]
-    return {**record, **{name: earlier[name] for name in CHOICE}} if uppers[1] < uppers[0] else record
+    ends = [one["upper"] for one in (record, earlier)]
+    now, before = (sign * end if isinstance(end, float) else math.inf for end in ends)
+    return {**record, **{name: earlier[name] for name in CHOICE}} if before < now else record
 
 
 def _cost(records: Sequence[Mapping[str, Any]], pair: PairKey, passes: float) -> dict[str, Any]:

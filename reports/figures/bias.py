@@ -73,13 +73,16 @@ class Bias(Report):
 
     def prepare(self, store: Store, request: Request) -> None:
         """Begin with the exact laws, which need torch, whose import takes longer than the rest of the report."""
-        _exact_biases(_pairs(store, request), request)
+        groups = _first_rows(_pairs(store, request))
+        request.once(_key(groups), lambda: Beside(lambda: _exact_biases(groups, request)))
 
     def build(self, store: Store, request: Request) -> Result:
         pairs = _pairs(store, request)
         hmc = {_peers(group): (score, group) for score, group in pairs if group.method == HMC}
         records = [_record(score, group, hmc.get(_peers(group))) for score, group in pairs if group.done]
-        biases = _exact_biases(pairs, request).value
+        groups = _first_rows(pairs)
+        begun: Beside[dict[str, Curves]] | None = request.once(_key(groups), lambda: None)
+        biases = begun.value if begun else _exact_biases(groups, request)
         tables, figures = [], []
         for method, curves in biases.items():
             rows = [record for record in records if record["method"] == method]
@@ -95,15 +98,18 @@ def _pairs(store: Store, request: Request) -> list[tuple[FieldScore, Group]]:
     return [(score, group) for score in score_fields(store, request) if score.truth_known for group in score.groups]
 
 
-def _exact_biases(pairs: Sequence[tuple[FieldScore, Group]], request: Request) -> Beside[dict[str, Curves]]:
-    """Begin to compute the exact bias of each method that has a finished run, at the settings of its first row."""
+def _first_rows(pairs: Sequence[tuple[FieldScore, Group]]) -> list[Group]:
+    """Return the first row of each method that has a finished run."""
     methods = sorted({group.method for _, group in pairs if group.done})
-    groups = [next(group for _, group in pairs if group.method == method) for method in methods]
+    return [next(group for _, group in pairs if group.method == method) for method in methods]
 
-    def compute() -> dict[str, Curves]:
-        return {group.method: exact(group, request) for group in groups}
 
-    return request.once((Bias, *(group.key for group in groups)), lambda: Beside(compute))
+def _key(groups: Sequence[Group]) -> tuple[object, ...]:
+    return Bias, *(group.key for group in groups)
+
+
+def _exact_biases(groups: Sequence[Group], request: Request) -> dict[str, Curves]:
+    return {group.method: exact(group, request) for group in groups}
 
 
 def _peers(group: Group) -> str:

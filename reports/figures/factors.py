@@ -14,7 +14,6 @@ from reports.tables.wide import JOINT
 if TYPE_CHECKING:
     from harness.reports import Store
 
-LEADS = (statistics.Verdict.BEST, statistics.Verdict.TIED)
 SHADES = ((2.0, "#e6f2d9"), (10.0, "#fbeecb"), (math.inf, "#f7d9d3"))
 """Colours by the largest factor that has them, as on the pages of `bench site`."""
 LEADING, NO_VALUE = "#bfe6c8", "#eeeeee"
@@ -88,7 +87,7 @@ def text(cell: Mapping[str, Any] | None) -> str:
         return "-"
     if cell["factor"] is None:
         return "failed"
-    open_ = cell["verdict"] not in (*LEADS, statistics.Verdict.WORSE)
+    open_ = cell["verdict"] not in (*statistics.LEADS, statistics.Verdict.WORSE)
     factor = cell["factor"]
     digits = f"{factor:.2f}" if factor < 10 else number(factor) if factor >= 1000 else f"{factor:.0f}"
     return f"{digits} ?" if open_ else digits
@@ -115,7 +114,7 @@ def _draw(canvas: Any, cells: Cells, methods: Sequence[str], tasks: Sequence[str
     for row, method in enumerate(methods):
         for column, task in enumerate(tasks):
             cell = cells.get((method, task))
-            leads = cell is not None and cell["verdict"] in LEADS
+            leads = cell is not None and cell["verdict"] in statistics.LEADS
             ax.add_patch(_rectangle(column, row, _colour(cell, leads=leads)))
             ax.text(column, row, text(cell), ha="center", va="center", fontsize="small",
                     fontweight="bold" if leads else "normal")  # fmt: skip

@@ -12,16 +12,12 @@ from harness import Result, linear
 from harness.reports import Column, Figure, Report, Request, Table
 from reports.figures.parts import legend_below, name_figure
 from reports.tables import appendices
+from reports.tables.appendices import CYCLE, START, STEPS, VARIANTS, cyclical
 
 if TYPE_CHECKING:
-    from harness import Trajectory
     from harness.reports import Store
 
 Array = NDArray[np.float64]
-
-STEPS = 20_000
-CYCLE = 50
-"""Steps of a cycle: K grows by more cycles, so a short run is the beginning of a long one."""
 
 STEP_SIZES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 SMALL = STEP_SIZES[:4]
@@ -29,9 +25,6 @@ SMALL = STEP_SIZES[:4]
 
 TIME = 200.0
 """The alpha_0 K at which the law of a step is compared with the target: long after its start, at the end of a cycle."""
-
-START = 10.0
-"""E x^2 at the start; the truth is 1."""
 
 TOLERANCE = 0.1
 """Largest shortfall of a fitted exponent against the theorem's, which holds in a limit; the fit uses a few points."""
@@ -41,7 +34,6 @@ CAPTION = (
     "K, and the distance of the law of each step from the target. Dotted: the rate 1/K. Colours: the first step size."
 )
 KINDS = {"noise always on": True, "T = 0 while it explores": False}
-BETA = 0.25
 
 
 @dataclass(frozen=True)
@@ -95,7 +87,7 @@ class Theorem1(Report):
 
 def errors(step_size: float, *, noise: bool, steps: int = STEPS) -> Errors:
     """Return the exact errors of csgld with this alpha_0; with `noise`, all steps have T = 1 and all draws are kept."""
-    trajectory = _trajectory(step_size, noise=noise, steps=steps)
+    trajectory = cyclical(step_size, CYCLE, steps, noise=noise)
     sampler = Request().plugin("samplers", "sgld")
     P = linear.propagate(sampler, trajectory, (1.0,), np.array([[START]]))[:, 0, 0]
     factors = np.array([step.A[0, 0] for step in linear.along(sampler, trajectory, (1.0,))])
@@ -119,14 +111,6 @@ def _errors(P: Array, factors: Array, keep: NDArray[np.bool_]) -> Errors:
     limit = float((P - 1)[-CYCLE:][keep[-CYCLE:]].mean())
     steps = np.asarray(np.flatnonzero(keep) + 1, dtype=np.float64)
     return Errors(steps, bias, variance + bias**2, limit, np.abs(np.sqrt(P) - 1))
-
-
-def _trajectory(step_size: float, *, noise: bool, steps: int) -> Trajectory:
-    cycles = -(-steps // CYCLE)
-    settings = {"step_size": step_size, "cycles": cycles, "beta": 0.0 if noise else BETA}
-    schedule = Request().plugin("schedules", "cyclical", **settings)
-    trajectory: Trajectory = schedule.trajectory(steps, 1)
-    return trajectory
 
 
 def _rates(kind: str, by_size: dict[tuple[str, float], Errors]) -> list[dict[str, Any]]:
@@ -158,9 +142,8 @@ def _findings(rates: list[dict[str, Any]]) -> list[dict[str, Any]]:
         "Wasserstein-2 distance": ("Theorem 2", "", "Wasserstein-2 of a step's own law", 0.25),
     }
     by_size = []
-    for kind, noise in KINDS.items():
+    for kind, how in zip(KINDS, VARIANTS, strict=True):
         for of, (table, over_k, over_alpha, rate) in parts.items():
-            how = "as proven, with noise in every step" if noise else "as the algorithm runs, T = 0 while it explores"
             texts = [f"{fitted[kind, over_k]:.2f} over K (the theorem's -1)"] if over_k else []
             least = "at least " if table == "Theorem 2" else ""
             texts.append(f"{fitted[kind, over_alpha]:.2f} over alpha_0 (the theorem's {least}{rate:g})")

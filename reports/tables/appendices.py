@@ -18,7 +18,10 @@ START = 10.0
 """The variance at the start, in each direction."""
 
 SIZES, LENGTHS, CYCLE = (0.01, 0.02, 0.05, 0.1), (1_000, 5_000, STEPS), 50
-"""Of appendix E, on N(0, 1): first step sizes, numbers of steps K, and the length of a cycle."""
+"""Of appendix E, on N(0, 1): first step sizes, numbers of steps K, and the length of a cycle.
+
+K grows by more cycles, so a short run is the beginning of a long one.
+"""
 
 CURVATURES = (0.5, 1.0)
 """m and M of appendix G."""
@@ -29,6 +32,7 @@ VARIANTS = {
     "as proven, with noise in every step": True,
     "as the algorithm runs, T = 0 while it explores": False,
 }
+"""The algorithm of the proofs and the one of the paper, by whether every step has noise."""
 
 
 def comparisons() -> list[dict[str, Any]]:
@@ -41,11 +45,11 @@ def comparisons() -> list[dict[str, Any]]:
     cases = list(itertools.product(VARIANTS.values(), SIZES, LENGTHS))
     pairs: dict[str, list[tuple[float, float]]] = {"(i)": [], "(ii)": []}
     for noise, size, steps in cases:
-        cyclical = _cyclical(size, CYCLE, steps, noise=noise)
+        path = cyclical(size, CYCLE, steps, noise=noise)
         falling = 1 / np.arange(1, steps + 1)
-        ours = _distance(cyclical)
+        ours = _distance(path)
         pairs["(i)"].append((ours, _distance(_noisy(size * falling))))
-        pairs["(ii)"].append((ours, _distance(_noisy(cyclical.step_size.sum() / falling.sum() * falling))))
+        pairs["(ii)"].append((ours, _distance(_noisy(path.step_size.sum() / falling.sum() * falling))))
     return [_comparison(part, distances) for part, distances in pairs.items()]
 
 
@@ -82,7 +86,7 @@ def bounds() -> list[dict[str, Any]]:
 def _ratio(size: float, cycle: int, *, noise: bool) -> float:
     """Return the largest ratio of the distance to the bound, over all steps."""
     least, most = CURVATURES
-    variances = _variances(_cyclical(size, cycle, STEPS, noise=noise), CURVATURES)
+    variances = _variances(cyclical(size, cycle, STEPS, noise=noise), CURVATURES)
     distances = _wasserstein(variances)
     last = size / 2 * (np.cos(np.pi * (cycle - 1) / cycle) + 1)
     rate = least * last if least * last + most * size <= 2 else 2 - most * size
@@ -114,7 +118,8 @@ def _variances(trajectory: Trajectory, curvatures: tuple[float, ...]) -> Array:
     return np.array(each).T
 
 
-def _cyclical(size: float, cycle: int, steps: int, *, noise: bool) -> Trajectory:
+def cyclical(size: float, cycle: int, steps: int, *, noise: bool) -> Trajectory:
+    """Return the trajectory of csgld; with `noise`, all steps have T = 1 and all draws are kept."""
     settings = {"step_size": size, "cycles": -(-steps // cycle), "beta": 0.0 if noise else BETA}
     trajectory: Trajectory = Request().plugin("schedules", "cyclical", **settings).trajectory(steps, 1)
     return trajectory

@@ -204,7 +204,7 @@ def test_a_panel_that_spans_a_grid_keeps_its_columns():
 
 
 def test_oblique_names_are_not_hidden_where_only_the_boxes_around_them_touch():
-    names = ["banana", "gaussian2d", "rosenbrock", "mixture25"]
+    names = ["banana", "gaussian", "gaussian2d", "rosenbrock", "bimodal1d", "mixture5", "mixture25"]
     cells = {(method, name): {"factor": 1.0, "verdict": "best"} for method in "ab" for name in names}
     canvas = page(factors.figure("factors", cells), WIDTHS["column"])
     assert {*names} <= {text.get_text() for text, _ in shown_texts(canvas)}

@@ -17,7 +17,7 @@ from reports.tables.theorem3 import Theorem3
 def test_bias_and_error_are_those_of_a_simulation(noise):
     steps, chains, step_size = 150, 40_000, 0.3
     exact = errors(step_size, noise=noise, steps=steps)
-    path = theorem1._trajectory(step_size, noise=noise, steps=steps)
+    path = appendices.cyclical(step_size, appendices.CYCLE, steps, noise=noise)
     rng = np.random.default_rng(0)
     x = np.sqrt(START) * rng.standard_normal(chains)
     total, kept = np.zeros(chains), 0
@@ -65,7 +65,7 @@ def test_the_rates_are_the_theorems_with_noise_and_the_bias_stays_without(monkey
 
 
 def test_the_variances_of_the_appendices_are_those_of_sgld():
-    trajectory = appendices._cyclical(0.3, 10, 60, noise=False)
+    trajectory = appendices.cyclical(0.3, 10, 60, noise=False)
     start = appendices.START * np.eye(1)
     for k, curvature in enumerate(appendices.CURVATURES):
         exact = linear.propagate(Request().plugin("samplers", "sgld"), trajectory, (curvature,), start)[:, 0, 0]

@@ -373,3 +373,30 @@ def test_a_second_search_keeps_what_the_first_chose_if_that_was_better_on_the_sa
         assert written["code"] == (first if kept else second)["code"]
         assert written["trials"] == 7
         assert len(written["searches"]) == 2
+
+
+def test_the_ends_of_a_sampler_s_settings_are_tried_first_at_four_step_sizes():
+    """At a friction of 1 sghmc is sgld, at a step size that neither random values nor TPE would find."""
+    step = Range(1e-4, 0.3, 0.01)
+    ranges = {"sampler.friction": Range(0.01, 1.0, 0.1), "schedule.step_size": step}
+    cyclical = {**ranges, "schedule.cycles": Range(1, 30, 4, whole=True)}
+    spaces = {"constant": Space(ranges, step="schedule.step_size"), "cyclical": Space(cyclical, "schedule.step_size")}
+    search = Search("a", spaces, 40)
+    tried = []
+    while trials := search.ask():
+        tried += [trial.values for trial in trials]
+        for trial in trials:
+            trial.seen = [trial.values["schedule.step_size"]]
+        search.tell()
+    assert [one["schedule"] for one in tried[:2]] == ["constant", "cyclical"]
+    assert [(one["sampler.friction"], one["schedule.step_size"]) for one in tried[2:10]] == [
+        (end, h) for end in (0.01, 1.0) for h in (0.005, 0.01, 0.02, 0.04)
+    ]
+    assert all(one["schedule"] == "constant" for one in tried[2:10])
+    assert len(tried) == 40
+
+
+def test_without_a_step_size_to_search_no_ends_are_tried_first():
+    fixed = Space({"sampler.friction": Range(0.01, 1.0, 0.1)}, step="schedule.step_size")
+    search = Search("a", {"constant": fixed}, 10)
+    assert search.ask()[0].values["sampler.friction"] == 0.1

@@ -5,6 +5,7 @@ from harness.analysis.statistics.intervals import as_values as as_values
 from harness.analysis.statistics.intervals import bootstrap_interval as bootstrap_interval
 from harness.analysis.statistics.intervals import mean_interval as mean_interval
 from harness.analysis.statistics.intervals import t_multiplier as t_multiplier
+from harness.analysis.statistics.ranks import LEADS as LEADS
 from harness.analysis.statistics.ranks import MINIMUM_SEEDS as MINIMUM_SEEDS
 from harness.analysis.statistics.ranks import Direction as Direction
 from harness.analysis.statistics.ranks import Rank as Rank

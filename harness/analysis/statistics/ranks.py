@@ -46,6 +46,10 @@ class Verdict(StrEnum):
     TOO_FEW = "too few seeds for a verdict"
 
 
+LEADS = (Verdict.BEST, Verdict.TIED)
+"""The verdicts of methods that lead."""
+
+
 @dataclass(frozen=True)
 class Rank:
     """The rank of a method and the verdict on it.

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean, geometric_mean, median
 
+from harness import statistics
 from harness.reports import number
 from harness.system import count
 from plugins.nights.site.model import Site, SiteField, SiteRow
 
-LEADS = ("best", "tied with the best")
-WORSE = "worse"
 SHADES = ((2.0, "near"), (10.0, "apart"), (math.inf, "far"))
 """Names of the shades by the largest factor to the best that has them; rows that lead have the shade `lead`."""
 NAMED = 4
@@ -64,7 +63,7 @@ class Pick:
     @property
     def leads(self) -> bool:
         """Whether the row is best or tied with the best."""
-        return self.row.rank is not None and self.row.verdict in LEADS
+        return self.row.rank is not None and self.row.verdict in statistics.LEADS
 
 
 def matrices(site: Site) -> list[Matrix]:
@@ -137,7 +136,7 @@ def _order(picks: Sequence[Pick]) -> tuple[float, float]:
     factors = [math.log(pick.factor) for pick in picks if pick.factor]
     ranked = sum(pick.row.rank is not None for pick in picks)
     share = sum(pick.leads for pick in picks) / len(picks)
-    return -share, statistics.fmean(factors) if factors else math.inf if not ranked else 0.0
+    return -share, fmean(factors) if factors else math.inf if not ranked else 0.0
 
 
 def _cell(picks: Sequence[Pick], tasks: int) -> MatrixCell:
@@ -154,17 +153,17 @@ def _cell(picks: Sequence[Pick], tasks: int) -> MatrixCell:
     factors = [pick.factor for pick in ranked if pick.factor is not None]
     leads = sum(pick.leads for pick in ranked)
     if factors:
-        factor = statistics.geometric_mean(factors)
+        factor = geometric_mean(factors)
         text = f"{number(factor)}\N{MULTIPLICATION SIGN}" if math.isfinite(factor) else "infinite"
         shade = next(name for most, name in SHADES if factor < most or math.isinf(most))
     else:
         mean = ranked[0].row.mean
         text = f"leads on {leads} of {len(ranked)}" if several or mean is None else number(mean)
-        shade = "far" if all(pick.row.verdict == WORSE for pick in ranked) else "none"
+        shade = "far" if all(pick.row.verdict == statistics.Verdict.WORSE for pick in ranked) else "none"
     shade = "lead" if leads == len(ranked) == tasks else shade
     if len(ranked) < tasks:
         text += f" ({len(ranked)} of {tasks} tasks)"
-    undecided = sum(not pick.leads and pick.row.verdict != WORSE for pick in ranked)
+    undecided = sum(not pick.leads and pick.row.verdict != statistics.Verdict.WORSE for pick in ranked)
     text += " ?" if undecided else ""
     return MatrixCell(text, _cost(ranked), shade, detail, shown, keys)
 
@@ -178,7 +177,7 @@ def _cost(picks: Sequence[Pick]) -> str:
     if not reached:
         return "low error not reached"
     share = f", {len(reached)} of {len(costs)} tasks" if len(costs) > 1 else ""
-    return f"{number(statistics.median(reached))} passes{share}"
+    return f"{number(median(reached))} passes{share}"
 
 
 def heading(site: Site) -> str:
@@ -239,8 +238,10 @@ def _on_task(ranked: Sequence[Pick]) -> str:
 
 def _undecided(picks: Sequence[Pick], ranked: Sequence[Pick]) -> str:
     verdicts = Counter(pick.row.verdict for pick in ranked)
-    worse = verdicts[WORSE]
-    unknown = sum(times for verdict, times in verdicts.items() if verdict not in (*LEADS, WORSE))
+    worse = verdicts[statistics.Verdict.WORSE]
+    unknown = sum(
+        times for verdict, times in verdicts.items() if verdict not in (*statistics.LEADS, statistics.Verdict.WORSE)
+    )
     number_worse = f"{worse} are" if worse > 1 else "1 is" if worse else "none is"
     text = f"Of {count(len(ranked), 'ranked row')}, {number_worse} worse than the best"
     text += f" and {unknown} cannot be told from it with these seeds" if unknown else ""

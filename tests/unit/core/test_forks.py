@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 import pytest
@@ -43,3 +44,16 @@ def test_an_error_is_raised_where_the_value_is_read():
 def test_one_processor_forks_nothing(monkeypatch):
     monkeypatch.setattr(forks, "processors", lambda: 1)
     assert Beside(os.getpid).value == os.getpid()
+
+
+@linux
+def test_ctrl_c_ends_this_process_and_not_what_it_waits_for(capfd):
+    here = os.getpid()
+
+    def work():
+        if os.getpid() != here:
+            signal.raise_signal(signal.SIGINT)
+        return os.getpid()
+
+    assert Beside(work).value != here
+    assert "KeyboardInterrupt" not in capfd.readouterr().err
