@@ -27,6 +27,10 @@ CAPTION = (
     "tied with the best by a test; light green: less than twice, yellow: less than ten times, red: more. A question "
     "mark: these seeds do not decide whether it is worse. Methods in the order of the mean of the logarithm."
 )
+NOTE = (
+    "joint error divided by the lowest on the task, at equal data passes; *: best, or tied with the best by a test; ?: "
+    "these seeds do not decide whether it is worse"
+)
 NOTHING = "no two methods have a joint error on the same task: a row needs five finished seeds on a task with a truth"
 
 
@@ -93,13 +97,21 @@ def text(cell: Mapping[str, Any] | None) -> str:
     return f"{digits} ?" if open_ else digits
 
 
+def _leads(cell: Mapping[str, Any] | None) -> bool:
+    return cell is not None and cell["verdict"] in statistics.LEADS
+
+
 def _table(cells: Cells) -> Table:
     tasks = tasks_of(cells)
     rows = [
-        {"method": method, **{task: text(cells.get((method, task))) for task in tasks}} for method in methods_of(cells)
+        {
+            "method": method,
+            **{task: text(cells.get((method, task))) + "*" * _leads(cells.get((method, task))) for task in tasks},
+        }
+        for method in methods_of(cells)
     ]
     return Table("Times the best joint error", [Column("method", "method"), *(Column(t, t, "right") for t in tasks)],
-                 rows, [CAPTION])  # fmt: skip
+                 rows, [NOTE])  # fmt: skip
 
 
 def figure(name: str, cells: Cells, kinds: Mapping[str, str] | None = None) -> Figure:
@@ -114,7 +126,7 @@ def _draw(canvas: Any, cells: Cells, methods: Sequence[str], tasks: Sequence[str
     for row, method in enumerate(methods):
         for column, task in enumerate(tasks):
             cell = cells.get((method, task))
-            leads = cell is not None and cell["verdict"] in statistics.LEADS
+            leads = _leads(cell)
             ax.add_patch(_rectangle(column, row, _colour(cell, leads=leads)))
             ax.text(column, row, text(cell), ha="center", va="center", fontsize="small",
                     fontweight="bold" if leads else "normal")  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 from nights import TINY, fabricate, write_suite
 from published import Page, check_pages, files
 from scored import write_run
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from harness.cli.app import run
 from harness.contracts.randomness import TUNING_SEED
@@ -88,6 +89,16 @@ def test_all_reports_are_prepared_before_the_first_is_built(home, tmp_path, monk
     monkeypatch.setattr(build, "section", lambda name, *_: steps.append(f"build {name}") or Section(name, ""))
     run(["--results", str(home / "r"), "site", "--out", str(tmp_path / "pages"), "--report", "ess,pareto"])
     assert steps[:4] == ["prepare ess", "prepare pareto", "build pareto", "build ess"]
+
+
+def test_reports_leave_the_other_processors_to_the_figures(home, tmp_path, monkeypatch):
+    """NumPy's threads would wait for each other beside the processes that draw, which doubles the time."""
+    seen = []
+    monkeypatch.setattr(build, "sections_of", lambda *_: seen.extend(threadpool_info()) or [])
+    with threadpool_limits(2, user_api="blas"):
+        run(["--results", str(home / "r"), "site", "--out", str(tmp_path / "pages"), "--report", "ess"])
+    threads = [library["num_threads"] for library in seen if library["user_api"] == "blas"]
+    assert {*threads} == {1}
 
 
 def test_a_row_has_its_settings_with_sources_its_commands_and_its_code(home):

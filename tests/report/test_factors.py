@@ -48,6 +48,14 @@ def test_the_table_says_failed_and_not_run(report):
     assert table.rows[-2]["method"] == "sgld"
 
 
+def test_the_table_marks_what_leads(report):
+    cells = {row["method"]: row["gaussian2d"] for row in report.tables[0].rows}
+    leading = {one["method"] for one in report.records if one["task"] == "gaussian2d" and one["verdict"] != "worse"}
+    assert {method for method, words in cells.items() if words.endswith("*")} == leading
+    assert "sgld" not in leading
+    assert leading
+
+
 def cell(factor, verdict="worse"):
     return {"factor": factor, "verdict": verdict}
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from threadpoolctl import threadpool_limits
 
 from harness import Bench, BenchError, Info, PluginError, Registry, Result
 from harness.contracts import HARNESS, KINDS, Offer
@@ -45,6 +46,7 @@ OF_TASK = {
 """The runs and the attempts of a task, by the column that names them."""
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")  # figures are drawn on the other processors meanwhile
 def publish(
     site: Site,
     chosen: Sequence[str],
