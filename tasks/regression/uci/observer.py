@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,9 @@ COVERED = np.arange(1, 20) / 20
 
 WIDE = 2 * 1.6448536269514722
 """Width of the central 90 % interval of a normal distribution, in sds."""
+
+CACHED = 2**16
+"""Numbers of draws, or of their predictions, that are added together."""
 
 REGRESSION_METRICS = (
     Metric("lppd", "max", "nats", "log density of a test row under the mixture of all draws, mean over the rows"),
@@ -88,34 +92,53 @@ class RegressionObserver(Observer):
             )
 
     def observe(self, draws: Tensor, weights: Tensor, steps: NDArray[np.int64]) -> None:
-        """Add a block of draws."""
+        """Add a block of draws, some at a time: up to the next point of the curves, and as many as a cache holds."""
         import torch
 
+        seen, most = (
+            int(self.tensors["seen"]),
+            max(1, CACHED // (draws.shape[1] * max(draws.shape[2], len(self.target)))),
+        )
+        points = self.grid[(self.grid > seen) & (self.grid <= seen + len(draws))] - seen
+        stops = sorted({*range(most, len(draws), most), *points.tolist(), len(draws)})
         with torch.no_grad():
-            for theta, weight in zip(draws, weights.double(), strict=True):
-                self._add(theta, weight[:, None])
+            for start, stop in itertools.pairwise([0, *stops]):
+                self._add(draws[start:stop], weights[start:stop].double())
+                if stop in points:
+                    self._add_point()
 
     def _add(self, theta: Tensor, weight: Tensor) -> None:
+        """Add draws theta (B, C, D) with weights (B, C)."""
+        import torch
+
+        sums, x = self.tensors, self.problem.scored["x"]
+        outputs = self.problem.task.predicted(theta.flatten(0, 1), x)
+        f, log_sigma = (part.double().unflatten(0, weight.shape) for part in outputs)
+        w = weight[..., None]
+        error = (self.target - f) * (-log_sigma).exp()
+        log_density = -error.square() / 2 - log_sigma - math.log(2 * math.pi) / 2 + w.log()
+        sums["weight"] += w.sum(0)
+        sums["density"] = torch.logaddexp(sums["density"], log_density.flatten(0, 1).logsumexp(0))
+        sums["distribution"] += (w * torch.special.ndtr(error)).sum((0, 1))
+        sums["variance"] = sums["variance"] + (w * (2 * log_sigma).exp()).sum((0, 1))
+        if self.reference is not None:
+            below = [(w * ((f < cut) + 0 * f)).sum(0) for cut in self.cuts]  # not finite where f is not
+            sums["below"] += torch.stack(below)
+            f = (f - self.centre) / self.sd
+        weighted = w * f
+        sums["f"] += torch.stack([weighted.sum(0), (weighted * f).sum(0)])
+        sums["seen"] += len(theta)
+
+    def _add_point(self) -> None:
+        """Set the point of the curves that the number of draws so far has, if any draw has a weight."""
         import torch
 
         sums = self.tensors
-        f, log_sigma = (part.double() for part in self.problem.task.predicted(theta, self.problem.scored["x"]))
-        error = (self.target - f) * (-log_sigma).exp()
-        log_density = -error.square() / 2 - log_sigma - math.log(2 * math.pi) / 2 + weight.log()
-        sums["weight"] += weight
-        sums["density"] = torch.logaddexp(sums["density"], log_density.logsumexp(0))
-        sums["distribution"] += (weight * torch.special.ndtr(error)).sum(0)
-        sums["variance"] = sums["variance"] + (weight * (2 * log_sigma).exp()).sum(0)
-        if self.reference is not None:
-            sums["below"] += weight * ((f < self.cuts) + 0 * f)  # not finite where f is not
-            f = (f - self.centre) / self.sd
-        sums["f"] += torch.stack([weight * f, weight * f.square()])
-        sums["seen"] += 1
-        point = int(np.searchsorted(self.grid, int(sums["seen"])))
-        if point < len(self.grid) and self.grid[point] == int(sums["seen"]) and sums["weight"].sum() > 0:
-            mean, _ = self._moments()
-            scores = (mean - self.target).square().mean().sqrt(), (sums["density"] - sums["weight"].sum().log()).mean()
-            sums["curves"][:, point] = torch.stack(scores)
+        if not sums["weight"].sum() > 0:
+            return
+        mean, _ = self._moments()
+        scores = (mean - self.target).square().mean().sqrt(), (sums["density"] - sums["weight"].sum().log()).mean()
+        sums["curves"][:, int(np.searchsorted(self.grid, int(sums["seen"])))] = torch.stack(scores)
 
     def _moments(self) -> tuple[Tensor, Tensor]:
         """Mean and variance (M,) of f under the draws of all chains."""

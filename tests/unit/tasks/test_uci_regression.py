@@ -17,6 +17,7 @@ from harness.tasks import TUNING_SEED, Reference, Rows
 from plugins.checking.law import trajectory
 from plugins.checking.task_laws import law_prior_counted_once
 from tasks.datasets import uci
+from tasks.regression.uci import observer
 from tasks.regression.uci.bde import Bde
 from tasks.regression.uci.observer import FUNCTION_METRICS, REGRESSION_METRICS, RegressionObserver
 from tasks.regression.uci.smile import cuts, standardised
@@ -200,6 +201,26 @@ def test_scores_are_those_of_the_weighted_mixture():
     assert set(scored.metrics) == {metric.name for metric in REGRESSION_METRICS}
     assert scored.curves["lppd"][1][0, -1] == pytest.approx(scored.metrics["lppd"])
     assert scored.curves["rmse"][1][0, -1] == pytest.approx(scored.metrics["rmse"])
+
+
+@pytest.mark.parametrize("cached", [1, 24, 2**16])
+@pytest.mark.parametrize("blocks", [[6], [1, 2, 3], [5, 1]])
+def test_how_draws_are_cut_into_blocks_and_portions_changes_only_rounding(monkeypatch, cached, blocks):
+    monkeypatch.setattr(observer, "CACHED", cached)
+    draws, weights = (torch.from_numpy(part) for part in draws_and_weights())
+    weights[2, 0] = 0.0
+    known = reference()
+    seen, *_ = observer_of(known)
+    for theta, weight in zip(draws.split(blocks), weights.split(blocks), strict=True):
+        seen.observe(theta, weight, np.arange(len(theta)))
+    curves = seen.outcome().curves
+    for point, count in enumerate(seen.grid):
+        first, *_ = observer_of(known, kept=count)
+        first.observe(draws[:count], weights[:count], np.arange(count))
+        expected = first.outcome()
+        for name in ("rmse", "lppd"):
+            assert curves[name][1][0, point] == pytest.approx(expected.metrics[name], rel=1e-12)
+    assert curves["joint_error"][1] == pytest.approx(expected.curves["joint_error"][1], rel=1e-12)
 
 
 def test_of_one_draw_lppd_is_minus_nll():
