@@ -137,7 +137,30 @@ def measure(case: Case, seconds: float) -> dict[str, dict[str, float]]:
     spent = {part: value / blocks for part, value in spent.items()}
     spent["writing"] += checkpoint * sum(spent.values()) / CHECKPOINT_SECONDS
     parts = {part: 1e9 * value / (steps * case.chains) for part, value in spent.items()}
-    return {"parts": parts, "observer": within_observer(loop, watches["observe"].function, seconds)}
+    least = of_metrics(loop.runs[0].observer)
+    return {"parts": parts, "least": least, "observer": within_observer(loop, watches["observe"].function, seconds)}
+
+
+def of_metrics(observer: Any) -> dict[str, int]:
+    """What the metrics of a draw take at least; nothing where it was not counted.
+
+    Along K directions of D coordinates, slots: K D multiply-adds of the projections and (D + 1) (D + 2) / 2 of the
+    moments of the coordinates; places: K, one among the quantiles for each projection. Of the predictions of tiny-bnn,
+    exponentials: one for each hidden unit at each test row, and two for its score.
+    """
+    from harness.contracts.observers import MomentErrors
+    from tasks.regression.tiny.task import UNITS, TinyNetwork
+
+    problem = getattr(observer, "problem", None)
+    if problem is not None and isinstance(problem.task, TinyNetwork):
+        return {"exponentials": len(problem.scored["x"]) * (UNITS + 2)}
+    while observer is not None and not isinstance(observer, MomentErrors):
+        observer = getattr(observer, "moments", None) or getattr(observer, "errors", None)
+    if observer is None:
+        return {}
+    directions, dim = observer.truth.directions.shape
+    slots = directions * dim + (dim + 1) * (dim + 2) // 2
+    return {"slots": slots} | ({"places": directions} if observer.truth.quantiles is not None else {})
 
 
 def within_observer(loop: Any, observe: Callable[..., Any], seconds: float) -> dict[str, float]:

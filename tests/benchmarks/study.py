@@ -42,6 +42,7 @@ WORDS = {
     "noise": "drawing the noise", "batches": "drawing the minibatches", "gradient": "the gradient", "around": "memory",
     "steps": "the compiled step", "keeping": "handing the draws on",
 }  # fmt: skip
+OPERATIONS = {"slots": "multiply-adds", "exponentials": "exponentials"}
 PLAIN_STEPS = "the calls of torch beside the gradient"
 
 
@@ -76,7 +77,8 @@ def measure(environment: Mapping[str, str], *, quick: bool) -> dict[str, Any]:
         "versions": {name: importlib.metadata.version(name) for name in PEERS},
         "tasks": {name: _facts(name) for name in TASKS},
     }  # fmt: skip
-    missed = dict.fromkeys(each.cell for each in compared(record) if each.ratios and not each.goal(None).held)
+    record["peaks"] = answer_of("limits.py", str(seconds), environment=environment).get("peaks", {})
+    missed = dict.fromkeys(each.cell for each in compared(record) if each.ratios and not each.goal(None, {}).held)
     record["profile"] = [row for cell in missed if (row := _taken_apart(cell, record, environment, seconds))]
     return record | {"minutes": (time.time() - began) / 60}
 
@@ -107,11 +109,12 @@ class Compared(NamedTuple):
     def of_observing(self) -> bool:
         return self.over.startswith("bench")
 
-    def goal(self, row: Mapping[str, Any] | None) -> Goal:
-        """The goal, with what was measured of its parts."""
+    def goal(self, row: Mapping[str, Any] | None, peaks: Mapping[str, float]) -> Goal:
+        """The goal, with what was measured of its parts; `peaks` are operations a second of `limits`."""
         task, method, chains = self.cell
         over = "observed over unobserved" if self.of_observing else f"over {self.over}"
         why = by_metrics(row) if self.of_observing or row is None else self._parts(row)
+        why += _least(row, peaks) if self.of_observing and row is not None else ""
         return Goal(f"{method.upper()} on {task}, {plural(chains)}, {over}", self.ratios, self.limit, True, why)
 
     def _parts(self, row: Mapping[str, Any]) -> str:
@@ -129,6 +132,22 @@ class Compared(NamedTuple):
             f"which alone is {alone:.2g} times what the goal allows ({number(allowed)} ns)"
             f"{''.join(f', {name}' for name in named)}{mode}."
         )
+
+
+def _least(row: Mapping[str, Any], peaks: Mapping[str, float]) -> str:
+    """The least time that observing can take, beside the time that the goal allows; "" where it was not counted."""
+    least = row["least"]
+    counted = {what: count for what, count in least.items() if what in peaks}
+    if not counted:
+        return ""
+    allowed = (1 / OBSERVED_GOAL - 1) * sum(ns for part, ns in row["parts"].items() if part in WORDS)
+    ns = sum(1e9 * count / peaks[what] for what, count in counted.items())
+    words = " and ".join(f"{count:,} {OPERATIONS[what]}" for what, count in counted.items())
+    places = f", each of {least['places']} projections is placed among quantiles," if "places" in least else ""
+    return (
+        f" The {words} of a draw take {number(ns)} ns at the peak of this machine{places} and the goal allows "
+        f"{number(allowed)} ns."
+    )
 
 
 def compared(record: Mapping[str, Any]) -> Iterator[Compared]:
@@ -174,7 +193,7 @@ def summary(record: Mapping[str, Any]) -> str:
     """The goals, for the page of goals."""
     profile = {tuple(row["cell"]): row for row in record["profile"]}
     quick = " **A quick pass, not for the record.**" if record["quick"] else ""
-    goals = [each.goal(profile.get(each.cell)) for each in compared(record)]
+    goals = [each.goal(profile.get(each.cell), record["peaks"]) for each in compared(record)]
     return f"## Larger posteriors\n\n{SHORT}{quick}\n\n{goal_table(goals)}\n\n"
 
 

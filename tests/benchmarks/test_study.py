@@ -35,8 +35,10 @@ def record(study, parts):
     tasks = {name: {"dim": 10, "dtype": "float64", "thin": 1, "batch": None} for name in study.TASKS}
     for name in study.LARGE_ROWS:
         tasks[name] |= {"terms": 100, "batches": 10}
-    profile = {"cell": ["gaussian", "sgld", 40], "mode": "compiled", "parts": parts | SEEN}
+    least = {"slots": 500, "places": 50}
+    profile = {"cell": ["gaussian", "sgld", 40], "mode": "compiled", "parts": parts | SEEN, "least": least}
     return {
+        "peaks": {"slots": 1e10, "exponentials": 1e9},
         "quick": False, "rounds": 3, "seconds": 0.1, "minutes": 1.0, "versions": {"jax": "1"}, "tasks": tasks,
         "results": [
             row("compiled", 1.0), row("compiled, observed", 0.5), row("vmap + scan, score", 2.0, library="blackjax"),
@@ -66,6 +68,10 @@ def test_the_reason_for_a_missed_goal_is_the_part_that_was_measured_to_be_the_la
     assert "1.8 times what the goal allows (333 ns)" in summary  # 1,000 ns / 2 chain-steps / 1.5
     assert "800 ns of a chain-step, all before it 1,000 ns; 70% of it in `DrawSums.update`." in summary
     assert "Small.update" not in summary
+    assert (
+        "The 500 multiply-adds of a draw take 50 ns at the peak of this machine, each of 50 projections is placed "
+        "among quantiles, and the goal allows 200 ns." in summary
+    )
 
 
 def test_a_goal_that_is_met_needs_no_reason(load):
@@ -114,6 +120,15 @@ def test_a_density_in_jax_is_the_one_of_the_task_and_another_is_refused(load, mo
     monkeypatch.setitem(densities.DENSITIES, task, Other)
     with pytest.raises(ArithmeticError, match=f"{task}: the density in jax differs"):
         densities.prove(task)
+
+
+@pytest.mark.parametrize(
+    ("task", "least"), [("gaussian", {"slots": 52 * 10 + 66, "places": 52}), ("tiny-bnn", {"exponentials": 330})]
+)
+def test_what_the_metrics_of_a_draw_take_at_least_is_counted(load, task, least):
+    stepping, setting, parts = load("stepping"), load("setting"), load("parts")
+    loop = stepping.make_loop(setting.Case("bench", "sgld", 2, "plain, observed", task), silent=False)
+    assert parts.of_metrics(loop.runs[0].observer) == least
 
 
 def test_a_compiled_block_is_taken_apart(load):
