@@ -60,6 +60,7 @@ SAMPLERS = {
         "sg_barker:SGBarkerCorrected", "sg-barker that allows for gradient noise (Mauri, Zanella 2024)",
         "barker:SGBarkerCorrectedLaw",
     ),
+    "sg-bps": ("sg_bps:SGBPS", "bouncy particle sampler on minibatches (Fearnhead et al. 2024)", ""),
     "sg-ubu": ("sg_ubu:SGUBU", "Langevin by the UBU splitting, on minibatches (Paulin et al. 2025)", ""),
     "sg-zigzag": ("sg_zigzag:SGZigzag", "zig-zag process on minibatches (Fearnhead et al. 2024)", ""),
     "sghmc": ("sghmc:SGHMC", "stochastic gradient HMC, velocity first (Chen et al. 2014)", ""),

@@ -24,7 +24,7 @@ ORDER = (
     "sghmc-frictionless", "msgld-corrected", "deep-ensemble", "laplace-signs", "swag", "obabo", "ggmc", "amagold",
     "entropy-mcmc", "sglrw", "sa-sgld", "mclmc", "sghmc-prec", "csghmc-prec", "smile", "psmile", "mc-dropout",
     "last-layer-laplace-signs", "laplace", "last-layer-laplace", "sg-ubu", "samadams",
-    "sg-barker", "sg-barker-corrected", "sg-zigzag", "rmsprop-sgld", "adam-sgld", "dq-sgld",
+    "sg-barker", "sg-barker-corrected", "sg-zigzag", "rmsprop-sgld", "adam-sgld", "dq-sgld", "sg-bps",
 )  # fmt: skip
 """The built-in methods: place k has colour k mod 8 and marker k div 8. New ones are added at the end."""
 

@@ -59,6 +59,7 @@ OTHERWISE = {
     "sgfs": NO_OPTIMISER | {"scale": "exempt"},
     "sg-barker": NO_LAW | NO_OPTIMISER,
     "sg-barker-corrected": NO_LAW | NO_OPTIMISER,
+    "sg-bps": NO_LAW | NO_OPTIMISER,
     "sg-ubu": NO_OPTIMISER | {"potential": "exempt"},
     "sg-zigzag": NO_LAW | NO_OPTIMISER,
     "sghmc-prec": NO_LAW,

@@ -252,6 +252,7 @@ YOUNGER = {
     "samadams",
     "sg-barker",
     "sg-barker-corrected",
+    "sg-bps",
     "sg-ubu",
     "sg-zigzag",
 }

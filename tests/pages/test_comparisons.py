@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from laplace_torch import Small, precisions
@@ -23,6 +24,7 @@ from plugins.samplers.rmsprop_sgld import RMSpropSGLD
 from plugins.samplers.sa_sgld import SASGLD
 from plugins.samplers.samadams import SamAdams
 from plugins.samplers.sg_barker import SGBarker, SGBarkerCorrected
+from plugins.samplers.sg_bps import SGBPS
 from plugins.samplers.sg_ubu import SGUBU
 from plugins.samplers.sg_zigzag import SGZigzag
 from plugins.samplers.smile import PSMILE, quantile
@@ -45,6 +47,7 @@ NAMES = (
     "samadams",
     "sg-barker",
     "sg-barker-corrected",
+    "sg-bps",
     "sg-ubu",
     "sg-zigzag",
     "smile",
@@ -177,6 +180,57 @@ def turned():
     return float(SGZigzag().step(one(1.0), {"v": one(1.0)}, slope, tensor(0.5), tensor(1.0), slope)[0])
 
 
+class Scripted:
+    """Random numbers of NumPy, and the gradient of sum_i a_i theta_i^2 / 2."""
+
+    def __init__(self, a, events, seed=0):
+        self.a, self.events, self.rng = np.array(a), list(events), np.random.default_rng(seed)
+
+    def grad(self, x):
+        return x * tensor(self.a)
+
+    def uniform(self, shape):
+        return tensor([[self.events.pop(0) if self.events else self.rng.random()]])
+
+    def normal(self, like):
+        return tensor(self.rng.standard_normal(like.shape))
+
+
+def bounced():
+    """theta after a step of sg-bps that is reflected after 0.2."""
+    noise = Scripted((1.0, 2.0), (math.exp(-0.2 * 3.0), 1e-300))
+    start, v = tensor([[1.0, 2.0]]), tensor([[1.0, 0.5]])
+    moved, _ = SGBPS(reflection="start").step(start, {"v": v}, noise, tensor(0.5), tensor(1.0), noise)
+    return float(moved[0, 0])
+
+
+def bounced_as_published():
+    x, v, g = np.array([1.0, 2.0]), np.array([1.0, 0.5]), np.array([1.0, 4.0])
+    return ((x + 0.2 * v) + 0.3 * (v - 2 * (v @ g) / (g @ g) * g))[0]
+
+
+def path_of_bps():
+    noise, sampler = Scripted(np.ones(50), ()), SGBPS(reflection="start")
+    theta, state = torch.ones((1, 50), dtype=torch.float64), {"v": tensor(np.ones((1, 50)))}
+    for _ in range(400):
+        theta, state = sampler.step(theta, state, noise, tensor(0.1), tensor(1.0), noise)
+    return float(theta.square().mean())
+
+
+def path_of_bps_as_published():
+    rng, x, v = np.random.default_rng(0), np.ones(50), np.ones(50)
+    for _ in range(400):
+        slope = v @ x
+        to_reflection, to_refreshment = -math.log(rng.random()), -math.log(rng.random()) / 0.1
+        drawn = rng.standard_normal((1, 50))[0]
+        to_reflection = math.inf if slope <= 0 else to_reflection / slope
+        first, old = min(to_reflection, to_refreshment, 0.1), v
+        if first < 0.1:
+            v = v - 2 * slope / (x @ x) * x if to_reflection < to_refreshment else drawn
+        x = x + first * old + (0.1 - first) * v
+    return (x**2).mean()
+
+
 def local_as_published(v, share, drift=G):
     """theta after a step from 1, with the second moment v, its bias correction and the drift."""
     epsilon = 2 * H / (math.sqrt(v / share) + 0.1)
@@ -258,6 +312,8 @@ THEIRS = {
     ("sg-barker-corrected", "probability"): lambda: barker(1.702 / math.sqrt(1.702**2 - 100 * 2 * H)),
     ("dq-sgld", "sandwich"): lambda: 1e4 * PoissonMisspecified().estimate[1][0, 0],
     ("sg-zigzag", "theta"): lambda: 1 + (2 * 0.2 - 0.5),
+    ("sg-bps", "start"): bounced_as_published,
+    ("sg-bps", "path"): path_of_bps_as_published,
     ("sg-ubu", "position"): lambda: 1 - 3 + 4 * math.exp(-0.5) - math.exp(-1),
     ("sg-ubu", "covariance"): lambda: (1 - math.exp(-0.5)) ** 2,
     ("smile", "guard"): lambda: (1 - 0.25 / 9 + norm.ppf(0.98) * math.sqrt(0.25 / 9)) ** 3,
@@ -286,6 +342,8 @@ OURS = {
     ("sg-barker-corrected", "probability"): lambda: probability_up(SGBarkerCorrected(), {"tau": one(10 / 0.9)}),
     ("dq-sgld", "sandwich"): covariance_of_dq_sgld,
     ("sg-zigzag", "theta"): turned,
+    ("sg-bps", "start"): bounced,
+    ("sg-bps", "path"): path_of_bps,
     ("sg-ubu", "position"): lambda: half_step_of_ubu()[0],
     ("sg-ubu", "covariance"): lambda: half_step_of_ubu()[1],
     ("sg-ubu", "order"): order_of_ubu,

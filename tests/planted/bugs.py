@@ -68,6 +68,7 @@ from plugins.samplers.resgld import RESGLD
 from plugins.samplers.rmsprop_sgld import RMSpropSGLD
 from plugins.samplers.samadams import SamAdams
 from plugins.samplers.sg_barker import SGBarker, SGBarkerCorrected, moved
+from plugins.samplers.sg_bps import SGBPS
 from plugins.samplers.sg_ubu import SGUBU
 from plugins.samplers.sg_zigzag import SGZigzag
 from plugins.samplers.sghmc import SGHMC
@@ -572,6 +573,16 @@ bug("ZigzagRateOfAllChains", SGZigzag, "chain count", "seeds", "All chains turn 
     rate="rate.mean(0, keepdim=True).expand_as(rate)")
 bug("ZigzagHalfTheRate", SGZigzag, "drift", "whole-law", "Coordinates turn half as often as they should.",
     rate="rate / 2")
+bug("BouncyWithoutTheTemperature", SGBPS, "temperature", "scale", "Chains are reflected at the rate v g, not v g / T.",
+    rate="(v * g).sum(1, keepdim=True).clamp(min=0)")
+bug("BouncyReflectedDownhillToo", SGBPS, "drift", "whole-law", "Chains are reflected at the rate |v g| / T.",
+    rate="((v * g).sum(1, keepdim=True) / T).abs()")
+bug("BouncyHalfTheRate", SGBPS, "drift", "whole-law", "Chains are reflected half as often as they should be.",
+    rate="rate / 2")
+bug("BouncyStoppedUphill", SGBPS, "momentum", "whole-law", "A reflection takes the part of v uphill, and no more.",
+    reflected="(reflected + v) / 2")
+bug("BouncyRateOfAllChains", SGBPS, "chain count", "seeds", "All chains are reflected at the mean of their rates.",
+    rate="rate.mean(0, keepdim=True).expand_as(rate)")
 bug("CalibratedWithoutTheBatches", DQSGLD, "noise", "whole-law",
     "dq-sgld takes the batches to have no noise: C is 0 in L.", init="{**init, 'ratio': 0 * init['ratio']}")
 bug("CalibratedNoiseOfAShortStep", DQSGLD, "noise", "whole-law",
