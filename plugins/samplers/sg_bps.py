@@ -35,11 +35,12 @@ class SGBPS(Sampler):
 
     At T = 0 the rates of reflection are infinite. State: v (C, D). Two gradients a step, or one with "start". The
     authors' code reflects on g, and takes a new minibatch after each event for the rest of the step, which may have
-    more events; this does not.
+    more events; this does not. Its comments speak of a reflection on the same observation's gradient at the event.
 
     Source: P. Fearnhead, S. Grazzi, C. Nemeth, G. O. Roberts, "Stochastic Gradient Piecewise Deterministic Monte Carlo
     Samplers", arXiv 2406.19051, and the authors' code (SebaGraz/SG-PDMPS: src/sg-bps.jl), from which the law of v and
-    the default rate are; the process is that of A. Bouchard-Cote, S. J. Vollmer, A. Doucet, JASA 2018.
+    the default rate are. The code was read, and of the paper the abstract only. The process is that of A.
+    Bouchard-Cote, S. J. Vollmer, A. Doucet, JASA 2018.
     """
 
     step_unit: ClassVar[int] = 0
