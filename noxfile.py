@@ -38,6 +38,8 @@ QUICK = [
     "tests/unit/test_layers.py", "tests/unit/test_names.py", "tests/unit/test_records.py",
     "tests/comparison", "tests/contract/test_golden.py", "--ignore=tests/unit/loop/test_adapters.py", "-m", "not slow",
 ]  # fmt: skip
+# Suites with pages of their own.
+STUDIES = ["orderings", "field", "study-densities", "study-regressions", "study-large"]
 # What the benchmarks stand beside; jax is its CPU build.
 PEERS = ["blackjax>=1.2", "jax>=0.4.34", "posteriors>=0.1"]
 # What chooses the kernels of torch and NumPy, as on other processors; "plain" is what any x86 processor has.
@@ -117,7 +119,7 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session
-@nox.parametrize("suite", ["orderings", "field", "study-densities", "study-regressions"])
+@nox.parametrize("suite", STUDIES)
 def tuned(session: nox.Session, suite: str) -> None:
     """Tune what a suite runs, into plugins/tuning/tuned.json: other pairs there stay. Hours or days, and it resumes."""
     session.install(".[tune]")
@@ -134,7 +136,7 @@ def tuned(session: nox.Session, suite: str) -> None:
 
 
 @nox.session
-@nox.parametrize("suite", ["orderings", "field", "study-densities", "study-regressions"])
+@nox.parametrize("suite", STUDIES)
 def field(session: nox.Session, suite: str) -> None:
     """Run a suite, into docs/field and its page in docs; hours, and it resumes. With a results folder after --, use
     its runs, and run what is missing there.

@@ -108,10 +108,16 @@ DENSITIES = PART.format(
     rows="Twelve samplers on four targets of one mode, 20 seeds of 8 chains, and on three of several modes, 30 seeds.",
 )  # fmt: skip
 REGRESSIONS = PART.format(
-    suite="study-regressions", title="logistic regressions on minibatches",
-    rows="Nine to fifteen samplers on three data sets, 20 seeds of 8 chains.",
+    suite="study-regressions", title="a logistic regression on minibatches",
+    rows="Fifteen samplers on blr-german (N = 1,000, batches of 32, D = 25), 20 seeds of 8 chains.",
 )  # fmt: skip
-ONE_PAGE = {"orderings": ORDERINGS, "study-densities": DENSITIES, "study-regressions": REGRESSIONS}
+LARGE = PART.format(
+    suite="study-large", title="logistic regressions of many rows",
+    rows="Eight samplers on blr-a9a and flights, 20 seeds of 8 chains.",
+)  # fmt: skip
+ONE_PAGE = {
+    "orderings": ORDERINGS, "study-densities": DENSITIES, "study-regressions": REGRESSIONS, "study-large": LARGE,
+}  # fmt: skip
 """The beginning of the page of a suite that has one page, SUITE.md."""
 SUITES = ("field", *ONE_PAGE)
 """The published suites."""

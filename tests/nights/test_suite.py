@@ -7,10 +7,11 @@ import json
 
 import pytest
 
-from harness import UsageError
+from harness import Bench, UsageError
 from harness.analysis.diagnostics.crossing import MINIMUM_CHAINS
 from harness.analysis.statistics.ranks import MINIMUM_SEEDS
 from harness.contracts.registry import load, registry
+from harness.results import ONE_SETTING
 from harness.runs.plan import parse_seeds
 from harness.runs.plugin_metadata import sampler_facts, task_facts
 from harness.runs.settings import find_pair, unmet
@@ -237,6 +238,19 @@ def test_a_suite_of_all_runs_the_pairs_of_the_study(tmp_path, name):
     targets = {offer.name: offer.info.target for kind in ("samplers", "tasks") for offer in registry().offers(kind)}
     needs = {method: load(targets[registry().method(method).info.sampler]).needs for method in names}
     assert [(m, t) for m, t in pairs if not needs[m] <= load(targets[t]).provides] == []
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    "name", ["smoke", "slides", "orderings", "study-densities", "study-regressions", "study-large"]
+)
+def test_every_row_of_a_suite_can_be_run(tmp_path, name):
+    """With the settings that need no search: its budget has steps, and its task what the sampler needs."""
+    bench = Bench(tmp_path)
+    for entry in find(registry(), name).entries:
+        asked = {"budget": entry.budget, "chains": entry.chains, "seeds": [0], "study": ONE_SETTING}
+        planned = bench.planned(bench.requests(list(entry.samplers), list(entry.tasks), **asked))
+        assert len(planned) == len(entry.samplers) * len(entry.tasks)
 
 
 def able(method, task):

@@ -48,7 +48,7 @@ def uppers(record):
 SGLD = sorted(one["against_sgld"] for one in SGNHT)
 SEEDS = sorted(one["seeds_to_decide"] for one in counted("undecided") if one["seeds_to_decide"])
 STUDY = json.loads((DOCS.parent / "plugins/tuning/tuned.json").read_text(encoding="utf-8"))["tuned"]
-NOW = [one for one in STUDY if one.get("search_version") == SEARCH_VERSION]
+NOW = [one for one in STUDY if one.get("search_version") == SEARCH_VERSION and one["task"] in LED]
 TRIALS = [one["trials"] for one in NOW]
 OFF = sorted(max(a, b) / min(a, b) for a, b in map(uppers, NOW))
 TOLD = {
