@@ -109,7 +109,7 @@ DENSITIES = PART.format(
 )  # fmt: skip
 REGRESSIONS = PART.format(
     suite="study-regressions", title="a logistic regression on minibatches",
-    rows="Fifteen samplers on blr-german (N = 1,000, batches of 32, D = 25), 20 seeds of 8 chains.",
+    rows="Fifteen samplers on blr-german (N = 1,000, batches of 32, D = 25), 40 seeds of 8 chains.",
 )  # fmt: skip
 LARGE = PART.format(
     suite="study-large", title="logistic regressions of many rows",
