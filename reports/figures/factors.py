@@ -73,11 +73,12 @@ Cells = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
 def methods_of(cells: Cells) -> list[str]:
-    """Return the methods in the order of the mean logarithm of their factors."""
+    """Return the methods in the order of the mean logarithm of their factors; last those of less than half the tasks."""
     logs: dict[str, list[float]] = {}
     for (method, _), cell in cells.items():
         logs.setdefault(method, []).append(math.log(min(cell["factor"] or WORST, WORST)))
-    return sorted(logs, key=lambda method: (sum(logs[method]) / len(logs[method]), method))
+    half = len({task for _, task in cells}) / 2
+    return sorted(logs, key=lambda method: (len(logs[method]) < half, sum(logs[method]) / len(logs[method]), method))
 
 
 def tasks_of(cells: Cells) -> list[str]:

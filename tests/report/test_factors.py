@@ -64,6 +64,7 @@ def test_methods_are_in_the_order_of_their_mean_logarithms_and_a_failure_counts_
     cells = {("a", "t"): cell(1.0), ("a", "u"): cell(100.0), ("b", "t"): cell(4.0), ("b", "u"): cell(4.0)}
     cells |= {("c", "t"): cell(1.0), ("c", "u"): cell(None)}
     assert methods_of(cells) == ["b", "a", "c"]
+    assert methods_of(cells | {("b", "v"): cell(4.0), ("d", "v"): cell(1.0)}) == ["b", "a", "c", "d"]  # on one of three
 
 
 def test_a_question_mark_says_that_the_seeds_do_not_decide():
