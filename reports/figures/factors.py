@@ -73,7 +73,7 @@ Cells = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
 def methods_of(cells: Cells) -> list[str]:
-    """Return the methods in the order of the mean logarithm of their factors; last those of less than half the tasks."""
+    """Return the methods in the order of the mean logarithm of their factors, last those of under half the tasks."""
     logs: dict[str, list[float]] = {}
     for (method, _), cell in cells.items():
         logs.setdefault(method, []).append(math.log(min(cell["factor"] or WORST, WORST)))
