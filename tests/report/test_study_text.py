@@ -61,6 +61,11 @@ SEEDS = sorted(one["seeds_to_decide"] for one in counted("undecided") if one["se
 STUDY = json.loads((DOCS.parent / "plugins/tuning/tuned.json").read_text(encoding="utf-8"))["tuned"]
 NOW = [one for one in STUDY if one.get("search_version") == SEARCH_VERSION and one["task"] in LED]
 TRIALS = [one["trials"] for one in NOW]
+GERMAN = [
+    one["trials"]
+    for one in STUDY
+    if one.get("search_version") == SEARCH_VERSION and (one["task"], one["protocol"]) == ("blr-german", "minibatches")
+]
 OFF = sorted(max(a, b) / min(a, b) for a, b in map(uppers, NOW))
 TOLD = {
     "factor of 1.2 in the median pair, and by 2 or more in 8 of 83":
@@ -111,7 +116,12 @@ TOLD = {
     "seven are about hmc": len(counted("refused", "in price")) == 7,
     "11 more are undecided. Four of them need at most 49 seeds, one 590":
         (len(counted("undecided")), sum(n <= 49 for n in SEEDS), SEEDS[-1]) == (11, 4, 590),
-    "80 to 200 trials a pair": {min(TRIALS), max(TRIALS)} == {80, 200},
+    "80 to 200 trials a pair on densities, in two searches, and 40 to 100 on blr-german":
+        ({min(TRIALS), max(TRIALS)}, {min(GERMAN), max(GERMAN)}, len(GERMAN)) == ({80, 200}, {40, 100}, 15),
+    "end at 0.072 to 0.076, sgld-cv and sgld-svrg at 0.036 and 0.038":
+        {f"{f(ERROR['blr-german', m] for m in ('sgld', 'sghmc', 'sgnht', 'psgld', 'csgld')):.3f}" for f in (min, max)}
+        == {"0.072", "0.076"}
+        and [f"{ERROR['blr-german', m]:.3f}" for m in ("sgld-cv", "sgld-svrg")] == ["0.036", "0.038"],
     "all 83 pairs were searched again": len(TRIALS) == sum(task in LED for task, _ in ERROR) == 83,
 }  # fmt: skip
 
