@@ -39,7 +39,7 @@ QUICK = [
     "tests/comparison", "tests/contract/test_golden.py", "--ignore=tests/unit/loop/test_adapters.py", "-m", "not slow",
 ]  # fmt: skip
 # Suites with pages of their own.
-STUDIES = ["orderings", "field", "study-densities", "study-regressions", "study-large"]
+STUDIES = ["orderings", "field", *sorted(path.stem for path in Path("plugins/nights/suites").glob("study-*.toml"))]
 # What the benchmarks stand beside; jax is its CPU build.
 PEERS = ["blackjax>=1.2", "jax>=0.4.34", "posteriors>=0.1"]
 # What chooses the kernels of torch and NumPy, as on other processors; "plain" is what any x86 processor has.
