@@ -1,6 +1,7 @@
 """The hashes of the built-in plugins that run keys are made of, as they were when keys last changed on purpose.
 
-    python tests/golden.py equal      after an edit that changes no number: the keys stay, by equal_sources.json
+    python tests/golden.py equal      after an edit that changes no bit, metrics included, as `bench replay` of a run
+                                      from before it says: the keys stay, by equal_sources.json
     python tests/golden.py engine     after ENGINE was raised: new numbers, the plugins' hashes stay
     python tests/golden.py new        after an edit of plugins that changes numbers: new keys
 

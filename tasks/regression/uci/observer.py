@@ -108,7 +108,7 @@ class RegressionObserver(Observer):
                     self._add_point()
 
     def _add(self, theta: Tensor, weight: Tensor) -> None:
-        """Add draws theta (B, C, D) with weights (B, C)."""
+        """Add draws theta (B, C, D) with weights (B, C); one after the other, so that their order fixes all bits."""
         import torch
 
         sums, x = self.tensors, self.problem.scored["x"]
@@ -117,16 +117,21 @@ class RegressionObserver(Observer):
         w = weight[..., None]
         error = (self.target - f) * (-log_sigma).exp()
         log_density = -error.square() / 2 - log_sigma - math.log(2 * math.pi) / 2 + w.log()
-        sums["weight"] += w.sum(0)
-        sums["density"] = torch.logaddexp(sums["density"], log_density.flatten(0, 1).logsumexp(0))
-        sums["distribution"] += (w * torch.special.ndtr(error)).sum((0, 1))
-        sums["variance"] = sums["variance"] + (w * (2 * log_sigma).exp()).sum((0, 1))
+        of_draws = {
+            "weight": w,
+            "distribution": (w * torch.special.ndtr(error)).sum(1),
+            "variance": (w * (2 * log_sigma).exp()).sum(1),
+        }
         if self.reference is not None:
-            below = [(w * ((f < cut) + 0 * f)).sum(0) for cut in self.cuts]  # not finite where f is not
-            sums["below"] += torch.stack(below)
+            of_draws["below"] = w[:, None] * ((f[:, None] < self.cuts) + 0 * f[:, None])  # not finite where f is not
             f = (f - self.centre) / self.sd
-        weighted = w * f
-        sums["f"] += torch.stack([weighted.sum(0), (weighted * f).sum(0)])
+        of_draws["f"] = torch.stack([w * f, w * f.square()], 1)
+        for name, parts in of_draws.items():
+            total = sums[name] = sums[name].expand_as(parts[0]).contiguous()  # of one variance, or of one for each row
+            for part in parts:
+                total += part
+        for part in log_density.logsumexp(1):
+            sums["density"] = torch.logaddexp(sums["density"], part)
         sums["seen"] += len(theta)
 
     def _add_point(self) -> None:
