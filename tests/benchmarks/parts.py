@@ -144,9 +144,10 @@ def measure(case: Case, seconds: float) -> dict[str, dict[str, float]]:
 def of_metrics(observer: Any) -> dict[str, int]:
     """What the metrics of a draw take at least; nothing where it was not counted.
 
-    Along K directions of D coordinates, slots: K D multiply-adds of the projections and (D + 1) (D + 2) / 2 of the
-    moments of the coordinates; places: K, one among the quantiles for each projection. Of the predictions of tiny-bnn,
-    exponentials: one for each hidden unit at each test row, and two for its score.
+    Along K directions of D coordinates, the first D of which are the axes, slots: (K - D) D multiply-adds of the other
+    projections, and (D + 1) (D + 2) / 2 of the moments of the coordinates; places: K, one among the quantiles for each
+    projection. Of the predictions of tiny-bnn, exponentials: one for each hidden unit at each test row, and two for
+    its score.
     """
     from harness.contracts.observers import MomentErrors
     from tasks.regression.tiny.task import UNITS, TinyNetwork
@@ -159,7 +160,7 @@ def of_metrics(observer: Any) -> dict[str, int]:
     if observer is None:
         return {}
     directions, dim = observer.truth.directions.shape
-    slots = directions * dim + (dim + 1) * (dim + 2) // 2
+    slots = (directions - dim) * dim + (dim + 1) * (dim + 2) // 2
     return {"slots": slots} | ({"places": directions} if observer.truth.quantiles is not None else {})
 
 

@@ -123,7 +123,7 @@ def test_a_density_in_jax_is_the_one_of_the_task_and_another_is_refused(load, mo
 
 
 @pytest.mark.parametrize(
-    ("task", "least"), [("gaussian", {"slots": 52 * 10 + 66, "places": 52}), ("tiny-bnn", {"exponentials": 330})]
+    ("task", "least"), [("gaussian", {"slots": 42 * 10 + 66, "places": 52}), ("tiny-bnn", {"exponentials": 330})]
 )
 def test_what_the_metrics_of_a_draw_take_at_least_is_counted(load, task, least):
     stepping, setting, parts = load("stepping"), load("setting"), load("parts")

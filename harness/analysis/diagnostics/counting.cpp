@@ -13,6 +13,12 @@ static inline V numbers(const double* p, long stride, long count) {
   return x;
 }
 
+static inline V eight(const double* p) {
+  V x;
+  __builtin_memcpy(&x, p, sizeof x);
+  return x;
+}
+
 static inline V take(const double* p, L i) {
 #if __AVX512F__
   return (V)_mm512_i64gather_pd((__m512i)i, p, 8);
@@ -117,8 +123,8 @@ static void project(const V* d, long size, long dim, long padded, const double* 
 //   sum_z, sum_z2    (chains, directions)              of w z and w (z^2 - 1)
 //   below            (chains, directions, points + 1)  of w, by the place of z among the cuts (directions, points + 1)
 //   pairs            (1 + dim, 1 + dim)                of w (1, d) (1, d)', unless `pairs` is null
-// The last cut of each direction is infinite. `along` has rows of zeros up to a multiple of TOGETHER. `first` and
-// `inside` (directions, bins) are from `tabulate`.
+// The last cut of each direction is infinite. `along` has rows of zeros up to a multiple of TOGETHER; if it is null, x
+// is z (directions, draws, chains), and `pairs` is null. `first` and `inside` (directions, bins) are from `tabulate`.
 extern "C" long add(
   const double* x, const double* weights, long by_draw, long by_chain, long draws, long chains, long dim,
   long directions, long points, long bins, long crowded, const double* along, const double* cuts, const double* low,
@@ -135,12 +141,13 @@ extern "C" long add(
         const long live = chains - g < 8 ? chains - g : 8, size = draws - begin < TILE ? draws - begin : TILE;
         V total = {}, total2 = {}, w[TILE], all[TOGETHER * TILE];
         for (long b = 0; b < size; ++b) {
-          const double* from = x + ((begin + b) * chains + g) * dim;
-          V* here = d + b * padded;
           w[b] = numbers(weights + (begin + b) * by_draw + g * by_chain, by_chain, live);
           for (long l = live; l < 8; ++l) w[b][l] = 0.0;
           total += w[b];
           total2 += w[b] * w[b];
+          if (!along) continue;
+          const double* from = x + ((begin + b) * chains + g) * dim;
+          V* here = d + b * padded;
           here[0] = V{} + 1.0;
           for (long i = 0; i < dim; ++i) here[1 + i] = numbers(from + i, dim, live) - mean[i];
         }
@@ -148,7 +155,13 @@ extern "C" long add(
         if (pairs) multiply(d, w, size, wide, padded, both);
         for (long k = 0; k < directions; ++k) {
           V *const z = all + k % TOGETHER * TILE;
-          if (k % TOGETHER == 0) project(d, size, dim, padded, along + k * dim, all);
+          if (!along)
+            for (long b = 0; b < size; ++b) {
+              const double* from = x + (k * draws + begin + b) * chains + g;
+              z[b] = live == 8 ? eight(from) : numbers(from, 1, live);
+            }
+          else if (k % TOGETHER == 0)
+            project(d, size, dim, padded, along + k * dim, all);
           V sum = {}, sum2 = {};
           for (long b = 0; b < size; ++b) {
             const V one = w[b] * z[b];

@@ -20,6 +20,8 @@ BINS = 4096
 """The largest number of bins by which the place of a number among the quantiles is found."""
 BY_LIBRARY = 64
 """Number of coordinates above which a matrix product is faster for `pairs`."""
+AT_ONCE = 2048
+"""Number of draws, of all chains, whose projections are computed at once then."""
 MAX_RANDOM = 32
 PER_DIMENSION = 4
 _EQUAL = 1e-9
@@ -48,6 +50,7 @@ class DrawSums:
         self.mean, self.covariance, self.directions, cuts = (np.ascontiguousarray(a, np.float64) for a in given)
         self.sd = np.sqrt((self.directions @ covariance * self.directions).sum(axis=1))
         self.cuts: Array = (cuts - (self.directions @ self.mean)[:, None]) / self.sd[:, None]
+        self._memory = np.empty(0)
         self._allocate(0)
 
     def _allocate(self, chains: int) -> None:
@@ -93,25 +96,67 @@ class DrawSums:
     def _add_compiled(self, x: Array, w: Array) -> None:
         """Add as `_add` does.
 
+        With many coordinates the products are those of a library, of so few draws at a time that they, and the counts
+        of their chains, stay in the cache.
+        """
+        if len(self.mean) <= BY_LIBRARY:
+            self._count(x, w, slice(None), projected=False)
+            return
+        high = min(len(w), AT_ONCE // counting.LANES)
+        wide = AT_ONCE // high // counting.LANES * counting.LANES
+        for chain, draw in itertools.product(range(0, w.shape[1], wide), range(0, len(w), high)):
+            chains, draws = slice(chain, chain + wide), slice(draw, draw + high)
+            block_weights = np.ascontiguousarray(w[draws, chains])
+            self._count(self._multiply(x[draws, chains], block_weights), block_weights, chains, projected=True)
+
+    def _multiply(self, x: Array, w: Array) -> Array:
+        """Add to `pairs`, and return z (K, B C)."""
+        wide, tall = 1 + len(self.mean), len(self.directions)
+        if self._memory.size < w.size * (wide + tall):
+            self._memory = np.empty(w.size * (wide + tall))  # kept, as new pages cost as much as the products
+        flat = self._memory[: w.size * wide].reshape(w.size, wide)
+        z = self._memory[w.size * wide :][: w.size * tall].reshape(tall, w.size)
+        flat[:, 0] = 1.0
+        d = np.subtract(x.reshape(w.size, -1), self.mean, out=flat[:, 1:])
+        along, axes = self._scaled
+        np.multiply(d.T[:axes], along.diagonal()[:axes, None], out=z[:axes])
+        np.matmul(along[axes:], d.T, out=z[axes:])
+        if (w != 1).any():
+            flat *= np.sqrt(w).reshape(-1, 1)
+        self.pairs += flat.T @ flat  # of one array and its transpose: half of the products
+        return z
+
+    def _count(self, values: Array, w: Array, counted: slice, *, projected: bool) -> None:
+        """Add the draws of some chains to all sums, or their projections to all but `pairs`.
+
         If there are few chains, several draws are added side by side, as if they were of more chains.
         """
-        (draws, chains), few = w.shape, len(self.mean) <= BY_LIBRARY
-        beside = max(1, counting.LANES // chains)
-        whole = draws // beside * beside
-        for part, n in ((slice(0, whole), beside), (slice(whole, draws), 1)):
-            rows = np.ascontiguousarray(x[part].reshape(-1, n * chains, len(self.mean)))
+        (draws, chains), few = w.shape, max(1, counting.LANES // w.shape[1])
+        whole = draws // few * few
+        for part, n in ((slice(0, whole), few), (slice(whole, draws), 1)):
             block_weights = w[part].reshape(-1, n * chains)
-            sums = [getattr(self, name) for name in _BY_CHAIN]
+            if projected:
+                rows = values.reshape(-1, draws, chains)[:, part]
+            else:
+                rows = values[part].reshape(-1, n * chains, len(self.mean))
+            sums = [getattr(self, name)[counted] for name in _BY_CHAIN]
             targets = sums if n == 1 else [np.zeros((n, *total.shape)) for total in sums]
+            count, points, bins, crowded, along, *tables = self._tables
             counting.call(
-                counting.code().add, rows, block_weights, *counting.steps(block_weights), *rows.shape, *self._tables,
-                self.mean, *targets, self.pairs if few else None,
+                counting.code().add, np.ascontiguousarray(rows), block_weights, *counting.steps(block_weights),
+                *block_weights.shape, len(self.mean), count, points, bins, crowded,
+                None if projected else along, *tables, self.mean, *targets, None if projected else self.pairs,
             )  # fmt: skip
             if n > 1:
                 for total, added in zip(sums, targets, strict=True):
                     np.add(total, added.sum(axis=0), out=total)
-        if not few:
-            self._add_pairs(x - self.mean, w)
+
+    @functools.cached_property
+    def _scaled(self) -> tuple[Array, int]:
+        """The directions divided by their sds, and how many of the first ones are the axes: D or 0."""
+        dim = len(self.mean)
+        axes = dim if np.array_equal(self.directions[:dim], np.eye(dim)) else 0
+        return self.directions / self.sd[:, None], axes
 
     @functools.cached_property
     def _tables(self) -> tuple[Any, ...]:

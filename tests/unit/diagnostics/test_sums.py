@@ -41,12 +41,14 @@ def fill(sums, draws, weights, sizes):
 
 
 @BY_BOTH
+@pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("chains", [1, 3, 8, 9, 40])
 @pytest.mark.parametrize("dim", [1, 2, 5, 70])
-def test_the_sums_are_those_of_the_definition_however_blocks_are_cut(chains, dim):
+def test_the_sums_are_those_of_the_definition_however_blocks_are_cut(chains, dim, weighted):
     mean, covariance, along = truth_of(dim)
     rng = np.random.default_rng(0)
     draws, weights = mean + 2 * rng.standard_normal((71, chains, dim)), rng.uniform(0.5, 2.0, (71, chains))
+    weights = weights if weighted else np.ones_like(weights)
     cuts = cuts_of([-1.0, 0.0, 0.5, 2.0], mean, covariance, along)
     d = draws - mean
     z = d @ along.T / np.sqrt((along @ covariance * along).sum(axis=1))
@@ -61,6 +63,24 @@ def test_the_sums_are_those_of_the_definition_however_blocks_are_cut(chains, dim
         np.testing.assert_allclose(sums.z2, (weights[..., None] * (z**2 - 1)).sum(axis=0), atol=1e-9)
         np.testing.assert_allclose(sums.pairs, np.einsum("bc,bci,bcj->ij", weights, full, full), atol=1e-8)
         np.testing.assert_allclose(sums.below, (weights[..., None, None] * cells).sum(axis=0))
+
+
+@BY_BOTH
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("dim", [2, 70])
+def test_a_draw_that_is_not_finite_changes_its_chain_alone(dim, value):
+    mean, covariance, along = truth_of(dim)
+    draws, weights = np.random.default_rng(0).standard_normal((300, 9, dim)), np.ones((300, 9))
+    cuts = cuts_of([-1.0, 0.0, 2.0], mean, covariance, along)
+    clean = fill(DrawSums(mean, covariance, along, cuts), draws, weights, [300])
+    draws[250, 4, dim // 2] = value
+    spoiled = fill(DrawSums(mean, covariance, along, cuts), draws, weights, [300])
+    others = np.arange(9) != 4
+    assert not np.isfinite(spoiled.z[4]).all()
+    np.testing.assert_array_equal(spoiled.weight, clean.weight)
+    for name in ("z", "z2", "below"):
+        np.testing.assert_allclose(getattr(spoiled, name)[others], getattr(clean, name)[others], rtol=1e-9)
+    np.testing.assert_array_equal(spoiled.below.sum(axis=2), clean.below.sum(axis=2))
 
 
 LEVELS = {
