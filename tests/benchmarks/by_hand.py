@@ -1,10 +1,11 @@
-"""A training step of the fully connected networks by SGHMC: ours, written by hand in torch, and posteriors'.
+"""A training step of small networks by SGHMC: ours, written by hand in torch, and posteriors'.
 
-One process on one core. Ours is `Loop` as a worker drives it; *by hand* is `nn.Sequential` with `loss.backward()` and
-in-place operations on its parameters, on images that were standardised beforehand; posteriors updates its state in
-place, too. Steps are measured in turn. The images are noise, which costs the same.
+One process on one core. Ours is `Loop` as a worker drives it; *by hand* is a module with `loss.backward()` and in-place
+operations on its parameters, on images that were standardised beforehand (cropped and flipped in each step where the
+task does so); posteriors updates its state in place, too. Steps are measured in turn. The images are noise, which
+costs the same.
 
-python tests/benchmarks/dense.py '{"rounds": 5, "steps": 10, "task": "notmnist", "mode": "plain"}'
+python tests/benchmarks/by_hand.py '{"rounds": 5, "steps": 10, "task": "notmnist", "mode": "plain"}'
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import networks
 from networks import limit, seconds
 
 IMAGES = 6_000
+RESNET = "cifar10, width 16"
 FRICTION, H = 0.1, 1e-7
 WARM = 5
 
@@ -31,9 +34,15 @@ def images() -> Any:
 
 def task_of(name: str) -> Any:
     """The task on these images; mnist-sparse in its second stage."""
+    from tasks.vision.cnn import MnistCNN
     from tasks.vision.mnist_sparse import MnistSparse
     from tasks.vision.notmnist import NotMNIST
 
+    if name == RESNET:
+        return networks.noise_task({"width": 16, "batch": 64, "precision": "float32"}, IMAGES // 64 * 64)
+    if name == "mnist-cnn":
+        squares = {"images": lambda _self, _name: (images()[0].view(-1, 28, 28).numpy(), images()[1].numpy())}
+        return type("Noise", (MnistCNN,), squares | {"size": IMAGES})()
     base: Any = {"notmnist": NotMNIST, "mnist-sparse": MnistSparse}[name]
     read = {"read": lambda _self, _part: tuple(leaf.numpy() for leaf in images()), "size": IMAGES}
     return type("Noise", (base,), read)()
@@ -56,21 +65,37 @@ class Batches:
     """Successive batches of standardised images, in the order of a permutation drawn anew in each epoch."""
 
     def __init__(self, task: Any) -> None:
-        pixels, self.labels = images()
-        self.x, self.size, self.order = task.inputs(pixels), task.batch, []  # type: ignore[var-annotated]
+        import torch
+
+        arrays = {name: torch.from_numpy(leaf) for name, leaf in task.arrays("train").items()}
+        self.task, self.labels, self.order = task, arrays["label"], []  # type: ignore[var-annotated]
+        self.augmented = getattr(task, "augment", False)
+        self.x = arrays["x"] if self.augmented else task.inputs(arrays["x"])
 
     def next(self) -> tuple[Any, Any]:
         import torch
 
         if not self.order:
-            self.order = list(torch.randperm(IMAGES).split(self.size))
+            self.order = list(torch.randperm(len(self.x) // self.task.batch * self.task.batch).split(self.task.batch))
         index = self.order.pop()
-        return self.x[index], self.labels[index]
+        x = self.x[index]
+        if self.augmented:
+            from tasks.vision.augment import crop_and_flip
+
+            shift, flip = torch.randint(0, 9, (len(index), 2)), torch.rand(len(index)) < 0.5
+            x = self.task.inputs(crop_and_flip(x, shift, flip, 4))
+        return x, self.labels[index]
 
 
 def module(task: Any) -> Any:
+    import torch
     from torch.nn import Linear, ReLU, Sequential
 
+    from harness.contracts.module import Network
+
+    made = task.network()
+    if isinstance(made, Network):
+        return made.make().to(memory_format=torch.channels_last)
     sizes = [task.features, *[task.width] * task.depth, task.classes]
     layers = [part for i, o in itertools.pairwise(sizes) for part in (Linear(i, o), ReLU())]
     return Sequential(*layers[:-1])
@@ -91,7 +116,7 @@ def by_hand(name: str) -> Callable[[], None]:
     @torch.no_grad()
     def move() -> None:
         for p, v, xi in zip(parameters, velocities, noise, strict=True):
-            v.mul_(1 - FRICTION).add_(p.grad, alpha=-H * IMAGES)
+            v.mul_(1 - FRICTION).add_(p.grad, alpha=-H * task.terms())
             if name == "mnist-sparse" and p.ndim == 2:
                 narrow, wide = 1 / task.spike, 1 / task.slab
                 odds = p.square().mul_((narrow - wide) / 2).sub_(task.log_odds).sigmoid_()
@@ -121,7 +146,7 @@ def posteriors(name: str) -> Callable[[], None]:
     nothing = torch.tensor([])
 
     def log_prior(p: Any) -> Any:
-        if name == "notmnist" or p.ndim == 1:
+        if name != "mnist-sparse" or p.ndim == 1:
             return -task.prior_precision / 2 * p.square().sum()
         square = p.square() / 2
         slab = math.log(task.inclusion / math.sqrt(task.slab)) - square / task.slab
@@ -130,7 +155,7 @@ def posteriors(name: str) -> Callable[[], None]:
 
     def log_posterior(parameters: Any, batch: Any) -> Any:
         outputs = torch.func.functional_call(network, parameters, batch[0])
-        return sum(map(log_prior, parameters.values())) - IMAGES * cross_entropy(outputs, batch[1]), nothing
+        return sum(map(log_prior, parameters.values())) - task.terms() * cross_entropy(outputs, batch[1]), nothing
 
     epsilon = math.sqrt(H)
     transform = library.sgmcmc.sghmc.build(log_posterior, lr=epsilon, alpha=FRICTION / epsilon)
@@ -150,6 +175,8 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
         "by hand": lambda: by_hand(name),
         "posteriors": lambda: posteriors(name),
     }
+    if name == RESNET:  # posteriors differentiates a function, which must not change running statistics
+        makers.pop("posteriors")
     steps = {label: make() for label, make in makers.items() if label in asked.get("only", makers)}
     for step in steps.values():
         seconds(step, WARM, "cpu")
