@@ -78,9 +78,7 @@ def measure_samplers(only: Sequence[str], environment: Mapping[str, str], root: 
 
 def measure_again(parts: Sequence[str], environment: Mapping[str, str], root: Path, *, quick: bool) -> None:
     """Some parts of the last record anew, on the machine that it is of, and the page with them."""
-    record = json.loads((root / page.FOLDER / "measurements.json").read_text(encoding="utf-8"))
-    if record["machine"] != page.machine():
-        raise SystemExit("the last record is of another machine: measure all of it")
+    record = _of_this_machine(root / page.FOLDER / "measurements.json")
     if "memory" in parts:
         record["memory"] = measure_memory(1_000_000 if quick else 10_000_000, environment, quick=quick)
     if "commands" in parts:
@@ -88,12 +86,23 @@ def measure_again(parts: Sequence[str], environment: Mapping[str, str], root: Pa
     page.write(record, root)
 
 
+def _of_this_machine(path: Path) -> dict[str, Any]:
+    """The last record in a file, whose other parts a new measurement leaves as they are."""
+    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if record["machine"] != page.machine():
+        raise SystemExit("the last record is of another machine: measure all of it")
+    return record
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a short pass over all of it, not for the record")
     parser.add_argument("--samplers", nargs="*", metavar="NAME", help="only the update of all samplers, or of these")
     parser.add_argument("--networks", action="store_true", help="only a training step of a network")
-    parser.add_argument("--study", action="store_true", help="only larger posteriors, beside blackjax")
+    parser.add_argument(
+        "--study", nargs="*", choices=study.TASKS, metavar="TASK",
+        help="only larger posteriors, beside blackjax; of these tasks anew, the others as in the last record",
+    )  # fmt: skip
     parser.add_argument(
         "--again", nargs="+", choices=("memory", "commands"), help="only these parts of the last record"
     )
@@ -111,8 +120,9 @@ def main() -> None:
         if asked.networks:
             page.write_apart(networks, networks.record(environment, quick=asked.quick), asked.out)
             return
-        if asked.study:
-            page.write_apart(study, study.measure(environment, quick=asked.quick), asked.out)
+        if asked.study is not None:
+            before = _of_this_machine(asked.out / page.FOLDER / study.FILE) if asked.study else None
+            page.write_apart(study, study.measure(environment, asked.study, before, quick=asked.quick), asked.out)
             return
         if asked.again:
             measure_again(asked.again, environment, asked.out, quick=asked.quick)

@@ -1,4 +1,4 @@
-"""Sampling on larger posteriors and on networks, beside blackjax: `nox -s benchmarks -- --study`, about 40 minutes.
+"""Sampling on larger posteriors and on networks, beside blackjax: `nox -s benchmarks -- --study`, about 30 minutes.
 
 Each case has a process of its own, and the cases of a group are measured in turn, as in `run`. Where a goal is missed,
 the time of ours is taken apart (`parts`), from which the page has the reason.
@@ -55,9 +55,9 @@ def mode_of(task: str, chains: int) -> str:
     return choose(None, steps, Work(dim=measured.dim(), chains=chains, opaque=measured.opaque))
 
 
-def groups(*, quick: bool) -> Iterator[list[Case]]:
+def groups(tasks: Sequence[str] = TASKS, *, quick: bool) -> Iterator[list[Case]]:
     """The cases that are measured in turn; with `quick`, of 40 chains, and of the cheapest method on most tasks."""
-    for task in TASKS:
+    for task in tasks:
         methods = [name for name in METHODS if task not in LARGE_ROWS or sampler_of(name).gradients_per_step]
         for method in methods if not quick or task == TASKS[0] else methods[:1]:
             for chains in (OBSERVED_CHAINS,) if quick else GOALS:
@@ -68,19 +68,35 @@ def groups(*, quick: bool) -> Iterator[list[Case]]:
                 yield cases + [Case("blackjax", method, chains, form, task, kind) for form in peers]
 
 
-def measure(environment: Mapping[str, str], *, quick: bool) -> dict[str, Any]:
+def measure(
+    environment: Mapping[str, str],
+    tasks: Sequence[str] = (),
+    before: Mapping[str, Any] | None = None,
+    *,
+    quick: bool,
+) -> dict[str, Any]:
+    """The record of all tasks; with `tasks`, these anew and the others out of `before`, a record of this machine."""
     began = time.time()
     rounds, seconds = (2, 0.1) if quick else (ROUNDS, SECONDS)
-    results = [row for cases in groups(quick=quick) for row in measure_group(cases, rounds, seconds, environment)]
     record: dict[str, Any] = {
-        "quick": quick, "rounds": rounds, "seconds": seconds, "results": results,
+        "quick": quick, "rounds": rounds, "seconds": seconds, "results": [], "profile": [],
         "versions": {name: importlib.metadata.version(name) for name in PEERS},
         "tasks": {name: _facts(name) for name in TASKS},
     }  # fmt: skip
+    again = tasks or TASKS
+    if before is not None:
+        if (before["quick"], before["versions"]) != (quick, record["versions"]):
+            raise SystemExit("the last record is of other versions, or was a quick one: measure all tasks")
+        record["results"] = [row for row in before["results"] if row["task"] not in again]
+        record["profile"] = [row for row in before["profile"] if row["cell"][0] not in again]
+    for cases in groups(again, quick=quick):
+        record["results"] += measure_group(cases, rounds, seconds, environment)
     record["peaks"] = answer_of("limits.py", str(seconds), environment=environment).get("peaks", {})
     missed = dict.fromkeys(each.cell for each in compared(record) if each.ratios and not each.goal(None, {}).held)
-    record["profile"] = [row for cell in missed if (row := _taken_apart(cell, record, environment, seconds))]
-    return record | {"minutes": (time.time() - began) / 60}
+    record["profile"] += [
+        row for cell in missed if cell[0] in again and (row := _taken_apart(cell, record, environment, seconds))
+    ]
+    return record | {"minutes": (time.time() - began) / 60, "again": list(tasks)}
 
 
 def _facts(name: str) -> dict[str, Any]:
@@ -218,6 +234,7 @@ def section(record: Mapping[str, Any]) -> str:
         rounds=record["rounds"], seconds=record["seconds"], minutes=record["minutes"], versions=versions,
         left="; ".join(left), agreed=agreed, friction=FRICTION, leapfrog=LEAPFROG, **SCALED,
         quick=" **A quick pass, not for the record.**" if record["quick"] else "",
+        again=f" Measured anew, later than the others: {', '.join(record['again'])}." * bool(record["again"]),
         thinned=", ".join(name for name in TASKS if record["tasks"][name]["thin"] > 1),
         tables="\n\n".join(tables), profile=_profile(record),
     )  # fmt: skip
@@ -246,7 +263,7 @@ PAGE = """\
 
 Our samplers beside blackjax on a Gaussian with D = 10 and a dense covariance, two logistic regressions, two posteriors
 of posteriordb, a topic model and a small network. Measured as the tables above, {rounds} rounds of {seconds:g} s, with
-{versions}; it took {minutes:.0f} minutes.{quick}
+{versions}; it took {minutes:.0f} minutes.{again}{quick}
 
 - **The same target**: before it is measured, every process of blackjax compares its density in jax with our task's U at
   random points, in float64: differences of values, gradients on all rows and on a minibatch, each by jax.grad and

@@ -39,7 +39,8 @@ def record(study, parts):
     profile = {"cell": ["gaussian", "sgld", 40], "mode": "compiled", "parts": parts | SEEN, "least": least}
     return {
         "peaks": {"slots": 1e10, "exponentials": 1e9},
-        "quick": False, "rounds": 3, "seconds": 0.1, "minutes": 1.0, "versions": {"jax": "1"}, "tasks": tasks,
+        "quick": False, "rounds": 3, "seconds": 0.1, "minutes": 1.0, "again": [],
+        "versions": {"jax": "1"}, "tasks": tasks,
         "results": [
             row("compiled", 1.0), row("compiled, observed", 0.5), row("vmap + scan, score", 2.0, library="blackjax"),
             row("vmap + scan, grad", 9.0, library="blackjax", right=False),
@@ -55,6 +56,22 @@ def test_a_goal_is_over_the_fastest_peer_of_the_right_law_with_streams_of_its_ow
     assert (over.over, over.ratios, over.limit) == (SCORE, [0.5] * 3, 1.5)
     assert observed.of_observing
     assert observed.ratios == [0.5] * 3
+
+
+def test_some_tasks_are_measured_anew_and_the_others_stay(load, monkeypatch):
+    study = load("study")
+    monkeypatch.setattr(study, "measure_group", lambda cases, *_: [row("compiled", 3.0) | {"task": cases[0].task}])
+    monkeypatch.setattr(study, "answer_of", lambda *_, **__: {"problem": "none"})
+    versions = dict.fromkeys(study.PEERS, "1")
+    monkeypatch.setattr(study.importlib.metadata, "version", versions.get)
+    before = record(study, NOISY) | {"versions": versions}
+    after = study.measure({}, ["tiny-bnn"], before, quick=False)
+    assert after["results"][: len(before["results"])] == before["results"]
+    assert {each["task"] for each in after["results"][len(before["results"]) :]} == {"tiny-bnn"}
+    assert after["profile"] == before["profile"]
+    assert "later than the others: tiny-bnn." in study.section(after | {"peaks": before["peaks"]})
+    with pytest.raises(SystemExit, match="other versions"):
+        study.measure({}, ["tiny-bnn"], before | {"versions": {}}, quick=False)
 
 
 @pytest.mark.parametrize(
