@@ -189,6 +189,10 @@ class Real:
         """
         return u.reshape(len(u), *self.shape), u.new_zeros(len(u))
 
+    def value(self, u: Tensor, values: Values) -> Tensor:
+        """Return the parameter of `constrained` alone, the same bits."""
+        return self.constrained(u, values)[0]
+
     def unconstrained(self, value: Tensor, values: Values) -> Tensor:
         """Return u (n, size) at the parameter (n, *shape), the inverse of `constrained`."""
         return value.reshape(len(value), -1)
@@ -204,7 +208,11 @@ class Positive(Real):
 
     def constrained(self, u: Tensor, values: Values) -> tuple[Tensor, Tensor]:
         """Return exp(u), and the sum of u."""
-        return u.exp().reshape(len(u), *self.shape), u.sum(1)
+        return self.value(u, values), u.sum(1)
+
+    def value(self, u: Tensor, values: Values) -> Tensor:
+        """Return exp(u)."""
+        return u.exp().reshape(len(u), *self.shape)
 
     def unconstrained(self, value: Tensor, values: Values) -> Tensor:
         """Return log x."""
@@ -375,6 +383,17 @@ class Constrained(JudgedByFunctions):
             total = total + log_jacobian
         return values, total
 
+    def constrained_values(self, theta: Tensor) -> dict[str, Tensor]:
+        """Return the parameters of `constrained` alone, the same bits; those without constraints are views of theta."""
+        values: dict[str, Tensor] = {}
+        for parameter, u in zip(self.parameters, self.columns(theta), strict=True):
+            values[parameter.name] = parameter.value(u, values)
+        return values
+
+    def columns(self, theta: Tensor) -> tuple[Tensor, ...]:
+        """Return the coordinates (n, size) of each parameter, views of theta (n, D)."""
+        return theta.split([parameter.size for parameter in self.parameters], 1)
+
     def unconstrained(self, values: Values) -> Tensor:
         """Return theta (n, D) at the parameters by name, (n, *shape): the inverse of `constrained`."""
         import torch
@@ -383,17 +402,28 @@ class Constrained(JudgedByFunctions):
 
     def functions(self, theta: Tensor) -> Mapping[str, Tensor]:  # type: ignore[override]
         """Return the parameters on the constrained scale, by name."""
-        return {name: value.reshape(len(value), -1) for name, value in self.constrained(theta)[0].items()}
+        return {name: value.reshape(len(value), -1) for name, value in self.constrained_values(theta).items()}
 
     def judged_names(self) -> list[str]:
         """Return the names of the numbers of `judged`."""
         left_out = {f"{one.name}[{one.shape[0]}]" for one in self.parameters if isinstance(one, Simplex)}
         return [name for name in super().judged_names() if name not in left_out]
 
+    def in_a_row(self, theta: Tensor) -> Tensor:
+        """Return the parameters in a row (n, D), none of them a simplex, in a copy of theta (n, D)."""
+        x, values = theta.clone(), self.constrained_values(theta)
+        for parameter, u in zip(self.parameters, self.columns(x), strict=True):
+            if type(parameter) is not Real:
+                u.copy_(values[parameter.name].reshape(u.shape))
+        return x
+
     def judged(self, theta: Tensor) -> Tensor:
         """Return the parameters (n, D) without the last of each simplex, and other functions."""
         import torch
 
+        whole = all(type(parameter).judged is Real.judged for parameter in self.parameters)
+        if whole and type(self).functions is Constrained.functions:
+            return self.in_a_row(theta)
         of = {parameter.name: parameter.judged for parameter in self.parameters}
         return torch.cat([of[n](v) if n in of else v.flatten(1) for n, v in self.functions(theta).items()], 1)
 

@@ -55,8 +55,15 @@ class EightSchoolsNoncentered(EightSchoolsCentered):
 
     def functions(self, theta: Tensor) -> Mapping[str, Tensor]:  # type: ignore[override]
         """Return theta, mu and tau."""
-        values, _ = self.constrained(theta)
+        values = self.constrained_values(theta)
         return {"theta": self.effects(values), "mu": values["mu"][:, None], "tau": values["tau"][:, None]}
+
+    def judged(self, theta: Tensor) -> Tensor:
+        """Return theta, mu and tau (n, 10)."""
+        x = self.in_a_row(theta)
+        effects, mu, tau = self.columns(x)
+        effects.mul_(tau).add_(mu)
+        return x
 
     def reference_values(self) -> dict[str, Tensor]:
         """Return theta_trans, mu and tau of the reference draws, which have theta."""

@@ -76,7 +76,7 @@ class GaussianProcessPoisson(GaussianProcess):
 
     def functions(self, theta: Tensor) -> Mapping[str, Tensor]:  # type: ignore[override]
         """Return rho, alpha and f."""
-        values, _ = self.constrained(theta)
+        values = self.constrained_values(theta)
         return {"rho": values["rho"][:, None], "alpha": values["alpha"][:, None], "f": self.process(values)}
 
     def reference_values(self) -> dict[str, Tensor]:

@@ -88,6 +88,17 @@ def test_unconstrained_is_the_inverse(parameter):
     assert parameter.unconstrained(value, values).numpy() == pytest.approx(u.numpy(), abs=1e-8)
 
 
+@pytest.mark.parametrize("parameter", CASES, ids=CASE_NAMES)
+def test_judged_has_the_bits_of_the_constrained_parameters(parameter):
+    task = type("Declared", (ConstrainedTask,), {"parameters": (Positive("scale"), parameter, Real("y", 2))})()
+    theta = 3 * torch.randn((100, task.dim()), generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    for row, value in enumerate((800.0, -800.0, np.inf, -np.inf, np.nan, -0.0)):
+        theta[row] = value
+    values, judged = task.constrained(theta)[0], task.judged(theta)
+    expected = torch.cat([one.judged(values[one.name]) for one in task.parameters], 1)
+    assert torch.equal(*(x.masked_fill(x.isnan(), 1.5).view(torch.int64) for x in (judged, expected)))
+
+
 DENSITIES = {
     "exponential": ((Positive("x"),), lambda v: -v["x"], 1.0),
     "flat": ((Bounded("x", (), -1.0, 3.0),), lambda v: 0 * v["x"], 4.0),

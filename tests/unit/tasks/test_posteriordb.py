@@ -11,9 +11,10 @@ from scipy import stats
 
 from harness import DataError, PluginError
 from harness.contracts.data import problem as wrong
+from harness.contracts.registry import load
 from harness.tasks import Streams, data_root
 from tasks import bench_tasks
-from tasks.functions import Positive, Real
+from tasks.functions import Constrained, Positive, Real
 from tasks.posteriordb import data, regressions, tables
 from tasks.posteriordb.designs import Prior, class_name, posteriors
 from tasks.posteriordb.listing import REGRESSIONS
@@ -276,6 +277,29 @@ def test_chains_start_around_the_posterior(name):
     off = (task.judged(start).mean(0).numpy() - truth.mean) / truth.sd
     assert np.abs(off).max() < 0.5
     assert (task.judged(start).std(0).numpy() / truth.sd).round(1) == pytest.approx(2.0, abs=0.4)
+
+
+EXTREME = (800.0, -800.0, np.inf, -np.inf, np.nan, -0.0)
+
+
+@pytest.mark.parametrize("info", INFOS, ids=lambda info: info.name)
+@with_posteriordb
+def test_judged_has_the_bits_of_the_functions_of_the_constrained_parameters(info, monkeypatch):
+    task = load(info.target)()
+    theta = 2 * torch.randn((300, task.dim()), generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    for row, value in enumerate(EXTREME):
+        theta[row], theta[row + len(EXTREME), row % task.dim()] = value, value
+    before, judged = theta.clone(), task.judged(theta)
+    assert np.array_equal(theta.numpy(), before.numpy(), equal_nan=True)
+    monkeypatch.setattr(Constrained, "constrained_values", lambda self, x: self.constrained(x)[0])
+    numbers = {
+        label: column
+        for name, values in task.functions(theta).items()
+        for label, column in zip(task.function_names()[name], values.flatten(1).unbind(1), strict=True)
+    }
+    expected = torch.stack([numbers[label] for label in task.judged_names()], 1)
+    assert judged.is_contiguous()
+    assert torch.equal(*(x.masked_fill(x.isnan(), 1.5).view(torch.int64) for x in (judged, expected)))
 
 
 @with_posteriordb
