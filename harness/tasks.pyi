@@ -48,3 +48,4 @@ from harness.contracts.truth import REFERENCES as REFERENCES
 from harness.contracts.truth import Reference as Reference
 from harness.contracts.truth import Truth as Truth
 from harness.contracts.truth import quantile_levels as quantile_levels
+from harness.system.cpp import compiled as compiled

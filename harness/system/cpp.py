@@ -70,6 +70,15 @@ def built(source: str) -> ctypes.CDLL:
 
 
 @functools.cache
+def compiled(source: Path) -> ctypes.CDLL | None:
+    """Return the code of a C++ file as a loaded shared object, or None if there is no compiler or it fails."""
+    try:
+        return built(source.read_text(encoding="utf-8"))
+    except CompilerError:
+        return None
+
+
+@functools.cache
 def _built(compiler: Command, source: str) -> ctypes.CDLL:
     for failure in ((compiler, ""), (compiler, source)):
         if failure in _FAILED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import json
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from harness import param
-from harness.tasks import TUNING_SEED, DataProblem, DataTask, Observer, Protocol, Rows, Truth
+from harness.tasks import TUNING_SEED, DataProblem, DataTask, Observer, Protocol, Rows, Truth, compiled
 from tasks.datasets import reuters
 from tasks.functions import FunctionObserver, JudgedByFunctions
 from tasks.latent.perplexity import PERPLEXITY_METRICS, PerplexityObserver
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Index = NDArray[np.int64]
     Batch = dict[str, Tensor]
+
+__files__ = ["lda.cpp"]
+CODE = Path(__file__).with_suffix(".cpp")
+
+LEAST, MOST = -86.0, 80.0
+"""exp of these is a normal number in float32. Below the first log x is t to all digits, and above the second x is t."""
 
 PARTS = {"train": (0.0, 0.8), "validation": (0.8, 0.9), "test": (0.9, 1.0)}
 """Which words of a document are of which part, as shares of its permuted words."""
@@ -93,7 +100,12 @@ class TopicModel(DataTask):
         return counts
 
     def arrays(self, part: str) -> Mapping[str, NDArray[Any]]:
-        return {"document": np.arange(self.documents), "count": self.counts(part).astype(float)}
+        """Return the counts of all terms, and of the terms that each document has, filled up with zeros."""
+        count, width = self.counts(part), max(int((self.counts(name) > 0).sum(1).max()) for name in PARTS)
+        term = np.argsort(count == 0, axis=1, kind="stable")[:, :width]
+        times = np.take_along_axis(count, term, axis=1)
+        of = {"count": count.astype(float), "term": term.astype(np.int32), "times": times.astype(float)}
+        return {"document": np.arange(self.documents), **of}
 
     def start(self, generator: torch.Generator) -> Tensor:
         import torch
@@ -118,16 +130,16 @@ class TopicModel(DataTask):
 
     def probabilities(self, theta: Tensor, document: Tensor) -> Tensor:
         """Return p(term | document) of all terms, (C, n, V), in documents (C, n), or (1, n) for all chains."""
-        return self._mixed(Positives(theta), document)[2]
-
-    def _mixed(self, of: Positives, document: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return phi (C, K, V), the shares s (C, n, K) of the documents, and their products, above 0."""
         import torch
 
+        phi, s = self._shares(Positives(theta), document)
+        return torch.bmm(s, phi).clamp_(min=torch.finfo(phi.dtype).tiny)
+
+    def _shares(self, of: Positives, document: Tensor) -> tuple[Tensor, Tensor]:
+        """Return phi (C, K, V) and the shares s (C, n, K) of the documents."""
         log_x, log_y = self.split(of.log_x)
         index = document.expand(len(log_y), -1)[:, :, None].expand(-1, -1, self.topics)
-        phi, s = log_x.softmax(2), log_y.gather(1, index).softmax(2)
-        return phi, s, torch.bmm(s, phi).clamp_(min=torch.finfo(phi.dtype).tiny)
+        return log_x.softmax(2), log_y.gather(1, index).softmax(2)
 
     def log_likelihood(self, theta: Tensor, rows: Rows) -> Tensor:
         return (rows["count"] * self.probabilities(theta, rows["document"]).log()).sum(2)
@@ -136,20 +148,28 @@ class TopicModel(DataTask):
         return self.likelihood_gradient(Positives(theta), rows)
 
     def likelihood_gradient(self, of: Positives, rows: Rows) -> Tensor:
-        """By the expected numbers of words of each topic, of each term and in each document.
+        """Return the gradient (C, D) of the log likelihood of a batch."""
+        return self.likelihood_slopes(of, rows).mul_(of.rate)
 
-        A row that fills up a batch has no words.
+    def likelihood_slopes(self, of: Positives, rows: Rows) -> Tensor:
+        """Return the derivatives (C, D) of the log likelihood of a batch with respect to log x and log y.
+
+        By the expected numbers of words of each topic, of each term and in each document. A row that fills up a batch
+        has no words.
         """
         import torch
 
-        phi, s, p = self._mixed(of, rows["document"])
+        (phi, s), slopes = self._shares(of, rows["document"]), torch.empty_like(of.log_x)
+        p = torch.bmm(s, phi).clamp_(min=torch.finfo(s.dtype).tiny)
         ratio = torch.div(rows["count"], p, out=p)
-        of_terms, of_documents = phi * torch.bmm(s.mT, ratio), s * torch.bmm(ratio, phi.mT)
-        by_term = of_terms - phi * of_terms.sum(2, keepdim=True)
-        by_document = of_documents - s * of_documents.sum(2, keepdim=True)
-        index = rows["document"].expand(len(s), -1)[:, :, None].expand_as(by_document)
-        among_all = s.new_zeros(len(s), self.documents, self.topics).scatter_add(1, index, by_document)
-        return of.rate * torch.cat([by_term.flatten(1), among_all.flatten(1)], 1)
+        of_terms, of_all = self.split(slopes)
+        torch.mul(phi, torch.bmm(s.mT, ratio), out=of_terms)
+        of_terms.addcmul_(phi, of_terms.sum(2, keepdim=True), value=-1)
+        of_documents = s * torch.bmm(ratio, phi.mT)
+        of_documents.addcmul_(s, of_documents.sum(2, keepdim=True), value=-1)
+        index = rows["document"].expand(len(s), -1)[:, :, None].expand_as(of_documents)
+        of_all.zero_().scatter_add_(1, index, of_documents)
+        return slopes
 
     def log_prior(self, theta: Tensor) -> Tensor:
         of = Positives(theta)
@@ -175,14 +195,43 @@ class TopicProblem(DataProblem):
         return self.valid("validation" if name == "test" and self.streams[0].seed >= TUNING_SEED else name)
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
-        """Return grad U (C, D), some chains at a time, so that their numbers stay in the processor's cache."""
+        """Return grad U (C, D), some chains at a time, so that their numbers stay in the processor's cache.
+
+        On a CPU in C++ (`lda.cpp`), over the terms that documents have, if there is a compiler; else over all terms.
+        """
         import torch
 
-        slopes = []
-        for x, rows in self._portions(theta, batch):
-            of = Positives(x)
-            slopes.append(self.task.slopes_of_prior(of) - self.scale(batch) * self.task.likelihood_gradient(of, rows))
-        return slopes[0] if len(slopes) == 1 else torch.cat(slopes)
+        theta, task = theta.contiguous(), self.task
+        code, scale = compiled(CODE) if theta.device.type == "cpu" else None, self.scale(batch)
+        gradient, start = torch.empty_like(theta), 0
+        for t, rows in self._portions(theta, batch):
+            of, out = Positives(t), gradient[start : start + len(t)]
+            start += len(t)
+            if code is not None:
+                self._gradient_by(code, of, rows, scale, out)
+                continue
+            torch.mul(task.likelihood_slopes(of, rows), -scale, out=out)
+            for part, shape in zip(task.split(out), (task.beta, task.alpha), strict=True):
+                part.sub_(shape - 1)
+            out.mul_(of.rate).add_(of.slope, alpha=2).sub_(1)
+        return gradient
+
+    def _gradient_by(self, code: ctypes.CDLL, of: Positives, rows: Rows, scale: float, out: Tensor) -> None:
+        """Write grad U (C, D) of some chains into `out`."""
+        import torch
+
+        task, width, index = self.task, rows.arrays["term"].shape[1], rows.index
+        batch = self.terms if index is None else index.shape[1]
+        groups = -(-task.topics * out.element_size() // 64)
+        scratch = torch.empty(64 * (groups * (2 * task.vocabulary + 5) + task.topics), dtype=torch.uint8)
+        sizes = len(out), task.documents, batch, task.topics, task.vocabulary, width
+        numbers = scale, task.alpha, task.beta
+        leaves = of.t, of.e, of.x, index if index is None else index.contiguous()
+        leaves += *(rows.arrays[name] for name in ("document", "term", "times")), out, scratch
+        (code.float64 if out.dtype == torch.float64 else code.float32)(
+            *map(ctypes.c_long, sizes), *map(ctypes.c_double, numbers),
+            *(ctypes.c_void_p(None if leaf is None else leaf.data_ptr()) for leaf in leaves),
+        )  # fmt: skip
 
     @functools.cached_property
     def lengths(self) -> Tensor:
@@ -207,23 +256,28 @@ class TopicProblem(DataProblem):
 class Positives:
     """x = log(1 + exp(t)) of coordinates t, dx/dt = `slope`, and d log x / dt = `rate`; by functions that keep bits.
 
-    Where t is below -40, log x is t and its rate is 1, to all digits.
+    x and the slope are exp(LEAST) where t is below `LEAST`, and there log x is t and its rate is 1, to all digits.
     """
 
     def __init__(self, t: Tensor) -> None:
-        # Comparisons and `where` take several times as long as these: `lost` is 1 where 1 + small is 1, and `far` is 1
-        # where t is below -40, otherwise they are 0.
-        small = t.abs().neg_().exp_()
-        total = 1 + small
-        excess = total - 1
-        lost = 1 - excess.sign()
-        self.x = total.log().mul_(small).addcmul_(lost, small).div_(excess.add_(lost)).add_(t.clamp(min=0))
-        self.slope = t.clamp(max=0).exp() / total
-        far = (t + 40).clamp_(max=0).sign_().neg_()
-        near = 1 - far
-        positive = self.x * near + far
-        self.log_x = positive.log().addcmul_(far, t)
-        self.rate = (self.slope * near + far).div_(positive)
+        import torch
+
+        self.t, self.e = t, t.clamp(LEAST, MOST).exp_()
+        self.x = torch.maximum(self.e.log1p(), t)
+
+    @functools.cached_property
+    def log_x(self) -> Tensor:
+        import torch
+
+        return torch.minimum(self.x.log(), self.t)
+
+    @functools.cached_property
+    def slope(self) -> Tensor:
+        return self.e / (1 + self.e)
+
+    @functools.cached_property
+    def rate(self) -> Tensor:
+        return self.slope / self.x
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from plugins.samplers.hmc import HMC
 from plugins.samplers.sgrld import SGRLD
 from plugins.truths import reference
 from tasks.datasets import reuters
-from tasks.latent import bpmf, gibbs
+from tasks.latent import bpmf, gibbs, lda
 from tasks.latent.bpmf import BpmfSmall
 from tasks.latent.lda import PARTS, LdaReuters, LdaSmall, MadeArticles, Positives
 from tasks.regression.tiny.task import SIGMA, TinyNetwork
@@ -72,6 +72,33 @@ def test_the_likelihood_is_that_of_words_from_a_mixture_of_topics():
         expected += np.log((s[:, d] * phi[:, :, w]).sum(1))
     each = FEW.log_likelihood(theta, Rows(built.arrays, None))
     np.testing.assert_allclose(each.sum(1), expected, rtol=1e-12)
+
+
+class Single(MadeArticles):
+    dtype = "float32"
+
+
+ARTICLES = [FEW, LdaSmall(), MadeArticles(topics=20, batch=None), Single(topics=3, batch=5)]
+
+
+@pytest.mark.skipif(lda.compiled(lda.CODE) is None, reason="there is no C++ compiler")
+@pytest.mark.parametrize("task", ARTICLES, ids=lambda task: f"{type(task).__name__}-{task.topics}")
+def test_the_gradient_in_cpp_is_that_of_torch_and_of_each_chain_alone(task, monkeypatch):
+    built, theta = points(task, chains=6)
+    theta[1], theta[2] = -800, 800
+    theta[3], theta[4, ::2] = 5 * theta[3], -30
+    theta[5, 0] = math.nan
+    batch = {name: leaf[0] for name, leaf in built.draw_batches(1).items()}
+    gradient = built.gradient(theta, batch)
+    for chain in range(len(theta)):
+        here = slice(chain, chain + 1)
+        alone = built.gradient(theta[here], {name: leaf[here] for name, leaf in batch.items()})
+        assert torch.equal(alone.nan_to_num(), gradient[here].nan_to_num())
+    monkeypatch.setattr(lda, "compiled", lambda _: None)
+    digits = 500 * torch.finfo(gradient.dtype).eps
+    torch.testing.assert_close(gradient[:5], built.gradient(theta, batch)[:5], rtol=digits, atol=20 * digits)
+    assert gradient[5].isnan().any()
+    assert gradient[:5].isfinite().all()
 
 
 @pytest.mark.parametrize("task", [BpmfSmall(), TinyNetwork()])
