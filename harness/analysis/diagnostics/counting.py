@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from harness.analysis.diagnostics.arrays import Array
-from harness.system.cpp import CompilerError, built
+from harness.system.cpp import compiled
 
 LANES = 8
 TOGETHER = 4
 """Number of directions that the C++ code computes together."""
 
 
-@functools.cache
 def code() -> Any:
     """Return the compiled functions, or None if there is no compiler or it fails."""
-    try:
-        return built(Path(__file__).with_suffix(".cpp").read_text(encoding="utf-8"))
-    except CompilerError:
-        return None
+    return compiled(Path(__file__).with_suffix(".cpp"))
 
 
 def steps(array: Array) -> tuple[int, ...]:
