@@ -18,6 +18,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import fnmatch
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -293,8 +294,12 @@ def settled(sampler: Sampler, h: float, steps: int = SETTLING) -> Sampler:
     return with_methods(sampler, init=init)
 
 
+@functools.lru_cache(maxsize=64)
 def at_work(sampler: Sampler) -> Sampler:
-    """Return the sampler with the adaptive entries of a chain that stays near theta = 1 at curvature 1."""
+    """Return the sampler with the adaptive entries of a chain that stays near theta = 1 at curvature 1.
+
+    These take a second to settle, so samplers that are equal share them.
+    """
     return settled(sampler, RESTING, STAYING) if sampler.adaptive else sampler
 
 
