@@ -85,7 +85,7 @@ IN L smallest(L a, L b) { return where(a < b, a, b); }
 IN V magnitude(V x) { return number(bits(x) & 0x7fffffffffffffffL); }
 IN L magnitude(L x) { return where(x < 0, -x, x); }
 
-#if __AVX512F__
+#if __AVX512F__ && MOVES
 #include <immintrin.h>
 #endif
 // A number of 16 bits: the first half of a float.
@@ -106,7 +106,7 @@ IN L row(const long* p, long s) { return L ALL(AT); }
 IN void put(double* p, long s, V x) { for (int l = 0; l < LANES; ++l) p[l * s] = LANE(x, l); }
 IN void put(long* p, long s, L x) { for (int l = 0; l < LANES; ++l) p[l * s] = LANE(x, l); }
 #define AT(l) p[LANE(i, l)]
-#if LANES == 8 && __AVX512F__
+#if LANES == 8 && __AVX512F__ && MOVES
 IN V take(const double* p, L i) { return (V)_mm512_i64gather_pd((__m512i)i, p, 8); }
 #else
 IN V take(const double* p, L i) { return V ALL(AT); }
@@ -117,7 +117,7 @@ IN L take(const long* p, L i) { return L ALL(AT); }
 #undef AT
 
 // Turn the rows of an 8 x 8 matrix into its columns; the result may replace it.
-#if __AVX512F__
+#if __AVX512F__ && MOVES
 #define EVEN(a, b) _mm512_shuffle_f64x2(a, b, 0x88)
 #define ODD(a, b) _mm512_shuffle_f64x2(a, b, 0xdd)
 #define TURN(k, unpack) { \
@@ -131,7 +131,7 @@ IN void turn(const W* from, W* y) {
 }
 #endif
 
-#if __AVX512F__
+#if __AVX512F__ && MOVES
 IN W eight(const double* p) { return (W)_mm512_loadu_pd(p); }
 IN W eight(const float* p) { return (W)_mm512_cvtps_pd(_mm256_loadu_ps(p)); }
 IN W eight(const Half* p) {
@@ -143,7 +143,7 @@ IN W eight(const Half* p) {
 #define AT(l) p[LANE(i, l) + j]
 template <long size, class Number> IN void take_row(const Number* p, L i, V* to) {
   long j = 0;
-#if LANES == 8 && __AVX512F__
+#if LANES == 8 && __AVX512F__ && MOVES
 #define AT8(l) eight(p + i[l] + j)
   for (; j + 8 <= size; j += 8) {
     const V x[8] = ALL(AT8);

@@ -42,6 +42,11 @@ PACKED = {torch.float64: "double", torch.float32: "float", torch.bfloat16: "Half
 
 PRELUDE = Path(__file__).with_name("lanes.h")
 
+MOVES = ("take(", "take_row<", "turn(")
+"""Functions of `PRELUDE` for which it includes the header of the processor's instructions, in code for 1 or `LANES`
+chains at once. Reading it takes the compiler longer than most steps.
+"""
+
 State = dict[str, Tensor]
 Step = Callable[[Tensor, State, Tensor, Tensor, list[Tensor], State], tuple[Tensor, State, Tensor, Tensor | None]]
 """(theta, state, h, T, noise, batch) to (theta, state, draw, log weights if any)."""
@@ -89,8 +94,10 @@ class Native:
         self.constants = [_packed(leaf) for leaf in self.written.constants]
         self.versions = [leaf._version for leaf in self.written.constants]  # noqa: SLF001
         types = "".join(f"#define K{n} {PACKED[leaf.dtype]}\n" for n, leaf in enumerate(self.constants))
-        prelude = PRELUDE.read_text(encoding="utf-8")
-        self.function = built(f"#define LANES {self.lanes}\n{types}{prelude}{self.written.code}").advance_block
+        prelude, code = PRELUDE.read_text(encoding="utf-8"), self.written.code
+        moves = self.lanes in {1, LANES} and any(name in code for name in MOVES)
+        defined = f"#define LANES {self.lanes}\n#define MOVES {int(moves)}\n{types}"
+        self.function = built(f"{defined}{prelude}{code}").advance_block
 
     def advance(self, theta: Tensor, state: State, block: Block, width: int) -> Advanced:
         """Run the steps of a block whose draws have `width` numbers."""
