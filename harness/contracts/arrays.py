@@ -26,7 +26,8 @@ SIGNED = {np.dtype(np.uint16): np.int32, np.dtype(np.uint32): np.int64, np.dtype
 
 def row_count(here: str, arrays: Any) -> int:
     """Return the number of rows of arrays by name, which `here` returned; `DataError` if there is no such number."""
-    require_data(isinstance(arrays, Mapping) and arrays, here, f"{arrays!r:.40} is no dictionary of arrays")
+    if not isinstance(arrays, Mapping) or not arrays:  # to write arrays out takes longer than to count their rows
+        raise DataError(f"{here}: {arrays!r:.40} is no dictionary of arrays")
     shapes = {k: v.shape if hasattr(v, "shape") else _numbers(f"{here}: {k}", v).shape for k, v in arrays.items()}
     rows, shown = {shape[:1] for shape in shapes.values()}, ", ".join(f"{k} {tuple(v)}" for k, v in shapes.items())
     require_data(len(rows) == 1 and () not in rows, here, f"the arrays must have the same number of rows: {shown}")
