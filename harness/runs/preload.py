@@ -15,7 +15,9 @@ from harness.system.memory import memory_limit
 restore()
 gc.disable()  # modules are not garbage, and collection would take an eighth of the time
 try:
-    import scipy.special  # noqa: F401 - the observers of all tasks but networks need it
+    # The observers of all tasks but networks need them.
+    import scipy.spatial
+    import scipy.special  # noqa: F401
 
     import harness.runs.session  # noqa: F401 - it imports torch
     from harness.contracts.offers import HARNESS
