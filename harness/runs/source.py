@@ -29,7 +29,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from harness.contracts.offers import HARNESS, entries
+from harness.contracts.offers import HARNESS, EntryPoint, entries
 from harness.results.environment import required, requirements
 from harness.results.spec import PARTS, RunSpec
 from harness.system.errors import PluginError
@@ -150,13 +150,19 @@ def plugin_packages() -> Mapping[str, str]:
 
     A class may inherit from a class of another distribution.
     """
-    return {_module(entry.value).partition(".")[0]: entry.distribution for entry in entries()[0]}
+    return {_module(entry.value).partition(".")[0]: entry.distribution for entry in _offered()}
 
 
 @functools.cache
 def _entry_point_modules() -> frozenset[str]:
     """Return the modules that entry points name. They list plugins, and are not part of a plugin's code."""
-    return frozenset(_module(entry.value) for entry in entries()[0])
+    return frozenset(_module(entry.value) for entry in _offered())
+
+
+@functools.cache
+def _offered() -> Sequence[EntryPoint]:
+    """Return the entry points of plugins. The metadata of every installed package is read for them."""
+    return entries()[0]
 
 
 def _module(value: str) -> str:
