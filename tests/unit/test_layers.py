@@ -37,6 +37,12 @@ def test_the_harness_has_these_entries():
     }
 
 
+def test_tests_that_compare_numbers_are_marked_in_their_files():
+    """`nox -s tests` imports only the files with the mark under other kernels."""
+    helpers = [path for path in Path(__file__).parents[1].rglob("*.py") if not path.name.startswith("test_")]
+    assert not [path for path in helpers if "mark.numbers" in path.read_text(encoding="utf-8")]
+
+
 def test_imports_go_one_way():
     wrong = []
     for path in sorted(HOME.glob("*/**/*.py")):
