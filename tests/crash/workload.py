@@ -46,7 +46,7 @@ class Command:
 PLAIN = ("--set", "run.compile=plain")
 """So that runs last long enough to be struck."""
 
-SHORT = (Command(("sghmc", "sgld"), "mixture5", (0, 1), 2, ("--budget", "steps=14000", *PLAIN, "run.thin=2")),)
+SHORT = (Command(("sghmc", "sgld"), "mixture5", (0, 1), 2, ("--budget", "steps=8000", *PLAIN, "run.thin=2")),)
 LONG = (
     Command(("sghmc", "sgld"), "mixture5", (0, 1, 2), 2, ("--budget", "steps=20000", *PLAIN, "run.thin=3")),
     Command(("csgld", "msgld", "sgld"), "mixture25", (3, 4), 3, ("--budget", "steps=12000", *PLAIN, "run.thin=2")),
