@@ -236,7 +236,7 @@ def gallery(session: nox.Session) -> None:
 def benchmarks(session: nox.Session) -> None:
     """Speed beside peers, into docs/benchmarks.md; quiet machine, 40 minutes. With `-- --quick`, a short trial of it;
     with `-- --samplers`, the update of every sampler alone, eight minutes; with `-- --networks`, a step of ResNet-18;
-    with `-- --study`, sampling on larger posteriors, 40 minutes.
+    with `-- --study`, sampling on larger posteriors, 30 minutes, or on those named after it.
     """
     session.install(".", *PEERS)
     session.run("python", "tests/benchmarks/run.py", *session.posargs)
