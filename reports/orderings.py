@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.reports import Comparison, Group, PairOutcome, Request, Term, judge, refusal, terms
+from harness.reports import ONE_DRAW, Comparison, Group, PairOutcome, Request, Term, judge, refusal, terms
 from harness.tasks import DensityTask, Streams, Task
 from reports.across import TaskField
 from reports.figures.parts import Array, task_of, trajectory
+from reports.tables.wide import JOINT
 
 FILE = Path(__file__).with_name("orderings.toml")
 
@@ -37,6 +38,7 @@ _OF_OUTCOME = {
     PairOutcome.UNDECIDED: OrderingVerdict.UNDECIDED,
 }
 NOT_COMPARED = (OrderingVerdict.REFUSED, OrderingVerdict.NOT_RUN)
+FAR = "both joint errors are above that of one exact draw: these rows approach the posterior, and do not sample it"
 LEAST_NOISE = 0.1
 """Share of the gradient noise in the injected noise, from which on an ordering about noise is judged."""
 
@@ -123,6 +125,8 @@ def _compared(ordering: Ordering, field: TaskField | None, request: Request) -> 
     comparison = field.score.compare(better, worse, metric)
     if comparison is None:
         return not_run(f"no values of {metric}")
+    if metric == JOINT and min(comparison.a or 0.0, comparison.b or 0.0) > ONE_DRAW:
+        return JudgedOrdering(ordering, metric, None, OrderingVerdict.REFUSED, FAR)
     return JudgedOrdering(ordering, metric, comparison, OrderingVerdict.UNDECIDED, "")
 
 

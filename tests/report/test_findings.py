@@ -330,6 +330,19 @@ def test_an_ordering_about_noise_is_refused_where_there_is_none(folder, monkeypa
     assert calm.verdict == HOLDS
 
 
+def test_an_ordering_is_refused_if_neither_row_arrives(folder, monkeypatch):
+    request = Request(registry=registry())
+    fields = {field.task: field for field in task_fields(store(folder), request)}
+    asked = Ordering("", "", "sghmc", "sgld", "gaussian2d")
+    (judged,) = judge_orderings([asked], fields, request)
+    errors = judged.comparison.a, judged.comparison.b
+    assert (judged.metric, judged.verdict) == ("joint_error", HOLDS)
+    for limit, verdict in ((0.9 * min(errors), REFUSED), (1.1 * min(errors), HOLDS)):
+        monkeypatch.setattr("reports.orderings.ONE_DRAW", limit)
+        (one,) = judge_orderings([asked], fields, request)
+        assert (one.verdict, one.comparison is None, bool(one.reason)) == (verdict, *[verdict == REFUSED] * 2)
+
+
 def test_the_declared_orderings_name_what_is_installed():
     orderings = load_orderings()
     plugins = registry()
