@@ -111,18 +111,7 @@ REGRESSIONS = PART.format(
     suite="study-regressions", title="a logistic regression on minibatches",
     rows="Fifteen samplers on blr-german (N = 1,000, batches of 32, D = 25), 40 seeds of 8 chains.",
 )  # fmt: skip
-LARGE = PART.format(
-    suite="study-large", title="a logistic regression of many rows",
-    rows="Eight samplers on flights (N = 294,612, batches of 500, D = 54), 20 seeds of 8 chains.",
-)  # fmt: skip
-A9A = PART.format(
-    suite="study-a9a", title="a logistic regression of 123 covariates",
-    rows="Eight samplers on blr-a9a (N = 32,561, batches of 10, D = 124), 20 seeds of 8 chains.",
-)  # fmt: skip
-ONE_PAGE = {
-    "orderings": ORDERINGS, "study-densities": DENSITIES, "study-regressions": REGRESSIONS, "study-large": LARGE,
-    "study-a9a": A9A,
-}  # fmt: skip
+ONE_PAGE = {"orderings": ORDERINGS, "study-densities": DENSITIES, "study-regressions": REGRESSIONS}
 """The beginning of the page of a suite that has one page, SUITE.md."""
 SUITES = ("field", *ONE_PAGE)
 """The published suites."""
