@@ -93,9 +93,9 @@ def module(task: Any) -> Any:
 
     from harness.contracts.module import Network
 
-    made = task.network()
-    if isinstance(made, Network):
-        return made.make().to(memory_format=torch.channels_last)
+    network = task.network()
+    if isinstance(network, Network):
+        return network.make().to(memory_format=torch.channels_last)
     sizes = [task.features, *[task.width] * task.depth, task.classes]
     layers = [part for i, o in itertools.pairwise(sizes) for part in (Linear(i, o), ReLU())]
     return Sequential(*layers[:-1])
