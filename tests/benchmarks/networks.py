@@ -243,7 +243,7 @@ def _chains(record: Mapping[str, Any]) -> str:
         ratios = [a / b for a, b in zip(turn, together, strict=True)]
         same = "as among the most chains" if row["same"] else "others than among the most chains"
         rows.append([str(row["chains"]), _milliseconds(turn), _milliseconds(together), spread(ratios), same])
-    return f"{grid(rows)}\n\n{IN_TURN}"
+    return f"{grid(rows)}\n\n{IN_TURN}" if len(rows) > 1 else ""
 
 
 def section(record: Mapping[str, Any]) -> str:
