@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.contracts.randomness import load_states, states
-from harness.system.cpp import CompilerError, built
+from harness.system.cpp import compiled
 
 if TYPE_CHECKING:
     from numpy.random import Generator as NumpyGenerator
@@ -146,14 +146,11 @@ class _Epochs(ChainSequence):
         import torch
 
         before = torch.empty_like(self._now)
-        if self.order == "replaced":
-            return self._drawn_by_numpy(out, epochs)
-        try:
-            draw = built(PERMUTATIONS.read_text(encoding="utf-8")).draw
-        except CompilerError:
+        code = None if self.order == "replaced" else compiled(PERMUTATIONS)
+        if code is None:
             return self._drawn_by_numpy(out, epochs)
         numbers = (len(out), epochs, self.terms, self.batch, self.width)
-        draw(
+        code.draw(
             ctypes.c_void_p(self._now.data_ptr()), ctypes.c_void_p(before.data_ptr()), *map(ctypes.c_long, numbers),
             ctypes.c_void_p(out.data_ptr()), ctypes.c_long(out.stride(0)),
         )  # fmt: skip

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from harness.system.cpp import CompilerError, built
+from harness.system.cpp import compiled
 
 if TYPE_CHECKING:
     import numpy as np
@@ -244,14 +244,13 @@ def _fast_normals() -> Callable[[torch.Tensor, torch.Generator], None] | None:
     """Return a function that draws float32 normals as `normal_` does, the same bits in a third of the time, or None."""
     import torch
 
-    try:
-        draw = built(NORMALS.read_text(encoding="utf-8")).draw
-    except CompilerError:
+    code = compiled(NORMALS)
+    if code is None:
         return None
 
     def fill(out: torch.Tensor, generator: torch.Generator) -> None:
         state = generator.get_state()
-        draw(ctypes.c_void_p(state.data_ptr()), ctypes.c_void_p(out.data_ptr()), ctypes.c_long(out.numel()))
+        code.draw(ctypes.c_void_p(state.data_ptr()), ctypes.c_void_p(out.data_ptr()), ctypes.c_long(out.numel()))
         generator.set_state(state)
 
     # What torch computes depends on its version and on the processor, so a sample decides.

@@ -145,10 +145,7 @@ class TopicModel(DataTask):
         return (rows["count"] * self.probabilities(theta, rows["document"]).log()).sum(2)
 
     def grad(self, theta: Tensor, rows: Rows) -> Tensor:
-        return self.likelihood_gradient(Positives(theta), rows)
-
-    def likelihood_gradient(self, of: Positives, rows: Rows) -> Tensor:
-        """Return the gradient (C, D) of the log likelihood of a batch."""
+        of = Positives(theta)
         return self.likelihood_slopes(of, rows).mul_(of.rate)
 
     def likelihood_slopes(self, of: Positives, rows: Rows) -> Tensor:
@@ -176,10 +173,7 @@ class TopicModel(DataTask):
         return (self.shapes(theta) * of.log_x - of.x + of.rate.log()).sum(1)
 
     def prior_gradient(self, theta: Tensor) -> Tensor:
-        return self.slopes_of_prior(Positives(theta))
-
-    def slopes_of_prior(self, of: Positives) -> Tensor:
-        """Return `prior_gradient`."""
+        of = Positives(theta)
         return 2 * of.slope - 1 - (self.shapes(of.rate) - 1) * of.rate
 
     def build(self, streams: Sequence[Streams], device: str) -> TopicProblem:

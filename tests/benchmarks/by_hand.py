@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import networks
-from networks import limit, seconds
+from networks import answer, limit, seconds
 
 IMAGES = 6_000
 RESNET = "cifar10, width 16"
@@ -189,15 +189,4 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    import json
-    import os
-    import sys
-
-    import torch
-    from setting import pin
-
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    pin()
-    torch.set_num_threads(1)
-    answers.write(json.dumps(measure(json.loads(sys.argv[1]))) + "\n")
+    answer(measure)

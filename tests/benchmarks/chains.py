@@ -5,13 +5,10 @@ python tests/benchmarks/chains.py '{"rounds": 5}' prints the record; one process
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from networks import seconds
+from networks import answer, seconds
 
 CHAINS = (1, 4, 10, 40)
 
@@ -62,11 +59,4 @@ def measure(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    import torch
-    from setting import pin
-
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    pin()
-    torch.set_num_threads(1)
-    answers.write(json.dumps(measure(json.loads(sys.argv[1]))) + "\n")
+    answer(measure)

@@ -326,16 +326,17 @@ could not be divided otherwise among jobs, or resumed beside other runs, with th
 """
 
 
-def main(asked: Mapping[str, Any]) -> None:
+def answer(measured: Callable[[Mapping[str, Any]], Any]) -> None:
+    """Print what is measured, as the first argument asks, as JSON; everything else that is printed goes to stderr."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     pin()
     import torch
 
     torch.set_num_threads(1)
-    answers.write(json.dumps(measure({**FULL, **asked})) + "\n")
+    answers.write(json.dumps(measured(json.loads(sys.argv[1]))) + "\n")
     answers.flush()
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]) if len(sys.argv) > 1 else {})
+    answer(lambda asked: measure({**FULL, **asked}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,15 @@ def test_a_goal_is_over_the_fastest_peer_of_the_right_law_with_streams_of_its_ow
     assert (over.over, over.ratios, over.limit) == (SCORE, [0.5] * 3, 1.5)
     assert observed.of_observing
     assert observed.ratios == [0.5] * 3
+
+
+def test_the_pages_are_those_of_the_records(load, tmp_path):
+    docs = Path(__file__).parents[2] / "docs"
+    shutil.copytree(docs / "benchmarks", tmp_path / "benchmarks")
+    measurements = json.loads((docs / "benchmarks/measurements.json").read_text(encoding="utf-8"))
+    load("page").write_pages(measurements, tmp_path / "benchmarks")
+    for name in ("benchmarks.md", "benchmarks/tables.md"):
+        assert (tmp_path / name).read_text(encoding="utf-8") == (docs / name).read_text(encoding="utf-8")
 
 
 def test_some_tasks_are_measured_anew_and_the_others_stay(load, monkeypatch):

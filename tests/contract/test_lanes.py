@@ -207,14 +207,24 @@ def test_what_is_changed_in_place_is_what_it_has_become():
             check([function], x.clone())
 
 
-def test_steps_that_differ_in_their_numbers_are_compiled_once(monkeypatch):
-    sources = set()
+@pytest.fixture
+def sources(monkeypatch):
+    """The texts that are compiled."""
+    noted = []
+    monkeypatch.setattr("harness.engine.stepping.native.built", lambda text: noted.append(text) or built(text))
+    return noted
 
-    def noted(source):
-        sources.add(source)
-        return built(source)
 
-    monkeypatch.setattr("harness.engine.stepping.native.built", noted)
+@pytest.mark.parametrize("chains", [1, CHAINS])
+def test_the_header_of_intrinsics_is_read_for_steps_that_use_it(sources, chains):
+    table = torch.arange(4.0, dtype=torch.float64)
+    x = torch.linspace(-1, 1, chains * 3, dtype=torch.float64).reshape(chains, 3)
+    for moved, header in ((lambda x: 0.5 * x, "0"), (lambda x: table[(x > 0).long()], "1")):
+        run(lambda theta, *_, moved=moved: (moved(theta), {}, moved(theta), None), x, steps=1)
+        assert f"#define MOVES {header}\n" in sources[-1]
+
+
+def test_steps_that_differ_in_their_numbers_are_compiled_once(sources):
     x = torch.linspace(-1, 1, CHAINS * 3, dtype=torch.float64).reshape(CHAINS, 3)
 
     def step_with(a, b):
@@ -227,7 +237,7 @@ def test_steps_that_differ_in_their_numbers_are_compiled_once(monkeypatch):
     for a, b in ((0.3, 1.7), (-0.9, 3.1), (math.inf, 0.7), (math.nan, 0.7)):
         step = step_with(a, b)
         assert torch.allclose(run(step, x, steps=1).theta, step(x)[0], rtol=1e-13, equal_nan=True)
-    assert len(sources) == 1
+    assert len({*sources}) == 1
     run(step_with(0.3, 0.3), x)  # one number in two places is another step
     run(step_with(2.0, 0.3), x)  # a power of two stays in the code
-    assert len(sources) == 3
+    assert len({*sources}) == 3

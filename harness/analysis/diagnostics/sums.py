@@ -19,9 +19,9 @@ from harness.analysis.diagnostics.arrays import Array, State, as_block
 BINS = 4096
 """The largest number of bins by which the place of a number among the quantiles is found."""
 BY_LIBRARY = 64
-"""Number of coordinates above which a matrix product is faster for `pairs`."""
+"""Number of coordinates above which the matrix products of a library are faster."""
 AT_ONCE = 2048
-"""Number of draws, of all chains, whose projections are computed at once then."""
+"""Number of draws, of all chains, whose projections are computed at once by a library."""
 MAX_RANDOM = 32
 PER_DIMENSION = 4
 _EQUAL = 1e-9
@@ -49,6 +49,8 @@ class DrawSums:
         given = mean, covariance, directions, np.empty((len(directions), 0)) if quantiles is None else quantiles
         self.mean, self.covariance, self.directions, cuts = (np.ascontiguousarray(a, np.float64) for a in given)
         self.sd = np.sqrt((self.directions @ covariance * self.directions).sum(axis=1))
+        self._along: Array = self.directions / self.sd[:, None]
+        self._axes = len(self.mean) if np.array_equal(self.directions[: len(self.mean)], np.eye(len(self.mean))) else 0
         self.cuts: Array = (cuts - (self.directions @ self.mean)[:, None]) / self.sd[:, None]
         self._memory = np.empty(0)
         self._allocate(0)
@@ -77,7 +79,7 @@ class DrawSums:
     def _add(self, x: Array, w: Array) -> None:
         chains, directions, cells = self.below.shape
         d = x - self.mean
-        z = d @ (self.directions / self.sd[:, None]).T
+        z = d @ self._along.T
         one = w[..., None] * z
         cell = np.stack([np.searchsorted(c, z[:, :, k]) for k, c in enumerate(self.cuts)], axis=2)
         cell += cells * np.arange(chains * directions).reshape(chains, directions)
@@ -87,9 +89,6 @@ class DrawSums:
         self.weight2 += (w**2).sum(axis=0)
         self.z += one.sum(axis=0)
         self.z2 += (one * z - w[..., None]).sum(axis=0)
-        self._add_pairs(d, w)
-
-    def _add_pairs(self, d: Array, w: Array) -> None:
         flat = np.concatenate([np.ones((*w.shape, 1)), d], axis=2).reshape(w.size, -1)
         self.pairs += (flat * w.reshape(-1, 1)).T @ flat
 
@@ -118,7 +117,7 @@ class DrawSums:
         z = self._memory[w.size * wide :][: w.size * tall].reshape(tall, w.size)
         flat[:, 0] = 1.0
         d = np.subtract(x.reshape(w.size, -1), self.mean, out=flat[:, 1:])
-        along, axes = self._scaled
+        along, axes = self._along, self._axes
         np.multiply(d.T[:axes], along.diagonal()[:axes, None], out=z[:axes])
         np.matmul(along[axes:], d.T, out=z[axes:])
         if (w != 1).any():
@@ -152,17 +151,10 @@ class DrawSums:
                     np.add(total, added.sum(axis=0), out=total)
 
     @functools.cached_property
-    def _scaled(self) -> tuple[Array, int]:
-        """The directions divided by their sds, and how many of the first ones are the axes: D or 0."""
-        dim = len(self.mean)
-        axes = dim if np.array_equal(self.directions[:dim], np.eye(dim)) else 0
-        return self.directions / self.sd[:, None], axes
-
-    @functools.cached_property
     def _tables(self) -> tuple[Any, ...]:
         """The directions and quantiles in the form that the C++ code needs."""
-        (count, points), along = self.cuts.shape, self.directions / self.sd[:, None]
-        along = np.pad(along, ((0, -count % counting.TOGETHER), (0, 0)))
+        count, points = self.cuts.shape
+        along = np.pad(self._along, ((0, -count % counting.TOGETHER), (0, 0)))
         cuts = np.pad(self.cuts, ((0, 0), (0, 1)), constant_values=np.inf)
         gaps = np.diff(self.cuts, axis=1)
         span = gaps.sum(axis=1)

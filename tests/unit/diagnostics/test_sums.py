@@ -66,6 +66,18 @@ def test_the_sums_are_those_of_the_definition_however_blocks_are_cut(chains, dim
 
 
 @BY_BOTH
+@pytest.mark.parametrize("dim", [3, 70])
+def test_directions_may_have_any_order(dim):
+    mean, covariance, along = truth_of(dim)
+    draws, weights = np.random.default_rng(0).standard_normal((300, 9, dim)), np.ones((300, 9))
+    cuts = cuts_of([-1.0, 0.0, 2.0], mean, covariance, along)
+    sums = fill(DrawSums(mean, covariance, along, cuts), draws, weights, [300])
+    turned = fill(DrawSums(mean, covariance, along[::-1], cuts[::-1]), draws, weights, [300])
+    for name in ("z", "z2", "below"):
+        np.testing.assert_allclose(getattr(turned, name)[:, ::-1], getattr(sums, name), atol=1e-9)
+
+
+@BY_BOTH
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("dim", [2, 70])
 def test_a_draw_that_is_not_finite_changes_its_chain_alone(dim, value):
