@@ -43,9 +43,6 @@ class Silent(Observer):
 def make_loop(case: Case, *, silent: bool = True) -> Any:
     import torch
 
-    from harness.system.memory import keep_freed
-
-    keep_freed()
     torch.set_num_threads(1)
     sampler = sampler_of(case.method)
     task = task_of(case.task) if sampler.gradients_per_step else full_batch(case.task)
