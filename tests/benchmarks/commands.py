@@ -190,13 +190,17 @@ def _headline(folder: Path, environment: Mapping[str, str], repeats: int) -> Rec
 
 
 def _smoke(folder: Path, task: str, environment: Mapping[str, str], repeats: int) -> list[Record]:
-    """Twenty smoke runs of one task: the seconds of the command beyond those of the import of torch beside it."""
+    """Twenty smoke runs of one task: the seconds of the command beyond those of the import of torch beside it.
+
+    Their parts: those of the runs, and what the other modules take that every run imports.
+    """
     _say(f"twenty smoke runs of {task}")
-    beyond, sampling = [], []
+    beyond, parts = [], []
     for number in range(repeats + 1):
         results = folder / f"smoke-{task}-{number}"
         command = ["--results", str(results), "run", "--sampler", "sgld", "--task", task, "--seeds", "0-19"]
         imported = _run([], environment, [sys.executable, "-c", "import torch"])
+        modules = _run([], environment, [sys.executable, "-c", "import harness.runs.preload"]) - imported
         try:
             seconds = _run([*command, "--budget", "smoke"], environment)
         except subprocess.CalledProcessError as error:
@@ -204,12 +208,10 @@ def _smoke(folder: Path, task: str, environment: Mapping[str, str], repeats: int
             return []
         if number:  # the first one works out the facts of the classes
             beyond.append(seconds - imported)
-            sampling.append(_sampling(results))
-    what = f"20 smoke runs of {task}"
-    return [
-        _record(f"{what}, beyond `python -c 'import torch'`", SMOKE_GOAL, beyond),
-        _record(f"{what}, their sampling alone", None, sampling),
-    ]
+            parts.append({**_seconds(results), "importing other modules": modules})
+    middle = {name: statistics.median(each[name] for each in parts) for name in parts[0]}
+    return [{**_record(f"20 smoke runs of {task}, beyond `python -c 'import torch'`", SMOKE_GOAL, beyond),
+             "parts": middle}]  # fmt: skip
 
 
 def _plans(folder: Path, environment: Mapping[str, str]) -> list[Record]:
@@ -258,11 +260,11 @@ def _modes(environment: Mapping[str, str], *, quick: bool) -> list[Record]:
     return [{**_record(what, chosen.GOAL, values, "ratio"), "value": max(values), "of_each": ratios}] if ratios else []
 
 
-def _sampling(results: Path) -> float:
-    """Seconds of sampling of all runs, over the blocks that were at work side by side."""
+def _seconds(results: Path) -> dict[str, float]:
+    """Seconds of all runs by what they were for, over the blocks that were at work side by side."""
     results = [json.loads(path.read_text()) for path in results.glob("runs/*/*/*/result.json")]
-    blocks = round(sum(1 / result["block_runs"] for result in results))
-    return sum(result["seconds"]["sampling"] for result in results) / min(blocks, len(os.sched_getaffinity(0)))
+    blocks = min(round(sum(1 / result["block_runs"] for result in results)), len(os.sched_getaffinity(0)))
+    return {name: sum(result["seconds"][name] for result in results) / blocks for name in results[0]["seconds"]}
 
 
 def _times(

@@ -11,6 +11,7 @@ import numpy as np
 from harness.analysis.diagnostics.arrays import Array
 from harness.system.cpp import compiled
 
+SOURCE = Path(__file__).with_suffix(".cpp")
 LANES = 8
 TOGETHER = 4
 """Number of directions that the C++ code computes together."""
@@ -18,7 +19,7 @@ TOGETHER = 4
 
 def code() -> Any:
     """Return the compiled functions, or None if there is no compiler or it fails."""
-    return compiled(Path(__file__).with_suffix(".cpp"))
+    return compiled(SOURCE)
 
 
 def steps(array: Array) -> tuple[int, ...]:

@@ -8,11 +8,16 @@ competition (izmailovpavel/neurips_bdl_starter_kit, metrics.py).
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from harness.analysis.diagnostics import counting
 from harness.analysis.diagnostics.arrays import Array, as_block
+from harness.system.cpp import compiled
+
+PRICES = Path(__file__).with_name("assignment.cpp")
 
 
 def wasserstein2(x: ArrayLike, y: ArrayLike) -> float:
@@ -21,7 +26,6 @@ def wasserstein2(x: ArrayLike, y: ArrayLike) -> float:
     It takes O(n^3) time and n^2 memory: thin to about 1,000 draws. It is positive even between two exact samples of one
     distribution: print that baseline beside it. Raises ValueError unless both samples are finite and of one shape.
     """
-    from scipy.optimize import linear_sum_assignment
     from scipy.spatial.distance import cdist
 
     a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
@@ -30,7 +34,21 @@ def wasserstein2(x: ArrayLike, y: ArrayLike) -> float:
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise ValueError("both samples must be finite")
     squared = cdist(a, b, "sqeuclidean")
-    return float(np.sqrt(squared[linear_sum_assignment(squared)].mean()))
+    return float(np.sqrt(squared[np.arange(len(a)), cheapest_pairing(squared)].mean()))
+
+
+def cheapest_pairing(cost: Array) -> Array:
+    """Return the column of each row, (n,), in a pairing whose sum of costs (n, n) >= 0 is the least.
+
+    SciPy's search is up to eight times as fast on cost + price, where the prices of the columns come from an auction.
+    They add the same to all pairings, so the least remains the least, up to rounding.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    code, price = compiled(PRICES), np.zeros(len(cost))
+    if code is not None:
+        counting.call(code.prices, len(cost), np.ascontiguousarray(cost), price)
+    return np.asarray(linear_sum_assignment(cost + price)[1])
 
 
 def energy_distance(draws: ArrayLike, weights: ArrayLike, exact: ArrayLike) -> Array:

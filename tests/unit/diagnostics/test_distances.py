@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 
-from harness.analysis.diagnostics import energy_distance, kernel_stein_discrepancy, wasserstein2
+from harness.analysis.diagnostics import distances, energy_distance, kernel_stein_discrepancy, wasserstein2
 
 pytestmark = pytest.mark.numbers
 
@@ -22,6 +24,48 @@ def test_in_one_dimension_it_pairs_the_order_statistics():
     x, y = rng.normal(size=300), rng.gamma(2.0, size=300)
     expected = np.sqrt(np.mean((np.sort(x) - np.sort(y)) ** 2))
     assert wasserstein2(x[:, None], y[:, None]) == pytest.approx(expected)
+
+
+PAIRED = {
+    "near": lambda rng, n: rng.normal(size=(n, 2)),
+    "in one mode": lambda rng, n: 0.01 * rng.normal(size=(n, 2)),
+    "a random walk": lambda rng, n: np.cumsum(0.1 * rng.normal(size=(n, 2)), axis=0),
+    "far": lambda rng, n: 1e6 + rng.normal(size=(n, 2)),
+    "one point": lambda rng, n: np.full((n, 2), rng.normal()),
+    "repeated": lambda rng, n: rng.normal(size=(n, 2))[rng.integers(n // 4 + 1, size=n)],
+    "tiny": lambda rng, n: 1e-200 * rng.normal(size=(n, 2)),
+    "huge": lambda rng, n: 1e150 * rng.normal(size=(n, 2)),
+    "one far away": lambda rng, n: np.vstack([[[1e8, 0.0]], rng.normal(size=(n - 1, 2))]),
+    "heavy tails": lambda rng, n: rng.standard_cauchy(size=(n, 2)) ** 3,
+}
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 150])
+@pytest.mark.parametrize("shape", PAIRED)
+def test_prices_of_the_columns_do_not_change_the_best_pairing(shape, n, monkeypatch):
+    rng = np.random.default_rng(4)
+    x, y = PAIRED[shape](rng, n), rng.normal(size=(n, 2))
+    cost = cdist(x, y, "sqeuclidean")
+    best = np.sqrt(cost[linear_sum_assignment(cost)].mean())
+    assert wasserstein2(x, y) == pytest.approx(best, rel=1e-12)
+    monkeypatch.setattr(distances, "compiled", lambda _: None)
+    assert wasserstein2(x, y) == best
+
+
+def test_the_search_is_for_the_least_sum_with_the_prices_of_an_auction(monkeypatch):
+    """With them, almost every row has a column of its own among its cheapest."""
+    rng = np.random.default_rng(5)
+    cost = cdist(0.1 * rng.normal(size=(200, 2)), rng.normal(size=(200, 2)), "sqeuclidean")
+
+    def cheapest(costs):
+        return len(set(costs.argmin(axis=1)))
+
+    seen = []
+    monkeypatch.setattr("scipy.optimize.linear_sum_assignment", lambda costs: seen.append(costs) or ([], [0]))
+    distances.cheapest_pairing(cost)
+    if distances.compiled(distances.PRICES) is None:
+        pytest.skip("there is no C++ compiler")
+    assert cheapest(seen[0]) > 0.5 * len(cost) > cheapest(cost)
 
 
 def test_a_shift_costs_its_length_and_a_shuffle_nothing():
