@@ -25,7 +25,7 @@ from setting import BATCH, FRICTION, LEAPFROG
 from tables import BLACKJAX, OURS, PLAIN, Table, commands, goals, grid, number, plural, spread
 from targets import STEP_SIZES
 
-EARLIER = "**Measured earlier, on another machine.**"
+ELSEWHERE = "**Measured on another machine: {cpu}, {cores} cores, {platform}, Python {python}.**"
 FOLDER = "docs/benchmarks"
 TABLES = "tables.md"
 BUSY = 1.05
@@ -186,7 +186,7 @@ def apart(folder: Path) -> dict[str, str]:
         sections[name] = part.section(record) if record else ""
         if record and record.get("machine") != rest:
             head, _, body = sections[name].partition("\n\n")
-            sections[name] = f"{head}\n\n{EARLIER}\n\n{body}"
+            sections[name] = f"{head}\n\n{ELSEWHERE.format(**record['machine'])}\n\n{body}"
         if part is study and record:
             sections["study_goals"] = study.summary(record)
     return sections | gpu_sections(folder)
@@ -256,9 +256,9 @@ def whole_commands(record: Mapping[str, Any]) -> str:
     """Their table; what was measured on another machine says so."""
     if not record["commands"]:
         return "Not measured."
-    earlier = record.get("commands_machine", record["machine"]) != record["machine"]
+    there = record.get("commands_machine", record["machine"])
     shown = commands(record["commands"]) + of_each(record["commands"]) + parts_of_each(record["commands"])
-    return f"{EARLIER}\n\n" * earlier + shown
+    return f"{ELSEWHERE.format(**there)}\n\n" * (there != record["machine"]) + shown
 
 
 def of_each(records: Sequence[Mapping[str, Any]]) -> str:

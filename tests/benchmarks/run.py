@@ -77,9 +77,11 @@ def measure_samplers(only: Sequence[str], environment: Mapping[str, str], root: 
 
 
 def measure_again(parts: Sequence[str], environment: Mapping[str, str], root: Path, *, quick: bool) -> None:
-    """Some parts of the last record anew, on the machine that it is of, and the page with them."""
-    record = _of_this_machine(root / page.FOLDER / "measurements.json")
+    """Some parts of the last record anew, and the page with them; all but commands on the machine that it is of."""
+    path = root / page.FOLDER / "measurements.json"
+    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if "memory" in parts:
+        record = _of_this_machine(path)
         record["memory"] = measure_memory(1_000_000 if quick else 10_000_000, environment, quick=quick)
     if "commands" in parts:
         record |= {"commands": commands.measure(quick=quick), "commands_machine": page.machine()}

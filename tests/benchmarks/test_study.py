@@ -117,7 +117,10 @@ def test_the_pages_have_the_part_where_it_was_measured_and_lack_it_where_it_was_
     sections = page.apart(tmp_path)
     assert "| bench (compiled, observed) | 0.5 (0.5 to 0.5) | - |" in sections["study"]
     assert "| sgld on gaussian, compiled, 40 chains | 600 |" in sections["study"]
-    assert page.EARLIER not in sections["study"]
+    assert "another machine" not in sections["study"]
+    there = {**MACHINE, "cpu": "another processor"}
+    (tmp_path / study.FILE).write_text(json.dumps(record(study, NOISY) | {"machine": there}))
+    assert "**Measured on another machine: another processor, " in page.apart(tmp_path)["study"]
     assert "SGLD on gaussian, 40 chains, observed over unobserved" in sections["study_goals"]
 
 
