@@ -111,7 +111,15 @@ REGRESSIONS = PART.format(
     suite="study-regressions", title="a logistic regression on minibatches",
     rows="Fifteen samplers on blr-german (N = 1,000, batches of 32, D = 25), 40 seeds of 8 chains.",
 )  # fmt: skip
-ONE_PAGE = {"orderings": ORDERINGS, "study-densities": DENSITIES, "study-regressions": REGRESSIONS}
+POSTERIORDB = PART.format(
+    suite="study-posteriordb", title="four posteriors of posteriordb",
+    rows="Fourteen samplers on three linear regressions with batches of 32 rows, and twelve on eight schools, 20 seeds "
+    "of 8 chains.",
+)  # fmt: skip
+ONE_PAGE = {
+    "orderings": ORDERINGS, "study-densities": DENSITIES, "study-regressions": REGRESSIONS,
+    "study-posteriordb": POSTERIORDB,
+}  # fmt: skip
 """The beginning of the page of a suite that has one page, SUITE.md."""
 SUITES = ("field", *ONE_PAGE)
 """The published suites."""
