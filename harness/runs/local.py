@@ -229,17 +229,25 @@ def _report_death(child: _Child, listen: Send, outcome: LaunchSummary) -> None:
 
 
 def _refuse_long(children: Sequence[_Child], waiting: Sequence[Job], workers: int) -> None:
-    """Raise `UsageError` if the whole launch would take over a day."""
-    known = [c.progress for c in children if c.progress and time.monotonic() - c.began > JUDGE_AFTER_SECONDS]
-    if not known:
-        return
-    slowest = min(p["rate"] for p in known)
-    steps = sum(p["steps"] - p["position"] for p in known) + sum(job.specs[0].steps for job in waiting)
-    seconds = steps / max(slowest, 1e-9) / workers
+    """Raise `UsageError` if the whole launch would take over a day.
+
+    A waiting job is taken to last as long as the longest measured one of its task: jobs of one launch have equal data
+    passes, but steps of one sampler can take a thousand times as long as those of another. Of a task of which none was
+    measured it counts nothing.
+    """
+    known = [c for c in children if c.progress and time.monotonic() - c.began > JUDGE_AFTER_SECONDS]
+    whole: dict[str, float] = {}
+    left = 0.0
+    for child in known:
+        progress, task = child.progress, child.job.specs[0].task.name
+        rate = max(progress["rate"], 1e-9)
+        whole[task] = max(whole.get(task, 0.0), progress["steps"] / rate)
+        left += (progress["steps"] - progress["position"]) / rate
+    seconds = (left + sum(whole.get(job.specs[0].task.name, 0.0) for job in waiting)) / workers
     if seconds > DAY:
         raise UsageError(
             f"this would take about {seconds / 3600:.0f} hours "
-            f"({steps} steps at {slowest:.3g} a second, {workers} workers); "
+            f"({len(known)} jobs at work, {len(waiting)} waiting, {workers} workers); "
             "add --yes to run it anyway, or ask for --budget smoke, quick or steps=N; "
             "what was done so far is kept"
         )
