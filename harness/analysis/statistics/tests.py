@@ -69,12 +69,13 @@ class PairedTest:
         return max(self.fewest, math.floor(math.log((1 - level) / 2, self.chance)) + 1 if self.chance else 2)
 
     def seeds_to_decide(self, level: float, margin: float | None = None) -> int | None:
-        """Return how many seeds decide with probability `POWER` if the difference and its spread are as estimated.
+        """Return how many seeds, more than these, decide with probability `POWER` if they vary as these do.
 
         Decided is a difference whose interval excludes zero, or lies within +-margin. None if 10,000 are too few.
         """
+        more = self.seeds + 1
         if not self.error:
-            return self._fewest(level) if self.chance and (self.estimate or margin) else None
+            return max(self._fewest(level), more) if self.chance and (self.estimate or margin) else None
         effect, spread = abs(self.estimate) / self.error, math.sqrt(self.seeds)
         within = None if margin is None else margin / self.error
         fewest = self._fewest(level)
@@ -86,7 +87,7 @@ class PairedTest:
             return power(effect * scale, seeds, level, None if within is None else within * scale) >= POWER
 
         index = bisect.bisect_left(COUNTS, True, key=decides)
-        return COUNTS[index] if index < len(COUNTS) else None
+        return max(COUNTS[index], more) if index < len(COUNTS) else None
 
 
 def power(effect: float, seeds: int, level: float, margin: float | None = None) -> float:
