@@ -82,10 +82,12 @@ def _counts(ledger: Reproduction) -> str:
         words["holds at our settings"] += f" ({turned} of them reversed elsewhere in a declared sweep)"
     if held:
         words["fails at our settings"] += f" ({held} of them {_verb('holds', held)} elsewhere in a declared sweep)"
+    inconclusive = as_stated - verdicts["match"] - verdicts["mismatch"]
     cells = (
         f"Of the {len(ledger.cells)} printed numbers of samplers, {as_stated} could be run at the paper's own "
-        f"settings: {verdicts['match']} match and {verdicts['mismatch']} do not. {verdicts['inconclusive']} are "
-        f"inconclusive, mostly because we had to choose a setting or made too few runs; {verdicts[UNREPRODUCIBLE]} are "
+        f"settings: {verdicts['match']} match, {verdicts['mismatch']} do not and {inconclusive} are inconclusive. In "
+        f"all {verdicts['inconclusive']} are inconclusive, mostly because we had to choose a setting or made too few "
+        f"runs; {verdicts[UNREPRODUCIBLE]} are "
         f"not reproducible as published; {verdicts[NOT_RUN]} were not run, and {unstated} of these would at best be "
         "inconclusive."
     )
