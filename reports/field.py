@@ -138,6 +138,9 @@ OUTCOMES = {
     OrderingVerdict.HOLDS: "hold", OrderingVerdict.FAILS: "fail", OrderingVerdict.EQUIVALENT: "equivalent",
     OrderingVerdict.UNDECIDED: "undecided",
 }  # fmt: skip
+ASIDE = {OrderingVerdict.REFUSED: "refused by the rules", OrderingVerdict.NOT_RUN: "not run"}
+PAIR = ("method", "task", "protocol", "budget")
+"""Fields by which a leaderboard's record and one of a study belong together."""
 GUIDE = FOLDER.parent / "which-sampler.md"
 BACK = "[Conclusions, and what these results can say](../field.md)\n\n"
 NAMED = 6
@@ -200,7 +203,9 @@ def pages(numbers: Mapping[str, Any], suite: str = "field", figures: Sequence[st
     run = [_runs(numbers), _machines(numbers), _absent(numbers)]
     if suite in ONE_PAGE:
         statements = tables_by_title.pop(STATEMENTS, None)
-        shown = [*([statements] if statements else []), *tables_by_title.values(), *(board for _, board in boards)]
+        tested = [statements] if statements else []
+        rows = [*tables_by_title.values(), *(board for _, board in boards)]
+        shown = [*tested, *rows] if suite == "orderings" else [*rows, _settings(numbers), *tested]
         return {
             f"{suite}.md": ONE_PAGE[suite].format(learned=_statements(findings))
             + _markdown([*shown, *run]).rstrip()
@@ -249,14 +254,26 @@ def _statements(findings: Sequence[Mapping[str, Any]]) -> str:
     counts = Counter(one["verdict"] for one in findings if one["finding"] == "ordering")
     tested = sum(n for verdict, n in counts.items() if verdict not in NOT_COMPARED)
     said = ", ".join(f"{counts[verdict]} {words}" for verdict, words in OUTCOMES.items() if counts[verdict])
-    return (
-        f"**Of {tested} declared statements that were tested at our settings, {said}.** "
-        f"{counts.total() - tested} were not run."
-    )
+    others = ", ".join(f"{counts[verdict]} were {words}" for verdict, words in ASIDE.items() if counts[verdict])
+    return f"**Of {tested} declared statements that were tested at our settings, {said}.** {others}."
 
 
 def _markdown(shown: Sequence[Table]) -> str:
     return render(Result(shown), "markdown").rstrip() + "\n\n"
+
+
+def _settings(numbers: Mapping[str, Any]) -> Table:
+    """Return the tuned settings of the rows of a leaderboard."""
+    study = json.loads(STUDY.read_text(encoding="utf-8"))["tuned"]
+    tuned = {tuple(one.get(name) for name in PAIR): one["settings"] for one in study}
+    rows = [
+        {**record, "settings": ", ".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+                                         for name, value in tuned[key].items())}
+        for record in numbers["leaderboard"]
+        if record["ranked_by"] and (key := tuple(record[name] for name in PAIR)) in tuned
+    ]  # fmt: skip
+    columns = [Column("task", "task"), Column("method", "method"), Column("settings", "settings")]
+    return Table("Settings", columns, rows, ["`--settings tuned` uses them; the others are defaults"])
 
 
 def _runs(numbers: Mapping[str, Any]) -> Table:
@@ -314,7 +331,7 @@ def _board(records: Sequence[Mapping[str, Any]]) -> Table:
     ]  # fmt: skip
     rows = [
         {**record, "rank": wide.rank_text(record["rank"], record["rank_low"], record["rank_high"]),
-         "verdict": _verdict(record.get("verdict"), record.get("seeds_to_decide")),
+         "verdict": _verdict(record),
          "value": _value(record), "cost": _value(cost.get(record["label"])),
          "status": record["status"].partition(":")[0]}
         for record in ranked
@@ -327,9 +344,10 @@ def _board(records: Sequence[Mapping[str, Any]]) -> Table:
     return Table(title, columns, rows, [shown, *([f"laws: {not_run}{of}"] if unknown else [])])
 
 
-def _verdict(verdict: str | None, seeds: int | None) -> str:
+def _verdict(record: Mapping[str, Any]) -> str:
     """Return a verdict for people, with how many seeds would decide if it is not known."""
-    return f"{verdict} ({seeds:,} seeds)" if seeds else verdict or "-"
+    needed = record.get("seeds_to_decide") or 0
+    return f"{record['verdict']} ({needed:,} seeds)" if needed > record["seeds"] else record.get("verdict") or "-"
 
 
 def _value(record: Mapping[str, Any] | None) -> str:

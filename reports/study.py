@@ -20,6 +20,7 @@ KINDS = {
 }
 """The tasks of the study by kind, in the order of its picture."""
 BEGIN, END = "<!-- {what} in {suite}: python -m reports.field -->", "<!-- end of {what} -->"
+COMPARED = ("sampler", "is", "another", "factor of the joint error")
 DECIDED = (OrderingVerdict.HOLDS, OrderingVerdict.FAILS, OrderingVerdict.EQUIVALENT)
 
 
@@ -48,7 +49,7 @@ def with_results(guide: str, suite: str, findings: Sequence[Mapping[str, Any]]) 
     ]
     leaders = [
         {"task": one["task"], "leaders": ", ".join(one["leaders"]) or "none", "best": one["best"],
-         "its joint error": number(one["mean"]), "that of sgld": f"x{number(one['against_sgld'])}",
+         "its joint error": number(one["mean"]), "sgld / best": f"x{number(one['against_sgld'])}",
          "data passes": number(one["passes"]), "command": one["command"]}
         for one in findings
         if one["finding"] == "task" and one["metric"] == JOINT
@@ -69,8 +70,8 @@ def _decided(one: Mapping[str, Any]) -> dict[str, str]:
     """Return which of two samplers is better, or that they are equivalent, and by which factor at least."""
     names = (one["better"], one["worse"])
     if one["verdict"] == OrderingVerdict.EQUIVALENT:
-        return {"better": f"{names[0]}, equivalent", "than": names[1], "factor of the joint error": "within 1.5"}
+        return dict(zip(COMPARED, (names[0], "equivalent to", names[1], "within 1.5"), strict=True))
     turned = one["verdict"] == OrderingVerdict.FAILS
     better, than = names[::-1] if turned else names
     nearer = one["nearer"] if turned else 1 / one["nearer"]
-    return {"better": better, "than": than, "factor of the joint error": f"at least {number(nearer)}"}
+    return dict(zip(COMPARED, (better, "better than", than, f"at least {number(nearer)}"), strict=True))
