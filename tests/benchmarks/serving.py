@@ -58,7 +58,14 @@ def verdict(case: Case, work: Work) -> dict[str, object]:
     return check(case, np.concatenate([work.advance() for _ in range(stretches)]))
 
 
+WARM = 0.3
+"""Seconds of work before what is measured: after a wait, a virtual machine is several times slower for up to 0.2 s."""
+
+
 def measure(work: Work, seconds: float) -> dict[str, float]:
+    began = time.process_time()
+    while time.process_time() - began < WARM:
+        work.advance()
     began, wall, stretches = time.process_time(), time.perf_counter(), 0
     while time.process_time() - began < seconds:
         work.advance()
