@@ -12,7 +12,6 @@ from harness.analysis.statistics.ranks import Rank as Rank
 from harness.analysis.statistics.ranks import Verdict as Verdict
 from harness.analysis.statistics.ranks import rank_methods as rank_methods
 from harness.analysis.statistics.ranks import rank_replicates as rank_replicates
-from harness.analysis.statistics.ranks import within as within
 from harness.analysis.statistics.tests import PairedTest as PairedTest
 from harness.analysis.statistics.tests import bootstrap_t as bootstrap_t
 from harness.analysis.statistics.tests import holm as holm
@@ -22,3 +21,4 @@ from harness.analysis.statistics.tests import most_failures as most_failures
 from harness.analysis.statistics.tests import paired_test as paired_test
 from harness.analysis.statistics.tests import power as power
 from harness.analysis.statistics.tests import with_signed_ranks as with_signed_ranks
+from harness.analysis.statistics.tests import within as within

@@ -24,6 +24,7 @@ from harness.analysis.statistics.tests import (
     unpaired,
     unpaired_test,
     with_signed_ranks,
+    within,
 )
 
 Direction = Literal["min", "max"]
@@ -181,9 +182,3 @@ def _ranked(
         return Verdict.TOO_FEW if few else Verdict.UNKNOWN, tested.seeds_to_decide(each, margin)
 
     return [Rank(rank, 1 + above[i], len(points) - below[i], *verdict(i)) for i, rank in enumerate(ranks)]
-
-
-def within(ends: tuple[float | None, float | None], margin: float | None) -> bool:
-    """Return whether an interval lies wholly within +-margin."""
-    low, high = ends
-    return margin is not None and low is not None and high is not None and -margin < low and high < margin

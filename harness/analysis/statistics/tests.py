@@ -69,25 +69,31 @@ class PairedTest:
         return max(self.fewest, math.floor(math.log((1 - level) / 2, self.chance)) + 1 if self.chance else 2)
 
     def seeds_to_decide(self, level: float, margin: float | None = None) -> int | None:
-        """Return how many seeds, more than these, decide with probability `POWER` if they vary as these do.
+        """Return how many seeds decide with probability `POWER` if they vary as these do; more, if these do not decide.
 
         Decided is a difference whose interval excludes zero, or lies within +-margin. None if 10,000 are too few.
         """
-        more = self.seeds + 1
+        more = 0 if self.p < 1 - level or within(self.ends(level), margin) else self.seeds + 1
         if not self.error:
             return max(self._fewest(level), more) if self.chance and (self.estimate or margin) else None
         effect, spread = abs(self.estimate) / self.error, math.sqrt(self.seeds)
-        within = None if margin is None else margin / self.error
+        limit = None if margin is None else margin / self.error
         fewest = self._fewest(level)
 
         def decides(seeds: int) -> bool:
             if seeds < fewest:
                 return False
             scale = math.sqrt(seeds) / spread
-            return power(effect * scale, seeds, level, None if within is None else within * scale) >= POWER
+            return power(effect * scale, seeds, level, None if limit is None else limit * scale) >= POWER
 
         index = bisect.bisect_left(COUNTS, True, key=decides)
         return max(COUNTS[index], more) if index < len(COUNTS) else None
+
+
+def within(ends: Ends, margin: float | None) -> bool:
+    """Return whether an interval lies wholly within +-margin."""
+    low, high = ends
+    return margin is not None and low is not None and high is not None and -margin < low and high < margin
 
 
 def power(effect: float, seeds: int, level: float, margin: float | None = None) -> float:
