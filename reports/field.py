@@ -103,23 +103,24 @@ used. All numbers are in [{suite}.json](field/{suite}.json).
 The commands in the tables need the results folder: `bench --results study ...`.
 
 """
-DENSITIES = PART.format(
-    suite="study-densities", title="densities with noisy gradients",
-    rows="Twelve samplers on four targets of one mode, 20 seeds of 8 chains, and on three of several modes, 30 seeds.",
-)  # fmt: skip
-REGRESSIONS = PART.format(
-    suite="study-regressions", title="a logistic regression on minibatches",
-    rows="Fifteen samplers on blr-german (N = 1,000, batches of 32, D = 25), 40 seeds of 8 chains.",
-)  # fmt: skip
-POSTERIORDB = PART.format(
-    suite="study-posteriordb", title="a linear regression on minibatches",
-    rows="Fourteen samplers on pdb-nes1980, a posterior of posteriordb (N = 701, batches of 32, D = 10), 20 seeds of 8 "
-    "chains.",
-)  # fmt: skip
-ONE_PAGE = {
-    "orderings": ORDERINGS, "study-densities": DENSITIES, "study-regressions": REGRESSIONS,
-    "study-posteriordb": POSTERIORDB,
-}  # fmt: skip
+PARTS = {
+    "study-densities": (
+        "densities with noisy gradients",
+        "Twelve samplers on four targets of one mode, 20 seeds of 8 chains, and on three of several modes, 30 seeds.",
+    ),
+    "study-regressions": (
+        "a logistic regression on minibatches",
+        "Fifteen samplers on blr-german (N = 1,000, batches of 32, D = 25), 40 seeds of 8 chains.",
+    ),
+    "study-posteriordb": (
+        "a linear regression on minibatches",
+        "Fourteen samplers on pdb-nes1980 of posteriordb (N = 701, batches of 32, D = 10), 20 seeds of 8 chains.",
+    ),
+}
+"""The titles of the study's parts, and what was run, by suite."""
+ONE_PAGE = {"orderings": ORDERINGS} | {
+    suite: PART.format(suite=suite, title=title, rows=rows) for suite, (title, rows) in PARTS.items()
+}
 """The beginning of the page of a suite that has one page, SUITE.md."""
 SUITES = ("field", *ONE_PAGE)
 """The published suites."""
@@ -203,8 +204,7 @@ def pages(numbers: Mapping[str, Any], suite: str = "field", figures: Sequence[st
     run = [_runs(numbers), _machines(numbers), _absent(numbers)]
     if suite in ONE_PAGE:
         statements = tables_by_title.pop(STATEMENTS, None)
-        tested = [statements] if statements else []
-        rows = [*tables_by_title.values(), *(board for _, board in boards)]
+        tested, rows = [statements] if statements else [], [*tables_by_title.values(), *(board for _, board in boards)]
         shown = [*tested, *rows] if suite == "orderings" else [*rows, _settings(numbers), *tested]
         return {
             f"{suite}.md": ONE_PAGE[suite].format(learned=_statements(findings))
@@ -272,7 +272,7 @@ def _settings(numbers: Mapping[str, Any]) -> Table:
         for record in numbers["leaderboard"]
         if record["ranked_by"] and (key := tuple(record[name] for name in PAIR)) in tuned
     ]  # fmt: skip
-    columns = [Column("task", "task"), Column("method", "method"), Column("settings", "settings")]
+    columns = [Column(name, name) for name in ("task", "method", "settings")]
     return Table("Settings", columns, rows, ["`--settings tuned` uses them; the others are defaults"])
 
 
@@ -331,8 +331,7 @@ def _board(records: Sequence[Mapping[str, Any]]) -> Table:
     ]  # fmt: skip
     rows = [
         {**record, "rank": wide.rank_text(record["rank"], record["rank_low"], record["rank_high"]),
-         "verdict": _verdict(record),
-         "value": _value(record), "cost": _value(cost.get(record["label"])),
+         "verdict": _verdict(record), "value": _value(record), "cost": _value(cost.get(record["label"])),
          "status": record["status"].partition(":")[0]}
         for record in ranked
     ]  # fmt: skip

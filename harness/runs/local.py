@@ -29,6 +29,7 @@ from harness.runs.plan import Planned, divide
 from harness.runs.worker import checkpoint_seconds
 from harness.system.errors import BenchError, UsageError, exit_text
 from harness.system.memory import peak_memory
+from harness.system.text import count
 
 WORK = "harness.runs.worker:run"
 DAY = 86_400.0
@@ -247,7 +248,7 @@ def _refuse_long(children: Sequence[_Child], waiting: Sequence[Job], workers: in
     if seconds > DAY:
         raise UsageError(
             f"this would take about {seconds / 3600:.0f} hours "
-            f"({len(known)} jobs at work, {len(waiting)} waiting, {workers} workers); "
+            f"({count(len(known), 'job')} at work, {len(waiting)} waiting, {count(workers, 'worker')}); "
             "add --yes to run it anyway, or ask for --budget smoke, quick or steps=N; "
             "what was done so far is kept"
         )

@@ -211,7 +211,7 @@ def _smoke(folder: Path, task: str, environment: Mapping[str, str], repeats: int
             parts.append({**_seconds(results), "importing other modules": modules})
     middle = {name: statistics.median(each[name] for each in parts) for name in parts[0]}
     return [{**_record(f"20 smoke runs of {task}, beyond `python -c 'import torch'`", SMOKE_GOAL, beyond),
-             "parts": middle}]  # fmt: skip
+             "of_each": middle}]  # fmt: skip
 
 
 def _plans(folder: Path, environment: Mapping[str, str]) -> list[Record]:

@@ -257,23 +257,15 @@ def whole_commands(record: Mapping[str, Any]) -> str:
     if not record["commands"]:
         return "Not measured."
     there = record.get("commands_machine", record["machine"])
-    shown = commands(record["commands"]) + of_each(record["commands"]) + parts_of_each(record["commands"])
+    shown = commands(record["commands"]) + of_each(record["commands"])
     return f"{ELSEWHERE.format(**there)}\n\n" * (there != record["machine"]) + shown
 
 
 def of_each(records: Sequence[Mapping[str, Any]]) -> str:
-    """The ratios behind a row that has the worst of several."""
+    """The ratios behind a row that has the worst of several, and the seconds that are parts of a row's."""
     lists = {r["name"].partition(":")[0]: "; ".join(f"{name}: {number(x)}" for name, x in r["of_each"].items())
              for r in records if "of_each" in r}  # fmt: skip
     return "".join(f"\n\n{name}, one by one: {text}." for name, text in lists.items())
-
-
-def parts_of_each(records: Sequence[Mapping[str, Any]]) -> str:
-    """The seconds of a row by what they were for, where that was measured."""
-    lists = {r["name"]: "; ".join(f"{name}: {number(x)}" for name, x in r["parts"].items() if x)
-             for r in records if "parts" in r}  # fmt: skip
-    rest = "the rest is for the command, its second process, and the files of the runs"
-    return "".join(f"\n\n{name}, seconds: {text}; {rest}." for name, text in lists.items())
 
 
 def both(table: Table) -> str:

@@ -20,6 +20,11 @@ import numpy as np
 from setting import Case, pin
 from targets import check, checked
 
+WARM = 0.3
+"""Seconds of work before what is measured: a process that has waited is several times slower for up to 0.2 s on a
+virtual machine.
+"""
+
 
 @dataclass
 class Work:
@@ -56,10 +61,6 @@ def verdict(case: Case, work: Work) -> dict[str, object]:
     if not stretches:
         return {"what": "", "right": True}
     return check(case, np.concatenate([work.advance() for _ in range(stretches)]))
-
-
-WARM = 0.3
-"""Seconds of work before what is measured: after a wait, a virtual machine is several times slower for up to 0.2 s."""
 
 
 def measure(work: Work, seconds: float) -> dict[str, float]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 BATCH = 64
@@ -47,26 +45,16 @@ HELD = 2**30
 
 
 def pin() -> None:
-    """One core and one thread for this process and all its libraries, where the system can; and memory that is at hand.
+    """Bind this process and its libraries to one core and one thread, where the system can, and write to its memory.
 
-    Where the machine is virtual, the first write to a page may wait for the host, up to ten times as long as the work
-    on it takes. Freed memory stays with the process, so that what it needs later has been written to before.
+    On a virtual machine the first write to a page may wait for the host, up to ten times as long as the work on it
+    takes. Freed memory stays with the process, so what it needs later has been written to before.
     """
     from harness.system.memory import keep_freed
 
     keep_freed()
-    with suppress(OSError, AttributeError):  # another C library
-        _hold(ctypes.CDLL(None))
+    bytes([1]) * HELD  # allocated, written to, and freed
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-
-
-def _hold(library: ctypes.CDLL) -> None:
-    """Allocate `HELD` bytes, write to all, and free them."""
-    library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
-    library.free.argtypes = [ctypes.c_void_p]
-    if address := library.malloc(HELD):
-        ctypes.memset(address, 1, HELD)
-        library.free(address)

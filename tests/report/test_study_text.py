@@ -9,6 +9,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from harness.results.spec import SEARCH_VERSION
+from plugins.nights import study_costs
+from reports import field
+from reports.study import KINDS as TASK_KINDS
 from reports.study import overview
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -182,6 +185,12 @@ def test_a_sentence_is_what_the_records_say(words):
     pages = [" ".join((DOCS / name).read_text(encoding="utf-8").split()) for name in names]
     assert any(words in page for page in pages)
     assert TOLD[words]
+
+
+def test_every_part_has_its_page_its_cost_and_a_place_in_the_picture():
+    suites = {path.stem for path in (DOCS.parent / "plugins/nights/suites").glob("study-*.toml")}
+    assert suites == {*field.PARTS} == {*study_costs.PARTS}
+    assert {task for task, _ in ERROR} == {task for tasks in TASK_KINDS.values() for task in tasks}
 
 
 def test_the_picture_has_every_row_and_is_of_these_records():

@@ -21,7 +21,7 @@ def at_work(rate, steps, position=0, task="mixture5", seconds=60.0):
 def test_jobs_that_wait_are_taken_to_last_as_long_as_the_longest_of_their_task():
     eighty_seconds = at_work(3.6, 294)
     local._refuse_long([eighty_seconds, at_work(50_000.0, 40_000)], [job(steps=40_000)] * 1000, 2)
-    with pytest.raises(UsageError, match=r"about 26 hours \(1 jobs at work, 2300 waiting, 2 workers\)"):
+    with pytest.raises(UsageError, match=r"about 26 hours \(1 job at work, 2300 waiting, 2 workers\)"):
         local._refuse_long([eighty_seconds], [job(steps=40_000)] * 2300, 2)
 
 
