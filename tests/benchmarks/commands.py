@@ -192,7 +192,7 @@ def _headline(folder: Path, environment: Mapping[str, str], repeats: int) -> Rec
 def _smoke(folder: Path, task: str, environment: Mapping[str, str], repeats: int) -> list[Record]:
     """Twenty smoke runs of one task: the seconds of the command beyond those of the import of torch beside it.
 
-    Their parts: those of the runs, and what the other modules take that every run imports.
+    Beside them those of the runs by what they were for.
     """
     _say(f"twenty smoke runs of {task}")
     beyond, parts = [], []
@@ -200,7 +200,6 @@ def _smoke(folder: Path, task: str, environment: Mapping[str, str], repeats: int
         results = folder / f"smoke-{task}-{number}"
         command = ["--results", str(results), "run", "--sampler", "sgld", "--task", task, "--seeds", "0-19"]
         imported = _run([], environment, [sys.executable, "-c", "import torch"])
-        modules = _run([], environment, [sys.executable, "-c", "import harness.runs.preload"]) - imported
         try:
             seconds = _run([*command, "--budget", "smoke"], environment)
         except subprocess.CalledProcessError as error:
@@ -208,7 +207,7 @@ def _smoke(folder: Path, task: str, environment: Mapping[str, str], repeats: int
             return []
         if number:  # the first one works out the facts of the classes
             beyond.append(seconds - imported)
-            parts.append({**_seconds(results), "importing other modules": modules})
+            parts.append(_seconds(results))
     middle = {name: statistics.median(each[name] for each in parts) for name in parts[0]}
     return [{**_record(f"20 smoke runs of {task}, beyond `python -c 'import torch'`", SMOKE_GOAL, beyond),
              "of_each": middle}]  # fmt: skip
