@@ -23,7 +23,7 @@ from harness.runs.job import Job
 from harness.runs.plugin_metadata import Parts, instance, parts
 from harness.runs.source import content_hash, source_hash
 from harness.system.errors import RunError
-from harness.system.files import SEAL, read_json, write_json
+from harness.system.files import SEAL, read_json
 
 if TYPE_CHECKING:
     from harness.contracts.task import Task
@@ -126,7 +126,7 @@ def open_attempt(ledger: Ledger, spec: RunSpec, here: Mapping[str, Any]) -> tupl
             _record_code(attempt, there.get("code", {}), here.get("code", {}))
             return attempt, checkpoint, told or _record_move(attempt, _environment(attempt), here)
     attempt.drop_draws()
-    write_json(attempt.path / "environment.json", here)
+    attempt.set_environment(here)
     return attempt, None, _record_restart(attempt, attempt, wrong)
 
 
@@ -196,7 +196,7 @@ def _record_code(attempt: Attempt, began: Mapping[str, Any], here: Mapping[str, 
         code[name] = {**entry, **({"before": sorted(before)} if before else {})}
     if code != began:
         record = read_json(attempt.path / "environment.json") or {}
-        write_json(attempt.path / "environment.json", {**record, "code": code})
+        attempt.set_environment({**record, "code": code})
 
 
 def _compared_with(checkpoint: Arrays, truth: str) -> bool:

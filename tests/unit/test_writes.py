@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.results.ledger.attempt import FILE_NAMES
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("harness", "plugins", "tasks", "reports")
 HELPER = "harness/system/files.py"
@@ -92,6 +94,47 @@ def writes(call):
     if name in {"execute", "sql", "query"} and any(isinstance(text, str) and COPY.search(text) for text in texts):
         return "COPY TO"
     return None
+
+
+OF_ATTEMPTS = ("harness/results/ledger/attempt.py", "harness/results/ledger/commit.py", "plugins/upkeep/garbage.py")
+CHANGES = {
+    "write_whole", "write_json", "write_new", "create", "write_set", "rename", "replace", "unlink", "remove",
+    "rmtree", "move", *ALWAYS
+}  # fmt: skip
+
+
+def changed_in(source):
+    """The files of an attempt that calls in a source text change, by the names written there."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    paths = [
+        call.args[:1] if isinstance(call.func, ast.Name) else [call.func, *call.args[:1]]
+        for call in calls
+        if (call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")) in CHANGES
+    ]
+    parts = [part for values in paths for value in values for part in ast.walk(value)]
+    texts = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    return [text for text in texts if re.fullmatch(FILE_NAMES, text)]
+
+
+def test_only_an_attempt_and_its_commit_change_its_files():
+    changed = {
+        str(path.relative_to(ROOT)): names
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if (names := changed_in(path.read_text(encoding="utf-8")))
+    }
+    assert changed.keys() <= set(OF_ATTEMPTS), "add a method to Attempt"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'write_json(attempt.path / "spec.json", x)', '(folder / "spec.json").unlink()', 'write_whole(p / "spec.json", b)',
+        '(p / "spec.json").write_text("")', 'os.replace(p / "spec.json", q)',
+    ],
+)  # fmt: skip
+def test_a_change_of_a_file_of_an_attempt_is_seen(line):
+    assert changed_in(line) == ["spec.json"]
 
 
 def test_files_are_written_through_the_one_helper():

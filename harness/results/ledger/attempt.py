@@ -95,7 +95,7 @@ class Attempt:
         time = f"{moment:%Y%m%dT%H%M%S}{moment.microsecond // 1000:03d}"
         attempt = cls(run / f"a{max(numbers, default=0) + 1:06d}-{time}-{secrets.token_hex(3)}")
         attempt.path.mkdir()
-        write_json(attempt.path / "environment.json", environment)
+        attempt.set_environment(environment)
         attempt.event("created", kernel=kernel())
         attempt.describe(spec)
         return attempt
@@ -103,6 +103,10 @@ class Attempt:
     def describe(self, spec: RunSpec) -> None:
         """Write spec.json."""
         write_json(self.path / "spec.json", spec.to_json())
+
+    def set_environment(self, environment: Mapping[str, Any]) -> None:
+        """Write environment.json."""
+        write_json(self.path / "environment.json", environment)
 
     def event(self, name: str, **fields: Any) -> None:
         """Append one line to events.jsonl. A line that a crash cut off is ended first, so that it spoils no other."""
