@@ -129,8 +129,8 @@ def test_only_an_attempt_and_its_commit_change_its_files():
 @pytest.mark.parametrize(
     "line",
     [
-        'write_json(attempt.path / "spec.json", x)', '(folder / "spec.json").unlink()', 'write_whole(p / "spec.json", b)',
-        '(p / "spec.json").write_text("")', 'os.replace(p / "spec.json", q)',
+        'write_json(attempt.path / "spec.json", x)', '(folder / "spec.json").unlink()', '(p / "spec.json").touch()',
+        'write_whole(p / "spec.json", b)', '(p / "spec.json").write_text("")', 'os.replace(p / "spec.json", q)',
     ],
 )  # fmt: skip
 def test_a_change_of_a_file_of_an_attempt_is_seen(line):
