@@ -19,6 +19,7 @@ import networks
 import samplers
 import study
 from cases import GRAD, LOGISTIC_METHODS, ONE
+from commands import PARTS as COMMANDS
 from explained import explained, profile_table
 from overhead import FORMS
 from setting import BATCH, FRICTION, LEAPFROG
@@ -139,6 +140,10 @@ draws would take more than 64 MiB on disk, only every n-th draw is stored.
 
 {commands}
 
+## Commands on many runs
+
+{stores}
+
 ## Where the time goes
 
 {profile_table}
@@ -161,10 +166,10 @@ def write_pages(record: Mapping[str, Any], folder: Path) -> None:
 
 
 def last_commands(root: Path) -> dict[str, Any]:
-    """The whole commands of the last record, and their machine."""
+    """The whole commands of the last record, and their machines."""
     path = root / FOLDER / "measurements.json"
-    last = json.loads(path.read_text()) if path.exists() else {"commands": [], "machine": None}
-    return {"commands": last["commands"], "commands_machine": last.get("commands_machine", last["machine"])}
+    last = json.loads(path.read_text()) if path.exists() else {}
+    return {name: last.get(name) for part in COMMANDS for name in (part, f"{part}_machine")}
 
 
 def write_apart(part: ModuleType, record: Mapping[str, Any], root: Path) -> None:
@@ -246,18 +251,18 @@ def text(template: str, record: Mapping[str, Any], sections: Mapping[str, str]) 
         **sections,
         logistic=f"Not measured: {record['lacking']}." if record["lacking"] else "\n\n".join(logistic),
         memory=memory_table(record["memory"]),
-        commands=whole_commands(record),
+        **{part: whole_commands(record, part) for part in COMMANDS},
         profile_table=profile_table(record),
         explained=explained(record),
     )
 
 
-def whole_commands(record: Mapping[str, Any]) -> str:
+def whole_commands(record: Mapping[str, Any], part: str) -> str:
     """Their table; what was measured on another machine says so."""
-    if not record["commands"]:
+    if not record[part]:
         return "Not measured."
-    there = record.get("commands_machine", record["machine"])
-    shown = commands(record["commands"]) + of_each(record["commands"])
+    there = record[f"{part}_machine"]
+    shown = commands(record[part]) + of_each(record[part])
     return f"{ELSEWHERE.format(**there)}\n\n" * (there != record["machine"]) + shown
 
 

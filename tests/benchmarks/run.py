@@ -1,6 +1,6 @@
 """Measure everything and write docs/benchmarks.md: `nox -s benchmarks`, or `-- --quick` for a trial of all of it;
 `-- --samplers` measures the update of every sampler, and nothing else, `-- --networks` a training step of a network,
-`-- --study` sampling on larger posteriors; `-- --again memory commands` those parts anew.
+`-- --study` sampling on larger posteriors; `-- --again memory commands stores` those parts anew.
 
 Each case has a process of its own on one core; the processes of a group are ready at once and are measured in turn, so
 that what else the machine does meets all of them alike. All numbers are kept in docs/benchmarks/measurements.json.
@@ -77,15 +77,20 @@ def measure_samplers(only: Sequence[str], environment: Mapping[str, str], root: 
 
 
 def measure_again(parts: Sequence[str], environment: Mapping[str, str], root: Path, *, quick: bool) -> None:
-    """Some parts of the last record anew, and the page with them; all but commands on the machine that it is of."""
+    """Some parts of the last record anew, and the page with them; memory on the machine that it is of."""
     path = root / page.FOLDER / "measurements.json"
     record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if "memory" in parts:
         record = _of_this_machine(path)
         record["memory"] = measure_memory(1_000_000 if quick else 10_000_000, environment, quick=quick)
-    if "commands" in parts:
-        record |= {"commands": commands.measure(quick=quick), "commands_machine": page.machine()}
+    for part in [part for part in commands.PARTS if part in parts]:
+        record |= measured_commands(part, quick=quick)
     page.write(record, root)
+
+
+def measured_commands(part: str, *, quick: bool) -> dict[str, Any]:
+    """A part of the commands, and its machine."""
+    return {part: commands.PARTS[part](quick=quick), f"{part}_machine": page.machine()}
 
 
 def _of_this_machine(path: Path) -> dict[str, Any]:
@@ -106,7 +111,7 @@ def main() -> None:
         help="only larger posteriors, beside blackjax; of these tasks anew, the others as in the last record",
     )  # fmt: skip
     parser.add_argument(
-        "--again", nargs="+", choices=("memory", "commands"), help="only these parts of the last record"
+        "--again", nargs="+", choices=("memory", *commands.PARTS), help="only these parts of the last record"
     )
     parser.add_argument("--out", type=Path, default=HERE.parents[1], help="where docs/ is")
     asked = parser.parse_args()
@@ -153,10 +158,10 @@ def main() -> None:
     # What follows takes minutes and may fail: until it is there, the page has the commands of the last record.
     record |= page.last_commands(asked.out) | {"minutes": (time.time() - began) / 60}
     page.write(record, asked.out)
-    say("whole commands")
-    record |= {"commands": commands.measure(quick=asked.quick), "commands_machine": page.machine()}
-    record["minutes"] = (time.time() - began) / 60
-    page.write(record, asked.out)
+    for part in commands.PARTS:
+        say(part)
+        record |= measured_commands(part, quick=asked.quick) | {"minutes": (time.time() - began) / 60}
+        page.write(record, asked.out)
     say(f"wrote {asked.out / page.FOLDER}.md after {record['minutes']:.1f} minutes")
 
 

@@ -134,6 +134,10 @@ def step_size(case: Case) -> float:
     return h_times(case) / float(task_of(case.task).curvature())
 
 
+CHECKED_STEPS = 1_000
+"""Steps of one gradient of each chain that a check looks at, at least: fewer are those of the approach."""
+
+
 def streams(case: Case) -> list[Any]:
     """The random streams of the case's chains."""
     from harness.contracts.randomness import Streams
@@ -151,7 +155,7 @@ def start(case: Case) -> Array:
 def checked(case: Case) -> int:
     """The chain-steps that a check looks at, at least; 0 where there is no law to check."""
     target = TARGETS[case.task]
-    return target.checked // GRADIENTS.get(case.method, 1) if target.law else 0
+    return max(target.checked, CHECKED_STEPS * case.chains) // GRADIENTS.get(case.method, 1) if target.law else 0
 
 
 def check(case: Case, draws: Array) -> dict[str, object]:
