@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,7 +32,7 @@ from harness.reports import (
     write_set,
 )
 from reports.orderings import NOT_COMPARED, OrderingVerdict
-from reports.study import PICTURE, overview, with_results
+from reports.study import PAGE, PICTURE, overview, with_budgets, with_results
 from reports.tables import wide
 from reports.tables.findings_tables import STATEMENTS, tables
 from reports.tables.wide import COST
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path("docs/field")
 STUDY = Path(__file__).parents[1] / "plugins/tuning/tuned.json"
+SUITE_FILES = Path(__file__).parents[1] / "plugins/nights/suites"
 LEFT_OUT = ("group", "steps", "measured", "remark", "verified", "untuned", "given", "set_by_user", "run_keys")
 """Fields of a leaderboard's record that are not published."""
 QUERIES = {
@@ -97,10 +99,10 @@ Part of [the study](study.md), which has the questions, the rules and the cost. 
 was tuned at its budget by the rule of [tuning.md](tuning.md); the seeds are those of a season, which no search has
 used. All numbers are in [{suite}.json](field/{suite}.json).
 
-    bench --results study nightly {suite} --out site  # run the suite; after an interruption it continues
-    python -m reports.field {suite} study             # write {suite}.json and this page
+    bench --results {suite} nightly {suite} --out site  # run the suite; after an interruption it continues
+    python -m reports.field {suite} {suite}  # write {suite}.json and this page
 
-The commands in the tables need the results folder: `bench --results study ...`.
+The commands in the tables need that results folder: `bench --results {suite} ...`.
 
 """
 PARTS = {
@@ -115,6 +117,10 @@ PARTS = {
     "study-posteriordb": (
         "a linear regression on minibatches",
         "Fourteen samplers on pdb-nes1980 of posteriordb (N = 701, batches of 32, D = 10), 20 seeds of 8 chains.",
+    ),
+    "study-longer": (
+        "densities at ten times the budget",
+        "Twelve samplers on the seven densities of [the first part](study-densities.md), at ten times its data passes.",
     ),
 }
 """The titles of the study's parts, and what was run, by suite."""
@@ -263,17 +269,23 @@ def _markdown(shown: Sequence[Table]) -> str:
 
 
 def _settings(numbers: Mapping[str, Any]) -> Table:
-    """Return the tuned settings of the rows of a leaderboard."""
+    """Return the tuned settings of the rows of a leaderboard, and what their search gained on its own seeds."""
     study = json.loads(STUDY.read_text(encoding="utf-8"))["tuned"]
-    tuned = {tuple(one.get(name) for name in PAIR): one["settings"] for one in study}
+    tuned = {tuple(one.get(name) for name in PAIR): one for one in study}
     rows = [
-        {**record, "settings": ", ".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
-                                         for name, value in tuned[key].items())}
+        {**record, **{name: tuned[key][name] for name in ("value_untuned", "value_search")},
+         "settings": ", ".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+                               for name, value in tuned[key]["settings"].items())}
         for record in numbers["leaderboard"]
         if record["ranked_by"] and (key := tuple(record[name] for name in PAIR)) in tuned
     ]  # fmt: skip
-    columns = [Column(name, name) for name in ("task", "method", "settings")]
-    return Table("Settings", columns, rows, ["`--settings tuned` uses them; the others are defaults"])
+    columns = [
+        *(Column(name, name) for name in ("task", "method", "settings")),
+        Column("value_untuned", "at default settings", "right", number),
+        Column("value_search", "at these", "right", number),
+    ]
+    about = "the metric that ranks, at both: on the seeds of the search, of which the best of many trials is chosen"
+    return Table("Settings", columns, rows, ["`--settings tuned` uses them; the others are defaults", about])
 
 
 def _runs(numbers: Mapping[str, Any]) -> Table:
@@ -375,13 +387,26 @@ def _read(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{k: float(v) if v in ("inf", "-inf") else v for k, v in record.items()} for record in records]
 
 
+def _others(results: Results, suite: str) -> list[str]:
+    """Return the tasks and budgets of results that a suite does not have: the page is of all runs in a folder."""
+    runs = tomllib.loads((SUITE_FILES / f"{suite}.toml").read_text(encoding="utf-8"))["run"]
+    asked = {(task.partition("@")[0], run.get("budget", "paper")) for run in runs for task in run["tasks"]}
+    kept = {(row["task"], row["budget"]) for row in results.sql("select distinct task, budget from run").to_dicts()}
+    return [f"{task} at {budget}" for task, budget in sorted(kept - asked)]
+
+
 def main(suite: str = "", results: str = "") -> None:
     """Write the numbers of a suite from its results folder, if one is given, and the pages of all that are there."""
     if suite and suite not in SUITES:
         sys.exit(f"{suite!r:.80} is not a published suite: {', '.join(SUITES)}")
     if results:
         FOLDER.mkdir(parents=True, exist_ok=True)
-        write_set(FOLDER, {f"{suite}.json": _lines(collect(load(results))).encode()})
+        of_suite = load(results)
+        if others := _others(of_suite, suite):
+            sys.exit(
+                f"{results} has runs that {suite} does not ask for: {', '.join(others)}; give it a folder of its own"
+            )
+        write_set(FOLDER, {f"{suite}.json": _lines(collect(of_suite)).encode()})
     boards = []
     for name in SUITES:
         if (file := FOLDER / f"{name}.json").is_file():
@@ -394,6 +419,8 @@ def main(suite: str = "", results: str = "") -> None:
             write_set(FOLDER.parent, {path: text.encode() for path, text in texts.items()})
     if boards:
         write_set(FOLDER.parent, {f"{PICTURE}.svg": drawn(overview(boards), "svg")[0]})
+    if boards and (page := FOLDER.parent / PAGE).is_file():
+        write_set(FOLDER.parent, {PAGE: with_budgets(page.read_text(encoding="utf-8"), boards).encode()})
 
 
 if __name__ == "__main__":

@@ -20,6 +20,11 @@ KINDS = {
 }
 """The tasks of the study by kind, in the order of its picture."""
 BEGIN, END = "<!-- {what} in {suite}: python -m reports.field -->", "<!-- end of {what} -->"
+PAGE = "study.md"
+BUDGET = "quick"
+"""The budget of the rows in the picture."""
+BUDGETS = ("<!-- budgets: python -m reports.field -->", "<!-- end of budgets -->")
+"""What the table of the gain by longer runs is between, in the study's page."""
 COMPARED = ("sampler", "is", "another", "factor of the joint error")
 DECIDED = (OrderingVerdict.HOLDS, OrderingVerdict.FAILS, OrderingVerdict.EQUIVALENT)
 
@@ -30,7 +35,7 @@ def overview(boards: Sequence[Sequence[Mapping[str, Any]]]) -> Figure:
     """
     cells: dict[tuple[str, str], dict[str, Any]] = {}
     for board in boards:
-        rows = [r for r in board if r["ranked_by"] and r["metric"] == JOINT]
+        rows = [r for r in _errors(board) if r["budget"] == BUDGET]
         for row in rows:
             best = min(other["mean"] for other in rows if other["task"] == row["task"] and other["rank"])
             factor = row["mean"] / best if row["rank"] else None
@@ -38,6 +43,35 @@ def overview(boards: Sequence[Sequence[Mapping[str, Any]]]) -> Figure:
     kinds = {task: kind for kind, tasks in KINDS.items() for task in tasks}
     ordered = sorted(cells, key=lambda key: list(kinds).index(key[1]))
     return figure(PICTURE, {key: cells[key] for key in ordered}, kinds)
+
+
+def with_budgets(page: str, boards: Sequence[Sequence[Mapping[str, Any]]]) -> str:
+    """Return the study's page with the joint error of each method at another budget over that at `quick`, by task."""
+    errors = {(r["task"], r["method"], r["budget"]): r["mean"] for board in boards for r in _errors(board) if r["rank"]}
+    gained = {
+        (task, method): mean / errors[task, method, BUDGET]
+        for (task, method, budget), mean in errors.items()
+        if budget != BUDGET and (task, method, BUDGET) in errors
+    }
+    tasks = sorted({task for task, _ in gained}, key=[task for tasks in KINDS.values() for task in tasks].index)
+    rows = [
+        {"method": method, **{task: gained.get((task, method)) for task in tasks}}
+        for method in dict.fromkeys(method for _, method in gained)
+    ]
+    columns = [Column("method", "method"), *(Column(task, task, "right", number) for task in tasks)]
+    return _between(*BUDGETS, page, [Table("", columns, rows)] if rows else [])
+
+
+def _errors(board: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the records of the joint error, where it ranks."""
+    return [record for record in board if record["ranked_by"] and record["metric"] == JOINT]
+
+
+def _between(begin: str, end: str, page: str, tables: Sequence[Table]) -> str:
+    """Return a page with tables between two marks, or as it is where it has no such marks."""
+    head, begins, rest = page.partition(begin)
+    _, ends, tail = rest.partition(end)
+    return f"{head}{begins}\n{render(Result(tables), 'markdown').strip()}\n{ends}{tail}" if ends else page
 
 
 def with_results(guide: str, suite: str, findings: Sequence[Mapping[str, Any]]) -> str:
@@ -55,14 +89,9 @@ def with_results(guide: str, suite: str, findings: Sequence[Mapping[str, Any]]) 
         if one["finding"] == "task" and one["metric"] == JOINT
     ]  # fmt: skip
     for what, rows in (("decided", decided), ("leaders", leaders)):
-        head, begin, rest = guide.partition(BEGIN.format(what=what, suite=suite))
-        _, end, tail = rest.partition(END.format(what=what))
         columns = [Column(name, name) for name in (rows[0] if rows else ())]
-        guide = (
-            f"{head}{begin}\n{render(Result([Table('', columns, rows)]), 'markdown').strip()}\n{end}{tail}"
-            if end
-            else guide
-        )
+        marks = BEGIN.format(what=what, suite=suite), END.format(what=what)
+        guide = _between(*marks, guide, [Table("", columns, rows)])
     return guide
 
 

@@ -370,6 +370,8 @@ def test_no_results_no_findings(tmp_path):
 def test_the_pages_show_what_was_published(folder, tmp_path, monkeypatch, suite):
     """The numbers go through a file of JSON, infinite ones too, and the pages are made of that file alone."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(page_of, "SUITE_FILES", tmp_path)
+    (tmp_path / f"{suite}.toml").write_text('[[run]]\ntasks = ["gaussian2d", "mixture25@csgmcmc"]\nbudget = "quick"')
     page_of.main(suite, str(folder))
     published = json.loads((page_of.FOLDER / f"{suite}.json").read_text(encoding="utf-8"))
     shown = page_of.pages(published, suite)
@@ -388,6 +390,13 @@ def test_the_pages_show_what_was_published(folder, tmp_path, monkeypatch, suite)
     assert "\\>1,000" in written  # a cost that is never reached
     assert "### gaussian2d@csgmcmc, quick budget, 8 chains" in written
     assert all(row["mean"] == "inf" or isinstance(row["mean"], float | None) for row in published["leaderboard"])
+
+
+def test_a_folder_with_runs_of_another_suite_is_refused_and_nothing_is_written(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="has runs that study-longer does not ask for: gaussian2d at quick, mixture25"):
+        page_of.main("study-longer", str(folder))
+    assert not [*Path("docs").rglob("*.*")]
 
 
 def test_the_front_page_begins_with_the_conclusion_and_is_short():
