@@ -138,7 +138,8 @@ def tuned(session: nox.Session, suite: str) -> None:
     for run in nox.project.load_toml(f"plugins/nights/suites/{suite}.toml")["run"]:
         for task in run["tasks"]:
             samplers = run["samplers"] if run["samplers"] == "all" else ",".join(run["samplers"])
-            session.run("bench", "--results", results, "tune", "--sampler", samplers, "--task", task, env=ONE_THREAD)
+            searched = ("--sampler", samplers, "--task", task, "--budget", run["budget"])
+            session.run("bench", "--results", results, "tune", *searched, env=ONE_THREAD)
     shutil.copy(kept, study)
 
 

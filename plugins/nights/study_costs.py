@@ -21,7 +21,7 @@ from plugins.tuning.record import FINALIST_SEEDS
 from plugins.tuning.search import FINALISTS
 from plugins.tuning.tune import PairTuning
 
-PARTS = ("study-densities", "study-regressions", "study-posteriordb")
+PARTS = ("study-densities", "study-regressions", "study-posteriordb", "study-longer")
 """The suites of the study, in the order in which they run."""
 TRIAL = [TUNING_SEED, TUNING_SEED + 1]
 """The seeds of a trial."""
