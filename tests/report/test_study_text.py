@@ -61,6 +61,7 @@ def uppers(record):
     of = {
         one["search_version"]: [f["upper"] for f in one.get("finalists", []) if f["upper"]]
         for one in record["searches"]
+        if one["budget"] == record["budget"]
     }
     return [min(of[version]) for version in (SEARCH_VERSION - 1, SEARCH_VERSION)]
 
@@ -73,7 +74,7 @@ NOW = [
     for one in STUDY
     if one.get("search_version") == SEARCH_VERSION and one["task"] in LED and one["budget"] == "quick"
 ]
-TRIALS = [one["trials"] for one in NOW]
+TRIALS = [sum(search["trials"] for search in one["searches"] if search["budget"] == one["budget"]) for one in NOW]
 GERMAN, NES = (
     [
         one["trials"]
