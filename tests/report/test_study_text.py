@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from harness.results.spec import SEARCH_VERSION
 from plugins.nights import study_costs
 from reports import field
+from reports.study import BUDGETS, overview, with_budgets
 from reports.study import KINDS as TASK_KINDS
-from reports.study import overview
 
 DOCS = Path(__file__).parents[2] / "docs"
 PARTS = PUBLISHED, REGRESSION, LINEAR = [
@@ -222,6 +222,24 @@ def test_the_picture_has_every_row_and_is_of_these_records():
     names = {label.get_text() for label in (*ax.get_xticklabels(), *ax.get_yticklabels())}
     in_docs = re.findall("<!-- (.*?) -->", (DOCS / "study.svg").read_text(encoding="utf-8"))
     assert [html.unescape(words) for words in in_docs if words not in names] == shown
+
+
+def test_the_gain_by_a_longer_run_is_its_error_over_that_at_quick():
+    row = {"metric": "joint_error", "ranked_by": "mean", "rank": 1}
+    boards = [
+        [row | {"task": "banana", "method": m, "budget": budget, "mean": mean} for m, mean in errors.items()]
+        for budget, errors in (
+            ("quick", {"sgld": 0.5, "hmc": 2.0, "ggmc": 1.0}),
+            ("passes=1000", {"sgld": 0.1, "hmc": 1.0}),
+        )
+    ]
+    boards[1].append(row | {"task": "banana", "method": "ggmc", "budget": "passes=1000", "mean": 1.0, "rank": None})
+    page = with_budgets("\n".join(["before", *BUDGETS, "after"]), boards)
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("|")]
+    assert [cells[0], *cells[2:]] == [["method", "banana"], ["sgld", "0.200"], ["hmc", "0.500"]]
+    assert page.startswith("before\n")
+    assert page.endswith("\nafter")
+    assert with_budgets("no marks", boards) == "no marks"
 
 
 @pytest.mark.parametrize("task", [*LED, "blr-german", "pdb-nes1980"])
