@@ -71,12 +71,16 @@ def problem(file: DataFile) -> str | None:
     return None
 
 
+class DataFileError(DataError):
+    """A file of a data set is missing, or is not the declared one."""
+
+
 def locate(file: DataFile) -> Path:
-    """Return the path of the local copy of a file; raise `DataError` if it is missing or not the declared file."""
+    """Return the path of the local copy of a file; raise `DataFileError` if it is missing or not the declared one."""
     wrong = problem(file)
     if wrong is None:
         return data_root() / file.path
-    raise DataError(
+    raise DataFileError(
         f"data set {file.dataset}: {data_root() / file.path} is {wrong}; "
         f"`bench data fetch {file.dataset}` downloads it, or set BENCH_DATA to the folder that contains it"
     )
