@@ -68,16 +68,20 @@ def uppers(record):
 
 SGLD = sorted(one["against_sgld"] for one in SGNHT)
 SEEDS = sorted(one["seeds_to_decide"] for one in counted("undecided") if one["seeds_to_decide"])
-STUDY = json.loads((DOCS.parent / "plugins/tuning/tuned.json").read_text(encoding="utf-8"))["tuned"]
-NOW = [
-    one
-    for one in STUDY
-    if one.get("search_version") == SEARCH_VERSION and one["task"] in LED and one["budget"] == "quick"
-]
-TRIALS = [sum(search["trials"] for search in one["searches"] if search["budget"] == one["budget"]) for one in NOW]
+TUNED = json.loads((DOCS.parent / "plugins/tuning/tuned.json").read_text(encoding="utf-8"))["tuned"]
+STUDY = [one for one in TUNED if one["budget"] == "quick"]
+
+
+def trials(record):
+    """The trials of all searches of a pair at the record's budget; the record's own number is of all its budgets."""
+    return sum(search["trials"] for search in record["searches"] if search["budget"] == record["budget"])
+
+
+NOW = [one for one in STUDY if one.get("search_version") == SEARCH_VERSION and one["task"] in LED]
+TRIALS = [trials(one) for one in NOW]
 GERMAN, NES = (
     [
-        one["trials"]
+        trials(one)
         for one in STUDY
         if one.get("search_version") == SEARCH_VERSION and (one["task"], one["protocol"]) == (task, "minibatches")
     ]
@@ -96,7 +100,7 @@ NEEDED = {(one["better"], one["worse"]): one["seeds_to_decide"] for one in count
 UNTUNED = {
     one["method"]: one["value_untuned"]
     for one in STUDY
-    if (one["task"], one["protocol"], one["budget"]) == ("pdb-nes1980", "minibatches", "quick")
+    if (one["task"], one["protocol"]) == ("pdb-nes1980", "minibatches")
 }
 OVER = [nes(m) for m in ("sgld-svrg", "sgnht", "msgld", "baoab", "csgld", "sghmc", "sgld-cv", "ggmc", "psgld")]
 TOLD = {
