@@ -17,11 +17,10 @@ from harness.results.ledger.attempt import CHECKPOINTS, DRAWN, Attempt
 from harness.results.ledger.ledger import Ledger
 from harness.results.records import RESUMABLE
 from harness.results.spec import RunSpec, recorded_key
-from harness.runs import truths, warm_start
+from harness.runs import source, truths, warm_start
 from harness.runs.failure import setting_up
 from harness.runs.job import Job
 from harness.runs.plugin_metadata import Parts, instance, parts
-from harness.runs.source import content_hash, source_hash
 from harness.system.errors import RunError
 from harness.system.files import SEAL, read_json
 
@@ -86,9 +85,9 @@ def _stride(draws: str, dim: int, size: int) -> int:
 
 def check_code(specs: Sequence[RunSpec]) -> None:
     """Raise `RunError` if a plugin's code changed while the runs waited, so that it does not match their keys."""
-    content_hash.cache_clear()
+    source.forget_code()
     for part in (specs[0].sampler, specs[0].schedule, specs[0].task):
-        if source_hash(part.target) != part.source:
+        if source.source_hash(part.target) != part.source:
             raise RunError(f"the code of {part.name} changed since this command was planned; give the command again")
 
 

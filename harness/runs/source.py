@@ -82,6 +82,7 @@ def hash_of(files: Mapping[str, bytes], versions: Iterable[str]) -> str:
     return total.hexdigest()
 
 
+@functools.cache
 def made_of(target: str) -> tuple[Mapping[str, Path], Sequence[str]]:
     """Return the files that `content_hash` covers, by name, and its lines of versions."""
     start = target.partition(":")[0]
@@ -113,6 +114,12 @@ def made_of(target: str) -> tuple[Mapping[str, Path], Sequence[str]]:
                 installed.add(top)
     distributions = {packages[top] for name in files if (top := name.partition(".")[0].partition("/")[0]) in packages}
     return files, [*_versions(distributions, installed)]
+
+
+def forget_code() -> None:
+    """Let `content_hash` and `made_of` read the code of plugins again."""
+    content_hash.cache_clear()
+    made_of.cache_clear()
 
 
 @functools.cache

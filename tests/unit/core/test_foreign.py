@@ -7,7 +7,7 @@ import pytest
 from harness import PluginError
 from harness.cli.app import run
 from harness.contracts.registry import registry
-from harness.runs.source import content_hash
+from harness.runs.source import forget_code
 
 PLUGIN = """
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ def command(tmp_path):
     yield ["--results", str(tmp_path / "results"), "--plugin", str(plugin), "run", *given]
     sys.modules.pop("asking_plugin", None)
     registry.cache_clear()
-    content_hash.cache_clear()
+    forget_code()
 
 
 def test_a_run_says_what_a_potential_has(command, capfd):

@@ -8,7 +8,7 @@ from support import install
 
 from harness.cli.app import run
 from harness.contracts.registry import Registry, registry
-from harness.runs.source import content_hash
+from harness.runs.source import forget_code
 from harness.system.errors import PluginError, UsageError
 
 PLUGIN = "from harness import Info, hook\n@hook\ndef bench_samplers():\n    return [Info('{name}', 'm:A')]\n"
@@ -191,7 +191,7 @@ def test_no_verb_executes_a_plugin_in_its_own_process(tmp_path, monkeypatch, cap
     monkeypatch.setattr("harness.runs.plugin_metadata._known", {})
     monkeypatch.setattr("harness.runs.children.SECONDS", 3.0)
     registry.cache_clear()
-    content_hash.cache_clear()
+    forget_code()
     for verb in VERBS if way == "installed" else VERBS[2:3]:
         log.unlink(missing_ok=True)
         assert run([*words, *verb]) == 0

@@ -5,7 +5,7 @@ import pytest
 from support import install
 
 from harness.results import environment
-from harness.runs.source import _equal, content_hash, plugin_packages, source_hash
+from harness.runs.source import _equal, content_hash, forget_code, made_of, plugin_packages, source_hash
 from harness.system.errors import PluginError
 
 
@@ -21,14 +21,14 @@ def package(tmp_path, monkeypatch):
     (tmp_path / "site-packages").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path / "site-packages"))
     monkeypatch.syspath_prepend(str(tmp_path))
-    content_hash.cache_clear()
+    forget_code()
     yield folder
     for name in [name for name in sys.modules if name.startswith("examplepkg")]:
         del sys.modules[name]
 
 
 def digest(target):
-    content_hash.cache_clear()
+    forget_code()
     _equal.cache_clear()
     return source_hash(target)
 
@@ -155,3 +155,14 @@ def test_errors_name_the_module(package):
     (package / "method.py").write_text("def broken(:\n")
     with pytest.raises(PluginError, match="line 1"):
         digest("examplepkg.method:A")
+
+
+def test_the_code_is_parsed_once_until_it_is_forgotten(package, monkeypatch):
+    before = content_hash("examplepkg.method:A"), made_of("examplepkg.method:A")
+    with monkeypatch.context() as patch:  # each run of a block asks which files its code covers
+        patch.delattr("harness.runs.source._tree")
+        assert (content_hash("examplepkg.method:A"), made_of("examplepkg.method:A")) == before
+    forget_code()
+    (package / "method.py").write_text("import numpy\nclass A: pass\n")
+    assert "examplepkg.helper" in before[1][0]
+    assert "examplepkg.helper" not in made_of("examplepkg.method:A")[0]
