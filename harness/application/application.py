@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from harness.contracts import user_files
 from harness.contracts.registry import Registry, registry
-from harness.results.ledger.ledger import Ledger
 from harness.system.errors import UsageError
 from harness.system.files import user_path
 from harness.system.streams import say
 
 if TYPE_CHECKING:
+    from harness.results.ledger.ledger import Ledger
     from harness.results.store import Store
 
 VARIABLE, DEFAULT = "BENCH_RESULTS", "bench-results"
@@ -86,6 +86,8 @@ class Application:
     @functools.cached_property
     def ledger(self) -> Ledger:
         """The attempts in the results folder."""
+        from harness.results.ledger.ledger import Ledger  # a third of the time of `bench --help`
+
         return Ledger(self.results)
 
     def unread_store(self) -> Store:

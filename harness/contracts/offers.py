@@ -218,7 +218,8 @@ def entries() -> tuple[list[EntryPoint], dict[str, str]]:
         points = [*importlib.metadata.entry_points(group=GROUP)]
     except Exception:  # noqa: BLE001 - it stops at the first distribution whose metadata cannot be read
         points, unreadable = _one_by_one()
-    entry_points = [EntryPoint(point.name, point.value, *_origin(point.dist)) for point in points]
+    origins = {dist: _origin(dist) for dist in {point.dist for point in points}}  # which reads its metadata
+    entry_points = [EntryPoint(point.name, point.value, *origins[point.dist]) for point in points]
     return sorted(entry_points, key=lambda entry: (entry.distribution, entry.name)), unreadable
 
 

@@ -14,7 +14,8 @@ from harness.runs.plan import RunRequest, plan
 LIGHT = {"torch", "numpy", "polars", "duckdb", "pyarrow", "matplotlib", "scipy", "sklearn", "rich"}
 RUNS = ["--sampler", "sgld", "--task", "mixture5", "--chains", "2", "--budget", "smoke", "--seeds", "0-29"]
 COMMANDS = [
-    (["--help"], LIGHT), (["new", "task", "own"], LIGHT - {"numpy"}), (["ls", "samplers"], LIGHT), (["status"], LIGHT),
+    (["--help"], LIGHT | {"harness.results"}),
+    (["new", "task", "own"], LIGHT - {"numpy"}), (["ls", "samplers"], LIGHT), (["status"], LIGHT),
     (["run", *RUNS], LIGHT),
     (["ingest"], LIGHT - {"duckdb", "rich"}), (["plan", *RUNS], {"torch"}), (["ls", "runs"], {"torch"}),
     (["sql", "select 1"], {"torch"}),
