@@ -44,8 +44,11 @@ SECONDS = 120.0
 entries, takes 2 s.
 """
 ERRORS: dict[int, type[BenchError]] = {kind.exit_code: kind for kind in (RunError, UsageError, PluginError, DataError)}
-COUNTING = Path(harness.__file__).parent / "analysis/diagnostics/counting.cpp"
-"""C++ source that observers need for all tasks except networks. Its compilation takes as long as a smoke run."""
+DIAGNOSTICS = Path(harness.__file__).parent / "analysis/diagnostics"
+MEASURES = tuple(DIAGNOSTICS / name for name in ("counting.cpp", "assignment.cpp"))
+"""C++ source that observers need: for all tasks except networks, and for mixtures. They take longer to compile than a
+smoke run takes.
+"""
 
 
 def start_early() -> None:
@@ -112,11 +115,12 @@ def born(target: Callable[..., None], *arguments: Any) -> tuple[Any, Connection]
 
 @functools.cache
 def _compile_meanwhile() -> None:
-    """Start to compile `COUNTING` in a thread, if it is not in the cache."""
+    """Start to compile `MEASURES` in a thread, unless they are in the cache."""
 
     def work() -> None:
         with contextlib.suppress(CompilerError, OSError):  # observers work without it
-            built(COUNTING.read_text(encoding="utf-8"))
+            for source in MEASURES:
+                built(source.read_text(encoding="utf-8"))
 
     threading.Thread(target=work, daemon=True).start()
 
