@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 GOAL = 1.2
+ROUNDS = 3
+"""Each mode is measured so often, in turn; the middle one counts."""
 CASES = (
     ("sgld", "mixture25", "steps=2000"),
     ("sgld", "mixture25", "quick"),
@@ -35,14 +38,18 @@ def ratios(environment: Mapping[str, str], cases: Any = CASES) -> dict[str, floa
     ratios_of = {}
     for method, task, budget, *chains in cases:
         name = f"{method} on {task}, {budget}" + "".join(f", {n} chains" for n in chains)
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                mode, default = _run(method, task, budget, None, Path(folder, "default"), environment, *chains)
-                other = "plain" if mode == "compiled" else "compiled"
-                _, seconds = _run(method, task, budget, other, Path(folder, "other"), environment, *chains)
-            except subprocess.CalledProcessError as error:
-                sys.stderr.write(f"{name}: not measured: {error.stderr.strip()[:300]}\n")
-                continue
+        defaults, others = [], []
+        try:
+            for _ in range(ROUNDS):
+                with tempfile.TemporaryDirectory() as folder:
+                    mode, seconds = _run(method, task, budget, None, Path(folder, "default"), environment, *chains)
+                    defaults.append(seconds)
+                    other = "plain" if mode == "compiled" else "compiled"
+                    others.append(_run(method, task, budget, other, Path(folder, "other"), environment, *chains)[1])
+        except subprocess.CalledProcessError as error:
+            sys.stderr.write(f"{name}: not measured: {error.stderr.strip()[:300]}\n")
+            continue
+        default, seconds = statistics.median(defaults), statistics.median(others)
         ratios_of[f"{name} ({mode})"] = default / seconds
         sys.stderr.write(f"{name}: {default:.2f} s {mode}, {seconds:.2f} s {other}\n")
     return ratios_of

@@ -28,6 +28,7 @@ import made_up
 import planned
 
 BENCH = [sys.executable, "-c", "from harness.cli import main; main()"]
+IMPORT_TORCH = [sys.executable, "-c", "import torch"]
 NOTHING_TO_DO = ["run", "--sampler", "sgld", "--task", "mixture5", "--chains", "4", "--budget", "smoke"]
 HEADLINE = ["run", "--sampler", "sgld,csgld", "--task", "mixture25", "--seeds", "0-9", "--chains", "4"]
 SMOKE_TASKS = ("mixture25", "blr-german")
@@ -210,25 +211,31 @@ def _headline(folder: Path, environment: Mapping[str, str], repeats: int) -> Rec
 def _smoke(folder: Path, task: str, environment: Mapping[str, str], repeats: int) -> list[Record]:
     """Twenty smoke runs of one task: the seconds of the command beyond those of the import of torch beside it.
 
-    Beside them those of the runs by what they were for.
+    Beside them those of the runs by what they were for, and of a run of ten steps, which is hardly more than a start.
     """
     _say(f"twenty smoke runs of {task}")
-    beyond, parts = [], []
+    beyond, least, parts = [], [], []
+    words = ["run", "--sampler", "sgld", "--task", task]
     for number in range(repeats + 1):
-        results = folder / f"smoke-{task}-{number}"
-        command = ["--results", str(results), "run", "--sampler", "sgld", "--task", task, "--seeds", "0-19"]
-        imported = _run([], environment, [sys.executable, "-c", "import torch"])
+        many, one = (folder / f"{name}-{task}-{number}" for name in ("smoke", "started"))
+        imported = _run([], environment, IMPORT_TORCH)
         try:
-            seconds = _run([*command, "--budget", "smoke"], environment)
+            seconds = _run(["--results", str(many), *words, "--seeds", "0-19", "--budget", "smoke"], environment)
+            started = _run(["--results", str(one), *words, "--seeds", "0", "--budget", "steps=10"], environment)
         except subprocess.CalledProcessError as error:
             _say(f"  not measured: {error.stderr.strip().splitlines()[-1]}")
             return []
         if number:  # the first one works out the facts of the classes
             beyond.append(seconds - imported)
-            parts.append(_seconds(results))
+            least.append(started - imported)
+            parts.append(_seconds(many))
     middle = {name: statistics.median(each[name] for each in parts) for name in parts[0]}
+    why = (
+        f"a command with one run of ten steps takes {statistics.median(least):.2f} s beyond that import, for its plan, "
+        f"other imports and a worker; the twenty runs themselves take {sum(middle.values()):.2f} s on all cores"
+    )
     return [{**_record(f"20 smoke runs of {task}, beyond `python -c 'import torch'`", SMOKE_GOAL, beyond),
-             "of_each": middle}]  # fmt: skip
+             "of_each": middle, "why": why}]  # fmt: skip
 
 
 def _plans(folder: Path, environment: Mapping[str, str]) -> list[Record]:

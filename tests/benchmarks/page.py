@@ -262,8 +262,15 @@ def whole_commands(record: Mapping[str, Any], part: str) -> str:
     if not record[part]:
         return "Not measured."
     there = record[f"{part}_machine"]
-    shown = commands(record[part]) + of_each(record[part])
+    shown = commands(record[part]) + reasons(record[part]) + of_each(record[part])
     return f"{ELSEWHERE.format(**there)}\n\n" * (there != record["machine"]) + shown
+
+
+def reasons(records: Sequence[Mapping[str, Any]]) -> str:
+    """Why some goals are missed, as far as it was measured."""
+    missed = [r for r in records if "why" in r and r["goal"] is not None and r["value"] > r["goal"]]
+    lines = [f"- *{r['name']}*: {r['why']}." for r in missed]
+    return "\n\nMissed goals:\n\n" + "\n".join(lines) if lines else ""
 
 
 def of_each(records: Sequence[Mapping[str, Any]]) -> str:
