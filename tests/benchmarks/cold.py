@@ -65,7 +65,7 @@ def _again(folder: Path, rounds: int) -> dict[str, Any]:
         seconds.append(json.loads(result.read_text())["seconds"]["setup"])
     compiled, plain = (seconds[1:] for seconds in setups.values())
     what = "second process with the same code: seconds of setup, the compiler's among them"
-    why = f"{statistics.median(plain):.2f} s of it are what a plain run needs too: the truth, a trial of the observer"
+    why = f"of a plain run, which compiles nothing, the setup takes {statistics.median(plain):.2f} s"
     return _row(what, "s", compiled, COMPILER_GOAL) | {"why": why}
 
 
