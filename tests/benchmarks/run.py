@@ -1,6 +1,7 @@
 """Measure everything and write docs/benchmarks.md: `nox -s benchmarks`, or `-- --quick` for a trial of all of it;
 `-- --samplers` measures the update of every sampler, and nothing else, `-- --networks` a training step of a network,
-`-- --study` sampling on larger posteriors; `-- --again memory commands stores` those parts anew.
+`-- --study` sampling on larger posteriors; `-- --again missing memory commands stores` those parts anew, and the rows
+that are not measured.
 
 Each case has a process of its own on one core; the processes of a group are ready at once and are measured in turn, so
 that what else the machine does meets all of them alike. All numbers are kept in docs/benchmarks/measurements.json.
@@ -15,6 +16,7 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -77,15 +79,30 @@ def measure_samplers(only: Sequence[str], environment: Mapping[str, str], root: 
 
 
 def measure_again(parts: Sequence[str], environment: Mapping[str, str], root: Path, *, quick: bool) -> None:
-    """Some parts of the last record anew, and the page with them; memory on the machine that it is of."""
+    """Some parts of the last record anew, and the page with them; memory and rows on the machine that they are of."""
     path = root / page.FOLDER / "measurements.json"
     record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if "memory" in parts:
+    if {"memory", "missing"} & {*parts}:
         record = _of_this_machine(path)
+    if "missing" in parts:
+        record["results"] = measure_missing(record, environment)
+    if "memory" in parts:
         record["memory"] = measure_memory(1_000_000 if quick else 10_000_000, environment, quick=quick)
     for part in [part for part in commands.PARTS if part in parts]:
         record |= measured_commands(part, quick=quick)
     page.write(record, root)
+
+
+def measure_missing(record: Mapping[str, Any], environment: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The rows of a record; those of each group in which one was not measured, or not from the right law, anew."""
+    names = [field.name for field in fields(Case)]
+    rows = {Case(**{name: row[name] for name in names}): row for row in record["results"]}
+    for cases in groups(quick=record["quick"]):
+        if all(rows.get(case, {}).get("check", {}).get("right") for case in cases):
+            continue
+        measured = measure_group(cases, record["rounds"], record["seconds"], environment)
+        rows |= dict(zip(cases, measured, strict=True))
+    return [*rows.values()]
 
 
 def measured_commands(part: str, *, quick: bool) -> dict[str, Any]:
@@ -111,7 +128,7 @@ def main() -> None:
         help="only larger posteriors, beside blackjax; of these tasks anew, the others as in the last record",
     )  # fmt: skip
     parser.add_argument(
-        "--again", nargs="+", choices=("memory", *commands.PARTS), help="only these parts of the last record"
+        "--again", nargs="+", choices=("missing", "memory", *commands.PARTS), help="only these parts of the last record"
     )
     parser.add_argument("--out", type=Path, default=HERE.parents[1], help="where docs/ is")
     asked = parser.parse_args()

@@ -56,11 +56,11 @@ def serve(prepare: Callable[[Case], Work]) -> None:
 
 
 def verdict(case: Case, work: Work) -> dict[str, object]:
-    """The check of the draws of some stretches; right where the target has none."""
+    """The check of the draws of some stretches, after as many of the approach; right where the target has none."""
     stretches = -(-checked(case) // work.chain_steps)
     if not stretches:
         return {"what": "", "right": True}
-    return check(case, np.concatenate([work.advance() for _ in range(stretches)]))
+    return check(case, np.concatenate([work.advance() for _ in range(2 * stretches)][stretches:]))
 
 
 def measure(work: Work, seconds: float) -> dict[str, float]:
