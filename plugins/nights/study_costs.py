@@ -20,9 +20,8 @@ from plugins.nights.suite import find
 from plugins.tuning.record import FINALIST_SEEDS
 from plugins.tuning.search import FINALISTS
 from plugins.tuning.tune import PairTuning
+from reports.suite_pages import PARTS
 
-PARTS = ("study-densities", "study-regressions", "study-posteriordb", "study-longer")
-"""The suites of the study, in the order in which they run."""
 TRIAL = [TUNING_SEED, TUNING_SEED + 1]
 """The seeds of a trial."""
 PAGE = Path("docs/study.md")

@@ -20,6 +20,7 @@ from harness.reporting.report import Request
 from harness.tasks import Streams
 from plugins.comparison.compare import _needed
 from reports import field as page_of
+from reports import suite_pages
 from reports.across import _equal, across, protocol_fields, task_fields
 from reports.orderings import NOT_COMPARED, Ordering, OrderingVerdict, judge_orderings, load_orderings, noise_share
 from reports.tables.findings import Findings
@@ -407,7 +408,7 @@ def test_the_front_page_begins_with_the_conclusion_and_is_short():
     assert len(front.split()) < 1000
     for record in numbers["leaderboard"]:
         record["verdict"] = "worse"
-    assert page_of.EARLIER not in page_of.pages(numbers)["field.md"]
+    assert suite_pages.EARLIER not in page_of.pages(numbers)["field.md"]
 
 
 def test_the_page_names_the_methods_without_a_run_and_why(tmp_path, monkeypatch):
@@ -416,7 +417,7 @@ def test_the_page_names_the_methods_without_a_run_and_why(tmp_path, monkeypatch)
     monkeypatch.setattr(page_of, "STUDY", study)
     on = {"gaussian": ("csgld",), "bimodal1d": ("hmc",), "airfoil": ("sgrld", "mclmc", "last-layer-laplace")}
     left_out = page_of.left_out([{"task": task, "method": name} for task, names in on.items() for name in names])
-    assert page_of._absent({"left_out": left_out}).cells() == [
+    assert suite_pages._absent({"left_out": left_out}).cells() == [
         ["mclmc", "needs 2 dimensions", "bimodal1d"],
         ["last-layer-laplace", "needs gauss_newton, layout", "gaussian, bimodal1d"],
         ["sgrld", "needs metric", "gaussian, bimodal1d"],

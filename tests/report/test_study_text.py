@@ -9,8 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from harness.results.spec import SEARCH_VERSION
-from plugins.nights import study_costs
-from reports import field
+from reports import suite_pages
 from reports.study import BUDGETS, overview, with_budgets
 from reports.study import KINDS as TASK_KINDS
 
@@ -209,7 +208,7 @@ def test_a_sentence_is_what_the_records_say(words):
 
 def test_every_part_has_its_page_its_cost_and_a_place_in_the_picture():
     suites = {path.stem for path in (DOCS.parent / "plugins/nights/suites").glob("study-*.toml")}
-    assert suites == {*field.PARTS} == {*study_costs.PARTS}
+    assert suites == {*suite_pages.PARTS}
     assert {task for task, _ in ERROR} == {task for tasks in TASK_KINDS.values() for task in tasks}
 
 
