@@ -1,0 +1,114 @@
+"""The sessions of noxfile.py: what they would run exists, and is what is published."""
+
+import importlib.util
+import json
+import shutil
+import sys
+import tomllib
+import types
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "noxfile.py"
+PROGRAMS = ("bench", "mypy", "pytest", "python", "ruff")
+
+
+class Recorded:
+    """A session that runs nothing and keeps the commands."""
+
+    def __init__(self, folder):
+        self.folder, self.posargs, self.commands = folder, [], []
+
+    def run(self, *words, **_):
+        self.commands.append([str(word) for word in words])
+        return "not here" if "--missing" in words else ""
+
+    def create_tmp(self):
+        return str(self.folder)
+
+    def skip(self, *_):
+        pytest.skip("the session says that it cannot run here")
+
+    def install(self, *_): ...
+
+    log = install
+
+
+@pytest.fixture
+def noxfile(monkeypatch):
+    """The file with a `nox` of its own, which tests do not need: sessions are functions with their parameters."""
+    nox = types.ModuleType("nox")
+    nox.options, nox.project = types.SimpleNamespace(), types.SimpleNamespace(load_toml=load_toml)
+    nox.session, nox.Session, nox.sessions = session, Recorded, {}
+    nox.parametrize = lambda name, values: lambda function: with_values(function, name, values)
+    command = types.ModuleType("nox.command")
+    command.CommandFailed = RuntimeError
+    nox.command = command
+    monkeypatch.setitem(sys.modules, "nox", nox)
+    monkeypatch.setitem(sys.modules, "nox.command", command)
+    monkeypatch.chdir(ROOT)
+    spec = importlib.util.spec_from_file_location("the_noxfile", FILE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def load_toml(path):
+    return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def session(function):
+    function.is_session = True
+    return function
+
+
+def with_values(function, name, values):
+    function.values = [{name: value} for value in values]
+    return function
+
+
+def sessions(noxfile):
+    """Pairs of a session and the keywords of each of its forms."""
+    of_file = [member for member in vars(noxfile).values() if getattr(member, "is_session", False)]
+    return [(function, words) for function in of_file for words in getattr(function, "values", [{}])]
+
+
+def test_what_the_sessions_run_is_there(noxfile, tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(shutil, "copy", lambda *_: None)
+    commands = []
+    for number, (function, words) in enumerate(sessions(noxfile)):
+        recorded = Recorded(tmp_path / str(number))
+        try:
+            function(recorded, **words)
+        except pytest.skip.Exception:
+            assert function.__name__ == "clusters"
+        assert recorded.commands, function.__name__
+        commands += recorded.commands
+    assert len(commands) > 30
+    for program, *words in commands:
+        assert program in PROGRAMS
+        for word in words:
+            assert not word.startswith(("tests/", "docs/", "plugins/")) or Path(word).parent.is_dir(), word
+            assert not word.endswith(".py") or Path(word).is_file(), word
+        if words[:1] == ["-m"] and program == "python":
+            name = words[1]
+            assert importlib.util.find_spec(name) or Path("tests", *name.split(".")).with_suffix(".py").is_file(), name
+
+
+def test_a_search_is_at_the_budget_of_its_suite_as_the_published_ones_are(noxfile, tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "copy", lambda *_: None)
+    tuned = json.loads((ROOT / "plugins/tuning/tuned.json").read_text(encoding="utf-8"))["tuned"]
+    published = {(one["task"], one["budget"]) for one in tuned}
+    for suite in ("study-densities", "study-regressions", "study-posteriordb"):
+        recorded = Recorded(tmp_path / suite)
+        noxfile.tuned(recorded, suite=suite)
+        for command in recorded.commands:
+            asked = dict(zip(command[4::2], command[5::2], strict=True))
+            assert (asked["--task"].partition("@")[0], asked["--budget"]) in published
+    recorded = Recorded(tmp_path / "longer")
+    noxfile.tuned(recorded, suite="study-longer")
+    budgets = {command[command.index("--budget") + 1] for command in recorded.commands}
+    assert budgets == {"passes=500", "passes=1000", "passes=1500", "passes=2000"}
