@@ -135,6 +135,16 @@ class TopicModel(DataTask):
         phi, s = self._shares(Positives(theta), document)
         return torch.bmm(s, phi).clamp_(min=torch.finfo(phi.dtype).tiny)
 
+    def word_probabilities(self, theta: Tensor, document: Tensor, row: Tensor, term: Tensor) -> Tensor:
+        """Return p(term | document), (C, m), of the terms `term` (m,) in the documents `document[row]` (m,)."""
+        import torch
+
+        phi, s = self._shares(Positives(theta), document[None])
+        by_term = phi.mT.contiguous()
+        pairs = zip(s, by_term, strict=True)  # one chain's fit into the cache
+        p = [(shares.index_select(0, row) * terms.index_select(0, term)).sum(1) for shares, terms in pairs]
+        return torch.stack(p).clamp_(min=torch.finfo(phi.dtype).tiny)
+
     def _shares(self, of: Positives, document: Tensor) -> tuple[Tensor, Tensor]:
         """Return phi (C, K, V) and the shares s (C, n, K) of the documents."""
         log_x, log_y = self.split(of.log_x)

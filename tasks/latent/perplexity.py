@@ -35,9 +35,10 @@ class PerplexityObserver(Observer):
         import torch
 
         self.task, test, device = problem.task, problem.part("test"), problem.device
-        self.document = torch.from_numpy(test["document"]).to(device)[None]
-        self.cells = torch.from_numpy(test["count"]).flatten().nonzero()[:, 0].to(device)
-        self.count = torch.from_numpy(test["count"]).to(device).double().flatten()[self.cells]
+        count = torch.from_numpy(test["count"])
+        row, term = count.nonzero(as_tuple=True)
+        self.document = torch.from_numpy(test["document"]).to(device)
+        self.row, self.term, self.count = row.to(device), term.to(device), count[row, term].to(device).double()
         self.grid = draw_grid(trajectory)
         self.passes = cost.after(steps_of_draws(trajectory, self.grid).astype(np.float64))
         like = {"dtype": torch.float64, "device": device}
@@ -56,7 +57,7 @@ class PerplexityObserver(Observer):
         sums = self.tensors
         with torch.no_grad():
             for theta, weight in zip(draws, weights.double()[..., None], strict=True):
-                p = self.task.probabilities(theta, self.document).flatten(1)[:, self.cells].double()
+                p = self.task.word_probabilities(theta, self.document, self.row, self.term).double()
                 sums["probability"] += (weight * p).sum(0)
                 sums["log_probability"] += (weight * self.count * p.log()).sum()
                 sums["weight"] += weight.sum()

@@ -348,3 +348,11 @@ def test_the_record_of_the_network_agrees_with_a_short_run_of_hmc():
     error = f.mean(0).std(0, ddof=1) / math.sqrt(16)
     off = (f.mean((0, 1)) - known.mean) / np.hypot(error, known.mean_error)
     assert np.abs(off).max() < 5
+
+
+def test_the_probabilities_of_words_are_those_of_all_terms_at_the_words():
+    theta = torch.randn(3, FEW.dim(), generator=torch.Generator().manual_seed(0))
+    document = torch.tensor([4, 0, 7])
+    row, term = torch.tensor([0, 0, 2, 1, 2]), torch.tensor([3, 0, 5, 3, 1])
+    of_all = FEW.probabilities(theta, document[None])
+    torch.testing.assert_close(FEW.word_probabilities(theta, document, row, term), of_all[:, row, term])
