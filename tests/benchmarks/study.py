@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from cases import GRAD, ONE, SCORE
 from setting import FRICTION, LEAPFROG, Case
 from tables import Goal, Table, by_metrics, goal_table, grid, number, plural
-from targets import SCALED, TARGETS, sampler_of, task_of
+from targets import GRADIENTS, SCALED, TARGETS, sampler_of, task_of
 from worker import answer_of, measure_group, say
 
 FILE = "study.json"
@@ -130,8 +130,15 @@ class Compared(NamedTuple):
         task, method, chains = self.cell
         over = "observed over unobserved" if self.of_observing else f"over {self.over}"
         why = by_metrics(row) if self.of_observing or row is None else self._parts(row)
-        why += _least(row, peaks) if self.of_observing and row is not None else ""
+        why += (_least(row, peaks) if self.of_observing else self._least_step(peaks)) if row is not None else ""
         return Goal(f"{method.upper()} on {task}, {plural(chains)}, {over}", self.ratios, self.limit, True, why)
+
+    def _least_step(self, peaks: Mapping[str, float]) -> str:
+        """The least time of the gradients of a step on all rows, as far as their operations are counted."""
+        task, method, _ = self.cell
+        counts = {what: n * GRADIENTS.get(method, 0) for what, n in TARGETS[task].takes.items()}
+        words = [f"{n:,} {OPERATIONS[what]} take {number(1e9 * n / peaks[what])} ns" for what, n in counts.items() if n]
+        return f" Its {' and '.join(words)} at the peak of this machine." if words else ""
 
     def _parts(self, row: Mapping[str, Any]) -> str:
         """What ours takes its time for, beside the time that the goal allows."""

@@ -46,6 +46,7 @@ class Target:
     work      of a step on a batch, in units of a step on mixture25, about: how many steps a call of a peer has
     law       draws (B, C, D) -> a check, or None: the task has no law that so short a run reaches
     scaled    h times the largest curvature, by method; None: `STEP_SIZES`
+    takes     what a gradient on all rows takes at least, by operations of `limits`
     checked   chain-steps of one gradient that the check looks at, at least: enough for the slowest method, one chain
     """
 
@@ -54,6 +55,7 @@ class Target:
     law: Callable[[Any, Case, Array], dict[str, object]] | None = None
     scaled: Mapping[str, float] | None = field(default_factory=lambda: SCALED)
     checked: int = 6_000
+    takes: Mapping[str, int] = field(default_factory=dict)
 
 
 def within_modes(task: Any, case: Case, draws: Array) -> dict[str, object]:
@@ -96,7 +98,8 @@ TARGETS = {
     "pdb-eight-schools-noncentered": Target({}, 10, means, {name: x / 10 for name, x in SCALED.items()}, 500_000),
     "pdb-nes1980": Target({}, 150, means, checked=200_000),
     "lda-reuters": Target({"batch": 50}, 60_000),
-    "tiny-bnn": Target({"batch": 12}, 10),
+    # Eight units on 48 rows, which are filled up to 64.
+    "tiny-bnn": Target({"batch": 12}, 10, takes={"exponentials": 8 * 64}),
 }
 
 
