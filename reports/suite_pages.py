@@ -85,7 +85,8 @@ PARTS = {
     ),
     "study-longer": (
         "densities at ten times the budget",
-        "Twelve samplers on the seven densities of [the first part](study-densities.md), at ten times its data passes.",
+        "Twelve samplers on four densities of [the first part](study-densities.md), at ten times its data passes: two of "
+        "one mode, 20 seeds of 8 chains, and two of several modes, 30 seeds.",
     ),
 }
 """The titles of the study's parts, and what was run, by suite."""
