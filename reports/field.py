@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 from harness import load, registry
 from harness.reports import drawn, load_plugin, write_set
 from reports.study import PAGE, PICTURE, overview, with_budgets, with_results
-from reports.suite_pages import FIGURES, ONE_PAGE, STUDY, SUITES, from_json, pages
-from reports.tables.wide import COST
+from reports.suite_pages import BESIDE, FIGURES, ONE_PAGE, STUDY, SUITES, from_json, pages
 
 if TYPE_CHECKING:
     from harness.reports import Results
@@ -45,7 +44,7 @@ def collect(results: Results) -> dict[str, list[dict[str, Any]]]:
     shown = [
         {name: value for name, value in record.items() if name not in LEFT_OUT}
         for record in board
-        if record["ranked_by"] or record["metric"] == COST
+        if record["ranked_by"] or record["metric"] in BESIDE
     ]
     return {
         **{name: results.sql(query).to_dicts() for name, query in QUERIES.items()},

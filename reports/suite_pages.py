@@ -85,8 +85,7 @@ PARTS = {
     ),
     "study-longer": (
         "densities at ten times the budget",
-        "Twelve samplers on four densities of [the first part](study-densities.md), at ten times its data passes: two of "
-        "one mode, 20 seeds of 8 chains, and two of several modes, 30 seeds.",
+        "Twelve samplers on four densities of [the first part](study-densities.md) at ten times its data passes.",
     ),
 }
 """The titles of the study's parts, and what was run, by suite."""
@@ -103,7 +102,9 @@ EARLIER = (
     "over five seeds often spans a factor of three, and smaller differences decide nothing. These rows are not "
     "compared with new ones.\n\n"
 )
-BESIDE = {"reference", "tied / worse / not known", "data passes", "seconds", "command"}
+BESIDE = (COST, "modes_covered")
+"""The metrics of a leaderboard that are shown beside the one that ranks."""
+NOT_IN_FRONT = {"reference", "tied / worse / not known", "data passes", "seconds", "command"}
 """Columns of the leaders that the front page leaves out."""
 KNOWN = ", which the people who chose the settings could have seen"
 """What is said of seeds that count from 0; those of a season are larger."""
@@ -164,7 +165,7 @@ def pages(numbers: Mapping[str, Any], suite: str = "field", figures: Sequence[st
 
 
 def _narrow(table: Table) -> Table:
-    columns = [column for column in table.columns if column.key not in BESIDE]
+    columns = [column for column in table.columns if column.key not in NOT_IN_FRONT]
     return replace(table, columns=columns, notes=[note for note in table.notes if not note.startswith("tied with")])
 
 
@@ -254,20 +255,24 @@ def _boards(records: Sequence[Mapping[str, Any]]) -> list[tuple[str, Table]]:
 
 
 def _board(records: Sequence[Mapping[str, Any]]) -> Table:
-    cost = {record["label"]: record for record in records if record["metric"] == COST}
+    beside = {
+        metric: {record["label"]: record for record in records if record["metric"] == metric} for metric in BESIDE
+    }
+    others = {metric: by_label for metric, by_label in beside.items() if by_label}
     ranked = [record for record in records if record["ranked_by"]]
     first = ranked[0]
     columns = [
         Column("rank", "rank", "right"), *([Column("verdict", "verdict")] if first.get("verdict") else []),
         Column("label", "method"),
         Column("value", wide.header(first["metric"]), "right"),
-        *([Column("cost", wide.header(COST), "right")] if cost else []),
+        *(Column(metric, wide.header(metric), "right") for metric in others),
         Column("passes", "data passes", "right", number), Column("seconds", "seconds", "right", number),
         Column("status", "status"),
     ]  # fmt: skip
     rows = [
         {**record, "rank": wide.rank_text(record["rank"], record["rank_low"], record["rank_high"]),
-         "verdict": _verdict(record), "value": _value(record), "cost": _value(cost.get(record["label"])),
+         "verdict": _verdict(record), "value": _value(record),
+         **{metric: _value(by_label.get(record["label"])) for metric, by_label in others.items()},
          "status": record["status"].partition(":")[0]}
         for record in ranked
     ]  # fmt: skip

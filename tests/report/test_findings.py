@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -39,9 +40,9 @@ COSTS = {"sgld": 2000.0, "sghmc": 300.0, "baoab": 500.0, "hmc": 2000.0, "csgld":
 """Data passes to low error; more than the 1,000 of a run is never."""
 
 
-def write(results, method, task, error, passes=2000.0, spread=0.0, seeds=None, **changes):
+def write(results, method, task, error, passes=2000.0, spread=0.0, seeds=None, others=(), **changes):
     """Runs whose joint error is near `error`, by a factor that differs between seeds and between methods; `spread`
-    is the standard deviation of its logarithm that the chains of a seed share.
+    is the standard deviation of its logarithm that the chains of a seed share. `others` are further metrics.
     """
     for seed in range(SEEDS) if seeds is None else seeds:
         rng = np.random.default_rng([seed, *method.encode()])
@@ -49,7 +50,7 @@ def write(results, method, task, error, passes=2000.0, spread=0.0, seeds=None, *
         curves = {**final_errors(np.sqrt(error) * noise), **low_error(passes, chains=8)}
         write_run(
             results, method=method, sampler=method, task=task, seed=seed, chains=8, curves=curves,
-            metrics={"mean_error": 0.1}, **changes,
+            metrics={"mean_error": 0.1, **dict(others)}, **changes,
         )  # fmt: skip
 
 
@@ -58,7 +59,8 @@ def folder(tmp_path_factory):
     results = tmp_path_factory.mktemp("results")
     for task, errors in ERRORS.items():
         for method, error in errors.items():
-            write(results, method, task, error, COSTS[method])
+            modes = {"modes_covered": 20.0} if task == "mixture25" else {}
+            write(results, method, task, error, COSTS[method], others=modes)
     for seed in range(SEEDS):
         write_run(results, method="psgld", task="gaussian2d", seed=seed, chains=8, status="diverged")
     write(results, "swag", "gaussian2d", 0.6, 2000.0)
@@ -390,6 +392,9 @@ def test_the_pages_show_what_was_published(folder, tmp_path, monkeypatch, suite)
         )
     assert "\\>1,000" in written  # a cost that is never reached
     assert "### gaussian2d@csgmcmc, quick budget, 8 chains" in written
+    for task, has_modes in (("gaussian2d", False), ("mixture25", True)):
+        (header,) = re.findall(rf"### {task}@csgmcmc, quick.*?\n\n(\|.*?)\n", written, re.DOTALL)
+        assert ("modes covered" in header) == has_modes
     assert all(row["mean"] == "inf" or isinstance(row["mean"], float | None) for row in published["leaderboard"])
 
 
