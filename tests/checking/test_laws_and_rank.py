@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from scored import store, write_run
@@ -15,6 +16,7 @@ from harness.results.laws import Outcome, Verdict
 from harness.runs.source import source_hash
 from harness.system.errors import UsageError
 from plugins.checking import outcomes
+from plugins.checking.suite import LawResult
 
 LAPLACE = """
 from dataclasses import dataclass
@@ -206,6 +208,7 @@ def bench_samplers():
 """
 
 
+@pytest.mark.slow
 def test_a_nonlinear_sampler_is_held_to_its_distribution_and_not_taken_for_another_of_its_file(tmp_path):
     file = tmp_path / "two_in_a_file.py"
     file.write_text(TWO_IN_A_FILE)
@@ -216,3 +219,25 @@ def test_a_nonlinear_sampler_is_held_to_its_distribution_and_not_taken_for_anoth
     right, *wrong = (held[one.key] for one in asked)
     assert right == Outcome(Verdict.PASSED)
     assert {(outcome.verdict, outcome.laws) for outcome in wrong} == {(Verdict.FAILED, ("whole-law",))}
+
+
+@pytest.mark.parametrize("derived", ["passed", "failed", "skipped", "exempt"])
+def test_the_distribution_is_a_law_of_whoever_does_not_pass_the_one_for_linear_steps(monkeypatch, derived):
+    """An exemption does not help: it is what a sampler says of itself."""
+    asked = []
+
+    def checked(samplers, names):
+        asked.append(names)
+        results = [LawResult(name, derived if name == "derived-law" else "passed", "", 0.0) for name in names]
+        return [[replace(one, outcome="failed") if one.law == "whole-law" else one for one in results]] * len(samplers)
+
+    monkeypatch.setattr("plugins.checking.suite.check_samplers", checked)
+    items = [("plugins.samplers.sgld:SGLD", {})]
+    (judged,) = outcomes.judge(items, (), True, lambda *_: None)
+    first, *later = asked
+    assert {"derived-law", "seeds", "real-loop"} <= {*first}
+    assert later == ([] if derived == "passed" else [["whole-law"]])
+    assert ("whole-law" in judged.laws) == (derived != "passed")
+    asked.clear()
+    outcomes.judge(items, (), False, lambda *_: None)
+    assert asked == [first], "built-in samplers are held to it at their defaults, by the tests"
