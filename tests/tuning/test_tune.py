@@ -15,7 +15,7 @@ import pytest
 from harness import Registry, param, registry
 from harness.contracts.parameters import schema
 from harness.contracts.registry import load
-from harness.reports import load_plugin, number
+from harness.reports import load_plugin
 from harness.runs import local
 from harness.runs.settings import find_pair, resolve
 from harness.tasks import TUNING_SEED, DataTask, Protocol, Streams
@@ -37,6 +37,13 @@ def runs_of(results, method):
     return sum(spec["method"] == method and spec["seed"] >= TUNING_SEED for spec in specs)
 
 
+@pytest.fixture(autouse=True)
+def few_finalist_seeds(monkeypatch):
+    """Three of the ten: a run of each finalist on each is most of what a search costs."""
+    for module in ("tune", "record"):
+        monkeypatch.setattr(f"plugins.tuning.{module}.FINALIST_SEEDS", FINALIST_SEEDS[:3])
+
+
 @pytest.fixture
 def bench(tmp_path, capsys):
     """`bench --json` on a results folder of its own: exit code, records, stderr."""
@@ -51,7 +58,7 @@ def bench(tmp_path, capsys):
 
 
 def test_a_study_is_used_by_name_and_its_trials_are_no_results(bench, tmp_path):
-    code, records, _ = bench(*TUNE, "--trials", 6, "--seeds", 1)
+    code, records, _ = bench(*TUNE, "--trials", 3, "--seeds", 1)
     assert code == 0
     assert [r["method"] for r in records] == ["sgld", "sghmc"]
     for one in records:
@@ -59,19 +66,19 @@ def test_a_study_is_used_by_name_and_its_trials_are_no_results(bench, tmp_path):
         assert one["value"] <= one["upper"] == min(upper for upper in uppers if upper is not None)
     for r in records:  # a noisy gradient of gaussian2d costs a hundredth of a pass
         assert r["passes"] == pytest.approx(runs_of(tmp_path / "r", r["method"]) * 300 * 2 / 100)
-    assert all(r["trials"] == 6 and r["seeds"] == [TUNING_SEED] for r in records)
+    assert all(r["trials"] == 3 and r["seeds"] == [TUNING_SEED] for r in records)
     tuned = records[1]["settings"]
     assert {"schedule", "sampler.friction"} < set(tuned)
     assert bench("report", "leaderboard")[1] == []  # trials only
 
-    again = bench(*TUNE, "--trials", 6, "--seeds", 1)
+    again = bench(*TUNE, "--trials", 3, "--seeds", 1)
     assert again[1] == records
     assert set(re.findall(r"(\d+) to do", again[2])) == {"0"}
 
     run = ("run", "--sampler", "sghmc", "--task", "gaussian2d", "--budget", "steps=300", "--seeds", "0-1")
     assert bench(*run, "--settings", "tuned")[0] == 0
     (row,) = [r for r in bench("report", "leaderboard")[1] if r["metric"] == "joint_error"]
-    assert row["tuned"].startswith(f"study tuned: 6 trials at passes=3, {number(records[1]['passes'])} data passes")
+    assert row["tuned"].startswith(f"study tuned: 3 trials at passes=3, {records[1]['passes']:g} data passes")
     assert row["seeds"] == 2
     spec = next(json.loads(p.read_text()) for p in (tmp_path / "r").rglob("spec.json") if '"seed": 0' in p.read_text())
     assert spec["sampler"]["params"]["friction"] == tuned["sampler.friction"]
@@ -90,7 +97,7 @@ def test_a_study_is_used_by_name_and_its_trials_are_no_results(bench, tmp_path):
     bench(*run[:-1], "7", "--settings", "tuned")
     (row,) = [r for r in bench("report", "leaderboard")[1] if r["metric"] == "joint_error" and r["seeds"] == 3]
     assert "the code of the sampler and the schedule has changed since" in row["tuned"]
-    assert "the trials are run again" in bench(*TUNE, "--trials", 6, "--seeds", 1)[2]
+    assert "the trials are run again" in bench(*TUNE, "--trials", 3, "--seeds", 1)[2]
 
 
 @pytest.mark.slow
@@ -120,7 +127,7 @@ def test_an_interrupted_study_ends_as_an_undisturbed_one(bench, monkeypatch):
             raise KeyboardInterrupt
         return launch(*words, **more)
 
-    words = ("tune", "--sampler", "sgld", "--task", "gaussian2d", "--budget", "steps=200", "--trials", 8, "--seeds", 1)
+    words = ("tune", "--sampler", "sgld", "--task", "gaussian2d", "--budget", "steps=200", "--trials", 6, "--seeds", 1)
     with monkeypatch.context() as patch:
         patch.setattr(local, "launch", stopped)
         assert bench(*words)[0] == 130
