@@ -19,14 +19,11 @@ from crash.surroundings import OUT_OF_REACH
 from crash.workload import PATCHED, SHORT, References, Site
 
 KILLED = "kill at a system call of gc --delete"
-PLAYED = (
-    "kill -9 of the launcher", "kill -9 of a worker", "checkpoint.safetensors of an unfinished run bit-flipped",
-    "a full disk", "two users of a group",
-)  # fmt: skip
+PLAYED = ("kill -9 of the launcher", "kill -9 of a worker", "two users of a group")
 """Some of each kind; the others are near to these, or a test without workers plays them."""
 PLAYED_SLOWLY = (
-    "commands whose locks do not reach each other", "two to eight launchers at once", KILLED, "links in runs",
-    "score twice at once",
+    "checkpoint.safetensors of an unfinished run bit-flipped", "a full disk", "score twice at once", "links in runs",
+    "commands whose locks do not reach each other", "two to eight launchers at once", KILLED,
 )  # fmt: skip
 """Played by `nox -s statistical`, and with all the others by `nox -s crash`."""
 
