@@ -16,6 +16,7 @@ def references(tmp_path_factory):
     return References(tmp_path_factory.mktemp("references"))
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.skipif(not there, reason="BENCH_DATA has no MNIST")
 def test_a_network_that_is_killed_goes_on_bit_for_bit(references, tmp_path):
