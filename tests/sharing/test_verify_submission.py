@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file, save_file
 from support import bench as in_a_process
-from support import bench_words
 
 from harness.cli.app import run
 from harness.results.ledger.attempt import Attempt
@@ -374,12 +373,9 @@ def test_a_strangers_code_runs_only_when_asked(home, verify, tmp_path):
     assert code == 0, said
     assert {row["method"]: row["verified"] for row in rows} == {"leimkuhler-matthews": "reported", "sgld": "run here"}
     assert not (home / "ran").exists()
-    answer = subprocess.run(
-        bench_words("--json", "verify", tmp_path / "out", "--execute"),
-        check=True, capture_output=True, text=True, cwd=tmp_path,
-    )  # fmt: skip
-    assert {row["verified"] for row in json.loads(answer.stdout)} == {"run here"}
-    assert "whose code is executed" in answer.stderr
+    code, rows, said = verify(tmp_path / "out", "--execute")
+    assert (code, {row["verified"] for row in rows}) == (0, {"run here"}), said
+    assert "whose code is executed" in said
     assert (home / "ran").exists()
 
 
