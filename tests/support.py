@@ -15,7 +15,7 @@ from harness.cli.app import run
 from harness.contracts.randomness import Streams
 from harness.contracts.registry import registry
 from harness.engine.loop import Loop
-from harness.runs.source import content_hash
+from harness.runs.source import forget_code
 from plugins.samplers.hmc import HMC
 from plugins.samplers.msgld import MSGLD
 from plugins.samplers.sghmc import SGHMC
@@ -55,7 +55,7 @@ def forget(module):
     """What this process remembers of a plugin's file."""
     sys.modules.pop(module, None)
     registry.cache_clear()
-    content_hash.cache_clear()
+    forget_code()
 
 
 @contextlib.contextmanager
