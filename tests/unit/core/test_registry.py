@@ -184,7 +184,7 @@ def test_no_verb_executes_a_plugin_in_its_own_process(tmp_path, monkeypatch, cap
     else:
         (folder / "watched.py").write_text(source)
         words += ["--plugin", str(folder / "watched.py")]
-    (folder / "hangs.py").write_text("while True: pass")
+    (folder / "hangs.py").write_text("import time\ntime.sleep(600)")
     (folder / "exits.py").write_text("import os; os._exit(3)")
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
