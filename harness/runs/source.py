@@ -101,12 +101,12 @@ def made_of(target: str) -> tuple[Mapping[str, Path], Sequence[str]]:
                 raise PluginError(f"{target}: module {name!r} has no source file")
             continue
         files[name] = path
-        tree = _tree(path)
-        files |= _data(name, path) | _declared(name, path, tree)
+        beside, imported = _read(name, path)
+        files |= beside
         above = name.rpartition(".")[0]
         queue += [above] if above and _runs_code(above) else []
         foreign = packages.get(name.partition(".")[0]) != HARNESS  # a built-in imports what the harness requires
-        for module in _imports(name, path, tree):
+        for module in imported:
             top = module.partition(".")[0]
             if top in hashed or (foreign and is_local(top)):
                 queue.append(module)
@@ -116,10 +116,17 @@ def made_of(target: str) -> tuple[Mapping[str, Path], Sequence[str]]:
     return files, [*_versions(distributions, installed)]
 
 
+@functools.cache
+def _read(name: str, path: Path) -> tuple[Mapping[str, Path], Sequence[str]]:
+    """Return the data files that belong to a module, by name, and the modules that it imports."""
+    tree = _tree(path)
+    return _data(name, path) | _declared(name, path, tree), _imports(name, path, tree)
+
+
 def forget_code() -> None:
     """Let `content_hash` and `made_of` read the code of plugins again."""
-    content_hash.cache_clear()
-    made_of.cache_clear()
+    for cached in (content_hash, made_of, _read, _runs_code):
+        cached.cache_clear()
 
 
 @functools.cache
@@ -191,6 +198,7 @@ def is_installed(module: str) -> bool:
     return top != "__main__" and (top in {"harness", *plugin_packages()} or not is_local(top))
 
 
+@functools.cache
 def _runs_code(package: str) -> bool:
     """Return whether the `__init__.py` of a package runs code, and is not just the module of an entry point."""
     path = _file(package) if package not in _entry_point_modules() else None
