@@ -51,7 +51,7 @@ def record(
     assert chosen is not None
     assert chosen.final is not None
     trials = [*others, *search.trials]
-    finalists = [trial for trial in search.trials if trial.final]
+    finalists = [trial for trial in (*search.trials, *search.carried) if trial.final]
     this_search = {
         **asked,
         "budget": spec.budget,

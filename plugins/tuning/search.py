@@ -72,9 +72,14 @@ class Trial:
 
 
 class Search:
-    """The trials of one pair. The first ones have the values without a search, under each schedule."""
+    """The trials of one pair. The first ones have the values without a search, under each schedule.
 
-    def __init__(self, name: str, spaces: Mapping[str, Space], trials: int) -> None:
+    `carried` are values that were good at other budgets: they are finalists without a trial.
+    """
+
+    def __init__(
+        self, name: str, spaces: Mapping[str, Space], trials: int, carried: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -83,6 +88,8 @@ class Search:
         self.widenings = 0
         self.trials: list[Trial] = []
         self.round: list[Trial] = []
+        names = {schedule: {"schedule", *ranges} for schedule, ranges in self.spaces.items()}
+        self.carried = [Trial(values) for values in carried if names.get(values["schedule"]) == values.keys()]
         self._seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
         self._study = self._new_study()
         starts = [self._defaults(schedule) for schedule in self.spaces]
@@ -207,12 +214,15 @@ class Search:
         return {name: side for name, side in sides.items() if side}
 
     def finalists(self) -> list[Trial]:
-        """Return the best trials that have a value for every seed, each with a trial on other seeds: `final`."""
+        """Return the best trials that have a value for every seed, and the carried ones, each with a trial on other
+        seeds: `final`.
+        """
         whole = sorted((trial for trial in self.trials if trial.going), key=lambda trial: trial.objective)
         distinct = list({tuple(trial.values.items()): trial for trial in whole}.values())
-        for trial in distinct[:FINALISTS]:
+        finalists = [*distinct[:FINALISTS], *self.carried]
+        for trial in finalists:
             trial.final = trial.final or Trial(trial.values)
-        return distinct[:FINALISTS]
+        return finalists
 
     @property
     def untuned(self) -> Trial | None:
@@ -230,7 +240,8 @@ class Search:
     @property
     def chosen(self) -> Trial | None:
         """The finalist whose objective has the lowest upper end of its interval over the finalists' seeds."""
-        whole = [trial for trial in self.trials if trial.final and trial.final.seen and trial.final.going]
+        finals = [trial for trial in (*self.trials, *self.carried) if trial.final]
+        whole = [trial for trial in finals if trial.final and trial.final.seen and trial.final.going]
         return min(whole, key=lambda trial: trial.final.upper if trial.final else math.inf, default=None)
 
 

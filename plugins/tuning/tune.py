@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,6 +43,8 @@ COLUMNS = (
     Column("trials", "trials", "right"),
     Column("passes", "data passes", "right", ".3g"),
 )
+CYCLES = "schedule.cycles"
+"""The setting that counts over a run: at another budget as many cycles can be good, or cycles that are as long."""
 Step = tuple[list[Trial], Sequence[int]]
 """Trials to run next, and on which seeds."""
 
@@ -92,6 +94,7 @@ class PairTuning:
             "refused_schedules": [str(error) for error in refused],
         }
         self.others: list[Trial] = []
+        self.carried: list[dict[str, Any]] = []
         self.search: Search | None = None
         self.problems: list[str] = []
 
@@ -112,6 +115,21 @@ class PairTuning:
         return record(
             self.specs[self.search.chosen.values["schedule"]], self.search, self.others, self.objective, self.searched
         )
+
+    def carry(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Let the settings that were chosen for this pair at other budgets be finalists, where the code is the same."""
+        for one in records:
+            spec = self.specs.get(one["settings"]["schedule"])
+            alike = spec and studies.key(one)[:3] == self.key and not studies.changed_code(one, sources(spec))
+            if not spec or not alike or one["budget"] == spec.budget or one["objective"] != self.objective.metric:
+                continue
+            settings = dict(one["settings"])
+            self.carried.append(settings)
+            if CYCLES in settings:
+                asked = self._asked(settings, [TUNING_SEED], one["budget"])
+                (other,) = plan.plan(self.bench.registry, asked, self.bench.ledger)
+                as_long = max(1, round(settings[CYCLES] * spec.steps / other.spec.steps))
+                self.carried.append({**settings, CYCLES: as_long})
 
     def steps(self) -> Iterator[Step]:
         """Yield which trials to run next; their runs are judged before the next step is asked for."""
@@ -143,7 +161,7 @@ class PairTuning:
                 self.spaces[name] = space.around(best.values[space.step])
 
     def _search(self) -> Iterator[Step]:
-        search = self.search = Search(" ".join(self.key), self.spaces, self.trials)
+        search = self.search = Search(" ".join(self.key), self.spaces, self.trials, self.carried)
         seeds = self.asked.seeds or []
         stages = [seeds[k : k + self.together] for k in range(0, len(seeds), self.together)]
         while True:
@@ -174,8 +192,10 @@ class PairTuning:
         return planned
 
     def _runs(self, values: Mapping[str, Any], seeds: Sequence[int]) -> list[Planned]:
-        asked = replace(self.asked, seeds=seeds, given={**self.asked.given, **values})
-        return plan.plan(self.bench.registry, asked, self.bench.ledger)
+        return plan.plan(self.bench.registry, self._asked(values, seeds, self.asked.budget), self.bench.ledger)
+
+    def _asked(self, values: Mapping[str, Any], seeds: Sequence[int], budget: str) -> RunRequest:
+        return replace(self.asked, seeds=seeds, budget=budget, given={**self.asked.given, **values})
 
     def judge(self, trials: Sequence[Trial], instead: Mapping[str, str]) -> None:
         """Record the objective of the runs that were executed last; `instead` of planned ones others may have been."""
@@ -262,7 +282,10 @@ def tune(
     if bench.launching is None:  # otherwise the data are on the nodes
         for file_ in dict.fromkeys(file_ for job in jobs for file_ in job.data):
             data.locate(file_)
-    _print_changed_code(bench, file, jobs)
+    known = studies.read(file) if file.is_file() else {}
+    _print_changed_code(bench, known, jobs)
+    for job in jobs:
+        job.carry(known.values())
     bench.ledger.prepare()
     records: dict[studies.StudyKey, dict[str, Any]] = {}
     for group in groups:
@@ -284,9 +307,10 @@ def tune(
     return _result(records, jobs, study, file)
 
 
-def _print_changed_code(bench: Bench, file: Path, jobs: Sequence[PairTuning]) -> None:
+def _print_changed_code(
+    bench: Bench, known: Mapping[studies.StudyKey, Mapping[str, Any]], jobs: Sequence[PairTuning]
+) -> None:
     """Print the pairs in the study whose code has changed: their trials are run again."""
-    known = studies.read(file) if file.is_file() else {}
     for job, one in ((job, one) for job in jobs for key, one in known.items() if key[:3] == job.key):
         spec = job.specs.get(one["settings"]["schedule"])
         if spec and (changed := studies.changed_code(one, sources(spec))):

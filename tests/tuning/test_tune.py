@@ -100,6 +100,19 @@ def test_a_study_is_used_by_name_and_its_trials_are_no_results(bench, tmp_path):
     assert "the trials are run again" in bench(*TUNE, "--trials", 3, "--seeds", 1)[2]
 
 
+def test_what_was_chosen_at_another_budget_is_a_finalist_with_as_many_cycles_and_with_cycles_as_long(bench):
+    words = ("tune", "--sampler", "csgld", "--task", "gaussian2d", "--chains", 2, "--trials", 3, "--seeds", 1)
+    (short,) = bench(*words, "--budget", "steps=200")[1]
+    (longer,) = bench(*words, "--budget", "steps=800")[1]
+    (search,) = (one for one in longer["searches"] if one["budget"] == longer["budget"])
+    uppers = {json.dumps(one["settings"], sort_keys=True): one["upper"] for one in search["finalists"]}
+    for factor in (1, 4):
+        carried = {**short["settings"], "schedule.cycles": factor * short["settings"]["schedule.cycles"]}
+        assert longer["upper"] <= uppers[json.dumps(carried, sort_keys=True)]
+    (other,) = bench(*words, "--budget", "steps=400", "--study", "other")[1]
+    assert len(other["searches"][0]["finalists"]) <= 3  # nothing is carried over from another study
+
+
 @pytest.mark.slow
 def test_all_samplers_and_a_group_of_tasks_are_searched_with_settings_of_one(bench, monkeypatch, tmp_path):
     monkeypatch.setattr(groups, "_methods", lambda _: ["sgld", "sghmc", "mc-dropout"])
