@@ -140,6 +140,10 @@ draws would take more than 64 MiB on disk, only every n-th draw is stored.
 
 {commands}
 
+## Predicted seconds, and modes
+
+{predictions}
+
 ## Commands on many runs
 
 {stores}

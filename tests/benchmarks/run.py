@@ -1,7 +1,7 @@
 """Measure everything and write docs/benchmarks.md: `nox -s benchmarks`, or `-- --quick` for a trial of all of it;
 `-- --samplers` measures the update of every sampler, and nothing else, `-- --networks` a training step of a network,
-`-- --study` sampling on larger posteriors; `-- --again missing memory commands stores` those parts anew, and the rows
-that are not measured.
+`-- --study` sampling on larger posteriors; `-- --again missing memory commands predictions stores` those parts anew,
+`missing` the rows that are not measured.
 
 Each case has a process of its own on one core; the processes of a group are ready at once and are measured in turn, so
 that what else the machine does meets all of them alike. All numbers are kept in docs/benchmarks/measurements.json.
