@@ -14,18 +14,44 @@ from reports.study import BUDGETS, overview, with_budgets
 from reports.study import KINDS as TASK_KINDS
 
 DOCS = Path(__file__).parents[2] / "docs"
-PARTS = PUBLISHED, REGRESSION, LINEAR = [
+*PARTS, LONGER = PUBLISHED, REGRESSION, LINEAR, _ = [
     json.loads((DOCS / f"field/study-{part}.json").read_text(encoding="utf-8"))
-    for part in ("densities", "regressions", "posteriordb")
+    for part in ("densities", "regressions", "posteriordb", "longer")
 ]
 KINDS = ("task", "sampler", "ordering")
-OF, OF_REGRESSION, OF_LINEAR = (
-    {kind: [one for one in part["findings"] if one["finding"] == kind] for kind in KINDS} for part in PARTS
+OF, OF_REGRESSION, OF_LINEAR, OF_LONGER = (
+    {kind: [one for one in part["findings"] if one["finding"] == kind] for kind in KINDS} for part in (*PARTS, LONGER)
 )
 LED = {one["task"]: one["leaders"] for one in OF["task"]}
 SGNHT = [one for one in OF["task"] if "sgnht" in one["leaders"]]
 BOARD = [one for part in PARTS for one in part["leaderboard"] if one["ranked_by"]]
 ERROR = {(one["task"], one["method"]): float(one["mean"]) for one in BOARD}
+LONG = {
+    (one["task"], one["method"]): float(one["mean"])
+    for one in LONGER["leaderboard"]
+    if one["ranked_by"] and one["rank"]
+}
+"""The joint errors at ten times quick, of the rows that have a rank."""
+GAIN = {pair: error / ERROR[pair] for pair, error in LONG.items()}
+COVERED = [
+    one["method"] for one in LONGER["leaderboard"]
+    if (one["metric"], one["task"], one["mean"]) == ("modes_covered", "mixture25", 25)
+]  # fmt: skip
+
+
+def longer(method, task):
+    """The error of a method at ten times quick over the lowest."""
+    return LONG[task, method] / min(error for (of_task, _), error in LONG.items() if of_task == task)
+
+
+def gains(methods, task):
+    """The least and the greatest of the errors of methods at ten times quick over those at quick."""
+    of_methods = [GAIN[task, method] for method in methods]
+    return f"{min(of_methods):.2f}", f"{max(of_methods):.2f}"
+
+
+ONE_OR_NEAR = ("gaussian2d", "rosenbrock", "bimodal1d")
+OTHERS = ("sgnht", "baoab", "sghmc", "asgld", "resgld", "sgld", "msgld", "psgld", "csgld")
 
 
 def counted(verdict, words="", of=OF):
@@ -169,10 +195,10 @@ TOLD = {
         == ["0.63", "1.01"],
     "it has 1.42 times, with a friction of 1": f"{times('sghmc', 'banana', 'sgld'):.2f}" == "1.42",
     "csgld is worse than sgld on bimodal1d": times("csgld", "bimodal1d", "sgld") > 3,
-    "sgld has 8 to 11 times its joint error on three densities; on a fourth asgld and msgld lead":
+    "sgld has 8 to 11 times its joint error on three densities":
         {round(times("sgld", t, "sgnht")) for t in ("gaussian", "gaussian2d", "rosenbrock")} == {11, 8, 10},
-    "sgld has 5.8 times the error of resgld; sgnht and mclmc, which lead elsewhere, 138 times":
-        f"{times('sgld'):.1f}" == "5.8" and {round(times(method)) for method in ("sgnht", "mclmc")} == {138},
+    "sgnht and mclmc, which lead elsewhere, 138 times":
+        {round(times(method)) for method in ("sgnht", "mclmc")} == {138},
     "resgld, psgld with cycles and csgld lead": LED["mixture25"] == ["resgld", "psgld", "csgld"],
     "each of the twelve is at least nine times as wrong as the best one on some target":
         len(OF["sampler"]) == 12 and all(float(one["worst"]) > 9 for one in OF["sampler"]),
@@ -194,6 +220,37 @@ TOLD = {
         and {*sorted(UNTUNED, key=UNTUNED.get)[:4]} == {"hmc", "csgld", "sgld-svrg", "sgld-cv"}
         and f"{UNTUNED['mclmc']:.1f}" == "2.6"
         and {round(UNTUNED[m], -2) for m in ("sghmc", "baoab")} == {5100},
+    "18 statements that could be tested, of which seven are undecided":
+        len(OF_LONGER["ordering"]) - len(counted("not run", of=OF_LONGER)) - len(counted("refused", of=OF_LONGER)) == 18
+        and len(counted("undecided", of=OF_LONGER)) == 7,
+    "and sgld 9.0 to 21.6 times that; at quick it was 3.9 to 9.8 times":
+        {one["best"] for one in OF_LONGER["task"]} == {"sgnht", "resgld"}
+        and sorted(f"{longer('sgld', t):.1f}" for t in ONE_OR_NEAR)[::2] == ["13.3", "9.0"]
+        and f"{max(longer('sgld', t) for t in ONE_OR_NEAR):.1f}" == "21.6"
+        and [f"{f(times('sgld', t) for t in ONE_OR_NEAR):.1f}" for f in (min, max)] == ["3.9", "9.8"],
+    "baoab is second, at 3.6 to 4.5 times the error of sgnht":
+        all(sorted((e, m) for (t, m), e in LONG.items() if t == task)[1][1] == "baoab" for task in ONE_OR_NEAR)
+        and [f"{f(longer('baoab', t) for t in ONE_OR_NEAR):.1f}" for f in (min, max)] == ["3.6", "4.5"],
+    "psgld with cycles and csgld, which lead with it at quick, have 6.2 and 10.4 times its error, sgld 35.7":
+        [f"{longer(m, 'mixture25'):.1f}" for m in ("psgld", "csgld", "sgld")] == ["6.2", "10.4", "35.7"]
+        and LED["mixture25"] == ["resgld", "psgld", "csgld"],
+    "Eight of the twelve find all modes in every run. Of these, resgld and baoab keep 0.15 and 0.18 of their error at "
+    "quick, the six others 0.61 to 0.92":
+        len(COVERED) == 8 and gains(("resgld", "baoab"), "mixture25") == ("0.15", "0.18")
+        and gains({*COVERED} - {"resgld", "baoab"}, "mixture25") == ("0.61", "0.92"),
+    "ten times the passes leave 0.02 to 0.09 of the error of ggmc, hmc and mclmc on gaussian2d, against 0.14 to 0.36 "
+    "of the others, and they still are the last three":
+        gains(("ggmc", "hmc", "mclmc"), "gaussian2d") == ("0.02", "0.09")
+        and gains(OTHERS, "gaussian2d") == ("0.14", "0.36")
+        and {m for _, m in sorted((e, m) for (t, m), e in LONG.items() if t == "gaussian2d")[-3:]}
+        == {"ggmc", "hmc", "mclmc"},
+    "csgld loses chains on rosenbrock**, in 2 of 20 runs":
+        [one["status"] for one in LONGER["leaderboard"] if one["ranked_by"] and not one["rank"]]
+        == ["diverged 2 of 20 (up to 28 %)"],
+    "and 13 to 22 times on two of them at [ten times the budget]":
+        [round(longer("sgld", t)) for t in ("gaussian2d", "rosenbrock")] == [13, 22],
+    "sgld has 5.8 times the error of resgld, 35.7 times at ten times the budget":
+        (f"{times('sgld'):.1f}", f"{longer('sgld', 'mixture25'):.1f}") == ("5.8", "35.7"),
     "all 83 pairs were searched again": len(TRIALS) == sum(task in LED for task, _ in ERROR) == 83,
 }  # fmt: skip
 
@@ -248,3 +305,7 @@ def test_the_gain_by_a_longer_run_is_its_error_over_that_at_quick():
 @pytest.mark.parametrize("task", [*LED, "blr-german", "pdb-nes1980"])
 def test_no_search_left_sghmc_behind_sgld_which_it_is_at_a_friction_of_1(task):
     assert times("sghmc", task, "sgld") < 1.5
+
+
+def test_no_row_is_worse_for_ten_times_the_budget():
+    assert max(GAIN.values()) < 1.5
