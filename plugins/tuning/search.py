@@ -61,7 +61,9 @@ class Trial:
 
     @property
     def upper(self) -> float:
-        """The upper end of the 95 % interval of the objective over seeds."""
+        """The upper end of the 95 % interval of the objective over seeds; infinite before the first one."""
+        if not self.seen:
+            return math.inf
         interval = statistics.mean_interval(self.seen)
         return interval.mean if interval.high is None else interval.high
 
@@ -89,7 +91,7 @@ class Search:
         self.trials: list[Trial] = []
         self.round: list[Trial] = []
         names = {schedule: {"schedule", *ranges} for schedule, ranges in self.spaces.items()}
-        self.carried = [Trial(values) for values in carried if names.get(values["schedule"]) == values.keys()]
+        self.carried = [Trial(values) for values in carried if names.get(values["schedule"]) == {*values}]
         self._seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
         self._study = self._new_study()
         starts = [self._defaults(schedule) for schedule in self.spaces]
@@ -219,7 +221,8 @@ class Search:
         """
         whole = sorted((trial for trial in self.trials if trial.going), key=lambda trial: trial.objective)
         distinct = list({tuple(trial.values.items()): trial for trial in whole}.values())
-        finalists = [*distinct[:FINALISTS], *self.carried]
+        best = distinct[:FINALISTS]
+        finalists = [*best, *(one for one in self.carried if one.values not in [trial.values for trial in best])]
         for trial in finalists:
             trial.final = trial.final or Trial(trial.values)
         return finalists

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +22,6 @@ from plugins.running.groups import named, unable
 from plugins.tuning import studies
 from plugins.tuning.record import FINALIST_SEEDS, add, record, sources, spent
 from plugins.tuning.search import (
-    FINALISTS,
     LEAST_TRIALS,
     PER_DIMENSION,
     Search,
@@ -123,13 +123,14 @@ class PairTuning:
             alike = spec and studies.key(one)[:3] == self.key and not studies.changed_code(one, sources(spec))
             if not spec or not alike or one["budget"] == spec.budget or one["objective"] != self.objective.metric:
                 continue
-            settings = dict(one["settings"])
-            self.carried.append(settings)
-            if CYCLES in settings:
-                asked = self._asked(settings, [TUNING_SEED], one["budget"])
-                (other,) = plan.plan(self.bench.registry, asked, self.bench.ledger)
-                as_long = max(1, round(settings[CYCLES] * spec.steps / other.spec.steps))
-                self.carried.append({**settings, CYCLES: as_long})
+            forms = [dict(one["settings"])]
+            if CYCLES in forms[0]:
+                with suppress(UsageError):  # what this command sets may not go with the other budget
+                    asked = self._asked(forms[0], [TUNING_SEED], one["budget"])
+                    (other,) = plan.plan(self.bench.registry, asked, self.bench.ledger)
+                    as_long = max(1, round(forms[0][CYCLES] * spec.steps / other.spec.steps))
+                    forms.append({**forms[0], CYCLES: as_long})
+            self.carried += [form for form in forms if form not in self.carried]
 
     def steps(self) -> Iterator[Step]:
         """Yield which trials to run next; their runs are judged before the next step is asked for."""
@@ -284,7 +285,7 @@ def tune(
             data.locate(file_)
     known = studies.read(file) if file.is_file() else {}
     _print_changed_code(bench, known, jobs)
-    for job in jobs:
+    for job in () if space_ else jobs:  # a stated interval is searched alone
         job.carry(known.values())
     bench.ledger.prepare()
     records: dict[studies.StudyKey, dict[str, Any]] = {}
@@ -331,7 +332,7 @@ def _result(records: Mapping[Any, Mapping[str, Any]], jobs: Sequence[PairTuning]
     if records:
         notes.append(f"in {file}; use it by: bench run --settings {study}")
     rows = [{**one, "tuned": _words(one["settings"])} for one in records.values()]
-    title = f"Tuned settings; objective on the seeds of the {FINALISTS} finalists, before: on those of the search"
+    title = "Tuned settings; objective on the seeds of the finalists, before: on those of the search"
     return Result([Table(title, COLUMNS, rows, keys=2)] if rows else [], list(records.values()), notes=notes,
                   exit_code=int(bool(lost)), changed=True)  # fmt: skip
 

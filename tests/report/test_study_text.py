@@ -54,6 +54,16 @@ ONE_OR_NEAR = ("gaussian2d", "rosenbrock", "bimodal1d")
 OTHERS = ("sgnht", "baoab", "sghmc", "asgld", "resgld", "sgld", "msgld", "psgld", "csgld")
 
 
+(SEARCH,) = (
+    search for one in json.loads((DOCS.parent / "plugins/tuning/tuned.json").read_text(encoding="utf-8"))["tuned"]
+    if (one["task"], one["method"], one["budget"]) == ("mixture25", "csgld", "passes=1500")
+    for search in one["searches"] if search["budget"] == one["budget"]
+)  # fmt: skip
+CYCLES = [one["settings"]["schedule.beta"] for one in SEARCH["finalists"]]
+CSGLD = [one["value"] for one in SEARCH["finalists"]]
+"""The share of exploration and the error of each finalist; the last two are the settings of quick."""
+
+
 def counted(verdict, words="", of=OF):
     return [one for one in of["ordering"] if one["verdict"].startswith(verdict) and words in (one["reason"] or "")]
 
@@ -112,6 +122,7 @@ GERMAN, NES = (
     ]
     for task in ("blr-german", "pdb-nes1980")
 )
+TEN = [trials(one) for one in TUNED if one["budget"].startswith("passes=")]
 OFF = sorted(max(a, b) / min(a, b) for a, b in map(uppers, NOW))
 FLIGHTS = sorted(
     (one["value"], one["method"])
@@ -208,8 +219,9 @@ TOLD = {
     "seven are about hmc": len(counted("refused", "in price")) == 7,
     "11 more are undecided. Four of them need at most 49 seeds, one 590":
         (len(counted("undecided")), sum(n <= 49 for n in SEEDS), SEEDS[-1]) == (11, 4, 590),
-    "40 to 100 on blr-german and 30 to 70 on pdb-nes1980":
-        ({min(GERMAN), max(GERMAN)}, {min(NES), max(NES)}, len(GERMAN), len(NES)) == ({40, 100}, {30, 70}, 15, 14),
+    "40 to 100 on blr-german, 30 to 70 on pdb-nes1980 and 30 to 90 at ten times the budget":
+        (len(TEN), min(TEN), max(TEN)) == (47, 30, 90)
+        and ({min(GERMAN), max(GERMAN)}, {min(NES), max(NES)}, len(GERMAN), len(NES)) == ({40, 100}, {30, 70}, 15, 14),
     "80 to 200 trials a pair on densities, in three searches": {min(TRIALS), max(TRIALS)} == {80, 200},
     "end at 0.057 to 0.076, sgld-cv and sgld-svrg at 0.036 and 0.038":
         {f"{f(ERROR['blr-german', m] for m in EQUAL):.3f}" for f in (min, max)} == {"0.057", "0.076"}
@@ -228,9 +240,23 @@ TOLD = {
         and sorted(f"{longer('sgld', t):.1f}" for t in ONE_OR_NEAR)[::2] == ["13.3", "9.0"]
         and f"{max(longer('sgld', t) for t in ONE_OR_NEAR):.1f}" == "21.6"
         and [f"{f(times('sgld', t) for t in ONE_OR_NEAR):.1f}" for f in (min, max)] == ["3.9", "9.8"],
-    "baoab is second, at 3.6 to 4.5 times the error of sgnht":
+    "baoab follows, at 3.6 to 4.5 times the error of sgnht; on rosenbrock it and sghmc came nearer":
         all(sorted((e, m) for (t, m), e in LONG.items() if t == task)[1][1] == "baoab" for task in ONE_OR_NEAR)
-        and [f"{f(longer('baoab', t) for t in ONE_OR_NEAR):.1f}" for f in (min, max)] == ["3.6", "4.5"],
+        and [f"{f(longer('baoab', t) for t in ONE_OR_NEAR):.1f}" for f in (min, max)] == ["3.6", "4.5"]
+        and all(longer(m, "rosenbrock") < times(m, "rosenbrock") for m in ("baoab", "sghmc")),
+    "On rosenbrock and mixture25 hmc gains less than most":
+        all(sum(GAIN[task, "hmc"] > gain for (of_task, _), gain in GAIN.items() if of_task == task) >= 7
+            for task in ("rosenbrock", "mixture25")),
+    "of 24 statements that have runs 18 were tested; two about psgld on rosenbrock and four about hmc were refused":
+        sorted("psgld" if "psgld" in {one["better"], one["worse"]} else one["better"]
+               for one in counted("refused", of=OF_LONGER)) == ["hmc"] * 4 + ["psgld"] * 2,
+    "rosenbrock need 26 and 52 seeds, sgnht against sghmc there 39, baoab and ggmc against sghmc 129 to 172":
+        sorted(one["seeds_to_decide"] for one in counted("undecided", of=OF_LONGER) if one["seeds_to_decide"])
+        == [26, 39, 52, 129, 144, 172],
+    "The finalists of that search explore in 0.8 or more of each cycle, the best setting at quick in 0.23":
+        (min(CYCLES[:-2]) > 0.8, [f"{beta:.2f}" for beta in CYCLES[-2:]]) == (True, ["0.23", "0.23"]),
+    "With the latter csgld is seven times as accurate, on the seeds of the finalists, and eight times if its cycles":
+        (round(CSGLD[4] / CSGLD[-2]), round(CSGLD[4] / CSGLD[-1])) == (7, 8),
     "psgld with cycles and csgld, which lead with it at quick, have 6.2 and 10.4 times its error, sgld 35.7":
         [f"{longer(m, 'mixture25'):.1f}" for m in ("psgld", "csgld", "sgld")] == ["6.2", "10.4", "35.7"]
         and LED["mixture25"] == ["resgld", "psgld", "csgld"],
@@ -307,5 +333,7 @@ def test_no_search_left_sghmc_behind_sgld_which_it_is_at_a_friction_of_1(task):
     assert times("sghmc", task, "sgld") < 1.5
 
 
-def test_no_row_is_worse_for_ten_times_the_budget():
+def test_no_row_is_one_and_a_half_times_as_wrong_at_ten_times_the_budget():
     assert max(GAIN.values()) < 1.5
+    rows = {(one["task"], one["method"]) for one in LONGER["leaderboard"] if one["ranked_by"]}
+    assert rows - LONG.keys() == {("rosenbrock", "csgld")}  # it lost runs

@@ -100,7 +100,7 @@ def test_a_study_is_used_by_name_and_its_trials_are_no_results(bench, tmp_path):
     assert "the trials are run again" in bench(*TUNE, "--trials", 3, "--seeds", 1)[2]
 
 
-def test_what_was_chosen_at_another_budget_is_a_finalist_with_as_many_cycles_and_with_cycles_as_long(bench):
+def test_what_was_chosen_at_another_budget_is_a_finalist_with_as_many_cycles_and_with_cycles_as_long(bench, tmp_path):
     words = ("tune", "--sampler", "csgld", "--task", "gaussian2d", "--chains", 2, "--trials", 3, "--seeds", 1)
     (short,) = bench(*words, "--budget", "steps=200")[1]
     (longer,) = bench(*words, "--budget", "steps=800")[1]
@@ -110,7 +110,17 @@ def test_what_was_chosen_at_another_budget_is_a_finalist_with_as_many_cycles_and
         carried = {**short["settings"], "schedule.cycles": factor * short["settings"]["schedule.cycles"]}
         assert longer["upper"] <= uppers[json.dumps(carried, sort_keys=True)]
     (other,) = bench(*words, "--budget", "steps=400", "--study", "other")[1]
-    assert len(other["searches"][0]["finalists"]) <= 3  # nothing is carried over from another study
+    of_another = [one["settings"] for one in other["searches"][0]["finalists"]]
+    assert longer["settings"] not in of_another
+    many = {**longer["settings"], "schedule.cycles": 30}
+    file = tmp_path / "r" / "tuning" / "tuned.json"
+    study = json.loads(file.read_text())
+    kept = [{**one, "settings": many} if one["budget"] == longer["budget"] else one for one in study["tuned"]]
+    file.write_text(json.dumps({**study, "tuned": kept}))
+    code, (shortest,), _ = bench(*words, "--budget", "steps=20")
+    assert code == 0
+    refused = [one for one in shortest["searches"][-1]["finalists"] if one["settings"] == many]
+    assert [one["upper"] for one in refused] == [None]  # more cycles than steps
 
 
 @pytest.mark.slow
