@@ -115,10 +115,15 @@ def _small(folder: Path, environment: Mapping[str, str], repeats: int) -> list[R
     _say("a thousand finished runs")
     made_up.finish(folder / "finished", "sgld", "mixture5", 1000)
     again = ["--results", str(folder / "finished"), *NOTHING_TO_DO, "--seeds"]
-    return [
+    imports = [sys.executable, "-c", "import typer, pluggy"]
+    least = statistics.median(_run([], environment, imports) for _ in range(repeats))
+    records = [
         _record("`bench --help`", 0.25, _times(["--help"], environment, repeats)),
         _record("the same command again, 1 run finished", 0.5, _times([*again, "0"], environment, repeats)),
         _record("the same command again, 1,000 runs finished", 1.0, _times([*again, "0-999"], environment, repeats)),
+    ]
+    return [
+        record | {"why": f"importing typer and pluggy alone took {least:.2f} s in these minutes"} for record in records
     ]
 
 
