@@ -152,14 +152,14 @@ def pages(numbers: Mapping[str, Any], suite: str = "field", figures: Sequence[st
     files["field/runs.md"] = f"# What was run\n\n{BACK}{_markdown(run)}"
     names = {"field/samplers.md": "each sampler over all tasks, cost, baselines", "field/runs.md": "runs and machines"}
     of_tasks = ", ".join(f"[{task}](field/{task}.md)" for task in by_task)
-    rows = [*(f"| [{path[6:]}]({path}) | {words} |" for path, words in names.items()), f"| {of_tasks} | all rows |"]
+    lines = [*(f"| [{path[6:]}]({path}) | {words} |" for path, words in names.items()), f"| {of_tasks} | all rows |"]
     earlier = any(one["rank"] and not one.get("verdict") for one in numbers["leaderboard"])
     (seeds,) = [
         f"Seeds {row['low']} to {row['high']}: {row['high'] - row['low'] + 1} a row." for row in numbers["seeds"]
     ]
     files["field.md"] = FIELD.format(
         tasks=len({one["task"] for one in findings if one["finding"] == "task"}), earlier=EARLIER if earlier else "",
-        learned=_leaders(findings), table=_markdown([_narrow(front)]).strip(), seeds=seeds, pages="\n".join(rows),
+        learned=_leaders(findings), table=_markdown([_narrow(front)]).strip(), seeds=seeds, pages="\n".join(lines),
     )  # fmt: skip
     return {path: text.rstrip() + "\n" for path, text in files.items()}
 
