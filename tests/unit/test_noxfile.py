@@ -105,6 +105,8 @@ def test_a_search_is_at_the_budget_of_its_suite_as_the_published_ones_are(noxfil
     for suite in ("study-densities", "study-regressions", "study-posteriordb", "study-longer"):
         recorded = Recorded(tmp_path / suite)
         noxfile.tuned(recorded, suite=suite)
-        for command in recorded.commands:
-            asked = dict(zip(command[4::2], command[5::2], strict=True))
-            assert (asked["--task"].partition("@")[0], asked["--budget"]) in published
+        words = [dict(zip(command[4::2], command[5::2], strict=True)) for command in recorded.commands]
+        searched = {(one["--task"].partition("@")[0], one["--budget"]) for one in words}
+        runs = load_toml(ROOT / f"plugins/nights/suites/{suite}.toml")["run"]
+        assert searched == {(task.partition("@")[0], run["budget"]) for run in runs for task in run["tasks"]}
+        assert searched <= published
