@@ -51,7 +51,6 @@ def record(
     assert chosen is not None
     assert chosen.final is not None
     trials = [*others, *search.trials]
-    finalists = [trial for trial in (*search.trials, *search.carried) if trial.final]
     this_search = {
         **asked,
         "budget": spec.budget,
@@ -68,7 +67,7 @@ def record(
         },
         "finalists": [
             {"settings": trial.values, "value": objective.of(trial.final), "upper": objective.shown(trial.final.upper)}
-            for trial in finalists
+            for trial in search.compared
             if trial.final
         ],
         "rule": f"optuna {importlib.metadata.version('optuna')}, TPE, median pruner",

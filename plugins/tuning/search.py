@@ -241,10 +241,14 @@ class Search:
         return min(whole, key=lambda trial: trial.objective, default=None)
 
     @property
+    def compared(self) -> list[Trial]:
+        """The finalists of all rounds, each with its trial on other seeds."""
+        return [trial for trial in (*self.trials, *self.carried) if trial.final]
+
+    @property
     def chosen(self) -> Trial | None:
         """The finalist whose objective has the lowest upper end of its interval over the finalists' seeds."""
-        finals = [trial for trial in (*self.trials, *self.carried) if trial.final]
-        whole = [trial for trial in finals if trial.final and trial.final.seen and trial.final.going]
+        whole = [trial for trial in self.compared if trial.final and trial.final.seen and trial.final.going]
         return min(whole, key=lambda trial: trial.final.upper if trial.final else math.inf, default=None)
 
 
