@@ -112,7 +112,8 @@ def test_what_was_chosen_at_another_budget_is_a_finalist_with_as_many_cycles_and
     (other,) = bench(*words, "--budget", "steps=400", "--study", "other")[1]
     of_another = [one["settings"] for one in other["searches"][0]["finalists"]]
     assert longer["settings"] not in of_another
-    stated = bench(*words, "--budget", "steps=600", "--space", "schedule.cycles=1:2")[1][0]["searches"][-1]
+    spaces = [f"--space=schedule.{space}" for space in ("cycles=1:2", "beta=0.1:0.9", "step_size=0.001:0.1")]
+    (stated,) = bench(*words, "--budget", "steps=600", *spaces)[1][0]["searches"][-1:]
     assert all(one["settings"]["schedule.cycles"] <= 2 for one in stated["finalists"])
     many = {**longer["settings"], "schedule.cycles": 30}
     file = tmp_path / "r" / "tuning" / "tuned.json"
