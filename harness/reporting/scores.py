@@ -17,7 +17,7 @@ from harness.reporting.scoring.groups import Curve, Group, fields
 from harness.reporting.scoring.score import FieldScore
 from harness.results import laws, timings
 from harness.results.store import Store
-from harness.results.store.scored_runs import AT_ONCE, CurveKey, curve_arrays, group_frames
+from harness.results.store.scored_runs import AT_ONCE, CurveKey, curve_arrays, curve_names, group_frames
 from harness.runs.source import source_hash
 from harness.runs.stated import stated_settings
 
@@ -57,7 +57,7 @@ def _offers(request: Request, kind: str) -> Sequence[Offer]:
 
 def load_curves(store: Store, groups: Iterable[Group], names: Sequence[str]) -> dict[CurveKey, Curve]:
     """Return the named curves of the groups' runs by (attempt, name), with NaN where a value does not exist."""
-    return curve_arrays(store, [run.attempt for group in groups for run in group.runs], names)
+    return curve_arrays(store, [attempt for group in groups for attempt in group.runs.numbers.attempt], names)
 
 
 def score_fields(store: Store, request: Request, *, substeps: bool = False) -> list[FieldScore]:
@@ -73,15 +73,19 @@ def score_fields(store: Store, request: Request, *, substeps: bool = False) -> l
 def _score_fields(store: Store, request: Request, *, substeps: bool) -> list[FieldScore]:
     groups = load_groups(store, request, substeps=substeps)
     held: dict[str, dict[CurveKey, Curve]] = {}
+    stored = functools.cache(lambda: curve_names(store))
 
     def curves(wanted: Sequence[Group], names: Sequence[str]) -> dict[CurveKey, Curve]:
         """Load the curves of all groups at once and keep them, unless there are too many."""
+        names = [name for name in names if name in stored()]
+        if not names:
+            return {}
         if sum(len(group.runs) for group in groups) > AT_ONCE:
             return load_curves(store, wanted, names)
         if missing := [name for name in names if name not in held]:
             loaded = load_curves(store, groups, missing)
             held.update({name: {key: loaded[key] for key in loaded if key[1] == name} for name in missing})
-        keys = [(run.attempt, name) for group in wanted for run in group.runs for name in names]
+        keys = [(attempt, name) for group in wanted for attempt in group.runs.numbers.attempt for name in names]
         return {key: held[key[1]][key] for key in keys if key in held[key[1]]}
 
     @functools.cache

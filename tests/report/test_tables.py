@@ -9,8 +9,10 @@ import pytest
 import scored
 from scored import final_errors, low_error, moments, store, time_rows, write_run
 
+from harness.reporting import scores
 from harness.reporting.rendering import render
 from harness.reporting.report import Request
+from harness.reporting.scoring import grouping
 from harness.system.errors import UsageError
 from reports.tables.coverage import Coverage
 from reports.tables.ess import EffectiveSize
@@ -246,3 +248,24 @@ def test_a_difference_stands_for_a_metric_in_nats(tmp_path, monkeypatch):
     shown = {column.key: column.header for column in table.columns}
     assert (shown["nll"], shown["times_best"]) == ("NLL", "minus the best")
     assert [row["times_best"] for row in table.rows] == pytest.approx([0, 0.5])
+
+
+def test_a_leaderboard_of_runs_without_curves_makes_no_object_of_any_and_opens_the_database_as_often(
+    tmp_path, monkeypatch
+):
+    """A hundred thousand runs would be as many objects, and twenty parts of `AT_ONCE` runs."""
+    for method in ("sgld", "sghmc", "csgld"):
+        for seed in range(6):
+            write_run(tmp_path, method=method, task="of-another-package", seed=seed, metrics={"ess_bulk": seed + 1.0})
+    runs, opened = store(tmp_path), []
+    reading = type(runs).reading
+    monkeypatch.setattr(type(runs), "reading", lambda self: opened.append(self) or reading(self))
+    monkeypatch.setattr(grouping, "Run", lambda **_: pytest.fail("an object of a run"))
+    numbers = []
+    for at_once in (100, 2):
+        monkeypatch.setattr(scores, "AT_ONCE", at_once)
+        opened.clear()
+        (table,) = Leaderboard().build(runs, Request()).tables
+        assert len(table.rows) == 3
+        numbers.append(len(opened))
+    assert numbers[0] == numbers[1]

@@ -6,7 +6,7 @@ intervals hold at once in 95 % of leaderboards, and whether two methods differ d
 
 from __future__ import annotations
 
-import itertools
+import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from harness.analysis.statistics.tests import (
     PairedTest,
     log_ratio_test,
+    paired_p,
     paired_test,
     unpaired,
     unpaired_test,
@@ -31,6 +32,8 @@ Direction = Literal["min", "max"]
 """Whether the lowest or the highest value is best."""
 MINIMUM_SEEDS = 5
 """Fewest seeds of a row that has a rank."""
+Compared = dict[int, tuple[float, float]]
+"""Maps the methods with which one was compared to the p and the estimate of the pair."""
 _NAN = "values must not be NaN: leave failed runs out and count them"
 
 
@@ -93,9 +96,10 @@ def rank_methods(
         raise ValueError(_NAN)
     finite = numbers[np.isfinite(numbers)] if np.isfinite(numbers).any() else np.zeros(1)
     far = float(np.ptp(finite)) or 1.0
-    ends = finite.min() - far, finite.max() + far
-    rows = [{seed: float(np.clip(value, *ends)) for seed, value in by_seed.items()} for by_seed in ranked.values()]
+    least, greatest = float(finite.min()) - far, float(finite.max()) + far
+    rows = [{seed: min(max(value, least), greatest) for seed, value in by_seed.items()} for by_seed in ranked.values()]
 
+    @functools.cache
     def test(a: int, b: int) -> PairedTest:
         x, y = rows[a], rows[b]
         common = x.keys() & y.keys()
@@ -106,8 +110,20 @@ def rank_methods(
         tested = unpaired_test([*x.values()], [*y.values()])
         return with_signed_ranks(tested, [0.0]) if rare else tested
 
+    seeds_of = [tuple(sorted(row)) for row in rows]
+    vectors = [np.array([row[seed] for seed in seeds]) for row, seeds in zip(rows, seeds_of, strict=True)]
+
+    def compare(a: int, others: Sequence[int]) -> Compared:
+        alike = set() if rare or len(vectors[a]) < 2 else {b for b in others if seeds_of[b] == seeds_of[a]}
+        compared = _one_by_one(test)(a, [b for b in others if b not in alike])
+        if alike:
+            differences = vectors[a] - np.stack([vectors[b] for b in alike])
+            pairs = zip(paired_p(differences).tolist(), differences.mean(axis=1).tolist(), strict=True)
+            compared.update(zip(alike, pairs, strict=True))
+        return compared
+
     means = [float(np.mean([*by_seed.values()])) for by_seed in ranked.values()]
-    ranks = dict(zip(ranked, _ranked(means, test, direction, level, margin, math.inf), strict=True))
+    ranks = dict(zip(ranked, _ranked(means, test, compare, direction, level, margin, math.inf), strict=True))
     return {name: ranks.get(name) for name in values}
 
 
@@ -138,6 +154,7 @@ def rank_replicates(
         raise ValueError(f"replicates need two seeds, got {fewest}")
     rows = np.column_stack([resampled, values])
 
+    @functools.cache
     def test(a: int, b: int) -> PairedTest:
         other = rows[b] if of_each[a] == of_each[b] else unpaired(rows[b])
         tested = log_ratio_test(rows[a], other, min(len(of_each[a]), len(of_each[b])))
@@ -146,12 +163,17 @@ def rank_replicates(
         common = by_seed[a].keys() & by_seed[b].keys()
         return with_signed_ranks(tested, [by_seed[a][seed] - by_seed[b][seed] for seed in common] or [0.0])
 
-    return _ranked(values.tolist(), test, direction, level, margin, limit)
+    return _ranked(values.tolist(), test, _one_by_one(test), direction, level, margin, limit)
+
+
+def _one_by_one(test: Callable[[int, int], PairedTest]) -> Callable[[int, Sequence[int]], Compared]:
+    return lambda a, others: {b: (tested.p, tested.estimate) for b in others for tested in (test(a, b),)}
 
 
 def _ranked(
     points: Sequence[float],
     test: Callable[[int, int], PairedTest],
+    compare: Callable[[int, Sequence[int]], Compared],
     direction: str,
     level: float,
     margin: float | None,
@@ -163,22 +185,26 @@ def _ranked(
     ranks = [1 + sum(sign * other < sign * point for other in points) for point in points]
     order = sorted(range(len(points)), key=lambda i: ranks[i])
     each = 1 - (1 - level) / max(math.comb(len(points), 2), 1)
-    tests = {pair: test(*pair) for pair in itertools.combinations(order, 2)}
-    better = {pair for pair, tested in tests.items() if tested.p < 1 - each and sign * tested.estimate < 0}
+    better = {
+        (i, j)
+        for number, i in enumerate(order, 1)
+        for j, (p, estimate) in compare(i, order[number:]).items()
+        if p < 1 - each and sign * estimate < 0
+    }
     above, below = Counter(j for _, j in better), Counter(i for i, _ in better)
 
-    blind = {pair for pair, tested in tests.items() if tested.ends(each) == (None, None)}
+    def is_blind(i: int, j: int) -> bool:
+        return test(i, j).ends(each) == (None, None)
 
     def verdict(i: int) -> tuple[Verdict, int | None]:
         if ranks[i] == 1:
-            few = len(points) > 1 and all(pair in blind for pair in tests if i in pair)
+            few = len(points) > 1 and all(is_blind(i, j) for j in order if j != i)
             return Verdict.TOO_FEW if few else Verdict.BEST if math.isfinite(points[i]) else Verdict.UNKNOWN, None
-        tested = tests[order[0], i]
+        tested = test(order[0], i)
         if points[i] < limit and within(tested.ends(each), margin):
             return Verdict.TIED, None
         if (order[0], i) in better:
             return Verdict.WORSE, None
-        few = (order[0], i) in blind
-        return Verdict.TOO_FEW if few else Verdict.UNKNOWN, tested.seeds_to_decide(each, margin)
+        return Verdict.TOO_FEW if is_blind(order[0], i) else Verdict.UNKNOWN, tested.seeds_to_decide(each, margin)
 
     return [Rank(rank, 1 + above[i], len(points) - below[i], *verdict(i)) for i, rank in enumerate(ranks)]

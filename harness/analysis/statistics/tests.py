@@ -146,13 +146,30 @@ def paired_test(differences: ArrayLike, chance: float = ALIKE) -> PairedTest:
     least, greatest = float(d.min()), float(d.max())
     if n == 1:
         return PairedTest(1.0, "no test: one seed", mean, n)
-    if greatest - least <= ROUNDING * max(-least, greatest):
+    if _are_equal(d):
         flips = 2 * FLIP**n
         return PairedTest(
             flips if mean else 1.0, "sign flips of equal differences", mean, n, chance=FLIP, interval="equal",
             ends=lambda level: (least, greatest) if flips < 1 - level else (None, None),
         )  # fmt: skip
     return _t(mean, float(d.std(ddof=1)) / math.sqrt(n), n, "paired t, assumes normal differences", chance)
+
+
+def paired_p(differences: Array, chance: float = ALIKE) -> Array:
+    """Return the p of `paired_test` of each row of finite differences (m, n), at a thousandth of its cost a row."""
+    n, means = differences.shape[1], differences.mean(axis=1)
+    if n == 1:
+        return np.ones(len(differences))
+    equal = _are_equal(differences)
+    error = np.where(equal, 1.0, differences.std(axis=1, ddof=1)) / math.sqrt(n)
+    p = np.maximum(t_p(np.abs(means) / error, n), 2 * chance**n)
+    return np.where(equal, np.where(means == 0, 1.0, 2 * FLIP**n), p)
+
+
+def _are_equal(differences: Array) -> Array:
+    """Return whether differences (..., n) are equal, to `ROUNDING`."""
+    least, greatest = differences.min(axis=-1), differences.max(axis=-1)
+    return np.asarray(greatest - least <= ROUNDING * np.maximum(-least, greatest))
 
 
 def unpaired_test(a: ArrayLike, b: ArrayLike) -> PairedTest:
@@ -217,7 +234,7 @@ def _t(mean: float, error: float, n: int, method: str, chance: float = ALIKE) ->
         half = t_multiplier(n - 1, level) * error
         return mean - half, mean + half
 
-    return PairedTest(max(t_p(abs(mean) / error, n), least_p), method, mean, n, error, chance, "t", ends)
+    return PairedTest(max(float(t_p(abs(mean) / error, n)), least_p), method, mean, n, error, chance, "t", ends)
 
 
 def bootstrap_t(estimate: float, replicates: ArrayLike, seeds: int) -> PairedTest:
@@ -252,7 +269,7 @@ def bootstrap_t(estimate: float, replicates: ArrayLike, seeds: int) -> PairedTes
         )
 
     method = "t, standard error by bootstrap over seeds"
-    return PairedTest(t_p(z, seeds), method, estimate, seeds, error, 0.0, "bootstrap t", ends)
+    return PairedTest(float(t_p(z, seeds)), method, estimate, seeds, error, 0.0, "bootstrap t", ends)
 
 
 def log_ratio_test(a: Array, b: Array, seeds: int) -> PairedTest:
@@ -297,11 +314,11 @@ def log_ratios(a: ArrayLike, b: ArrayLike) -> Array:
     return logs[0] - logs[1]
 
 
-def t_p(statistic: float, seeds: int) -> float:
-    """Return the two-sided p of a t statistic of n seeds."""
+def t_p(statistic: ArrayLike, seeds: int) -> Array:
+    """Return the two-sided p of t statistics of n seeds."""
     from scipy.special import stdtr  # as scipy.stats.t.sf, which takes longer to import
 
-    return float(2 * stdtr(seeds - 1, -statistic))
+    return np.asarray(2 * stdtr(seeds - 1, -np.asarray(statistic)))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

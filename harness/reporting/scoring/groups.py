@@ -66,6 +66,7 @@ class Numbers:
     """The numbers of runs in columns, which have the same order."""
 
     seed: Sequence[int]
+    attempt: Sequence[str]
     status: Sequence[str]
     passes: Sequence[float | None]
     draws_kept: Sequence[int | None]

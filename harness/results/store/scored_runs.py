@@ -124,13 +124,17 @@ CurveArrays = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
 """A curve: x (n,) and y (C, n), or y (1, n) for a curve of the whole run, with NaN where a value does not exist."""
 
 
+def curve_names(store: Store) -> set[str]:
+    """Return the names of all curves."""
+    with store.reading() as db:
+        return {name for (name,) in db.execute("select distinct name from curve_points").fetchall()}
+
+
 def curve_arrays(store: Store, attempts: Sequence[str], names: Sequence[str]) -> dict[CurveKey, CurveArrays]:
     """Return the named curves of the attempts."""
     curves: dict[CurveKey, CurveArrays] = {}
     axes: dict[bytes, NDArray[np.float64]] = {}
     with store.reading() as db:
-        if not db.execute("select 1 from curve_points where list_contains(?, name) limit 1", [list(names)]).fetchall():
-            return {}
         import pyarrow as pa
 
         for start in range(0, len(attempts), AT_ONCE):

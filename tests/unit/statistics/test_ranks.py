@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 
 from harness.analysis.statistics import Verdict, paired_test, rank_methods, rank_replicates
+from harness.analysis.statistics import ranks as ranks_module
+from harness.analysis.statistics.tests import paired_p
 
 pytestmark = pytest.mark.numbers
 
@@ -157,3 +159,29 @@ def test_means_and_their_bootstrap_replicates_are_ranked_alike():
             replicated = rank_replicates(table.mean(axis=1), means, "max", level=0.9, seeds=6)
             assert [(r.rank, r.low, r.high, r.verdict) for r in replicated] == near[1]
             assert by_mean[0].rank == replicated[0].rank
+
+
+def test_p_of_many_pairs_is_that_of_each():
+    draw = np.random.default_rng(3)
+    for seeds in (1, 2, 5, 40):
+        rows = draw.normal(size=(60, seeds)) + draw.normal(size=(60, 1))
+        rows[:5] = 0
+        rows[5:9] = draw.normal(size=(4, 1))
+        rows[9:12] = 1e3 * (1 + 1e-8 * draw.normal(size=(3, seeds)))
+        assert paired_p(rows).tolist() == [paired_test(row).p for row in rows]
+
+
+def test_a_large_field_is_compared_at_once_and_with_the_best_one_by_one(monkeypatch):
+    """A test of each pair by itself takes half a minute for a thousand methods. Rows of other seeds have their own."""
+    tested = []
+    monkeypatch.setattr(ranks_module, "paired_test", lambda values: tested.append(1) or paired_test(values))
+    field = {f"m{i:03}": spread(i / 20, seed=i) for i in range(150)}
+    ranks = rank_methods(field, "min", margin=0.5)
+    assert len(tested) <= len(field)
+    monkeypatch.setattr(ranks_module, "paired_p", lambda rows: np.array([paired_test(row).p for row in rows]))
+    assert rank_methods(field, "min", margin=0.5) == ranks
+    more = field | {"m000": spread(0, n=12, seed=0)}
+    alone = rank_methods(more, "min", margin=0.5)
+    assert {name: (rank.low, rank.high) for name, rank in alone.items()} == {
+        name: (rank.low, rank.high) for name, rank in ranks.items()
+    }
