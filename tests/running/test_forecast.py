@@ -46,14 +46,15 @@ def test_other_steps_repeat_the_steps_and_not_the_preparation(estimate):
     [
         ({"task_width": 64}, 1.2, 2),
         ({"task_batch": 512}, 1.2, 2.2),
-        ({"task_width": 64, "task_batch": 512}, 2, 5),
+        ({"task_width": 64, "task_batch": 512}, 2, 4),
+        ({"task_width": 128, "task_batch": 512}, 2.5, 6),
         ({"chains": 4}, 1.1, 2),
     ],
 )
 def test_the_arithmetic_of_a_step_grows_with_width_batch_and_chains_and_the_rest_does_not(
     estimate, settings, least, most
 ):
-    """Steps of these networks were measured to take 1.4, 1.8 and 2.8 times as long."""
+    """Steps of these networks were measured to take 1.2 to 1.4, 1.2 to 1.8, 2.2 to 3.1 and 3.8 times as long."""
     seconds, how = estimate(**settings)
     assert least < (seconds - 2) / 10 < most
     assert how == "scaled from other settings"
