@@ -68,7 +68,10 @@ class SamplerFacts:
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """The facts of a task with its parameters; `max_block` is by the kind of device."""
+    """The facts of a task with its parameters; `max_block` is by the kind of device.
+
+    A `dense` network has no convolutions: a term uses each weight once.
+    """
 
     version: int
     dtype: str
@@ -82,6 +85,7 @@ class TaskFacts:
     curvature: float | None
     max_block: Mapping[str, int]
     opaque: bool
+    dense: bool
     provides: Sequence[str]
     given: Mapping[str, str]
     metrics: Sequence[Metric]
@@ -284,6 +288,7 @@ def _task(target: str, params: Mapping[str, Any]) -> TaskFacts:
         curvature=task.curvature(),
         max_block={kind: _whole(task, "max_block", 1, None, kind) for kind in ("cpu", "cuda")},
         opaque=bool(task.opaque),
+        dense=bool(task.opaque) and "layout" in task.provides and all(len(b.shape) < 3 for b in task.layout().blocks),
         provides=sorted(task.provides),
         given=dict(task.given),
         metrics=_declared(task, "metrics", Metric, target),

@@ -30,9 +30,10 @@ UPDATE = 30
 takes 3 to 6.
 """
 PRODUCTS, ACTIVATIONS = 0.1, 30.0
-"""The cost of a term of a network in the same unit: for each parameter, since products of matrices are that fast, and
-for the root of their number, which stands for the units of its layers. Measured on one core with networks of 1,000 to
-22,000 parameters and batches of 32 to 512: the predicted ratio of any two is within a factor 1.6 of the measured one.
+"""The cost of a term of a network without convolutions, in the same unit: for each parameter, as products of matrices
+are that fast, and for the root of their number, which stands for the units of its layers. Measured on one core with
+networks of 1,000 to 22,000 parameters and batches of 32 to 512: the predicted ratio of any two is within a factor 1.6
+of the measured one. A convolution uses a weight many times for each term, which makes up for it.
 """
 
 MOST_JOBS = 6
@@ -248,8 +249,8 @@ def _estimate(registry: Registry, ended: Ended, item: Planned, runs: int) -> tup
     chains = block * spec.chains, pace.block * record["chains"]
     sizes = chains[0] * here.dim, chains[1] * there.dim
     works = (
-        chains[0] * _work(here.dim, item.passes / spec.steps * here.terms, network=here.opaque),
-        chains[1] * _work(there.dim, pace.passes * there.terms, network=there.opaque),
+        chains[0] * _work(here.dim, item.passes / spec.steps * here.terms, dense=here.dense),
+        chains[1] * _work(there.dim, pace.passes * there.terms, dense=there.dense),
     )
     kept = pace.draws * _kept_at_most(ours) / max(_kept_at_most(record), 1.0)
     seconds = statistics.median(p.setup for _, p in by_distance[nearest]) / block
@@ -265,9 +266,9 @@ def _estimate(registry: Registry, ended: Ended, item: Planned, runs: int) -> tup
     return seconds, "scaled from other settings" if any(nearest) else same
 
 
-def _work(dim: int, terms: float, *, network: bool) -> float:
+def _work(dim: int, terms: float, *, dense: bool) -> float:
     """Return the arithmetic of a chain's step, in parameters times terms of a gradient."""
-    if network:
+    if dense:
         return dim * (UPDATE + PRODUCTS * terms) + ACTIVATIONS * terms * math.sqrt(dim)
     return dim * (UPDATE + terms)
 
