@@ -97,7 +97,10 @@ def rank_methods(
     finite = numbers[np.isfinite(numbers)] if np.isfinite(numbers).any() else np.zeros(1)
     far = float(np.ptp(finite)) or 1.0
     least, greatest = float(finite.min()) - far, float(finite.max()) + far
-    rows = [{seed: min(max(value, least), greatest) for seed, value in by_seed.items()} for by_seed in ranked.values()]
+    rows = [
+        {seed: float(min(max(value, least), greatest)) for seed, value in by_seed.items()}
+        for by_seed in ranked.values()
+    ]
 
     @functools.cache
     def test(a: int, b: int) -> PairedTest:

@@ -24,7 +24,7 @@ call of it takes 0.2 ms and saves less if the network is smaller."""
 
 LARGE_COMPILED_FROM = 5e9
 """Parameters times chains times steps from which such a run is compiled: for each, a plain update takes 1 to 10 ns more
-than a compiled one, and the compilation takes ten to twenty seconds."""
+than a compiled one, and the compilation takes twenty seconds."""
 
 LANES = 8
 """Largest number of chains in a vector: the float64 numbers of the widest registers."""
