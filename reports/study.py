@@ -83,6 +83,7 @@ def with_results(guide: str, suite: str, findings: Sequence[Mapping[str, Any]]) 
     ]
     leaders = [
         {"task": one["task"], "leaders": ", ".join(one["leaders"]) or "none", "best": one["best"],
+         "tied / worse / not known": f"{one['tied']} / {one['worse']} / {one['not_known']}",
          "its joint error": number(one["mean"]), "sgld / best": f"x{number(one['against_sgld'])}",
          "data passes": number(one["passes"]), "command": one["command"]}
         for one in findings

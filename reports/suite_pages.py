@@ -61,7 +61,7 @@ PART = """# The study: {title}
 {{learned}}
 
 Part of [the study](study.md), which has the questions, the rules and the cost. {rows} Each pair
-was tuned at its budget by the rule of [tuning.md](tuning.md); the seeds are those of a season, which no search has
+was tuned at its budget by the rule of [tuning.md](tuning.md); the seeds are [those of a season](nightly.md), which no search has
 used. All numbers are in [{suite}.json](field/{suite}.json).
 
     bench --results {suite} nightly {suite} --out site  # run the suite; after an interruption it continues
@@ -109,8 +109,8 @@ NOT_IN_FRONT = {"reference", "tied / worse / not known", "data passes", "seconds
 KNOWN = ", which the people who chose the settings could have seen"
 """What is said of seeds that count from 0; those of a season are larger."""
 OUTCOMES = {
-    OrderingVerdict.HOLDS: "hold", OrderingVerdict.FAILS: "fail", OrderingVerdict.EQUIVALENT: "equivalent",
-    OrderingVerdict.UNDECIDED: "undecided",
+    OrderingVerdict.HOLDS: "hold", OrderingVerdict.FAILS: "fail", OrderingVerdict.EQUIVALENT: "are equivalent",
+    OrderingVerdict.UNDECIDED: "are undecided",
 }  # fmt: skip
 ASIDE = {OrderingVerdict.REFUSED: "refused by the rules", OrderingVerdict.NOT_RUN: "not run"}
 PAIR = ("method", "task", "protocol", "budget")
