@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs"
     json.loads((DOCS / f"field/study-{part}.json").read_text(encoding="utf-8"))
     for part in ("densities", "regressions", "posteriordb", "longer")
 ]
-KINDS = ("task", "sampler", "ordering")
+KINDS = ("task", "sampler", "ordering", "cost")
 OF, OF_REGRESSION, OF_LINEAR, OF_LONGER = (
     {kind: [one for one in part["findings"] if one["finding"] == kind] for kind in KINDS} for part in (*PARTS, LONGER)
 )
@@ -151,6 +151,10 @@ UNTUNED = {
     if (one["task"], one["protocol"]) == ("pdb-nes1980", "minibatches")
 }
 OVER = [nes(m) for m in ("sgld-svrg", "sgnht", "msgld", "baoab", "csgld", "sghmc", "sgld-cv", "ggmc", "psgld")]
+COSTS = next(
+    line.strip(" |").split(" | ") for line in (DOCS / "study.md").read_text(encoding="utf-8").splitlines()
+    if line.startswith("| all |")
+)  # fmt: skip
 DECIDED = decided(OF), decided(OF_LONGER)
 TOLD = {
     "the joint error is 117 of psgld, and 1,452 to 9,706 of the seven others: averages are 11 to 99 sds from the truth":
@@ -297,6 +301,10 @@ TOLD = {
     "sgld has 5.8 times the error of resgld, and sgnht and mclmc, which lead elsewhere, 138 times; at ten times the "
     "budget sgld has 35.7 times":
         (f"{times('sgld'):.1f}", f"{longer('sgld', 'mixture25'):.1f}") == ("5.8", "35.7"),
+    "10.5 passes with sgnht and 143 with sgld":
+        [(one["cheapest"], f"{one['passes']:.1f}", round(one["sgld_passes"])) for one in OF_LONGER["cost"]
+         if one["task"] == "gaussian2d"] == [("sgnht", "10.5", 143)],
+    "than the runs, [428 minutes against 21](study.md#cost)": COSTS[-2:] == ["428", "21.2"],
     "all 83 pairs were searched again": len(TRIALS) == sum(task in LED for task, _ in ERROR) == 83,
 }  # fmt: skip
 
