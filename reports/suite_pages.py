@@ -61,8 +61,8 @@ PART = """# The study: {title}
 {{learned}}
 
 Part of [the study](study.md), which has the questions, the rules and the cost. {rows} Each pair
-was tuned at its budget by the rule of [tuning.md](tuning.md); the seeds are [those of a season](nightly.md), which no search has
-used. All numbers are in [{suite}.json](field/{suite}.json).
+was tuned at its budget by the rule of [tuning.md](tuning.md); the seeds are [those of a season](nightly.md), which no
+search has used. All numbers are in [{suite}.json](field/{suite}.json).
 
     bench --results {suite} nightly {suite} --out site  # run the suite; after an interruption it continues
     python -m reports.field {suite} {suite}  # write {suite}.json and this page
