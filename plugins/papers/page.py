@@ -199,9 +199,11 @@ def _used(ledger: Reproduction) -> Iterator[tuple[str, str, Ours]]:
 def _engines(runs: Sequence[PublishedRuns]) -> str:
     """Return a sentence that says how many of the published runs are of the present engine."""
     present, total = sum(some.runs for some in runs if some.engine == ENGINE), sum(some.runs for some in runs)
+    if present == total:
+        return f"All {total:,} runs behind this are of the present engine, {ENGINE}."
     cost = sum(some.core_hours for some in runs if some.engine != ENGINE)
-    others = f"; repeating the others takes about {cost:.1f} core hours" if present < total else ""
-    return fill(f"{present:,} of the {total:,} runs behind this are of the present engine, {ENGINE}{others}.", 120)
+    others = f"repeating the others takes about {cost:.1f} core hours"
+    return fill(f"{present:,} of the {total:,} runs behind this are of the present engine, {ENGINE}; {others}.", 120)
 
 
 def _by_engine(runs: Sequence[PublishedRuns]) -> Table:
