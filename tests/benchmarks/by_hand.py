@@ -18,6 +18,8 @@ from typing import Any
 import networks
 from networks import answer, limit, seconds
 
+Calls = tuple[Callable[[], object], Callable[[], object] | None]
+"""A step, and the gradient of one batch alone where it can be called by itself."""
 IMAGES = 6_000
 RESNET = "cifar10, width 16"
 FRICTION, H = 0.1, 1e-7
@@ -48,8 +50,8 @@ def task_of(name: str) -> Any:
     return type("Noise", (base,), read)()
 
 
-def looped(name: str, mode: str) -> Callable[[], None]:
-    """A step of the harness's loop."""
+def looped(name: str, mode: str) -> Calls:
+    """A step of the harness's loop, and the gradient alone."""
     from harness.contracts.randomness import Streams
     from harness.engine.loop import Loop
     from plugins.samplers.sghmc import SGHMC
@@ -58,7 +60,8 @@ def looped(name: str, mode: str) -> Callable[[], None]:
     task, steps = task_of(name), 100_000
     path = Constant(step_size=H, temperature=1.0).trajectory(steps, task.steps_per_epoch()).with_burn_in(steps - 1)
     loop = Loop(task, SGHMC(friction=FRICTION), path, [Streams(0, 0)], 1, mode=mode)
-    return loop.advance_block
+    batch = {name: leaf[0] for name, leaf in loop.problem.draw_batches(1).items()}
+    return loop.advance_block, lambda: loop.problem.gradient(loop.theta, batch)
 
 
 class Batches:
@@ -101,8 +104,8 @@ def module(task: Any) -> Any:
     return Sequential(*layers[:-1])
 
 
-def by_hand(name: str) -> Callable[[], None]:
-    """A step as everyone writes it who minds speed."""
+def by_hand(name: str) -> Calls:
+    """A step as everyone writes it who minds speed, and the gradient alone."""
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -126,16 +129,19 @@ def by_hand(name: str) -> Callable[[], None]:
             v.add_(xi.normal_(), alpha=scale)
             p.add_(v)
 
-    def step() -> None:
-        x, labels = batches.next()
+    def differentiate(x: Any, labels: Any) -> None:
         network.zero_grad()
         cross_entropy(network(x), labels).backward()
+
+    def step() -> None:
+        differentiate(*batches.next())
         move()
 
-    return step
+    batch = batches.next()
+    return step, lambda: differentiate(*batch)
 
 
-def posteriors(name: str) -> Callable[[], None]:
+def posteriors(name: str) -> Calls:
     """A step of posteriors, in place, with the energy written as its documentation does."""
     import posteriors as library
     import torch
@@ -165,27 +171,30 @@ def posteriors(name: str) -> Callable[[], None]:
     def step() -> None:
         carry["state"], _ = transform.update(carry["state"], batches.next(), inplace=True)
 
-    return step
+    return step, None
 
 
 def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
     name, mode = asked["task"], asked["mode"]
-    makers: dict[str, Callable[[], Callable[[], None]]] = {
+    makers: dict[str, Callable[[], Calls]] = {
         "bench": lambda: looped(name, mode),
         "by hand": lambda: by_hand(name),
         "posteriors": lambda: posteriors(name),
     }
     if name == RESNET:  # posteriors differentiates a function, which must not change running statistics
         makers.pop("posteriors")
-    steps = {label: make() for label, make in makers.items() if label in asked.get("only", makers)}
-    for step in steps.values():
+    calls = {label: make() for label, make in makers.items() if label in asked.get("only", makers)}
+    for step, _ in calls.values():
         seconds(step, WARM, "cpu")
-    times: dict[str, list[float]] = {label: [] for label in steps}
+    times: dict[str, list[float]] = {label: [] for label in calls}
+    gradients: dict[str, list[float]] = {label: [] for label, (_, gradient) in calls.items() if gradient}
     for _ in range(asked["rounds"]):
-        for label, step in steps.items():
+        for label, (step, gradient) in calls.items():
             times[label].append(seconds(step, asked["steps"], "cpu"))
-    peak = {"limit": limit(steps["by hand"], "cpu")} if "by hand" in steps else {}
-    return {"task": name, "mode": mode, "times": times, **peak}
+            if gradient:
+                gradients[label].append(seconds(gradient, asked["steps"], "cpu"))
+    peak = {"limit": limit(calls["by hand"][0], "cpu")} if "by hand" in calls else {}
+    return {"task": name, "mode": mode, "times": times, "gradients": gradients, **peak}
 
 
 if __name__ == "__main__":

@@ -228,11 +228,30 @@ def _by_hand_rows(record: Mapping[str, Any], goals: list[Goal]) -> str:
             if peer in times
         }
         limit = limits[row["task"], row["mode"]]
-        goals.append(Goal(f"{row['task']}, {row['mode']}, time over SGHMC (by hand)", over["by hand"], limit, False))
+        label = f"{row['task']}, {row['mode']}, time over SGHMC (by hand)"
+        goals.append(Goal(label, over["by hand"], limit, False, _parts(row)))
         cells = [_milliseconds(times[name]) if name in times else "" for name in peers]
         ratios = [spread(over[name]) if name in over else "" for name in peers[1:]]
         rows.append([row["task"], row["mode"], *cells, *ratios])
     return grid(rows) + "\n"
+
+
+def _reached(record: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """The shares of the machine's peak that a step of ours and of SGD reach, in words."""
+    least = record["limit"]["operations"] / record["limit"]["peak"]
+    ours, theirs = (least / statistics.median(row[name]) for name in ("ours", "sgd"))
+    return f"its products run at {ours:.0%} of the peak of this machine, those of SGD at {theirs:.0%}."
+
+
+def _parts(row: Mapping[str, Any]) -> str:
+    """Where the time of a step goes, in words; "" in records without it."""
+    if "gradients" not in row:
+        return ""
+    said = []
+    for name in ("bench", "by hand"):
+        step, gradient = (1e3 * statistics.median(row[part][name]) for part in ("times", "gradients"))
+        said.append(f"{name} {number(gradient)} of {number(step)} ms, {number(step - gradient)} beside it")
+    return f"the gradient of a batch takes {'; '.join(said)}."
 
 
 def _chains(record: Mapping[str, Any]) -> str:
@@ -252,7 +271,9 @@ def section(record: Mapping[str, Any]) -> str:
     for row in record["rows"]:
         ratios = [a / b for a, b in zip(row["ours"], row["sgd"], strict=True)]
         memory = row["memory"]
-        goals.append(Goal(f"{row['sampler']}, time over SGD's", ratios, LIMIT[record["device"]], False))
+        goals.append(
+            Goal(f"{row['sampler']}, time over SGD's", ratios, LIMIT[record["device"]], False, _reached(record, row))
+        )
         if memory:
             limit = memory["state"] + ALLOWED
             goals.append(Goal(f"{row['sampler']}, vectors held", [memory["held"]], limit, False))

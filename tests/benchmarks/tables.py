@@ -163,7 +163,7 @@ def goals(record: Mapping[str, Any]) -> str:
     profile = {row["chains"]: row for row in of_ours}
     for chains in sgld.chains:
         ratios, theirs = sgld.ratios(OURS, "posteriors", chains), sgld.median("posteriors", chains)
-        why = BY_ARITHMETIC.format(most / theirs) if theirs and most / theirs < POSTERIORS_GOAL else ""
+        why = BY_ARITHMETIC.format(most / theirs) if theirs else ""
         goals.append(Goal(f"SGLD, {plural(chains)}, over posteriors", ratios, POSTERIORS_GOAL, True, why))
         if (OBSERVED, chains) in sgld.cells:
             label = f"SGLD, {plural(chains)}, observed over unobserved"
