@@ -36,22 +36,30 @@ SMOKE_GOAL = 1.0
 """Seconds of twenty smoke runs beyond those of the import of torch, with which every run begins."""
 PLANNED = "landsat"
 WARM = """
-import sys, time
+import json, sys, time
 from pathlib import Path
-from harness.results.store import Store
-results = Path(sys.argv[1])
+from harness.results.store import Store, connection
+results, empty = Path(sys.argv[1]), Path(sys.argv[1], "empty.duckdb")
 for _ in range(int(sys.argv[2]) + 1):
     (results / "results.duckdb").unlink(missing_ok=True)
+    empty.unlink(missing_ok=True)
     began = time.perf_counter()
     assert not Store(results).refresh()
-    print(time.perf_counter() - began)
+    done = time.perf_counter()
+    with connection.writing(empty):
+        for path in results.glob("runs/*/*/*/*.json"):
+            json.loads(path.read_bytes())
+    print(done - began, time.perf_counter() - done)
 """
-EMPTY = """
-import tempfile, duckdb, polars, scipy.special, typer
-with tempfile.TemporaryDirectory() as folder:
-    duckdb.connect(f"{folder}/empty.duckdb").close()
-    duckdb.connect(f"{folder}/empty.duckdb", read_only=True).close()
+"""Seconds of an ingest, and of what it cannot do without: the files parsed, and a database with empty tables."""
+IMPORTS = "import typer, duckdb"
+ROWS = """
+import sys, duckdb, polars, scipy.special, typer
+with duckdb.connect(sys.argv[1], read_only=True) as db:
+    for table in ("run", "attempt", "metric"):
+        db.sql(f"from {table}").pl()
 """
+"""What no leaderboard can do without: its imports, and its rows as frames."""
 ARRIVED = "taken in, their results sent by all jobs"
 SPACE = 4 * 2**30
 """Bytes of memory that the largest results folder may take, beside which there must be as many left."""
@@ -85,10 +93,9 @@ def measure_stores(*, quick: bool = False) -> list[Record]:
     """The same of commands on up to 100,000 runs: half an hour."""
     repeats, runs = (2, 2_000) if quick else (5, 100_000)
     with _surroundings() as (folder, environment):
-        records = _because(_ingests(folder, environment, repeats), environment, repeats)
+        records = _ingests(folder, environment, repeats)
         for shape in ((50, 20, runs // 1000), (runs // 100, 1, 100)):
-            rows = _leaderboards(folder / "leaderboard", shape, environment, repeats)
-            records += _because(rows, environment, repeats)
+            records += _leaderboards(folder / "leaderboard", shape, environment, repeats)
         for count in (runs // 100, runs // 10, runs):
             records += _submitted(folder, environment, count)
         for count in (runs // 50, runs // 5):
@@ -169,14 +176,6 @@ def _exported(folder: Path, environment: Mapping[str, str], runs: int) -> list[R
     return [_record(what, None, [seconds]), _record(f"{what}: peak memory", None, [mib], "MiB")]
 
 
-def _because(records: list[Record], environment: Mapping[str, str], repeats: int) -> list[Record]:
-    """Beside each record, what no command that reads a database can do without."""
-    told = [_run([], environment, [sys.executable, "-c", EMPTY]) for _ in range(repeats + 1)]
-    least = statistics.median(told[1:])
-    why = f"importing typer, DuckDB, polars and SciPy, and making and reading an empty database, took {least:.2f} s"
-    return [record | {"why": f"{why} in these minutes"} for record in records]
-
-
 def _ingests(folder: Path, environment: Mapping[str, str], repeats: int) -> list[Record]:
     """Two hundred finished attempts, into a database that is not there yet."""
     records = []
@@ -186,13 +185,17 @@ def _ingests(folder: Path, environment: Mapping[str, str], repeats: int) -> list
         _say(f"{attempts} attempts ingested{words}")
         command = [sys.executable, "-c", WARM, str(results), str(repeats)]
         done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, check=True)
-        warm = [float(line) for line in done.stdout.split()][1:]
+        warm, parsed = zip(*(map(float, line.split()) for line in done.stdout.splitlines()[1:]), strict=True)
         cold = _times(
             ["--results", str(results), "ingest"], environment, repeats, lambda r=results: _without_database(r)
         )
+        least, imports = statistics.median(parsed), _least(IMPORTS, environment, repeats)
+        why = f"parsing the files and making a database with empty tables took {least:.3f} s"
         records += [
-            _record(f"{attempts} attempts ingested, in a process that did it before{words}", goals[0], warm),
-            _record(f"{attempts} attempts ingested, the whole command{words}", goals[1], cold),
+            _record(f"{attempts} attempts ingested, in a process that did it before{words}", goals[0], warm)
+            | {"why": f"{why} in these minutes"},
+            _record(f"{attempts} attempts ingested, the whole command{words}", goals[1], cold)
+            | {"why": f"{why}, and importing typer and DuckDB {imports:.2f} s, in these minutes"},
         ]
     return records
 
@@ -211,14 +214,17 @@ def _leaderboards(
     time.sleep(2.5)  # folders that changed a moment ago are read again
     looks = _times(command, environment, repeats, lambda: (results / "results.settled.json").unlink(missing_ok=True))
     settled = _times(command, environment, repeats)
+    least = _least(ROWS, environment, repeats, str(results / "results.duckdb"))
+    why = f"importing typer, DuckDB, polars and SciPy, and reading the rows as frames, took {least:.2f} s"
     shutil.rmtree(results / "runs")
     alone = _times(command, environment, repeats)
     shutil.rmtree(results)
-    return [
+    records = [
         _record(f"{what}: database alone", 3.0, alone),
         _record(f"{what}: with the runs' folders, nothing new in them", 3.0, settled),
         _record(f"{what}: with the runs' folders, looked through anew", None, looks),
     ]
+    return [record | {"why": f"{why} in these minutes"} for record in records]
 
 
 def _headline(folder: Path, environment: Mapping[str, str], repeats: int) -> Record:
@@ -327,6 +333,12 @@ def _times(
         before()
         seconds.append(_run(words, environment))
     return seconds[1:]
+
+
+def _least(script: str, environment: Mapping[str, str], repeats: int, *words: str) -> float:
+    """The median seconds of a script, which is started once more before."""
+    told = [_run(words, environment, [sys.executable, "-c", script]) for _ in range(repeats + 1)]
+    return statistics.median(told[1:])
 
 
 def _run(words: Sequence[str], environment: Mapping[str, str], program: Sequence[str] = BENCH) -> float:
