@@ -128,7 +128,7 @@ def pages(folder: Path) -> dict[str, str]:
         parts.setdefault(paper if comma else OTHERS, []).append(table)
     parts["by-table"] = [summary]
     ledger = reproduction(published, Request())
-    runs = _runs(published, ledger)
+    runs = published_runs(published, ledger)
     parts["runs"] = [_by_engine(runs), _to_run(ledger)]
     rows = [f"| [{name}](reproduction/{name}.md) | {PAPERS.get(name, name)} |" for name in parts]
     front = {"settled": _settled(ledger), "open": _open(ledger)}
@@ -165,7 +165,7 @@ def _words(paper: str, *tables: str) -> str:
     return " ".join([paper, *(f"--table {shlex.quote(table.removeprefix('Table '))}" for table in tables)])
 
 
-def _runs(store: Store, ledger: Reproduction) -> list[PublishedRuns]:
+def published_runs(store: Store, ledger: Reproduction) -> list[PublishedRuns]:
     """Return the runs behind the ledger, by paper, task, protocol, budget and engine."""
     query = """select run_key, engine, sum(seconds_setup + seconds_sampling + seconds_observing) / 3600 as hours
         from run join attempt using (run_key) group by all"""

@@ -4,6 +4,7 @@ import pytest
 
 from harness.contracts.registry import registry
 from harness.results.ledger.ledger import Ledger
+from harness.runs import task_facts
 from harness.runs.plan import RunRequest
 from harness.runs.plan import plan as make_plan
 from plugins.running import forecast
@@ -58,6 +59,18 @@ def test_the_arithmetic_of_a_step_grows_with_width_batch_and_chains_and_the_rest
     seconds, how = estimate(**settings)
     assert least < (seconds - 2) / 10 < most
     assert how == "scaled from other settings"
+
+
+@pytest.mark.parametrize(
+    ("name", "dense"), [("landsat", True), ("mnist-sparse", True), ("cifar10", False), ("digits-cnn", False),
+                        ("lda-small", False), ("blr-german", False)],
+)  # fmt: skip
+def test_a_network_with_convolutions_is_not_dense(name, dense):
+    """Its weights are used many times for each term, so that four times the batch takes almost four times as long."""
+    facts = task_facts(registry(()).find("tasks", name), {})
+    assert facts.dense == dense
+    few, many = (forecast._work(facts.dim, terms, dense=facts.dense) for terms in (128, 512))
+    assert dense or many / few > 3.4
 
 
 def test_plain_steps_say_how_long_compiled_ones_take_at_most(estimate):
