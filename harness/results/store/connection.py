@@ -13,13 +13,13 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from harness.results.store import schema
+from harness.results.store import instances, schema
 from harness.system.errors import DataError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def writing(path: Path) -> Iterator[DuckDBPyConnection]:
     if os.path.lexists(path) and _identity(path) not in _known:
         with reading(path):
             pass
-    with _opened(path, read_only=False) as db:
+    with _opened(path, lambda: _connect(str(path), **_for_writing(path))) as db:
         blank = not wal(path).exists() and path.stat().st_size <= BLANK
         if blank or not is_filled(db, path):
             schema.create(db)
@@ -128,7 +128,7 @@ def reading(path: Path) -> Iterator[DuckDBPyConnection]:
         with in_memory() as db:
             yield db
         return
-    with _opened(path, read_only=True, **_READING) as db:
+    with _opened(path, lambda: instances.on_disk(str(path), lambda: _started(path))) as db:
         is_filled(db, path)
         yield db
 
@@ -136,7 +136,7 @@ def reading(path: Path) -> Iterator[DuckDBPyConnection]:
 @contextmanager
 def in_memory() -> Iterator[DuckDBPyConnection]:
     """Open an empty database of this schema in memory."""
-    with ctrl_c(), _connect(":memory:") as db:
+    with ctrl_c(), instances.in_memory(lambda: _connect(":memory:")) as db:
         schema.create(db)
         yield db
 
@@ -232,43 +232,58 @@ def _for_writing(path: Path) -> dict[str, str]:
     return config | _NO_MERGING if path.exists() and path.stat().st_size > MAX_MERGED else config
 
 
-def _connect(path: str, *, read_only: bool = False, **config: str) -> DuckDBPyConnection:
-    """Open a database with locked settings. All databases are opened here."""
+def _connect(path: str, allowed: Sequence[str] = (), **config: str) -> DuckDBPyConnection:
+    """Start an instance of DuckDB with locked settings, open a database in it, and allow it to open others.
+
+    All instances are started here. DuckDB takes what is allowed only from an instance that has started, so one with
+    files that are allowed has to be in memory.
+    """
     import duckdb
 
-    locked: dict[str, Any] = {**_LOCKED, **config}
+    settings: dict[str, Any] = {**_LOCKED, **config}
+    shut = settings.pop("enable_external_access") if allowed else ""
     with ctrl_c():
-        opened = duckdb.connect(path, read_only=read_only, config=locked)
+        opened = duckdb.connect(path, config=settings)
+        if allowed:
+            opened.execute(f"set allowed_paths = [{', '.join(map(instances.quoted, allowed))}]")
+            opened.execute(f"set enable_external_access = {shut}")
         with suppress(duckdb.InvalidInputException):  # in Jupyter without ipywidgets, the bar is off and cannot be set
             opened.execute("set enable_progress_bar = false")
         opened.execute("set lock_configuration = true")
     return opened
 
 
+def _started(path: Path) -> DuckDBPyConnection:
+    """Return an instance that can open the database at `path` with its logs, and no other file."""
+    return _connect(":memory:", [f"{path}{end}" for end in ("", *_LOGS)], **_READING)
+
+
 @contextmanager
-def _opened(path: Path, *, read_only: bool, **config: str) -> Iterator[DuckDBPyConnection]:
+def _opened(
+    path: Path, opening: Callable[[], AbstractContextManager[DuckDBPyConnection]]
+) -> Iterator[DuckDBPyConnection]:
+    """Open the database at `path`, waiting while another process has it; errors say what they mean for the file."""
     import duckdb
 
     _check_files(path)
     deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
-    while True:
+    with ExitStack() as closing:
+        while True:
+            try:
+                db = closing.enter_context(opening())
+                break
+            except (duckdb.Error, RuntimeError) as error:
+                if _FOREIGN.search(str(error)):
+                    raise Foreign("is not a DuckDB database") from error
+                meaning = told_apart(error, path)
+                if not isinstance(meaning, Busy) or time.monotonic() > deadline:
+                    raise meaning from error
+            time.sleep(0.05)
         try:
-            db = _connect(str(path), read_only=read_only, **config, **({} if read_only else _for_writing(path)))
-            break
-        except (duckdb.Error, RuntimeError) as error:
-            if _FOREIGN.search(str(error)):
-                raise Foreign("is not a DuckDB database") from error
-            meaning = told_apart(error, path)
-            if not isinstance(meaning, Busy) or time.monotonic() > deadline:
-                raise meaning from error
-        time.sleep(0.05)
-    try:
-        with ctrl_c():
-            yield db
-    except duckdb.Error as error:
-        raise told_apart(error, path) from error
-    finally:
-        db.close()
+            with ctrl_c():
+                yield db
+        except duckdb.Error as error:
+            raise told_apart(error, path) from error
 
 
 def _check_files(path: Path) -> None:

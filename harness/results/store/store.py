@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.results.ledger.ledger import CHANGED, NETWORK, TRASH, Ledger, filesystem
-from harness.results.store import connection, schema
+from harness.results.store import connection, instances, schema
 from harness.results.store.changes import Known, News, damaged_since, known, news, reread
 from harness.results.store.connection import Busy, Damaged, Foreign, Refused
 from harness.results.store.ingest import Redone, batches, forget, ingest
@@ -205,7 +205,7 @@ class Store:
 
         try:
             if self._instead is not None:
-                with connection.ctrl_c(), self._instead.cursor() as db:  # a separate connection to the same database
+                with connection.ctrl_c(), instances.beside(self._instead) as db:
                     db.execute("begin transaction read only")
                     yield db
             else:

@@ -122,7 +122,7 @@ def refuse_writing(monkeypatch):
     connect = duckdb.connect
 
     def refused(path, **options):
-        if path != ":memory:" and not options.get("read_only"):
+        if path != ":memory:":
             raise duckdb.IOException(READ_ONLY)
         return connect(path, **options)
 
@@ -148,7 +148,7 @@ from pathlib import Path
 from harness.results.store import changes, connection, ingest
 
 connection._NO_LOG["checkpoint_threshold"] = "1TB"
-with connection._opened(Path(sys.argv[1]) / "results.duckdb", read_only=False) as db:
+with connection._connect(str(Path(sys.argv[1]) / "results.duckdb"), **connection._for_writing(Path("new"))) as db:
     connection.schema.create(db)
     for record in changes.news(Path(sys.argv[1]), changes.Known()).records:
         for table, rows in record.rows.items():
