@@ -44,7 +44,8 @@ MOST_WORK = 10**8
 class TaskField:
     """The field of a task, and its row for each method by a metric.
 
-    `missing` says why the other methods have no value; `several` names the methods with more than one row.
+    `missing` says why the other methods have no value; `several` names the methods with more than one row. Baselines
+    are apart, since they have no rank.
     """
 
     task: str
@@ -53,6 +54,7 @@ class TaskField:
     rows: dict[str, Group]
     missing: dict[str, str]
     several: list[str]
+    baselines: dict[str, Group]
 
     @property
     def protocol(self) -> str:
@@ -286,6 +288,7 @@ def _field(score: FieldScore, metric: str) -> TaskField:
     rows: dict[str, Group] = {}
     missing: dict[str, str] = {}
     several: list[str] = []
+    baselines: dict[str, Group] = {}
     for group in sorted(score.groups, key=_preference):
         standing = score.standing(group, metric)
         diverged = bool(group.diverged) and len(group.runs) >= FEWEST and not group.baseline
@@ -294,8 +297,9 @@ def _field(score: FieldScore, metric: str) -> TaskField:
             rows[group.method] = group
         else:
             missing[group.method] = standing.status.partition(";")[0]
+            baselines |= {group.method: group} if group.baseline and not group.diverged else {}
     missing = {method: why for method, why in missing.items() if method not in rows}
-    return TaskField(score.groups[0].task, score, metric, rows, missing, sorted(set(several)))
+    return TaskField(score.groups[0].task, score, metric, rows, missing, sorted(set(several)), baselines)
 
 
 def _preference(group: Group) -> tuple[int, str]:

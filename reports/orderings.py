@@ -114,9 +114,10 @@ def _compared(ordering: Ordering, field: TaskField | None, request: Request) -> 
     metric = ordering.metric or (field.metric if field is not None else "")
     if field is None:
         return not_run(f"no field of {ordering.task} with two methods")
-    if absent := [name for name in (ordering.better, ordering.worse) if name not in field.rows]:
+    rows = {**field.baselines, **field.rows}
+    if absent := [name for name in (ordering.better, ordering.worse) if name not in rows]:
         return not_run("; ".join(f"{name}: {field.missing.get(name, 'no runs')}" for name in absent))
-    better, worse = field.rows[ordering.better], field.rows[ordering.worse]
+    better, worse = rows[ordering.better], rows[ordering.worse]
     why = refusal(better, worse, ordering.differs)
     if not why and ordering.about_noise and (share := noise_share(worse, request)) < LEAST_NOISE:
         why = f"gradient noise of {ordering.worse} is {share:.2g} of the injected noise, below {LEAST_NOISE:g}"

@@ -83,6 +83,10 @@ PARTS = {
         "a linear regression on minibatches",
         "Fourteen samplers on pdb-nes1980 of posteriordb (N = 701, batches of 32, D = 10), 20 seeds of 8 chains.",
     ),
+    "study-networks": (
+        "networks",
+        "Thirteen samplers on tiny-bnn, 40 seeds of 8 chains, and eleven with two baselines on energy, 20 seeds.",
+    ),
     "study-longer": (
         "densities at ten times the budget",
         "Twelve samplers on four densities of [the first part](study-densities.md) at ten times its data passes.",

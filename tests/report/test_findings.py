@@ -346,6 +346,16 @@ def test_an_ordering_is_refused_if_neither_row_arrives(folder, monkeypatch):
         assert (one.verdict, one.comparison is None, bool(one.reason)) == (verdict, *[verdict == REFUSED] * 2)
 
 
+def test_an_ordering_may_be_about_a_baseline_which_has_no_rank(folder):
+    (field,) = [
+        field for field in task_fields(store(folder), Request(registry=registry())) if field.task == "gaussian2d"
+    ]
+    assert "swag" not in field.rows
+    for better, worse, verdict in (("sghmc", "swag", HOLDS), ("swag", "sghmc", FAILS), ("sghmc", "laplace", NOT_RUN)):
+        (one,) = judge_orderings([Ordering("", "", better, worse, "gaussian2d")], {"gaussian2d": field}, Request())
+        assert one.verdict == verdict
+
+
 def test_the_declared_orderings_name_what_is_installed():
     orderings = load_orderings()
     plugins = registry()
