@@ -25,7 +25,9 @@ BUDGET = "quick"
 """The budget of the rows in the picture."""
 BUDGETS = ("<!-- budgets: python -m reports.field -->", "<!-- end of budgets -->")
 """What the table of the gain by longer runs is between, in the study's page."""
-COMPARED = ("sampler", "is", "another", "factor of the joint error")
+COMPARED = ("sampler", "is", "another")
+BY = {JOINT: ("factor of the joint error", "within 1.5"), "lppd": ("difference of lppd in nats", "within 0.02")}
+"""The last column of decided statements, and what it has of equivalent ones, by metric."""
 DECIDED = (OrderingVerdict.HOLDS, OrderingVerdict.FAILS, OrderingVerdict.EQUIVALENT)
 
 
@@ -75,33 +77,46 @@ def _between(begin: str, end: str, page: str, tables: Sequence[Table]) -> str:
 
 
 def with_results(guide: str, suite: str, findings: Sequence[Mapping[str, Any]]) -> str:
-    """Return docs/which-sampler.md with tables of a suite between its marks: its leaders and decided statements."""
-    decided = [
-        {"task": one["task"], **_decided(one), "command": one["command"]}
-        for one in findings
-        if one["finding"] == "ordering" and one["verdict"] in DECIDED and one["scale"] == "ratio"
-    ]
-    leaders = [
-        {"task": one["task"], "leaders": ", ".join(one["leaders"]) or "none", "best": one["best"],
-         "tied / worse / not known": f"{one['tied']} / {one['worse']} / {one['not_known']}",
-         "its joint error": number(one["mean"]), "sgld / best": f"x{number(one['against_sgld'])}",
-         "data passes": number(one["passes"]), "command": one["command"]}
-        for one in findings
-        if one["finding"] == "task" and one["metric"] == JOINT
-    ]  # fmt: skip
-    for what, rows in (("decided", decided), ("leaders", leaders)):
-        columns = [Column(name, name) for name in (rows[0] if rows else ())]
-        marks = BEGIN.format(what=what, suite=suite), END.format(what=what)
-        guide = _between(*marks, guide, [Table("", columns, rows)])
+    """Return docs/which-sampler.md with tables of a suite between its marks: its leaders and decided statements, by
+    the joint error, or by the log density of test rows.
+    """
+    for metric in BY:
+        by = "" if metric == JOINT else f" by {metric}"
+        of_metric = [one for one in findings if one.get("metric") == metric]
+        decided = [
+            {"task": one["task"], **_decided(one), "command": one["command"]}
+            for one in of_metric
+            if one["finding"] == "ordering" and one["verdict"] in DECIDED
+        ]
+        leaders = [
+            {"task": one["task"], "leaders": ", ".join(one["leaders"]) or "none", "best": one["best"],
+             "tied / worse / not known": f"{one['tied']} / {one['worse']} / {one['not_known']}",
+             **_beside_sgld(one), "data passes": number(one["passes"]), "command": one["command"]}
+            for one in of_metric
+            if one["finding"] == "task"
+        ]  # fmt: skip
+        for what, rows in ((f"decided{by}", decided), (f"leaders{by}", leaders)):
+            columns = [Column(name, name) for name in (rows[0] if rows else ())]
+            marks = BEGIN.format(what=what, suite=suite), END.format(what=what)
+            guide = _between(*marks, guide, [Table("", columns, rows)])
     return guide
 
 
+def _beside_sgld(one: Mapping[str, Any]) -> dict[str, str]:
+    """Return the value of the best row of a task, and how far sgld is from it."""
+    if one["metric"] == JOINT:
+        return {"its joint error": number(one["mean"]), "sgld / best": f"x{number(one['against_sgld'])}"}
+    return {f"its {one['metric']}": number(one["mean"]), "best - sgld": number(one["against_sgld"])}
+
+
 def _decided(one: Mapping[str, Any]) -> dict[str, str]:
-    """Return which of two samplers is better, or that they are equivalent, and by which factor at least."""
-    names = (one["better"], one["worse"])
+    """Return which of two samplers is better and by how much at least, or that they are equivalent."""
+    names, ratio = (one["better"], one["worse"]), one["metric"] == JOINT
+    by, within = BY[one["metric"]]
+    columns = (*COMPARED, by)
     if one["verdict"] == OrderingVerdict.EQUIVALENT:
-        return dict(zip(COMPARED, (names[0], "equivalent to", names[1], "within 1.5"), strict=True))
+        return dict(zip(columns, (names[0], "equivalent to", names[1], within), strict=True))
     turned = one["verdict"] == OrderingVerdict.FAILS
     better, than = names[::-1] if turned else names
-    nearer = one["nearer"] if turned else 1 / one["nearer"]
-    return dict(zip(COMPARED, (better, "better than", than, f"at least {number(nearer)}"), strict=True))
+    nearer = (one["nearer"] if turned else 1 / one["nearer"]) if ratio else abs(one["nearer"])
+    return dict(zip(columns, (better, "better than", than, f"at least {number(nearer)}"), strict=True))

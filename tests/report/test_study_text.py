@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from harness.results.spec import SEARCH_VERSION
 from reports import suite_pages
-from reports.study import BUDGETS, overview, with_budgets
+from reports.study import BEGIN, BUDGETS, END, overview, with_budgets, with_results
 from reports.study import KINDS as TASK_KINDS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -354,6 +354,42 @@ def test_the_gain_by_a_longer_run_is_its_error_over_that_at_quick():
     assert page.startswith("before\n")
     assert page.endswith("\nafter")
     assert with_budgets("no marks", boards) == "no marks"
+
+
+def test_the_guide_has_differences_of_lppd_apart_from_factors_of_the_joint_error():
+    pair = {"finding": "ordering", "better": "sghmc", "worse": "sgld", "command": "bench compare"}
+    leader = {"finding": "task", "leaders": ["hmc"], "best": "hmc", "tied": 1, "worse": 2, "not_known": 3,
+              "passes": 950.0, "command": "bench report"}  # fmt: skip
+    findings = [
+        pair | {"task": "tiny", "metric": "joint_error", "verdict": "holds at our settings", "nearer": 0.5},
+        pair | {"task": "tiny", "metric": "modes_covered", "verdict": "holds at our settings", "nearer": 3.0},
+        pair | {"task": "energy", "metric": "lppd", "verdict": "holds at our settings", "nearer": 0.25},
+        pair | {"task": "airfoil", "metric": "lppd", "verdict": "fails at our settings", "nearer": -0.75},
+        pair | {"task": "yacht", "metric": "lppd", "verdict": "equivalent at our settings", "nearer": None},
+        leader | {"task": "tiny", "metric": "joint_error", "mean": 0.125, "against_sgld": 8.0},
+        leader | {"task": "energy", "metric": "lppd", "mean": 1.75, "against_sgld": 0.5},
+    ]  # fmt: skip
+    kinds = [f"{what}{by}" for by in ("", " by lppd") for what in ("decided", "leaders")]
+    marks = [(BEGIN.format(what=what, suite="s"), END.format(what=what)) for what in kinds]
+    page = with_results("\n".join(line for pair in marks for line in (*pair, "text")), "s", findings)
+    tables = [page.partition(begin)[2].partition(end)[0].splitlines()[1:] for begin, end in marks]
+    assert [[[cell.strip() for cell in line.split("|")[1:5]] for line in rows[2:]] for rows in tables[::2]] == [
+        [["tiny", "sghmc", "better than", "sgld"]],
+        [
+            ["energy", "sghmc", "better than", "sgld"],
+            ["airfoil", "sgld", "better than", "sghmc"],
+            ["yacht", "sghmc", "equivalent to", "sgld"],
+        ],
+    ]
+    assert [line.split("|")[5].strip() for line in tables[0]][::2] == ["factor of the joint error", "at least 2.00"]
+    by_lppd = [line.split("|")[5].strip() for line in tables[2]]
+    assert by_lppd[:1] + by_lppd[2:] == [
+        "difference of lppd in nats", "at least 0.250", "at least 0.750", "within 0.02",
+    ]  # fmt: skip
+    assert "| its joint error | sgld / best |" in tables[1][0]
+    assert "| 0.125 | x8.00 |" in tables[1][2]
+    assert "| its lppd | best - sgld |" in tables[3][0]
+    assert "| 1.75 | 0.500 |" in tables[3][2]
 
 
 @pytest.mark.parametrize("task", [*LED, "blr-german", "pdb-nes1980"])
