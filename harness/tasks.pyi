@@ -35,6 +35,7 @@ from harness.contracts.predictions import Classification as Classification
 from harness.contracts.predictions import Likelihood as Likelihood
 from harness.contracts.predictions import PredictiveObserver as PredictiveObserver
 from harness.contracts.predictions import unseen_metrics as unseen_metrics
+from harness.contracts.randomness import ALL_ROWS_SEED as ALL_ROWS_SEED
 from harness.contracts.randomness import TUNING_SEED as TUNING_SEED
 from harness.contracts.randomness import Streams as Streams
 from harness.contracts.task import Cost as Cost

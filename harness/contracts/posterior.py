@@ -13,7 +13,7 @@ from harness.contracts.arrays import explained, require_data, row_count, validat
 from harness.contracts.chain_sequence import ChainSequence, epochs, filled
 from harness.contracts.density import moment_observer, starts
 from harness.contracts.predictions import PredictiveObserver
-from harness.contracts.randomness import ORDERS, TUNING_SEED
+from harness.contracts.randomness import ORDERS
 from harness.contracts.task import Cost, Observer, Problem, Task, differentiate
 from harness.system.errors import PluginError, UsageError
 
@@ -211,10 +211,11 @@ class DataProblem(Problem):
     def part(self, name: str) -> Mapping[str, NDArray[Any]]:
         """Return the task's arrays of a set.
 
-        A classifier's runs for `bench tune` do not use the test rows. Every tenth training row is held out in their
-        place, and training uses the row before it twice, so that N, and with it U's scale and the cost, stay the same.
+        Of a classifier, the runs of a search by predictions do not use the test rows. Every tenth training row is held
+        out in their place, and training uses the row before it twice, so that N, and with it U's scale and the cost,
+        stay the same.
         """
-        if self.streams[0].seed < TUNING_SEED or not self.task.tested or name not in {"train", "test"}:
+        if not self.streams[0].holds_out or not self.task.tested or name not in {"train", "test"}:
             return self.valid(name)
         train = self.valid("train")
         rows = np.arange(len(next(iter(train.values()))))

@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     Generator: TypeAlias = torch.Generator | np.random.Generator
 
 TUNING_SEED = 10**9
-"""First of the seeds of `bench tune`: reports leave their runs out, and classifiers do not use their test rows."""
+"""First of the seeds of `bench tune`: reports leave their runs out, and predictions are judged on training rows that
+the runs do not use.
+"""
+ALL_ROWS_SEED = 15 * 10**8
+"""First of the seeds of searches that minimise an error against the truth, which is of all rows: none is held out."""
 
 ORDERS = ("shuffled", "replaced", "symmetric")
 """The orders of minibatches, the usual one first."""
@@ -57,6 +61,11 @@ class Streams:
     chain: int
     axes: tuple[str, ...] = ()
     order: str = ORDERS[0]
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether the run is of a search by predictions, so that rows are held out for them."""
+        return TUNING_SEED <= self.seed < ALL_ROWS_SEED
 
     def digest(self, name: str, *, per_chain: bool = True) -> bytes:
         """Return the 32 bytes from which a stream is made."""

@@ -88,7 +88,7 @@ def record(
         "asked_budget": asked["asked_budget"],
         "chains": spec.chains,
         "seeds": asked["seeds"],
-        "finalist_seeds": list(FINALIST_SEEDS),
+        "finalist_seeds": asked["finalist_seeds"],
         "schedules": list(search.spaces),
         "search_version": run_specs.SEARCH_VERSION,
         "searches": [this_search],

@@ -11,13 +11,13 @@ import hashlib
 import importlib.util
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harness import UsageError, statistics
 from harness.reports import suggestions
-from harness.tasks import Metric
+from harness.tasks import ALL_ROWS_SEED, TUNING_SEED, Metric
 from plugins.tuning.space import Range, Space
 
 if TYPE_CHECKING:
@@ -35,6 +35,12 @@ FINALISTS = 5
 """The best trials, which are run again on other seeds."""
 DEFAULTS = ("nll", "joint_error")
 """The negative log-likelihood of held-out training data; for a task without it, the error against the truth."""
+AGAINST_TRUTH = {
+    *("joint_error", "mean_error", "variance_ratio", "ess_mse"),
+    *("function_mean_error", "function_sd_error", "function_quantile_error"),
+    *("agreement", "total_variation"),
+}
+"""Metrics of tasks that predict which compare with a truth of all rows."""
 
 
 @dataclass
@@ -273,11 +279,19 @@ def check_installed() -> None:
 
 @dataclass(frozen=True)
 class Objective:
-    """A metric, with the direction in which it is better."""
+    """A metric, with the direction in which it is better.
+
+    `all_rows` means that it compares with the truth of a task that predicts, so that no rows are held out.
+    """
 
     metric: str
     direction: str
     target: float | None = None
+    all_rows: bool = False
+
+    def seeds(self, seeds: Iterable[int]) -> list[int]:
+        """Return tuning seeds, as those of a search by this metric."""
+        return [seed - TUNING_SEED + ALL_ROWS_SEED if self.all_rows else seed for seed in seeds]
 
     def loss(self, metrics: list[dict[str, Any]]) -> float:
         """Return the number to minimise from the metrics of a finished run; infinite if the metric has no value."""
@@ -308,4 +322,5 @@ def objective(task: str, declared: Sequence[Metric], named: str | None) -> Objec
         )
     if name not in metrics:
         raise UsageError(f"--objective {name!r:.80}: task {task} has no such metric{suggestions(name, metrics)}")
-    return Objective(name, metrics[name].direction, metrics[name].target)
+    all_rows = DEFAULTS[0] in metrics and name in AGAINST_TRUTH
+    return Objective(name, metrics[name].direction, metrics[name].target, all_rows)

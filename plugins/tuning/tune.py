@@ -78,6 +78,8 @@ class PairTuning:
             raise refused[0]
         self.together, self.data = planned.max_block, planned.data
         self.objective = objective(pair.task.name, task_facts(pair.task, planned.spec.task.params).metrics, metric)
+        self.asked = replace(self.asked, seeds=self.objective.seeds(asked.seeds or []))
+        self.final_seeds = self.objective.seeds(FINALIST_SEEDS)
         self.trials = trials or trials_for(dimensions(self.spaces))
         self.searched = {
             "command": f"--budget {asked.budget} --chains {asked.chains} --seeds {len(asked.seeds or [])}"
@@ -87,7 +89,8 @@ class PairTuning:
             "asked_budget": asked.budget,
             "asked_trials": trials,
             "dimensions": dimensions(self.spaces),
-            "seeds": list(asked.seeds or []),
+            "seeds": list(self.asked.seeds or []),
+            "finalist_seeds": self.final_seeds,
             "chains": asked.chains,
             "objective": self.objective.metric,
             "given": dict(asked.given),
@@ -97,6 +100,8 @@ class PairTuning:
         self.carried: list[dict[str, Any]] = []
         self.search: Search | None = None
         self.problems: list[str] = []
+        self.finished: list[bool] = []
+        """Of each finished run, whether it has a value of the objective."""
 
     @property
     def name(self) -> str:
@@ -107,6 +112,11 @@ class PairTuning:
     def tuned(self) -> bool:
         """Whether settings were chosen."""
         return self.search is not None and self.search.chosen is not None
+
+    @property
+    def valueless(self) -> bool:
+        """Whether so many runs finished without a value of the objective that the search ends."""
+        return len(self.finished) >= LEAST_TRIALS and not any(self.finished)
 
     def record(self) -> dict[str, Any]:
         """Return the record of the pair in a study, without its cost."""
@@ -173,7 +183,7 @@ class PairTuning:
                         search.stop_hopeless()
                 search.tell()
             if not search.widen(search.best):
-                yield [final for trial in search.finalists() if (final := trial.final)], FINALIST_SEEDS
+                yield [final for trial in search.finalists() if (final := trial.final)], self.final_seeds
                 if not search.widen(search.chosen):
                     return
 
@@ -206,6 +216,7 @@ class PairTuning:
                 standing = self.bench.ledger.standing(key)
                 result = standing.attempt.result() if standing.attempt and standing.status == Status.DONE else None
                 trial.seen.append(self.objective.loss(result["metrics"]) if result else math.inf)
+                self.finished += [math.isfinite(trial.seen[-1])] if result else []
                 trial.statuses.append(standing.status)
                 if standing.status not in (Status.DONE, Status.DIVERGED):
                     self.problems.append(f"{standing.status}: {standing.reason}")
@@ -291,7 +302,7 @@ def tune(
     records: dict[studies.StudyKey, dict[str, Any]] = {}
     for group in groups:
         progress = {job: job.steps() for job in group}
-        while steps := {job: step for job in group if (step := next(progress[job], None))}:
+        while steps := {job: step for job in group if not job.valueless and (step := next(progress[job], None))}:
             planned = {run.spec.key: run for job, step in steps.items() for run in job.plan(*step)}
             bench.say(f"{group[0].key[1]}: {count(sum(len(some) for some, _ in steps.values()), 'trial')}")
             done = bench.execute(
@@ -338,6 +349,8 @@ def _result(records: Mapping[Any, Mapping[str, Any]], jobs: Sequence[PairTuning]
 
 
 def _why(job: PairTuning) -> str:
+    if job.valueless:
+        return f"none of {len(job.finished)} finished runs has a value of {job.objective.metric}"
     trials = [*job.others, *(job.search.trials if job.search else ())]
     refused = [trial.refused for trial in trials if trial.refused]
     return (job.problems or refused or ["every run diverged or has no value of the objective"])[0]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from support import make_loop, run_loop
 
 from harness import Registry, param, registry
 from harness.contracts.parameters import schema
@@ -18,14 +19,16 @@ from harness.contracts.registry import load
 from harness.reports import load_plugin
 from harness.runs import local
 from harness.runs.settings import find_pair, resolve
-from harness.tasks import TUNING_SEED, DataTask, Protocol, Streams
+from harness.tasks import ALL_ROWS_SEED, TUNING_SEED, DataTask, Protocol, Streams
 from plugins.running import groups
+from plugins.samplers.sgld import SGLD
+from plugins.schedules.constant import Constant
 from plugins.tuning import studies
 
 pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
 
 from plugins.tuning.record import FINALIST_SEEDS
-from plugins.tuning.search import Search, objective
+from plugins.tuning.search import AGAINST_TRUTH, Search, objective
 from plugins.tuning.space import Range, Space, find_spaces
 
 TUNE = ("tune", "--sampler", "sgld,sghmc", "--task", "gaussian2d", "--budget", "steps=300", "--chains", "2")
@@ -40,8 +43,7 @@ def runs_of(results, method):
 @pytest.fixture(autouse=True)
 def few_finalist_seeds(monkeypatch):
     """Three of the ten: a run of each finalist on each is most of what a search costs."""
-    for module in ("tune", "record"):
-        monkeypatch.setattr(f"plugins.tuning.{module}.FINALIST_SEEDS", FINALIST_SEEDS[:3])
+    monkeypatch.setattr("plugins.tuning.tune.FINALIST_SEEDS", FINALIST_SEEDS[:3])
 
 
 @pytest.fixture
@@ -337,6 +339,44 @@ def test_tuning_sees_no_test_row_and_is_not_tested_on_what_it_was_trained_on():
 @pytest.mark.parametrize(("task", "metric"), [("airfoil", "nll"), ("notmnist", "nll"), ("blr-heart", "joint_error")])
 def test_held_out_rows_decide_where_a_task_predicts_and_not_a_reference(task, metric):
     assert objective(task, load_plugin("tasks", task).metrics, None).metric == metric
+
+
+@pytest.mark.parametrize(("name", "metric", "all_rows"), [
+    ("tiny-bnn", None, False), ("tiny-bnn", "joint_error", True), ("tiny-bnn", "function_sd_error", True),
+    ("tiny-bnn", "lppd", False), ("gaussian2d", "joint_error", False), ("mixture5", "wasserstein2", False),
+])  # fmt: skip
+def test_no_rows_are_held_out_where_a_search_minimises_an_error_against_the_truth(name, metric, all_rows):
+    task = load_plugin("tasks", name)()
+    seeds = objective(name, task.metrics, metric).seeds([TUNING_SEED, *FINALIST_SEEDS])
+    assert seeds == [ALL_ROWS_SEED * all_rows + TUNING_SEED * (not all_rows) + k for k in (0, *range(100, 110))]
+    assert {Streams(seed, 0).holds_out for seed in seeds} == {not all_rows}
+
+
+def test_a_search_ends_soon_if_no_finished_run_has_a_value_of_the_objective(bench, tmp_path):
+    words = ("tune", "--sampler", "sgld", "--task", "mixture25", "--budget", "steps=20", "--chains", 1, "--seeds", 1)
+    code, records, said = bench(*words, "--trials", 60, "--objective", "last_mode_first_visit")
+    assert (code, records) == (1, [])
+    assert "none of 10 finished runs has a value of last_mode_first_visit" in said
+    assert runs_of(tmp_path / "r", "sgld") == 10
+
+
+@pytest.mark.parametrize("name", [
+    "tiny-bnn", pytest.param("mnist-logistic", marks=pytest.mark.data), pytest.param("energy", marks=pytest.mark.data),
+])  # fmt: skip
+def test_metrics_against_the_truth_have_values_where_no_rows_are_held_out_and_others_on_all_tuning_seeds(
+    name,
+):
+    task = load_plugin("tasks", name)()
+
+    def valued(seed):
+        loop = run_loop(make_loop(task, SGLD(), Constant(step_size=1e-9), 20, seeds=(seed,)))
+        return {metric for metric, value in loop.runs[0].observer.outcome().metrics.items() if value is not None}
+
+    held_out, whole, usual = (valued(seed) for seed in (TUNING_SEED, ALL_ROWS_SEED, 0))
+    assert "nll" in held_out
+    assert whole == usual
+    known = {metric.name for metric in task.metrics} & AGAINST_TRUTH if name != "energy" else set()
+    assert usual - held_out == known
 
 
 def test_a_network_is_tuned_on_held_out_rows():

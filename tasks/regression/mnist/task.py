@@ -15,7 +15,6 @@ from harness import param
 from harness.tasks import (
     MOMENT_METRICS,
     PREDICTIVE_METRICS,
-    TUNING_SEED,
     DataProblem,
     DataTask,
     MomentObserver,
@@ -139,7 +138,7 @@ class MnistLogistic(DataTask):
         return None if self.few else shipped_truth()
 
     def observer(self, problem: DataProblem, chains: slice, trajectory: Trajectory, cost: Cost) -> Observer:
-        if self.truth() is None or problem.streams[0].seed >= TUNING_SEED:  # which holds out rows; it is of all
+        if self.truth() is None or problem.streams[0].holds_out:  # the truth is of all rows
             return PredictiveObserver(problem, chains, trajectory, cost)
         return PredictionsAndMoments(problem, chains, trajectory, cost)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.tasks import TUNING_SEED, DataProblem, DataTask, Reference, Rows
+from harness.tasks import DataProblem, DataTask, Reference, Rows
 from tasks.regression.uci.observer import FUNCTION_METRICS, REGRESSION_METRICS, RegressionObserver
 from tasks.regression.uci.smile import log_normal
 
@@ -64,14 +64,14 @@ class PredictedRegression(DataTask):
 
 
 class PredictedProblem(DataProblem):
-    """The potential, with what its predictions are scored on; runs of `bench tune` have no reference."""
+    """The potential, with what its predictions are scored on; where rows are held out there is no reference."""
 
     task: PredictedRegression
 
     @property
     def tuned(self) -> bool:
-        """Whether it is of a run of `bench tune`."""
-        return self.streams[0].seed >= TUNING_SEED
+        """Whether it is of a search by predictions, so that rows are held out."""
+        return self.streams[0].holds_out
 
     @functools.cached_property
     def scored(self) -> dict[str, Tensor]:
