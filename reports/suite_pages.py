@@ -84,8 +84,8 @@ PARTS = {
         "Fourteen samplers on pdb-nes1980 of posteriordb (N = 701, batches of 32, D = 10), 20 seeds of 8 chains.",
     ),
     "study-networks": (
-        "networks",
-        "Thirteen samplers on tiny-bnn, 40 seeds of 8 chains, and eleven with two baselines on energy, 20 seeds.",
+        "predictions of a network",
+        "Eleven samplers and two baselines on energy (N = 537, D = 706, batches of 256), 20 seeds of 8 chains.",
     ),
     "study-longer": (
         "densities at ten times the budget",
