@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics as statistics_of
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -69,10 +69,11 @@ class Findings(Report):
         by_name = protocol_fields(store, request) | {field.task: field for field in fields}
         judged = judge_orderings(load_orderings(), by_name, request)
         counted, copies = distinct(fields, request)
+        leaders = {field.task: _leaders(field) for field in fields}
         records = [
-            *({**_task(field), "copy_of": copies.get(field.task)} for field in fields),
+            *({**_task(field, leaders[field.task]), "copy_of": copies.get(field.task)} for field in fields),
             *(_cheapest(field) for field in fields if field.score.reference == "truth"),
-            *_samplers(counted),
+            *_samplers(counted, leaders),
             *(record for field in fields for record in _unranked(field)),
             *(record for field in fields for record in _baselines(field)),
             *(_ordering(one, by_name.get(one.ordering.task)) for one in judged if _asked(one.ordering.task, request)),
@@ -85,7 +86,7 @@ def command(report: str, field: TaskField) -> str:
     return f"bench report {report} --task {field.task}@{field.protocol}"
 
 
-def _task(field: TaskField) -> dict[str, Any]:
+def _task(field: TaskField, leaders: Sequence[Group]) -> dict[str, Any]:
     score, by = field.score, field.metric
     ranked = _ranked(field)
     record: dict[str, Any] = {
@@ -100,7 +101,7 @@ def _task(field: TaskField) -> dict[str, Any]:
     assert best is not None
     return {
         **record, **{name: sum(rank.verdict in verdicts for _, rank in ranked) for name, verdicts in COUNTED.items()},
-        "leaders": [group.method for group in _leaders(field)], "leads_by": FACTOR, "best": first.method,
+        "leaders": [group.method for group in leaders], "leads_by": FACTOR, "best": first.method,
         "mean": best.mean, "low": best.low, "high": best.high,
         "against_sgld": _apart(field, loss(field, field.rows[PLAIN])) if PLAIN in field.rows else None,
         "against_median": _apart(field, float(np.median(values))),
@@ -130,10 +131,10 @@ def _cost(field: TaskField, method: str) -> float | None:
     return cost.mean if cost is not None and cost.mean is not None and math.isfinite(cost.mean) else None
 
 
-def _samplers(fields: Sequence[TaskField]) -> list[dict[str, Any]]:
-    """A record for each method, those that lead most often first."""
+def _samplers(fields: Sequence[TaskField], leaders: Mapping[str, Sequence[Group]]) -> list[dict[str, Any]]:
+    """A record for each method, those that lead most often first; `leaders` are those of each task."""
     records = []
-    leading = {field.task: leaders for field in fields if (leaders := _leaders(field))}
+    leading = {field.task: of_task for field in fields if (of_task := leaders[field.task])}
     for method in sorted({name for field in fields for name in field.rows}):
         with_row = [field for field in fields if method in field.rows]
         compared = {f.task: _apart(f, loss(f, f.rows[method])) for f in with_row if f.metric == JOINT}

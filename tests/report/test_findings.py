@@ -24,6 +24,7 @@ from reports import field as page_of
 from reports import suite_pages
 from reports.across import _equal, across, protocol_fields, task_fields
 from reports.orderings import NOT_COMPARED, Ordering, OrderingVerdict, judge_orderings, load_orderings, noise_share
+from reports.tables import findings
 from reports.tables.findings import Findings
 from reports.tables.findings_tables import STATEMENTS, _seeds, tables
 from tasks.regression.blr import Heart
@@ -344,6 +345,13 @@ def test_an_ordering_is_refused_if_neither_row_arrives(folder, monkeypatch):
         monkeypatch.setattr("reports.orderings.ONE_DRAW", limit)
         (one,) = judge_orderings([asked], fields, request)
         assert (one.verdict, one.comparison is None, bool(one.reason)) == (verdict, *[verdict == REFUSED] * 2)
+
+
+def test_leaders_are_judged_once(folder, monkeypatch):
+    judged, leaders = [], findings._leaders
+    monkeypatch.setattr(findings, "_leaders", lambda field: judged.append(field.task) or leaders(field))
+    Findings().build(store(folder), Request(registry=registry()))
+    assert sorted(judged) == sorted(ERRORS)
 
 
 def test_an_ordering_may_be_about_a_baseline_which_has_no_rank(folder):
