@@ -113,9 +113,11 @@ NOT_IN_FRONT = {"reference", "tied / worse / not known", "data passes", "seconds
 KNOWN = ", which the people who chose the settings could have seen"
 """What is said of seeds that count from 0; those of a season are larger."""
 OUTCOMES = {
-    OrderingVerdict.HOLDS: "hold", OrderingVerdict.FAILS: "fail", OrderingVerdict.EQUIVALENT: "are equivalent",
-    OrderingVerdict.UNDECIDED: "are undecided",
+    OrderingVerdict.HOLDS: ("holds", "hold"), OrderingVerdict.FAILS: ("fails", "fail"),
+    OrderingVerdict.EQUIVALENT: ("is equivalent", "are equivalent"),
+    OrderingVerdict.UNDECIDED: ("is undecided", "are undecided"),
 }  # fmt: skip
+"""What is said of one statement with a verdict, and of several."""
 ASIDE = {OrderingVerdict.REFUSED: "refused by the rules", OrderingVerdict.NOT_RUN: "not run"}
 PAIR = ("method", "task", "protocol", "budget")
 """Fields by which a leaderboard's record and one of a study belong together."""
@@ -188,8 +190,10 @@ def _statements(findings: Sequence[Mapping[str, Any]]) -> str:
     """Return how many statements were tested, with which outcomes, in a sentence."""
     counts = Counter(one["verdict"] for one in findings if one["finding"] == "ordering")
     tested = sum(n for verdict, n in counts.items() if verdict not in NOT_COMPARED)
-    said = ", ".join(f"{counts[verdict]} {words}" for verdict, words in OUTCOMES.items() if counts[verdict])
-    others = ", ".join(f"{counts[verdict]} were {words}" for verdict, words in ASIDE.items() if counts[verdict])
+    said = ", ".join(f"{n} {one if n == 1 else more}" for verdict, (one, more) in OUTCOMES.items()
+                     if (n := counts[verdict]))  # fmt: skip
+    others = ", ".join(f"{n} {'was' if n == 1 else 'were'} {words}" for verdict, words in ASIDE.items()
+                       if (n := counts[verdict]))  # fmt: skip
     return f"**Of {tested} declared statements that were tested at our settings, {said}.** {others}."
 
 

@@ -98,7 +98,7 @@ def _factor(key: str) -> Callable[[Record], str]:
         value = record.get(key)
         if value is None:
             return "-"
-        return f"x{number(value)}" if record["metric"] == JOINT else f"+{number(value)}"
+        return f"x{number(value)}" if record["metric"] == JOINT else f"{'-' if value < 0 else '+'}{number(abs(value))}"
 
     return text
 

@@ -347,6 +347,19 @@ def test_an_ordering_is_refused_if_neither_row_arrives(folder, monkeypatch):
         assert (one.verdict, one.comparison is None, bool(one.reason)) == (verdict, *[verdict == REFUSED] * 2)
 
 
+def test_a_baseline_that_is_better_than_the_best_sampler_has_a_minus():
+    baseline = {"finding": "baseline", "task": "energy", "metric": "lppd", "label": "deep-ensemble", "mean": 1.8,
+                "low": 1.7, "high": 1.9, "command": "bench report"}  # fmt: skip
+    (table,) = tables([baseline | {"against_best": apart} for apart in (-0.125, 0.25)])
+    assert [row["against the best sampler"] for row in table.rows] == ["-0.125", "+0.250"]
+
+
+def test_one_statement_is_told_of_in_the_singular():
+    verdicts = [EQUIVALENT, UNDECIDED, UNDECIDED, REFUSED]
+    said = suite_pages._statements([{"finding": "ordering", "verdict": str(verdict)} for verdict in verdicts])
+    assert "1 is equivalent, 2 are undecided.** 1 was refused by the rules." in said
+
+
 def test_leaders_are_judged_once(folder, monkeypatch):
     judged, leaders = [], findings._leaders
     monkeypatch.setattr(findings, "_leaders", lambda field: judged.append(field.task) or leaders(field))

@@ -19,9 +19,45 @@ DOCS = Path(__file__).parents[2] / "docs"
     for part in ("densities", "regressions", "posteriordb", "longer")
 ]
 KINDS = ("task", "sampler", "ordering", "cost")
-OF, OF_REGRESSION, OF_LINEAR, OF_LONGER = (
-    {kind: [one for one in part["findings"] if one["finding"] == kind] for kind in KINDS} for part in (*PARTS, LONGER)
+NETWORK, SPLITS = (
+    json.loads((DOCS / f"field/{name}.json").read_text(encoding="utf-8"))
+    for name in ("study-networks", "energy-splits")
 )
+OF, OF_REGRESSION, OF_LINEAR, OF_LONGER, OF_NETWORK = (
+    {kind: [one for one in part["findings"] if one["finding"] == kind] for kind in KINDS}
+    for part in (*PARTS, LONGER, NETWORK)
+)
+ENSEMBLES = ("tuned", "usual")
+"""The two rows of the ensemble, at the settings of its search and at the usual learning rate."""
+
+
+def lppd_of(rows):
+    """The log density of test rows by method, the highest first; the two ensembles are named by `ENSEMBLES`."""
+    named = [
+        (ENSEMBLES["step_size=0.001" in one["label"]] if one["method"] == "deep-ensemble" else one["method"],
+         one["mean"])
+        for one in rows
+    ]  # fmt: skip
+    return dict(sorted(named, key=lambda pair: -pair[1]))
+
+
+LPPD, SECOND, THIRD = (
+    lppd_of(rows) for rows in (
+        [one for one in NETWORK["leaderboard"] if one["metric"] == "lppd"],
+        *([one for one in SPLITS if one["data_seed"] == split] for split in (2, 3)),
+    )
+)  # fmt: skip
+
+
+def samplers(values):
+    """The samplers among the rows of a split, best first."""
+    return [method for method in values if method not in {*ENSEMBLES, "swag"}]
+
+
+def ahead_of(ensemble, values):
+    return sum(values[ensemble] > values[method] for method in samplers(values))
+
+
 LED = {one["task"]: one["leaders"] for one in OF["task"]}
 SGNHT = [one for one in OF["task"] if "sgnht" in one["leaders"]]
 BOARD = [one for part in PARTS for one in part["leaderboard"] if one["ranked_by"]]
@@ -124,6 +160,7 @@ def trials(record):
     return sum(search["trials"] for search in record["searches"] if search["budget"] == record["budget"])
 
 
+ENERGY = {one["method"]: one for one in STUDY if (one["task"], one["objective"]) == ("energy", "lppd")}
 NOW = [one for one in STUDY if one.get("search_version") == SEARCH_VERSION and one["task"] in LED]
 TRIALS = [trials(one) for one in NOW]
 GERMAN, NES = (
@@ -305,6 +342,42 @@ TOLD = {
         [(one["cheapest"], f"{one['passes']:.1f}", round(one["sgld_passes"])) for one in OF_LONGER["cost"]
          if one["task"] == "gaussian2d"] == [("sgnht", "10.5", 143)],
     "than the runs, [428 minutes against 21](study.md#cost)": COSTS[-2:] == ["428", "21.2"],
+    "twelve statements, of which 20 seeds decide eleven":
+        len(OF_NETWORK["ordering"]) - len(counted("not run", of=OF_NETWORK)) == 12
+        and len(samplers(LPPD)) == 11 and {one["seeds"] for one in NETWORK["leaderboard"]} == {20}
+        and [(one["better"], one["worse"], one["seeds_to_decide"]) for one in counted("undecided", of=OF_NETWORK)]
+        == [("csghmc", "sghmc", 70)],
+    "mclmc has an lppd of 1.745 on the 154 test rows, baoab, not told apart from it, 1.726, sgnht 1.718, sghmc 1.675 "
+    "and sgld, the last of the eleven, 1.509":
+        [f"{LPPD[m]:.3f}" for m in ("mclmc", "baoab", "sgnht", "sghmc", "sgld")]
+        == ["1.745", "1.726", "1.718", "1.675", "1.509"] and samplers(LPPD)[:3] == ["mclmc", "baoab", "sgnht"]
+        and samplers(LPPD)[-1] == "sgld"
+        and [one["method"] for one in NETWORK["leaderboard"] if one["verdict"] == "not known"] == ["baoab"],
+    "chose frictions of 0.0004 (mclmc), 0.0026 (sghmc) and 0.0144 (baoab)":
+        [f"{ENERGY[m]['settings']['sampler.friction']:.4f}" for m in ("mclmc", "sghmc", "baoab")]
+        == ["0.0004", "0.0026", "0.0144"],
+    "Tuned, it has 1.719, and is better than sghmc and csghmc":
+        f"{LPPD['tuned']:.3f}" == "1.719" and verdicts("fails", OF_NETWORK)
+        == {("hmc", "sghmc"), ("sghmc", "deep-ensemble"), ("csghmc", "deep-ensemble")},
+    "Adam's usual learning rate, it has 1.821": f"{LPPD['usual']:.3f}" == "1.821" and ahead_of("usual", LPPD) == 11,
+    "swag, which averages one trajectory of SGD, has 1.435": f"{LPPD['swag']:.3f}" == "1.435",
+    "csgld is better by 0.045 nats at least, and psgld, which got cycles, by 0.16":
+        {one["better"]: f"{one['nearer']:.2g}" for one in counted("holds", of=OF_NETWORK)
+         if one["better"] in {"csgld", "psgld"}} == {"csgld": "0.045", "psgld": "0.16"}
+        and ENERGY["psgld"]["settings"]["schedule"] == "cyclical"
+        and verdicts("equivalent", OF_NETWORK) == {("asgld", "sgld")},
+    "On them the ensemble's chosen settings have 1.42": f"{ENERGY['deep-ensemble']['value']:.2f}" == "1.42",
+    "baoab is first on both, mclmc fourth and second, sgld last":
+        all((samplers(split)[0], samplers(split)[-1], len(split)) == ("baoab", "sgld", 14) for split in (SECOND, THIRD))
+        and [samplers(split).index("mclmc") for split in (SECOND, THIRD)] == [3, 1],
+    "The ensemble at 0.001 has 1.836 on one, ahead of all samplers, and 1.456 on the other, ahead of three":
+        (f"{THIRD['usual']:.3f}", f"{SECOND['usual']:.3f}") == ("1.836", "1.456")
+        and [ahead_of("usual", split) for split in (THIRD, SECOND)] == [11, 3],
+    "mclmc, sgnht, psgld and sghmc are among the next five":
+        all({"mclmc", "sgnht", "psgld", "sghmc"} < {*samplers(split)[1:6]} for split in (SECOND, THIRD)),
+    "they have an lppd of 1.82, against 1.74 of the best sampler":
+        f"{LPPD['usual']:.2f}" == "1.82" and f"{max(LPPD[m] for m in samplers(LPPD)):.2f}" == "1.74",
+    "sgld predicts test rows worse by 0.24 nats": f"{LPPD['mclmc'] - LPPD['sgld']:.2f}" == "0.24",
     "all 83 pairs were searched again": len(TRIALS) == sum(task in LED for task, _ in ERROR) == 83,
 }  # fmt: skip
 
