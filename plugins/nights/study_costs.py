@@ -28,7 +28,7 @@ PAGE = Path("docs/study.md")
 BEGIN, END = "<!-- costs: python -m plugins.nights.study_costs -->", "<!-- end of costs -->"
 COLUMNS = (
     Column("part", "part"), Column("task", "task"), Column("budget", "budget"), Column("pairs", "methods", "right"),
-    Column("tuning_runs", "runs of searches", "right", number), Column("runs", "runs reported", "right", number),
+    Column("tuning_runs", "runs of searches", "right", ","), Column("runs", "runs reported", "right", ","),
     Column("tuning", "minutes of searches", "right", number), Column("reported", "minutes reported", "right", number),
 )  # fmt: skip
 
@@ -39,7 +39,8 @@ def rows(bench: Bench, part: str) -> Iterator[dict[str, Any]]:
         for task in entry.tasks:
             asked: dict[str, Any] = {"chains": entry.chains, "study": ONE_SETTING}
             bench.run(list(entry.samplers), task, budget=entry.budget, seeds=range(2), **asked)
-            searches = [_trials(bench, sampler, task, entry) for sampler in entry.samplers]
+            tuned = entry.samplers if entry.study else ()
+            searches = [_trials(bench, sampler, task, entry) for sampler in tuned]
             alone = [
                 {len(seeds): _seconds(bench, sampler, task, seeds, budget=entry.budget, **asked)
                  for seeds in (_new(len(TRIAL)), _new(len(FINALIST_SEEDS)), entry.seeds or [])}
@@ -51,7 +52,7 @@ def rows(bench: Bench, part: str) -> Iterator[dict[str, Any]]:
                 "tuning_runs": sum(len(TRIAL) * trials + FINALISTS * final for trials in searches),
                 "runs": count * len(entry.samplers),
                 "tuning": sum(t * one[len(TRIAL)] + FINALISTS * one[final]
-                              for t, one in zip(searches, alone, strict=True)) / 60,
+                              for t, one in zip(searches, alone[: len(tuned)], strict=True)) / 60,
                 "reported": sum(one[count] for one in alone) / 60,
             }  # fmt: skip
 

@@ -19,7 +19,7 @@ study = "tuned"
 
 
 def test_a_pair_costs_its_trials_its_finalists_and_its_rows(tmp_path, monkeypatch):
-    (tmp_path / "part.toml").write_text(SUITE)
+    (tmp_path / "part.toml").write_text(SUITE + SUITE[SUITE.index("[[run]]") : SUITE.index("study =")])
     asked = []
 
     def planned(_, sampler, __, *, seeds, **settings):
@@ -29,11 +29,13 @@ def test_a_pair_costs_its_trials_its_finalists_and_its_rows(tmp_path, monkeypatc
 
     monkeypatch.setattr(Bench, "plan", planned)
     monkeypatch.setattr(Bench, "run", lambda *_, **settings: asked.append(settings["budget"]))
-    (row,) = study_costs.rows(Bench(tmp_path / "results"), str(tmp_path / "part.toml"))
+    row, untuned = study_costs.rows(Bench(tmp_path / "results"), str(tmp_path / "part.toml"))
     trials = {"sgld": 30, "sghmc": 40}  # 10, and 10 for each of 2 and 3 dimensions
     searches = 2 * sum(trials.values()) + 2 * 5 * 10
     assert (row["tuning_runs"], row["runs"], row["pairs"]) == (searches, 10, 2)
     assert row["tuning"] == pytest.approx(0.5 * searches / 60)
     assert row["reported"] == pytest.approx(0.5 * 10 / 60)
+    assert (untuned["tuning_runs"], untuned["tuning"], untuned["runs"]) == (0, 0, 10)
+    assert untuned["reported"] == row["reported"]
     assert asked[0] == "quick"
     assert ("sghmc", "quick", "one-setting", 2) in asked
