@@ -360,7 +360,7 @@ TOLD = {
         f"{LPPD['tuned']:.3f}" == "1.719" and verdicts("fails", OF_NETWORK)
         == {("hmc", "sghmc"), ("sghmc", "deep-ensemble"), ("csghmc", "deep-ensemble")},
     "Adam's usual learning rate, it has 1.821": f"{LPPD['usual']:.3f}" == "1.821" and ahead_of("usual", LPPD) == 11,
-    "swag, which averages one trajectory of SGD, has 1.435": f"{LPPD['swag']:.3f}" == "1.435",
+    "swag, a normal law fitted to iterates of SGD, has 1.435": f"{LPPD['swag']:.3f}" == "1.435",
     "csgld is better by 0.045 nats at least, and psgld, which got cycles, by 0.16":
         {one["better"]: f"{one['nearer']:.2g}" for one in counted("holds", of=OF_NETWORK)
          if one["better"] in {"csgld", "psgld"}} == {"csgld": "0.045", "psgld": "0.16"}
