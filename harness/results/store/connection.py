@@ -72,6 +72,8 @@ _ALWAYS_PRESENT = {"type", "schema"}
 """Kinds of objects that every database has."""
 _FOREIGN = re.compile(r"not a valid DuckDB database|Cannot launch in-memory|external extensions is disabled")
 """Matches how DuckDB refuses the files of other programs; it would read some of them with an extension."""
+_HELD = re.compile("Could not set lock|Conflicting lock|Unique file handle conflict")
+"""Matches how DuckDB refuses a file that another process has, or another instance of this one."""
 _DAMAGE = re.compile(
     r"checksum|could not read enough bytes|corrupt|failed to deserialize|"
     r"serialization error|invalidated because of a previous fatal error|internal error|"
@@ -123,6 +125,7 @@ def reading(path: Path) -> Iterator[DuckDBPyConnection]:
 
     It cannot change this or any other file.
     """
+    path = path.parent.resolve() / path.name  # the same file under one name, also after a change of folder
     if not os.path.lexists(path):
         _check_files(path)
         with in_memory() as db:
@@ -194,9 +197,9 @@ def told_apart(error: Exception, path: Path) -> Exception:
     if isinstance(error, query):  # an error of the query, whatever words of it the message repeats
         return error
     text = str(error)
-    if "Could not set lock" in text or "Conflicting lock" in text:
+    if _HELD.search(text):
         holder = re.search(r"PID (\d+)", text)
-        who = f"process {holder.group(1)}" if holder else "another process"
+        who = f"process {holder.group(1)}" if holder else "this process" if "Unique" in text else "another process"
         return Busy(f"{path} is open in {who}")
     if "database file with version number" in text:
         return DataError(f"{path} was written by another version of DuckDB; upgrade duckdb, or {REBUILD}")
@@ -241,12 +244,12 @@ def _connect(path: str, allowed: Sequence[str] = (), **config: str) -> DuckDBPyC
     import duckdb
 
     settings: dict[str, Any] = {**_LOCKED, **config}
-    shut = settings.pop("enable_external_access") if allowed else ""
+    access = settings.pop("enable_external_access") if allowed else ""
     with ctrl_c():
         opened = duckdb.connect(path, config=settings)
         if allowed:
             opened.execute(f"set allowed_paths = [{', '.join(map(instances.quoted, allowed))}]")
-            opened.execute(f"set enable_external_access = {shut}")
+            opened.execute(f"set enable_external_access = {access}")
         with suppress(duckdb.InvalidInputException):  # in Jupyter without ipywidgets, the bar is off and cannot be set
             opened.execute("set enable_progress_bar = false")
         opened.execute("set lock_configuration = true")

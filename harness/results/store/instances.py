@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 KEPT = 4
-"""Instances of databases on disk that a process keeps while none of theirs is attached; each has threads of its own."""
+"""Instances that a process keeps while nothing uses them; each has threads of its own."""
 NAME = "results"
 """The name of a database on disk in its instance."""
 _numbers = itertools.count()
@@ -24,36 +24,54 @@ _guard = threading.RLock()
 
 @dataclass
 class _Instance:
-    """An instance in memory, how many connections to its database on disk there are, and whether one met an error."""
+    """An instance in memory, how many databases or connections of it are in use, and whether one met an error."""
 
     db: DuckDBPyConnection
     users: int = 0
     failed: bool = False
 
 
-_instances: dict[tuple[int, str], _Instance] = {}
-"""Maps a process and a path, or "" for databases in memory, to an instance; the last used is the last one. A forked
-process has none of the threads of those that it inherits, so it starts its own.
-"""
+_instances: dict[str, _Instance] = {}
+"""Maps a path, or "" for databases in memory, to an instance; the last used is the last one."""
 
 
 @contextmanager
 def on_disk(path: str, start: Callable[[], DuckDBPyConnection]) -> Iterator[DuckDBPyConnection]:
-    """Attach the database at `path` for reading, and yield a connection to it.
+    """Attach the database at the absolute `path` for reading, and yield a connection to it.
 
     `start` returns an instance that may open this path and no other. At the end DuckDB closes the file, unless another
-    connection of this process uses it. After an error the instance is not used again.
+    connection of this process uses it: a file has one instance, since closing a second one would end the lock of the
+    first. After an error the instance is closed with its last connection.
     """
-    key = os.getpid(), path
     with _guard:
-        instance = _instances.pop(key, None) or _Instance(start())
+        instance = _instances.pop(path, None) or _Instance(start())
         if not instance.users:
             instance.db.execute(f"attach {quoted(path)} as {NAME} (read_only)")
         instance.users += 1
-        _instances[key] = instance
+        _instances[path] = instance
+    with _attached(path, instance, NAME) as connection:
+        connection.execute("begin transaction read only")
+        yield connection
+
+
+@contextmanager
+def in_memory(start: Callable[[], DuckDBPyConnection]) -> Iterator[DuckDBPyConnection]:
+    """Make an empty database in memory, and yield a connection to it. `start` returns an instance without files."""
+    name = f"runs{next(_numbers)}"
+    with _guard:
+        instance = _instances.pop("", None) or _Instance(start())
+        instance.db.execute(f"attach ':memory:' as {name}")
+        instance.users += 1
+        _instances[""] = instance
+    with _attached("", instance, name) as connection:
+        yield connection
+
+
+@contextmanager
+def _attached(path: str, instance: _Instance, name: str) -> Iterator[DuckDBPyConnection]:
+    """Connect to an attached database, and detach it when nothing else uses it. An instance that failed is not kept."""
     try:
-        with _connected(instance.db, NAME) as connection:
-            connection.execute("begin transaction read only")
+        with _connected(instance.db, name) as connection:
             yield connection
     except BaseException:
         instance.failed = True
@@ -61,33 +79,11 @@ def on_disk(path: str, start: Callable[[], DuckDBPyConnection]) -> Iterator[Duck
     finally:
         with _guard:
             instance.users -= 1
-            if not instance.users:
-                _detach(instance.db, NAME)
-                if instance.failed:
-                    del _instances[key]
-            _close_idle()
-
-
-@contextmanager
-def in_memory(start: Callable[[], DuckDBPyConnection]) -> Iterator[DuckDBPyConnection]:
-    """Make an empty database in memory, and yield a connection to it.
-
-    `start` returns an instance that opens no file. It serves all databases in memory, and after an error no new one.
-    """
-    key, name = (os.getpid(), ""), f"runs{next(_numbers)}"
-    with _guard:
-        instance = _instances.get(key) or _instances.setdefault(key, _Instance(start()))
-        instance.db.execute(f"attach ':memory:' as {name}")
-    try:
-        with _connected(instance.db, name) as connection:
-            yield connection
-    except BaseException:
-        if _instances.get(key) is instance:
-            del _instances[key]
-        raise
-    finally:
-        with _guard:
-            _detach(instance.db, name)
+            if name != NAME or not instance.users:
+                _detach(instance.db, name)
+            if instance.failed and not instance.users and _instances.get(path) is instance:
+                del _instances[path]
+            _close_idle(KEPT)
 
 
 def beside(connection: DuckDBPyConnection) -> DuckDBPyConnection:
@@ -112,8 +108,17 @@ def _detach(db: DuckDBPyConnection, name: str) -> None:
         db.execute(f"detach {name}")
 
 
-def _close_idle() -> None:
-    """Close the instances of this process that were not used for the longest time, all but a few."""
-    idle = [key for key, its in _instances.items() if key[0] == os.getpid() and key[1] and not its.users]
-    for key in idle[:-KEPT]:
-        _instances.pop(key).db.close()
+def _close_idle(kept: int) -> None:
+    """Close the instances that nothing uses, all but the `kept` that were used last."""
+    idle = [path for path, instance in _instances.items() if not instance.users]
+    for path in idle[: max(0, len(idle) - kept)]:
+        _instances.pop(path).db.close()
+
+
+def _before_fork() -> None:
+    """Close what is idle: a forked process has none of the threads of an instance, and would end with an error."""
+    _guard.acquire()
+    _close_idle(0)
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_guard.release, after_in_child=_guard.release)

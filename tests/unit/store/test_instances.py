@@ -1,10 +1,9 @@
 """Databases are attached to instances of DuckDB that the process keeps."""
 
-import os
-import signal
 import subprocess
 import sys
 from contextlib import ExitStack
+from pathlib import Path
 
 import duckdb
 import fabricated
@@ -89,16 +88,70 @@ def test_few_instances_are_kept(store, tmp_path):
         for path in paths:
             all_at_once.enter_context(connection.reading(path))
         assert len(instances._instances) == len(paths)
-    assert [path for _, path in instances._instances] == [str(path) for path in paths[-instances.KEPT :]]
+    assert [*instances._instances] == [str(path) for path in paths[-instances.KEPT :]]
 
 
-def test_a_forked_process_starts_its_own(store):
-    assert len(store.rows("select * from run")) == 1
-    child = os.fork()
-    if not child:
-        signal.alarm(60)
-        os._exit(len(store.rows("select * from run")))
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+FORKS = """
+import os, signal, sys, threading
+from pathlib import Path
+from harness.results.store import Store, connection, instances
+
+store = Store(Path(sys.argv[1]))
+assert len(store.rows("select * from run")) == 1
+with connection.in_memory():
+    pass
+held, waits = threading.Event(), threading.Event()
+
+def hold():
+    with instances._guard:
+        held.set()
+        waits.wait(1)
+
+thread = threading.Thread(target=hold)
+thread.start()
+held.wait()
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    sys.exit(40 + len(store.rows("select * from run")))
+assert len(store.rows("select * from run")) == 1
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_process_reads_and_ends_as_any_other(store):
+    forks = subprocess.run([sys.executable, "-c", FORKS, str(store.results)], check=False, timeout=120)
+    assert forks.returncode == 41
+
+
+def test_a_file_has_one_instance_whatever_it_is_called(store, started, tmp_path, monkeypatch):
+    (tmp_path / "link").symlink_to(store.results)
+    monkeypatch.chdir(tmp_path)
+    names = ["results/results.duckdb", "link/results.duckdb", "results/../results/results.duckdb", store.path]
+    with ExitStack() as all_at_once:
+        for name in names:
+            with connection.reading(Path(name)) as db:
+                assert db.execute("select count(*) from run").fetchall() == [(1,)]
+            all_at_once.enter_context(connection.reading(Path(name)))
+        assert not written_by_another_process(store.path)
+    (tmp_path / "elsewhere" / "~x").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "results").symlink_to(store.results)
+    (tmp_path / "elsewhere" / "~x" / "results.duckdb").write_bytes(store.path.read_bytes())
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert started == [":memory:"]
+    for name in (names[0], "~x/results.duckdb"):
+        with connection.reading(Path(name)) as db:
+            assert db.execute("select count(*) from run").fetchall() == [(1,)]
+
+
+def test_a_file_that_this_process_reads_is_busy_for_its_writing(store, monkeypatch):
+    monkeypatch.setattr(connection, "LOCK_TIMEOUT_SECONDS", 0.1)
+    with (
+        connection.reading(store.path),
+        pytest.raises(connection.Busy, match="is open in this process"),
+        connection.writing(store.path),
+    ):
+        pass
 
 
 def test_an_instance_opens_its_own_files_alone(store, tmp_path):
