@@ -210,11 +210,11 @@ def _settings(numbers: Mapping[str, Any]) -> Table:
          "settings": ", ".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
                                for name, value in tuned[key]["settings"].items())}
         for record in numbers["leaderboard"]
-        if record["ranked_by"] and (key := tuple(record[name] for name in PAIR)) in tuned
+        if record["ranked_by"] and record["tuned"] and (key := tuple(record[name] for name in PAIR)) in tuned
     ]  # fmt: skip
     columns = [
         *(Column(name, name) for name in ("task", "method", "settings")),
-        Column("value_untuned", "at default settings", "right", number),
+        Column("value_untuned", "without a search", "right", number),
         Column("value_search", "at these", "right", number),
     ]
     about = "the metric that ranks, at both: on the seeds of the search, of which the best of many trials is chosen"

@@ -22,6 +22,7 @@ from plugins.running.groups import named, unable
 from plugins.tuning import studies
 from plugins.tuning.record import FINALIST_SEEDS, add, record, sources, spent
 from plugins.tuning.search import (
+    AGAINST_TRUTH,
     LEAST_TRIALS,
     PER_DIMENSION,
     Search,
@@ -114,9 +115,10 @@ class PairTuning:
         return self.search is not None and self.search.chosen is not None
 
     @property
-    def valueless(self) -> bool:
-        """Whether so many runs finished without a value of the objective that the search ends."""
-        return len(self.finished) >= LEAST_TRIALS and not any(self.finished)
+    def truth_unknown(self) -> bool:
+        """Whether runs finish, and none has a value of an error against the truth: then it is not known."""
+        unknown = self.objective.metric in AGAINST_TRUTH and not any(self.finished)
+        return unknown and len(self.finished) >= LEAST_TRIALS
 
     def record(self) -> dict[str, Any]:
         """Return the record of the pair in a study, without its cost."""
@@ -266,11 +268,11 @@ def tune(
     """Search for the best settings of samplers on tasks; `bench run --settings tuned` uses them.
 
     Each trial is a run of each tuning seed at a fixed budget. The best trials run again on other seeds, which decide.
-    These seeds are reserved: no report shows their runs, and networks are judged on a tenth of the training data that
-    they were not trained on. The schedule is searched too, unless the sampler under it is a method of its own. Settings
-    of papers and authors have no part in a search. Where the runs of several seeds do not advance together, a trial
-    that is worse than the median after some of them ends there. The same command again resumes an interrupted search:
-    trials are runs in the results folder like any other.
+    These seeds are reserved: no report shows their runs, and predictions are judged on data that the runs do not use,
+    unless the objective is an error against the truth. The schedule is searched too, unless the sampler under it is a
+    method of its own. Settings of papers and authors have no part in a search. Where the runs of several seeds do not
+    advance together, a trial that is worse than the median after some of them ends there. The same command again
+    resumes an interrupted search: trials are runs in the results folder like any other.
 
     Examples:
         bench tune --sampler sgld,psgld --task blr-heart
@@ -302,7 +304,7 @@ def tune(
     records: dict[studies.StudyKey, dict[str, Any]] = {}
     for group in groups:
         progress = {job: job.steps() for job in group}
-        while steps := {job: step for job in group if not job.valueless and (step := next(progress[job], None))}:
+        while steps := {job: step for job in group if not job.truth_unknown and (step := next(progress[job], None))}:
             planned = {run.spec.key: run for job, step in steps.items() for run in job.plan(*step)}
             bench.say(f"{group[0].key[1]}: {count(sum(len(some) for some, _ in steps.values()), 'trial')}")
             done = bench.execute(
@@ -349,7 +351,7 @@ def _result(records: Mapping[Any, Mapping[str, Any]], jobs: Sequence[PairTuning]
 
 
 def _why(job: PairTuning) -> str:
-    if job.valueless:
+    if job.truth_unknown:
         return f"none of {len(job.finished)} finished runs has a value of {job.objective.metric}"
     trials = [*job.others, *(job.search.trials if job.search else ())]
     refused = [trial.refused for trial in trials if trial.refused]

@@ -22,6 +22,7 @@ from harness.reports import (
     number,
     step_limit,
 )
+from harness.tasks import ALL_ROWS_SEED
 from reports.figures.parts import Array, record, settings_of
 from reports.figures.styles import FAINT, STROKES, look
 
@@ -52,7 +53,8 @@ CAPTION = (
 
 class Sensitivity(Report):
     """A panel for each task (protocol, chains, budget) that `bench tune` has run: the objective (the NLL on held-out
-    training data where the task predicts, else the joint error) or `request.metric` against the step size.
+    data where the task predicts, else, or if a search minimised an error against the truth, the joint error) or
+    `request.metric` against the step size.
 
     The good range is from the least to the greatest step size of a trial whose joint error is at most twice that of the
     method's best trial (other metrics: 1.1 times). The trials are where the search looked, which is mostly near the
@@ -139,7 +141,9 @@ def _panels(groups: Sequence[Group], request: Request) -> list[TrialPanel]:
     panels = []
     for field_key, field in sorted(fields.items()):
         known = {name: value for group in field for name, value in group.metrics().items()}
-        metric = request.metric or next((name for name in OBJECTIVES if name in known), None)
+        all_rows = any(run.seed >= ALL_ROWS_SEED for group in field for run in group.runs)
+        objectives = OBJECTIVES[all_rows:]  # trials on all rows were tested on what others are not judged by
+        metric = request.metric or next((name for name in objectives if name in known), None)
         if metric not in known:
             continue
         if known[metric].direction != "min":

@@ -225,6 +225,7 @@ def test_ctrl_c_in_a_query_is_ctrl_c_and_no_error_that_a_caller_may_report(store
     for where in ("harness.results.store.schema.create", "duckdb.connect"):
         with monkeypatch.context() as patched:
             patched.setattr(where, mock.Mock(side_effect=INTERRUPTED))
+            patched.setattr(connection.instances, "_instances", {})  # those that were started would be used again
             for opened in (connection.in_memory, partial(connection.writing, store.path.with_name("another"))):
                 with pytest.raises(KeyboardInterrupt), opened():
                     pass
