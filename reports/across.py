@@ -297,7 +297,8 @@ def _field(score: FieldScore, metric: str) -> TaskField:
             rows[group.method] = group
         else:
             missing[group.method] = standing.status.partition(";")[0]
-            baselines |= {group.method: group} if group.baseline and not group.diverged else {}
+            if group.baseline and not group.diverged:
+                baselines[group.method] = group
     missing = {method: why for method, why in missing.items() if method not in rows}
     return TaskField(score.groups[0].task, score, metric, rows, missing, sorted(set(several)), baselines)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from harness import PluginError
-from harness.tasks import TUNING_SEED, Network, NetworkProblem, NetworkTask
+from harness.tasks import Network, NetworkProblem, NetworkTask
 
 if TYPE_CHECKING:
     import torch
@@ -83,7 +83,7 @@ class StreamedProblem(NetworkProblem):
     stretch_on_gpu = NetworkProblem.stretch  # rows may be large
 
     def __init__(self, task: StreamedTask, streams: Sequence[Streams], device: str) -> None:
-        self.tuned = streams[0].seed >= TUNING_SEED
+        self.tuned = streams[0].holds_out
         self.pool = ThreadPoolExecutor(task.threads, "rows")
         self.coming: deque[Tensor] = deque()
         self.pending: dict[bytes, Future[dict[str, Tensor]]] = {}

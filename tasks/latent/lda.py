@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from harness import param
-from harness.tasks import TUNING_SEED, DataProblem, DataTask, Observer, Protocol, Rows, Truth, compiled
+from harness.tasks import DataProblem, DataTask, Observer, Protocol, Rows, Truth, compiled
 from tasks.datasets import reuters
 from tasks.functions import FunctionObserver, JudgedByFunctions
 from tasks.latent.perplexity import PERPLEXITY_METRICS, PerplexityObserver
@@ -196,7 +196,7 @@ class TopicProblem(DataProblem):
     task: TopicModel
 
     def part(self, name: str) -> Mapping[str, NDArray[Any]]:
-        return self.valid("validation" if name == "test" and self.streams[0].seed >= TUNING_SEED else name)
+        return self.valid("validation" if name == "test" and self.streams[0].holds_out else name)
 
     def gradient(self, theta: Tensor, batch: Batch | None) -> Tensor:
         """Return grad U (C, D), some chains at a time, so that their numbers stay in the processor's cache.

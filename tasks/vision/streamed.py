@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 import torch
 
 from harness import DataError, UsageError
-from harness.tasks import TUNING_SEED, NetworkProblem
+from harness.tasks import NetworkProblem
 from tasks.datasets.imagefolder import SIDE
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class StreamedProblem(NetworkProblem):
     stretch_on_gpu = NetworkProblem.stretch  # images are large
 
     def __init__(self, task: ImageNet, streams: Sequence[Streams], device: str) -> None:
-        if streams[0].seed >= TUNING_SEED:
+        if streams[0].holds_out:
             raise UsageError("imagenet cannot be tuned: it has no training images held out for that")
         self.folders = {name: task.files(name) for name in ("train", "test")}
         train, test = (self.folders[name].classes for name in ("train", "test"))

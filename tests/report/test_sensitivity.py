@@ -8,7 +8,7 @@ from harness import registry
 from harness.reporting.rendering import figures
 from harness.reporting.report import Request
 from harness.system.errors import UsageError
-from harness.tasks import TUNING_SEED
+from harness.tasks import ALL_ROWS_SEED, TUNING_SEED
 from reports.figures.sensitivity import Sensitivity
 from reports.tables.leaderboard import Leaderboard
 from tasks.synthetic.mixture25 import Mixture25
@@ -83,13 +83,16 @@ def test_every_method_has_a_row_best_first_and_the_best_have_lines(tmp_path):
     assert (lost.get_xdata().tolist(), lost.get_ydata().tolist()) == ([0.2], [methods.index("santa")])
 
 
-def test_the_objective_is_that_of_the_search(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("first", "metric", "best"), [(TUNING_SEED, "nll", 0.01), (ALL_ROWS_SEED, "joint_error", 0.02)]
+)
+def test_the_objective_is_that_of_the_search(tmp_path, monkeypatch, first, metric, best):
     monkeypatch.setitem(scored.UNITS, "nll", ("nats", "min", None))
     for step, nll in ((0.01, 0.5), (0.02, 0.7)):
-        write_run(tmp_path, seed=TUNING_SEED, metrics={"joint_error": 1 / nll, "nll": nll},
+        write_run(tmp_path, seed=first, metrics={"joint_error": 1 / nll, "nll": nll},
                   params={"step_size": step, "temperature": 1.0})  # fmt: skip
     (record,) = Sensitivity().build(store(tmp_path), Request()).records
-    assert (record["metric"], record["best_step"]) == ("nll", 0.01)
+    assert (record["metric"], record["best_step"]) == (metric, best)
 
 
 def test_negative_values_have_a_good_range_and_other_schedules_are_named(tmp_path):

@@ -8,6 +8,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -350,6 +351,13 @@ def test_no_rows_are_held_out_where_a_search_minimises_an_error_against_the_trut
     seeds = objective(name, task.metrics, metric).seeds([TUNING_SEED, *FINALIST_SEEDS])
     assert seeds == [ALL_ROWS_SEED * all_rows + TUNING_SEED * (not all_rows) + k for k in (0, *range(100, 110))]
     assert {Streams(seed, 0).holds_out for seed in seeds} == {not all_rows}
+
+
+def test_which_runs_hold_out_rows_is_decided_in_one_place():
+    """A task that compares seeds itself would hold out rows in searches on all of them."""
+    files = [*Path(__file__).parents[2].joinpath("tasks").rglob("*.py")]
+    assert len(files) > 50
+    assert [path.name for path in files if "TUNING_SEED" in path.read_text(encoding="utf-8")] == []
 
 
 @pytest.mark.data
