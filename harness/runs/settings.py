@@ -53,7 +53,7 @@ class Study(typing.Protocol):
     """Tuned settings: all that is known here of what the fact `study` returns."""
 
     def layer(
-        self, registry: Registry, pair: tuple[Offer, Offer, Offer], protocol: str, budget: str
+        self, registry: Registry, pair: tuple[Offer, Offer, Offer], protocol: Protocol, budget: str
     ) -> Mapping[str, Origin]:
         """Return the tuned settings of (method, sampler, task) under a protocol. `UsageError` if there are none."""
 
@@ -134,7 +134,7 @@ def find_pair(
     protocol_name = spelled(protocol_name, known)
     if protocol_name not in known:
         raise UsageError(f"task {name} has no protocol {protocol_name!r:.80}{suggestions(protocol_name, known)}")
-    tuned = study.layer(registry, (named, sampler, task), protocol_name, budget) if study else {}
+    tuned = study.layer(registry, (named, sampler, task), known[protocol_name], budget) if study else {}
     earlier = any(origin.tuning and origin.tuning.version < SEARCH_VERSION for origin in tuned.values())
     alone = study is not None and not earlier
     of_paper = of_method.get(protocol_name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,9 +12,9 @@ from typing import Any
 from harness import DataError, Registry, UsageError
 from harness.contracts import HARNESS, Offer, Plugin
 from harness.results import ONE_SETTING, spec
-from harness.runs import source_hash
+from harness.runs import plugin_metadata, source_hash
 from harness.system import read_json
-from harness.tasks import TUNING_SEED
+from harness.tasks import TUNING_SEED, Protocol
 
 FOLDER = "tuning"
 FORMAT = 2
@@ -42,22 +43,29 @@ class Study:
         """The method, task and protocol of each record."""
         return {key[:3] for key in self.records}
 
-    def record(self, method: str, task: str, protocol: str, budget: str) -> Mapping[str, Any] | None:
-        """Return the record of a pair at a budget, or else at another: of the newest rules, the user's first."""
-        of_pair = [one for key, one in self.records.items() if key[:3] == (method, task, protocol)]
-        same = [one for one in of_pair if budget in (one["budget"], one.get("asked_budget"))]
-        return max(reversed(same or of_pair), key=version, default=None)
+    def record(self, method: str, task: Offer, protocol: Protocol, budget: str) -> Mapping[str, Any] | None:
+        """Return the record of a pair at a budget, or else at the nearest: of the newest rules, the user's first."""
+        of_pair = [one for key, one in self.records.items() if key[:3] == (method, task.name, protocol.name)]
+        if same := [one for one in of_pair if budget in (one["budget"], one.get("asked_budget"))]:
+            return max(reversed(same), key=version)
+        passes = {name: _passes(name, task, protocol) for name in {budget, *(one["budget"] for one in of_pair)}}
+
+        def nearness(one: Mapping[str, Any]) -> tuple[int, float]:
+            here, there = passes[budget], passes[one["budget"]]
+            return version(one), -abs(math.log(here / there)) if here and there else -math.inf
+
+        return max(reversed(of_pair), key=nearness, default=None)
 
     def layer(
-        self, registry: Registry, pair: tuple[Offer, Offer, Offer], protocol: str, budget: str
+        self, registry: Registry, pair: tuple[Offer, Offer, Offer], protocol: Protocol, budget: str
     ) -> dict[str, spec.Origin]:
         """Return the tuned settings of (method, sampler, task) under a protocol. `UsageError` if there are none."""
         if self.name == ONE_SETTING:
             return {}
         method, sampler, task = pair
-        record = self.record(method.name, task.name, protocol, budget)
+        record = self.record(method.name, task, protocol, budget)
         if record is None:
-            where = f"{task.name}@{protocol}"
+            where = f"{task.name}@{protocol.name}"
             raise UsageError(
                 f"study {self.name} has no settings of {method.name} on {where}; to find some: "
                 f"bench tune --sampler {method.name} --task {where} --study {self.name}"
@@ -74,6 +82,15 @@ class Study:
             changed=changed_code(record, {part: source_hash(offer.target) for part, offer in parts.items()}),
         )  # fmt: skip
         return {name: spec.Origin(value, spec.TUNED, str(tuning), tuning) for name, value in record["settings"].items()}
+
+
+def _passes(budget: str, task: Offer, protocol: Protocol) -> float | None:
+    """Return the data passes of a budget; None of "steps=N", which are other passes of each sampler."""
+    kind, _, amount = budget.partition("=")
+    if budget not in protocol.budgets:
+        return float(amount) if kind == "passes" else None
+    facts = plugin_metadata.task_facts(task, plugin_metadata.resolve(task, protocol.task_settings()))
+    return protocol.budgets[budget] * facts.batch_terms / facts.priced_terms
 
 
 def version(record: Mapping[str, Any]) -> int:

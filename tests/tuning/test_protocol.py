@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import math
 
@@ -268,13 +270,29 @@ def test_a_record_that_breaks_the_rules_is_not_read(tmp_path, change, message):
 def test_a_record_is_of_a_budget_and_another_budget_is_used_only_without_one():
     old = {**RECORD, "search_version": 1, "budget": "smoke"}
     study = studies.Study("mine", {studies.key(one): one for one in (old, RECORD, {**RECORD, "budget": "paper"})})
-    pair = ("sgld", "gaussian2d", "csgmcmc-slides")
-    assert study.record(*pair, "smoke") is old
-    assert study.record(*pair, "paper")["budget"] == "paper"
-    assert study.record(*pair, "steps=7")["search_version"] == 3
+    pair = find_pair(registry(), "sgld", "gaussian2d")
+    record = functools.partial(study.record, task=pair.task, protocol=pair.protocol)
+    assert record("sgld", budget="smoke") is old
+    assert record("sgld", budget="paper")["budget"] == "paper"
+    assert record("sgld", budget="steps=7")["search_version"] == 3
     tuning = find_pair(registry(), "sgld", "gaussian2d", study, "steps=7").tuned["schedule"].tuning
     assert tuning.budget in {"quick", "paper"}
-    assert study.record("sghmc", *pair[1:], "smoke") is None
+    assert record("sghmc", budget="smoke") is None
+
+
+@pytest.mark.parametrize(("asked", "nearest"), [
+    ("passes=5000", "passes=500"), ("passes=450", "passes=500"), ("passes=60", "quick"), ("passes=1", "quick"),
+    ("passes=160", "passes=500"), ("passes=150", "quick"),
+])  # fmt: skip
+def test_without_settings_at_a_budget_those_at_the_nearest_are_used(asked, nearest):
+    earlier = {**RECORD, "search_version": 1, "budget": asked}
+    of_budgets = [{**RECORD, "budget": budget} for budget in ("passes=500", "quick")]
+    pair = find_pair(registry(), "sgld", "gaussian2d")
+    for records in itertools.permutations(of_budgets):
+        study = studies.Study("mine", {studies.key(one): one for one in records})
+        assert study.record("sgld", pair.task, pair.protocol, asked)["budget"] == nearest
+    study = studies.Study("mine", {studies.key(one): one for one in [earlier, *of_budgets]})
+    assert study.record("sgld", pair.task, pair.protocol, asked) is earlier
 
 
 @pytest.fixture
