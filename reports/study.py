@@ -17,6 +17,7 @@ KINDS = {
     "one mode": ("banana", "gaussian", "gaussian2d", "rosenbrock"),
     "several modes": ("bimodal1d", "mixture5", "mixture25"),
     "regressions": ("blr-german", "pdb-nes1980"),
+    "a network": ("tiny-bnn",),
 }
 """The tasks of the study by kind, in the order of its picture."""
 BEGIN, END = "<!-- {what} in {suite}: python -m reports.field -->", "<!-- end of {what} -->"

@@ -87,6 +87,10 @@ PARTS = {
         "predictions of a network",
         "Eleven samplers and two baselines on energy (N = 537, D = 706, batches of 256), 20 seeds of 8 chains.",
     ),
+    "study-tiny-network": (
+        "the posterior of a small network",
+        "Thirteen samplers on tiny-bnn (N = 48, batches of 12, D = 25), 80 seeds of 8 chains, by functions of theta.",
+    ),
     "study-longer": (
         "densities at ten times the budget",
         "Twelve samplers on four densities of [the first part](study-densities.md) at ten times its data passes.",

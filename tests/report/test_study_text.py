@@ -14,16 +14,16 @@ from reports.study import BEGIN, BUDGETS, END, overview, with_budgets, with_resu
 from reports.study import KINDS as TASK_KINDS
 
 DOCS = Path(__file__).parents[2] / "docs"
-*PARTS, LONGER = PUBLISHED, REGRESSION, LINEAR, _ = [
+*PARTS, LONGER = PUBLISHED, REGRESSION, LINEAR, TINY, _ = [
     json.loads((DOCS / f"field/study-{part}.json").read_text(encoding="utf-8"))
-    for part in ("densities", "regressions", "posteriordb", "longer")
+    for part in ("densities", "regressions", "posteriordb", "tiny-network", "longer")
 ]
 KINDS = ("task", "sampler", "ordering", "cost")
 NETWORK, SPLITS = (
     json.loads((DOCS / f"field/{name}.json").read_text(encoding="utf-8"))
     for name in ("study-networks", "energy-splits")
 )
-OF, OF_REGRESSION, OF_LINEAR, OF_LONGER, OF_NETWORK = (
+OF, OF_REGRESSION, OF_LINEAR, OF_TINY, OF_LONGER, OF_NETWORK = (
     {kind: [one for one in part["findings"] if one["finding"] == kind] for kind in KINDS}
     for part in (*PARTS, LONGER, NETWORK)
 )
@@ -118,6 +118,11 @@ def nes(method):
     return f"{times(method, 'pdb-nes1980'):.1f}"
 
 
+def tiny(method):
+    """The error of a method on tiny-bnn over the lowest, to one digit."""
+    return f"{times(method, 'tiny-bnn'):.1f}"
+
+
 def gaining(task):
     """The samplers by what ten times the passes leave of their error, the least first."""
     return sorted((m for t, m in GAIN if t == task), key=lambda m: GAIN[task, m])
@@ -158,6 +163,15 @@ STUDY = [one for one in TUNED if one["budget"] == "quick"]
 def trials(record):
     """The trials of all searches of a pair at the record's budget; the record's own number is of all its budgets."""
     return sum(search["trials"] for search in record["searches"] if search["budget"] == record["budget"])
+
+
+TUNED_TINY = {one["method"]: one for one in STUDY if one["task"] == "tiny-bnn"}
+
+
+def nearest_tiny(*methods):
+    """By how much at least each of these is better in a statement on tiny-bnn that holds."""
+    nearer = {one["better"]: one["nearer"] for one in counted("holds", of=OF_TINY)}
+    return [f"{1 / nearer[method]:.2f}" for method in methods]
 
 
 ENERGY = {one["method"]: one for one in STUDY if (one["task"], one["objective"]) == ("energy", "lppd")}
@@ -204,8 +218,8 @@ TOLD = {
         [*BEST.values()].count("sgnht") == 4 and BEST["mixture25"] == "resgld" and round(times("sgld")) == 6,
     "on the regressions mclmc; sgld on none":
         BEST["blr-german"] == BEST["pdb-nes1980"] == "mclmc" and "sgld" not in {method for _, method in LEADING},
-    "Joint errors of up to fifteen samplers on nine targets":
-        (len({m for _, m in ERROR}), len({t for t, _ in ERROR})) == (15, 9),
+    "Joint errors of up to sixteen samplers on ten targets":
+        (len({m for _, m in ERROR}), len({t for t, _ in ERROR})) == (16, 10),
     "13.7 of mclmc, the lowest, and 16.1 to 24.4 of the others":
         [KIDS[0][1], *(round(KIDS[at][0], 1) for at in (0, 1, -1)), len(KIDS)] == ["mclmc", 13.7, 16.1, 24.4, 14],
     "fourteen samplers, and eight statements, of which 20 seeds decide three":
@@ -273,8 +287,9 @@ TOLD = {
     "seven are about hmc": len(counted("refused", "in price")) == 7,
     "11 more are undecided. Four of them need at most 49 seeds, one 590":
         (len(counted("undecided")), sum(n <= 49 for n in SEEDS), SEEDS[-1]) == (11, 4, 590),
-    "40 to 100 on blr-german, 30 to 70 on pdb-nes1980, 30 to 90 at ten times the budget and 40 to 160 on energy":
-        [f(one["trials"] for one in ENERGY.values()) for f in (min, max)] == [40, 160]
+    "30 to 70 on pdb-nes1980 and tiny-bnn, 30 to 90 at ten times the budget and 40 to 160 on energy":
+        [f(one["trials"] for one in pairs.values()) for pairs in (ENERGY, TUNED_TINY) for f in (min, max)]
+        == [40, 160, 30, 70]
         and (len(TEN), min(TEN), max(TEN)) == (47, 30, 90)
         and ({min(GERMAN), max(GERMAN)}, {min(NES), max(NES)}, len(GERMAN), len(NES)) == ({40, 100}, {30, 70}, 15, 14),
     "80 to 200 trials a pair on densities, in three searches": {min(TRIALS), max(TRIALS)} == {80, 200},
@@ -343,6 +358,26 @@ TOLD = {
         [(one["cheapest"], f"{one['passes']:.1f}", round(one["sgld_passes"])) for one in OF_LONGER["cost"]
          if one["task"] == "gaussian2d"] == [("sgnht", "10.5", 143)],
     "than the runs, [236 minutes against 19](study.md#cost)": COSTS[-2:] == ["236", "18.9"],
+    "thirteen samplers, judged by the error of f(x) at 33 points, and ten statements, of which 80 seeds decide six":
+        [len(TUNED_TINY), *(len(counted(verdict, of=OF_TINY)) for verdict in ("holds", "fails", "equivalent"))]
+        == [13, 6, 0, 0] and {one["seeds"] for one in TINY["leaderboard"]} == {80},
+    "sgnht, csghmc and hmc, the next ones, have 4.6 to 5.8 times its joint error, sghmc 6.9 times and sgld 14.4 times":
+        [tiny(m) for m in ("sgnht", "csghmc", "hmc", "sghmc", "sgld")] == ["4.6", "5.0", "5.8", "6.9", "14.4"]
+        and [one["leaders"] for one in OF_TINY["task"]] == [["mclmc", "sgnht", "csghmc", "hmc"]],
+    "sghmc is at least 1.47 times as accurate as sgld, sgnht 1.13 and csghmc 1.03 times as sghmc": nearest_tiny(
+        "sghmc", "sgnht", "csghmc") == ["1.47", "1.13", "1.03"],
+    "asgld and msgld are at least 1.26 and 1.05 times as accurate as sgld": nearest_tiny(
+        "asgld", "msgld") == ["1.26", "1.05"],
+    "ggmc has a joint error of 6.45 with an interval from 0.68 to 192":
+        [f"{one[end]:.3g}" for one in TINY["leaderboard"] if (one["method"], one["metric"]) == ("ggmc", "joint_error")
+         for end in ("mean", "low", "high")] == ["6.45", "0.679", "192"],
+    "resgld against csgld and hmc against sghmc, and would need 117, 145, 109 and 128 seeds":
+        [(one["better"], one["worse"], one["seeds_to_decide"]) for one in counted("undecided", of=OF_TINY)]
+        == [("psgld", "sgld", 117), ("csgld", "sgld", 145), ("resgld", "csgld", 109), ("hmc", "sghmc", 128)],
+    "baoab, which got cycles, is in the middle": TUNED_TINY["baoab"]["settings"]["schedule"] == "cyclical",
+    "sgld has 3.1 and 2.9 times their error":
+        [f"{times('sgld', 'tiny-bnn', m):.1f}" for m in ("sgnht", "csghmc")] == ["3.1", "2.9"],
+    "20.9 times its error on two regressions, and 14.4 times on a small network": tiny("sgld") == "14.4",
     "twelve statements, of which 20 seeds decide eleven":
         len(OF_NETWORK["ordering"]) - len(counted("not run", of=OF_NETWORK)) == 12
         and len(samplers(LPPD)) == 11 and {one["seeds"] for one in NETWORK["leaderboard"]} == {20}
@@ -410,9 +445,9 @@ def test_the_picture_has_every_row_and_is_of_these_records():
     picture.draw(canvas)
     (ax,) = canvas.axes
     shown = [words.get_text() for words in ax.texts]
-    assert len(ax.patches) == 15 * 9
-    # mclmc moves in two dimensions or more, and amagold was run on blr-german alone
-    assert shown.count("-") == 3 * 7 + 1 + 1
+    assert len(ax.patches) == 16 * 10
+    # mclmc moves in two dimensions or more; amagold and csghmc were run on one of these tasks, control variates on two
+    assert shown.count("-") == 1 + 9 + 2 * 8 + 9
     assert f"{times('sgld', 'gaussian'):.0f}" in shown
     names = {label.get_text() for label in (*ax.get_xticklabels(), *ax.get_yticklabels())}
     in_docs = re.findall("<!-- (.*?) -->", (DOCS / "study.svg").read_text(encoding="utf-8"))
