@@ -57,6 +57,11 @@ class TaskField:
     baselines: dict[str, Group]
 
     @property
+    def groups(self) -> dict[str, Group]:
+        """The row of each method, baselines included."""
+        return {**self.baselines, **self.rows}
+
+    @property
     def protocol(self) -> str:
         """The protocol of its runs."""
         return self.score.groups[0].protocol

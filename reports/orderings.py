@@ -114,7 +114,7 @@ def _compared(ordering: Ordering, field: TaskField | None, request: Request) -> 
     metric = ordering.metric or (field.metric if field is not None else "")
     if field is None:
         return not_run(f"no field of {ordering.task} with two methods")
-    rows = {**field.baselines, **field.rows}
+    rows = field.groups
     if absent := [name for name in (ordering.better, ordering.worse) if name not in rows]:
         return not_run("; ".join(f"{name}: {field.missing.get(name, 'no runs')}" for name in absent))
     better, worse = rows[ordering.better], rows[ordering.worse]

@@ -46,7 +46,7 @@ class NeededSeeds(Report):
 
 def _ordering(one: JudgedOrdering, field: TaskField) -> dict[str, Any]:
     compared = one.comparison
-    groups = [field.rows[name] for name in (one.ordering.better, one.ordering.worse) if compared is not None]
+    groups = [field.groups[name] for name in (one.ordering.better, one.ordering.worse) if compared is not None]
     seeds = len(compared.pairs) if compared is not None else 0
     decided = compared is not None and compared.outcome != PairOutcome.UNDECIDED
     needed = compared.seeds_to_decide if compared is not None and not compared.withheld else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from scored import final_errors, low_error, store, time_rows, write_run
 
 from harness import load, registry
 from harness.cli.app import run
+from harness.contracts.registry import load as load_target
 from harness.reporting.rendering import render
 from harness.reporting.report import Request
 from harness.tasks import Streams
@@ -375,6 +377,19 @@ def test_an_ordering_may_be_about_a_baseline_which_has_no_rank(folder):
     for better, worse, verdict in (("sghmc", "swag", HOLDS), ("swag", "sghmc", FAILS), ("sghmc", "laplace", NOT_RUN)):
         (one,) = judge_orderings([Ordering("", "", better, worse, "gaussian2d")], {"gaussian2d": field}, Request())
         assert one.verdict == verdict
+
+
+def test_every_report_of_orderings_takes_one_about_a_baseline(folder, monkeypatch):
+    declared = [Ordering("", "", "sghmc", "swag", "gaussian2d")]
+    judging = []
+    for offer in registry().offers("reports"):
+        report = load_target(offer.target)
+        module = sys.modules[report.__module__]
+        if hasattr(module, "load_orderings"):
+            monkeypatch.setattr(module, "load_orderings", lambda: declared)
+            built = report().build(store(folder), Request(registry=registry()))
+            judging += [offer.name for one in built.records if one["finding"] == "ordering" and "swag" in one.values()]
+    assert sorted(judging) == ["findings", "needed-seeds"]
 
 
 def test_the_declared_orderings_name_what_is_installed():
