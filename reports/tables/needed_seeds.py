@@ -12,13 +12,18 @@ from reports.orderings import JudgedOrdering, judge_orderings, load_orderings
 from reports.tables.findings_tables import STATEMENTS
 
 if TYPE_CHECKING:
-    from harness.reports import Store
+    from harness.reports import Comparison, Store
 
 COUNTS = (5, 10, 20, 40, 80, 160, 320)
 NEEDED = (
     "seeds to decide: with so many, the interval excludes no difference or lies within the margin with probability 0.8 "
     "if difference and spread are as these seeds show; the level is that of the family (RULES.md 5)"
 )
+CHANCE = (
+    "orderings decided: how many are expected if all seeds are new, over what these leave open of differences and "
+    "spreads; failures that they do not show are left out"
+)
+PASSES_UP_TO = "data passes: of the further seeds of the orderings that are undecided now, over all chains of both rows"
 PASSES = "data passes: of the seeds that are still to run, over all chains of both rows"
 
 
@@ -27,7 +32,8 @@ class NeededSeeds(Report):
 
     For each published ordering of two samplers, and for each row of a task against the best row: whether it is decided,
     how many seeds would decide it with probability 0.8, and the data passes of the seeds that are still to run. A table
-    shows how many orderings so many seeds decide, at which cost.
+    shows how many orderings so many seeds are expected to decide, at which cost. It counts what few seeds, as
+    those of pilot runs, leave open.
 
     Of a task the field with the most methods counts, of a method its tuned row, as in `reports.across`.
     """
@@ -53,7 +59,13 @@ def _ordering(one: JudgedOrdering, field: TaskField) -> dict[str, Any]:
     return _record("ordering", field, one.ordering.better, one.ordering.worse, one.metric) | {
         "says": str(one.verdict), "decided": decided, "seeds": seeds, "seeds_to_decide": needed,
         "passes_a_seed": _cost(groups), "reason": one.reason or None,
+        **{f"decided_by_{count}": 1.0 if decided else _chance(compared, count) for count in COUNTS},
     }  # fmt: skip
+
+
+def _chance(compared: Comparison | None, count: int) -> float:
+    """The probability that so many seeds decide."""
+    return 0.0 if compared is None or compared.withheld else compared.chance_to_decide(count)
 
 
 def _rows(field: TaskField) -> list[dict[str, Any]]:
@@ -107,23 +119,18 @@ def _passes(record: Mapping[str, Any]) -> str:
 
 
 def _counted(orderings: Sequence[Mapping[str, Any]]) -> Table:
-    """How many orderings are decided with so many seeds, and the data passes of the seeds that are still to run."""
+    """How many orderings so many seeds are expected to decide, and the data passes of the seeds still to run."""
     present = [record for record in orderings if record["seeds"]]
     columns = [Column(name, name, "right") for name in ("seeds", "orderings decided", "data passes")]
     cells = [
         {
             "seeds": count,
-            "orderings decided": f"{sum(_decided(record, count) for record in present)} of {len(orderings)}",
-            "data passes": number(sum(_more(r) for r in present if _decided(r, count))),
+            "orderings decided": f"{sum(record[f'decided_by_{count}'] for record in present):.1f} of {len(orderings)}",
+            "data passes": number(
+                sum(max(0, count - r["seeds"]) * float(r["passes_a_seed"]) for r in present if not r["decided"])
+            ),
         }
         for count in COUNTS
         if present
     ]
-    return Table(
-        "Orderings decided by so many seeds", columns, cells, ["data passes: of the seeds that these orderings need"]
-    )
-
-
-def _decided(record: Mapping[str, Any], seeds: int) -> bool:
-    """Whether it is decided already, or so many seeds decide it."""
-    return record["decided"] or (record["seeds_to_decide"] is not None and record["seeds_to_decide"] <= seeds)
+    return Table("Orderings decided by so many seeds", columns, cells, [CHANCE, PASSES_UP_TO])

@@ -7,9 +7,9 @@ import pytest
 from scored import final_errors, moments, store, write_run
 
 from harness.reporting.report import Request
-from harness.reports import load_groups
+from harness.reports import load_groups, number
 from reports.orderings import load_orderings
-from reports.tables.needed_seeds import NeededSeeds
+from reports.tables.needed_seeds import COUNTS, NeededSeeds
 
 SEEDS = 6
 DECLARED = next(one for one in load_orderings() if not one.metric)
@@ -43,10 +43,15 @@ def test_an_ordering_has_the_seeds_that_decide_it_at_the_level_of_all(built):
     (table,) = [table for table in result.tables if table.title == "Declared orderings"]
     (row,) = [row for row in table.rows if (row["a"], row["b"]) == (DECLARED.better, DECLARED.worse)]
     assert row["needed"] == f"{record['seeds_to_decide']:,}"
+    undecided = [r for r in orderings if r["seeds"] and not r["decided"]]
     for counted in result.tables[0].rows:
         n = counted["seeds"]
-        decided = [r for r in orderings if r["decided"] or (r["seeds_to_decide"] or 1e9) <= n]
-        assert counted["orderings decided"] == f"{len(decided)} of {len(orderings)}"
+        expected = sum(r[f"decided_by_{n}"] for r in orderings)
+        assert counted["orderings decided"] == f"{expected:.1f} of {len(orderings)}"
+        assert counted["data passes"] == number(sum(max(0, n - SEEDS) * r["passes_a_seed"] for r in undecided))
+    chances = [record[f"decided_by_{n}"] for n in COUNTS]
+    assert chances == sorted(chances)
+    assert 0 <= chances[0] < 0.5 < chances[-1] < 1
 
 
 def test_a_row_has_the_seeds_of_its_verdict(built):

@@ -84,10 +84,32 @@ class PairedTest:
             if seeds < fewest:
                 return False
             scale = math.sqrt(seeds) / spread
-            return power(effect * scale, seeds, level, None if limit is None else limit * scale) >= POWER
+            return float(power(effect * scale, seeds, level, None if limit is None else limit * scale)) >= POWER
 
         index = bisect.bisect_left(COUNTS, True, key=decides)
         return max(COUNTS[index], more) if index < len(COUNTS) else None
+
+    def chance_to_decide(self, seeds: int, level: float, margin: float | None = None) -> float:
+        """Return the probability that so many new seeds decide, over what these n leave open of difference and spread.
+
+        The spread sigma of a seed has the law s sqrt((n - 1) / chi2(n - 1)), and given it the difference is
+        N(estimate, sigma^2 / n): the posterior of flat priors of the difference and of log sigma. With five seeds it
+        is far from certain, so that the probability is below `POWER` at `seeds_to_decide` as a rule.
+        """
+        if seeds < self._fewest(level):
+            return 0.0
+        if not self.error:
+            needed = self.seeds_to_decide(level, margin)
+            return float(needed is not None and needed <= seeds)
+        from scipy.special import ndtri
+
+        scales, weights = _error_scales(self.seeds - 1, nodes=24)
+        share, _ = np.polynomial.legendre.leggauss(24)
+        errors = self.error / scales[:, None]  # of a mean of these n seeds, (24, 1)
+        differences = self.estimate + errors * ndtri((1 + share) / 2)
+        errors = errors * math.sqrt(self.seeds / seeds)
+        decides = power(differences / errors, seeds, level, None if margin is None else margin / errors)
+        return float(weights @ decides @ weights)
 
 
 def within(ends: Ends, margin: float | None) -> bool:
@@ -96,20 +118,23 @@ def within(ends: Ends, margin: float | None) -> bool:
     return margin is not None and low is not None and high is not None and -margin < low and high < margin
 
 
-def power(effect: float, seeds: int, level: float, margin: float | None = None) -> float:
+def power(effect: ArrayLike, seeds: int, level: float, margin: ArrayLike | None = None) -> Array:
     """Return the probability that a t interval excludes zero or lies within +-margin.
 
-    Effect and margin are in standard errors. It is the mean over the distribution of the error's estimate.
+    Effect and margin are in standard errors, of any shapes that broadcast. It is the mean over the distribution of the
+    error's estimate.
     """
     from scipy.special import ndtr
 
     scales, weights = _error_scales(seeds - 1)
     half = t_multiplier(seeds - 1, level) * scales
-    decided = ndtr(effect - half) + ndtr(-effect - half)
+    of_effect = np.asarray(effect)[..., None]
+    decided = ndtr(of_effect - half) + ndtr(-of_effect - half)
     if margin is not None:  # an interval shorter than the margin cannot reach from zero to beyond it
-        within = ndtr(margin - half - effect) - ndtr(half - margin - effect)
-        decided = np.where(2 * half < margin, 1.0, decided + np.maximum(within, 0.0))
-    return float(weights @ decided)
+        limit = np.asarray(margin)[..., None]
+        within = ndtr(limit - half - of_effect) - ndtr(half - limit - of_effect)
+        decided = np.where(2 * half < limit, 1.0, decided + np.maximum(within, 0.0))
+    return np.asarray(decided @ weights)
 
 
 @functools.lru_cache(maxsize=256)
@@ -124,11 +149,11 @@ def _detectable_errors(seeds: int, level: float) -> float:
 
 
 @functools.lru_cache(maxsize=len(COUNTS))
-def _error_scales(df: int) -> tuple[Array, Array]:
+def _error_scales(df: int, nodes: int = 64) -> tuple[Array, Array]:
     """Return estimates of a unit standard deviation with df degrees of freedom, and their weights (Gauss-Legendre)."""
     from scipy.special import gammaincinv
 
-    share, weight = np.polynomial.legendre.leggauss(64)
+    share, weight = np.polynomial.legendre.leggauss(nodes)
     return np.sqrt(2 * gammaincinv(df / 2, (1 + share) / 2) / df), weight / 2
 
 

@@ -146,6 +146,10 @@ class Comparison:
         """How many seeds would decide, with probability 0.8, what these show; None if 10,000 are too few."""
         return self.tested.seeds_to_decide(self.level, self.margin) if self.tested else None
 
+    def chance_to_decide(self, seeds: int) -> float:
+        """Return the probability that so many new seeds decide, over what these leave open; 0 without a test."""
+        return self.tested.chance_to_decide(seeds, self.level, self.margin) if self.tested else 0.0
+
     def record(self) -> dict[str, Any]:
         """Return its numbers as fields of a flat record."""
         names = ("scale", "effect", "low", "high", "level", "p", "adjusted", "nearer", "detectable", "seeds_to_decide")

@@ -186,6 +186,46 @@ def test_the_stated_number_of_seeds_decides_in_four_of_five(effect, margin):
     assert decided / 2000 == pytest.approx(POWER, abs=0.04)
 
 
+def at_five(effect, sigma, draw):
+    """A test of five seeds with this difference and spread."""
+    return paired_test(draw.normal(effect, sigma, 5))
+
+
+@pytest.mark.parametrize("margin", [None, 0.9])
+def test_the_chance_to_decide_is_that_of_new_seeds_by_the_posterior_of_difference_and_spread(margin):
+    draw = np.random.default_rng(6)
+    d = draw.normal(0.8, 1.0, 5)
+    sigma = d.std(ddof=1) * np.sqrt(4 / draw.chisquare(4, 4000))
+    difference = draw.normal(d.mean(), sigma / np.sqrt(5))
+    new = difference[:, None] + sigma[:, None] * draw.normal(size=(4000, 20))
+    half = stats.t.isf(0.005, 19) * new.std(axis=1, ddof=1) / np.sqrt(20)
+    middle = new.mean(axis=1)
+    decided = np.abs(middle) > half
+    if margin is not None:
+        decided |= np.abs(middle) + half < margin
+    assert 0.2 < decided.mean() < 0.8
+    assert paired_test(d).chance_to_decide(20, 0.99, margin) == pytest.approx(decided.mean(), abs=0.03)
+
+
+def test_five_seeds_are_less_sure_than_the_difference_and_spread_that_they_show():
+    draw = np.random.default_rng(7)
+    for effect in (0.7, 1.0, 1.5):
+        tested = at_five(effect, 1.0, draw)
+        needed = tested.seeds_to_decide(0.99)
+        assert tested.chance_to_decide(needed, 0.99) < POWER
+    many = paired_test(0.3 + draw.normal(size=4000))
+    needed = many.seeds_to_decide(0.99)
+    assert many.chance_to_decide(needed, 0.99) == pytest.approx(POWER, abs=0.01)
+
+
+def test_seeds_that_do_not_vary_decide_surely_or_never():
+    alike = paired_test(np.ones(6))
+    needed = alike.seeds_to_decide(0.999)
+    assert [alike.chance_to_decide(n, 0.999) for n in (needed - 1, needed)] == [0, 1]
+    assert paired_test(np.zeros(6)).chance_to_decide(40, 0.99) == 0
+    assert paired_test([1.0, 1.1, 0.9, 1.2, 1.0]).chance_to_decide(3, 1 - 1e-9) == 0
+
+
 def test_no_number_of_seeds_shows_no_difference_without_a_margin():
     d = np.tile([-1.0, 1.0], 4)
     assert paired_test(d).seeds_to_decide(0.95) is None
