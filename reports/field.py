@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import load, registry
 from harness.reports import drawn, load_plugin, write_set
-from reports.study import PAGE, PICTURE, overview, with_budgets, with_results
+from reports.study import BUDGETS_PICTURE, PAGE, PICTURE, budgets, overview, with_budgets, with_results
 from reports.suite_pages import BESIDE, FIGURES, ONE_PAGE, STUDY, SUITES, from_json, pages
 
 if TYPE_CHECKING:
@@ -126,7 +126,10 @@ def main(suite: str = "", results: str = "") -> None:
                 )
             write_set(FOLDER.parent, {path: text.encode() for path, text in texts.items()})
     if boards:
-        write_set(FOLDER.parent, {f"{PICTURE}.svg": drawn(overview(boards), "svg")[0]})
+        tuned = json.loads(STUDY.read_text(encoding="utf-8"))["tuned"]
+        with_settings = {(one["method"], one["task"], one["budget"]) for one in tuned}
+        pictures = {PICTURE: overview(boards), BUDGETS_PICTURE: budgets(boards, with_settings)}
+        write_set(FOLDER.parent, {f"{name}.svg": drawn(of, "svg")[0] for name, of in pictures.items()})
     if boards and (page := FOLDER.parent / PAGE).is_file():
         write_set(FOLDER.parent, {PAGE: with_budgets(page.read_text(encoding="utf-8"), boards).encode()})
 

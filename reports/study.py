@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from harness import Result
 from harness.reports import Column, Figure, Table, number, render
+from reports.figures.budgets import BudgetPoint
+from reports.figures.budgets import figure as budgets_figure
 from reports.figures.factors import figure
 from reports.orderings import OrderingVerdict
 from reports.tables.wide import JOINT
 
-PICTURE = "study"
-"""The name of the picture of the study, in docs."""
+PICTURE, BUDGETS_PICTURE = "study", "study-budgets"
+"""The names of the pictures of the study, in docs: of the rows at `quick`, and of those at several budgets."""
 KINDS = {
     "one mode": ("banana", "gaussian", "gaussian2d", "rosenbrock"),
     "several modes": ("bimodal1d", "mixture5", "mixture25"),
@@ -20,6 +22,7 @@ KINDS = {
     "a network": ("tiny-bnn",),
 }
 """The tasks of the study by kind, in the order of its picture."""
+IN_ORDER = [task for tasks in KINDS.values() for task in tasks]
 BEGIN, END = "<!-- {what} in {suite}: python -m reports.field -->", "<!-- end of {what} -->"
 PAGE = "study.md"
 BUDGET = "quick"
@@ -48,20 +51,36 @@ def overview(boards: Sequence[Sequence[Mapping[str, Any]]]) -> Figure:
     return figure(PICTURE, {key: cells[key] for key in ordered}, kinds)
 
 
+def budgets(boards: Sequence[Sequence[Mapping[str, Any]]], tuned: Collection[tuple[str, str, str]]) -> Figure:
+    """Return the picture of the joint error against data passes, of the methods that are ranked on a task at two
+    budgets or more. `tuned` has the methods, tasks and budgets for which there are settings.
+    """
+    points: dict[tuple[str, str], dict[float, BudgetPoint]] = {}
+    for row in (row for board in boards for row in _errors(board) if row["rank"]):
+        here = (row["method"], row["task"], row["budget"]) in tuned
+        points.setdefault((row["task"], row["method"]), {})[row["passes"]] = BudgetPoint(
+            row["passes"], row["mean"], here
+        )
+    lines: dict[str, dict[str, list[BudgetPoint]]] = {}
+    for (task, method), of_row in points.items():
+        if len(of_row) > 1:
+            lines.setdefault(task, {})[method] = [of_row[passes] for passes in sorted(of_row)]
+    return budgets_figure(BUDGETS_PICTURE, {task: lines[task] for task in IN_ORDER if task in lines})
+
+
 def with_budgets(page: str, boards: Sequence[Sequence[Mapping[str, Any]]]) -> str:
-    """Return the study's page with the joint error of each method at another budget over that at `quick`, by task."""
-    errors = {(r["task"], r["method"], r["budget"]): r["mean"] for board in boards for r in _errors(board) if r["rank"]}
-    gained = {
-        (task, method): mean / errors[task, method, BUDGET]
-        for (task, method, budget), mean in errors.items()
-        if budget != BUDGET and (task, method, BUDGET) in errors
-    }
-    tasks = sorted({task for task, _ in gained}, key=[task for tasks in KINDS.values() for task in tasks].index)
-    rows = [
-        {"method": method, **{task: gained.get((task, method)) for task in tasks}}
-        for method in dict.fromkeys(method for _, method in gained)
-    ]
-    columns = [Column("method", "method"), *(Column(task, task, "right", number) for task in tasks)]
+    """Return the study's page with the joint error of each method at other budgets over that at `quick`, by task."""
+    rows_at = {(r["task"], r["method"], r["budget"]): r for board in boards for r in _errors(board) if r["rank"]}
+    gained: dict[str, dict[str, float]] = {}
+    for (task, method, budget), row in rows_at.items():
+        if budget != BUDGET and (at_quick := rows_at.get((task, method, BUDGET))):
+            times = round(row["passes"] / at_quick["passes"], -1)
+            gained.setdefault(method, {})[f"{task} x{times:.0f}"] = row["mean"] / at_quick["mean"]
+    names = sorted(
+        {name for row in gained.values() for name in row}, key=lambda name: (IN_ORDER.index(name.split()[0]), len(name))
+    )
+    columns = [Column("method", "method"), *(Column(name, name, "right", number) for name in names)]
+    rows = [{"method": method, **row} for method, row in gained.items()]
     return _between(*BUDGETS, page, [Table("", columns, rows)] if rows else [])
 
 

@@ -61,7 +61,7 @@ PART = """# The study: {title}
 {{learned}}
 
 Part of [the study](study.md), which has the questions, the rules and the cost. {rows} Each pair
-was tuned at its budget by the rule of [tuning.md](tuning.md); the seeds are [those of a season](nightly.md), which no
+was tuned by the rule of [tuning.md](tuning.md); the seeds are [those of a season](nightly.md), which no
 search has used. All numbers are in [{suite}.json](field/{suite}.json).
 
     bench --results {suite} nightly {suite} --out site  # run the suite; after an interruption it continues
@@ -94,6 +94,10 @@ PARTS = {
     "study-longer": (
         "densities at ten times the budget",
         "Twelve samplers on four densities of [the first part](study-densities.md) at ten times its data passes.",
+    ),
+    "study-longest": (
+        "densities at a hundred times the budget",
+        "Six samplers on the four densities of [the part at ten times the budget](study-longer.md), with its settings.",
     ),
 }
 """The titles of the study's parts, and what was run, by suite."""
@@ -146,7 +150,8 @@ def pages(numbers: Mapping[str, Any], suite: str = "field", figures: Sequence[st
     if suite in ONE_PAGE:
         statements = tables_by_title.pop(STATEMENTS, None)
         tested, rows = [statements] if statements else [], [*tables_by_title.values(), *(board for _, board in boards)]
-        shown = [*tested, *rows] if suite == "orderings" else [*rows, _settings(numbers), *tested]
+        settings = [table for table in [_settings(numbers)] if table.rows]
+        shown = [*tested, *rows] if suite == "orderings" else [*rows, *settings, *tested]
         return {
             f"{suite}.md": ONE_PAGE[suite].format(learned=_statements(findings))
             + _markdown([*shown, *run]).rstrip()
