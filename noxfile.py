@@ -40,6 +40,10 @@ QUICK = [
 ]  # fmt: skip
 # Suites with pages of their own.
 STUDIES = ["orderings", "field", *sorted(path.stem for path in Path("plugins/nights/suites").glob("study-*.toml"))]
+# Those with searches of their own: study-longest runs at the settings of study-longer.
+SEARCHED = [suite for suite in STUDIES if suite != "study-longest"]
+# What a search minimises or maximises, where it is not the default of `bench tune`.
+OBJECTIVES = {"study-networks": "lppd", "study-tiny-network": "joint_error"}
 # What the benchmarks stand beside; jax is its CPU build.
 PEERS = ["blackjax>=1.2", "jax>=0.4.34", "posteriors>=0.1"]
 # What chooses the kernels of torch and NumPy, as on other processors; "plain" is what any x86 processor has.
@@ -126,7 +130,7 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session
-@nox.parametrize("suite", STUDIES)
+@nox.parametrize("suite", SEARCHED)
 def tuned(session: nox.Session, suite: str) -> None:
     """Tune what a suite runs, into plugins/tuning/tuned.json: other pairs there stay. Hours or days, and it resumes."""
     session.install(".[tune]")
@@ -136,9 +140,10 @@ def tuned(session: nox.Session, suite: str) -> None:
         kept.parent.mkdir(parents=True)
         shutil.copy(study, kept)
     for run in nox.project.load_toml(f"plugins/nights/suites/{suite}.toml")["run"]:
-        for task in run["tasks"]:
+        for task in run["tasks"] if "study" in run else ():
             samplers = run["samplers"] if run["samplers"] == "all" else ",".join(run["samplers"])
-            searched = ("--sampler", samplers, "--task", task, "--budget", run["budget"])
+            searched = ["--sampler", samplers, "--task", task, "--budget", run["budget"]]
+            searched += ["--objective", OBJECTIVES[suite]] if suite in OBJECTIVES else []
             session.run("bench", "--results", results, "tune", *searched, env=ONE_THREAD)
     shutil.copy(kept, study)
 

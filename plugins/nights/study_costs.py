@@ -6,6 +6,7 @@ docs/study.md.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from plugins.nights.suite import find
 from plugins.tuning.record import FINALIST_SEEDS
 from plugins.tuning.search import FINALISTS
 from plugins.tuning.tune import PairTuning
-from reports.suite_pages import PARTS
+from reports.suite_pages import PARTS, STUDY
 
 TRIAL = [TUNING_SEED, TUNING_SEED + 1]
 """The seeds of a trial."""
@@ -34,12 +35,16 @@ COLUMNS = (
 
 
 def rows(bench: Bench, part: str) -> Iterator[dict[str, Any]]:
-    """Yield the cost of each task of a part, in minutes of one core, from two runs of each pair."""
+    """Yield the cost of each task of a part, in minutes of one core, from two runs of each pair.
+
+    Rows at the settings of another budget, or at those of authors, cost no search.
+    """
+    searched = {(one["task"], one["budget"]) for one in json.loads(STUDY.read_text(encoding="utf-8"))["tuned"]}
     for entry in find(bench.registry, part).entries:
         for task in entry.tasks:
             asked: dict[str, Any] = {"chains": entry.chains, "study": ONE_SETTING}
             bench.run(list(entry.samplers), task, budget=entry.budget, seeds=range(2), **asked)
-            tuned = entry.samplers if entry.study else ()
+            tuned = entry.samplers if entry.study and (task.partition("@")[0], entry.budget) in searched else ()
             searches = [_trials(bench, sampler, task, entry) for sampler in tuned]
             alone = [
                 {len(seeds): _seconds(bench, sampler, task, seeds, budget=entry.budget, **asked)

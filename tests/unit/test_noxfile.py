@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.reports import load_plugin
+
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "noxfile.py"
 PROGRAMS = ("bench", "mypy", "pytest", "python", "ruff")
@@ -98,15 +100,44 @@ def test_what_the_sessions_run_is_there(noxfile, tmp_path, monkeypatch):
             assert importlib.util.find_spec(name) or Path("tests", *name.split(".")).with_suffix(".py").is_file(), name
 
 
-def test_a_search_is_at_the_budget_of_its_suite_as_the_published_ones_are(noxfile, tmp_path, monkeypatch):
+def test_a_search_is_the_one_of_which_the_settings_are_published(noxfile, tmp_path, monkeypatch):
+    search = pytest.importorskip("plugins.tuning.search", reason="bench tune needs optuna, an optional extra")
     monkeypatch.setattr(shutil, "copy", lambda *_: None)
     tuned = json.loads((ROOT / "plugins/tuning/tuned.json").read_text(encoding="utf-8"))["tuned"]
-    published = {(one["task"], one["budget"]) for one in tuned}
-    for suite in ("study-densities", "study-regressions", "study-posteriordb", "study-longer"):
+    published = {(one["method"], one["task"], one["budget"], one["objective"]) for one in tuned}
+    parts = [suite for suite in noxfile.SEARCHED if suite.startswith("study-")]
+    assert len(parts) > 5
+    for suite in parts:
         recorded = Recorded(tmp_path / suite)
         noxfile.tuned(recorded, suite=suite)
         words = [dict(zip(command[4::2], command[5::2], strict=True)) for command in recorded.commands]
-        searched = {(one["--task"].partition("@")[0], one["--budget"]) for one in words}
-        runs = load_toml(ROOT / f"plugins/nights/suites/{suite}.toml")["run"]
-        assert searched == {(task.partition("@")[0], run["budget"]) for run in runs for task in run["tasks"]}
+        searched = {
+            (
+                method,
+                task,
+                one["--budget"],
+                search.objective(task, load_plugin("tasks", task)().metrics, one.get("--objective")).metric,
+            )
+            for one in words
+            for method in one["--sampler"].split(",")
+            for task in [one["--task"].partition("@")[0]]
+        }
+        runs = [run for run in load_toml(ROOT / f"plugins/nights/suites/{suite}.toml")["run"] if "study" in run]
+        asked = {
+            (method, task.partition("@")[0], run["budget"])
+            for run in runs
+            for task in run["tasks"]
+            for method in run["samplers"]
+        }
+        assert {one[:3] for one in searched} == asked
         assert searched <= published
+
+
+def test_a_suite_without_a_search_has_settings_at_another_budget(noxfile):
+    tuned = json.loads((ROOT / "plugins/tuning/tuned.json").read_text(encoding="utf-8"))["tuned"]
+    published = {(one["method"], one["task"]) for one in tuned}
+    for suite in {*noxfile.STUDIES} - {*noxfile.SEARCHED}:
+        runs = load_toml(ROOT / f"plugins/nights/suites/{suite}.toml")["run"]
+        assert {
+            (m, task.partition("@")[0]) for run in runs for task in run["tasks"] for m in run["samplers"]
+        } <= published
