@@ -85,12 +85,18 @@ class Study:
 
 
 def _passes(budget: str, task: Offer, protocol: Protocol) -> float | None:
-    """Return the data passes of a budget; None of "steps=N", which are other passes of each sampler."""
-    kind, _, amount = budget.partition("=")
-    if budget not in protocol.budgets:
-        return float(amount) if kind == "passes" else None
+    """Return the data passes of a budget, steps as those of one gradient on a batch; None of what is no budget."""
+    kind, _, text = budget.partition("=")
+    try:
+        amount = float(protocol.budgets.get(budget, text))
+    except ValueError:
+        return None
+    if not (math.isfinite(amount) and amount > 0):
+        return None
+    if kind == "passes":
+        return amount
     facts = plugin_metadata.task_facts(task, plugin_metadata.resolve(task, protocol.task_settings()))
-    return protocol.budgets[budget] * facts.batch_terms / facts.priced_terms
+    return amount * facts.batch_terms / facts.priced_terms
 
 
 def version(record: Mapping[str, Any]) -> int:

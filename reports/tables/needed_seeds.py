@@ -20,10 +20,10 @@ NEEDED = (
     "if difference and spread are as these seeds show; the level is that of the family (RULES.md 5)"
 )
 CHANCE = (
-    "orderings decided: how many are expected if all seeds are new, over what these leave open of differences and "
+    "orderings decided: how many are expected of those with runs, over what these seeds leave open of differences and "
     "spreads; failures that they do not show are left out"
 )
-PASSES_UP_TO = "data passes: of the further seeds of the orderings that are undecided now, over all chains of both rows"
+ALL_PASSES = "data passes: of so many seeds of these orderings, over all chains of both rows"
 PASSES = "data passes: of the seeds that are still to run, over all chains of both rows"
 
 
@@ -32,8 +32,8 @@ class NeededSeeds(Report):
 
     For each published ordering of two samplers, and for each row of a task against the best row: whether it is decided,
     how many seeds would decide it with probability 0.8, and the data passes of the seeds that are still to run. A table
-    shows how many orderings so many seeds are expected to decide, at which cost. It counts what few seeds, as
-    those of pilot runs, leave open.
+    shows how many orderings so many new seeds are expected to decide, and their cost. It counts what few seeds, as in
+    pilot runs, leave open.
 
     Of a task the field with the most methods counts, of a method its tuned row, as in `reports.across`.
     """
@@ -59,12 +59,12 @@ def _ordering(one: JudgedOrdering, field: TaskField) -> dict[str, Any]:
     return _record("ordering", field, one.ordering.better, one.ordering.worse, one.metric) | {
         "says": str(one.verdict), "decided": decided, "seeds": seeds, "seeds_to_decide": needed,
         "passes_a_seed": _cost(groups), "reason": one.reason or None,
-        **{f"decided_by_{count}": 1.0 if decided else _chance(compared, count) for count in COUNTS},
+        **{f"decided_by_{count}": _chance(compared, count) for count in COUNTS},
     }  # fmt: skip
 
 
 def _chance(compared: Comparison | None, count: int) -> float:
-    """The probability that so many seeds decide."""
+    """The probability that so many new seeds decide."""
     return 0.0 if compared is None or compared.withheld else compared.chance_to_decide(count)
 
 
@@ -119,18 +119,17 @@ def _passes(record: Mapping[str, Any]) -> str:
 
 
 def _counted(orderings: Sequence[Mapping[str, Any]]) -> Table:
-    """How many orderings so many seeds are expected to decide, and the data passes of the seeds still to run."""
+    """How many orderings so many new seeds are expected to decide, and their data passes."""
     present = [record for record in orderings if record["seeds"]]
     columns = [Column(name, name, "right") for name in ("seeds", "orderings decided", "data passes")]
+    a_seed = sum(record["passes_a_seed"] for record in present)
     cells = [
         {
             "seeds": count,
-            "orderings decided": f"{sum(record[f'decided_by_{count}'] for record in present):.1f} of {len(orderings)}",
-            "data passes": number(
-                sum(max(0, count - r["seeds"]) * float(r["passes_a_seed"]) for r in present if not r["decided"])
-            ),
+            "orderings decided": f"{sum(record[f'decided_by_{count}'] for record in present):.1f} of {len(present)}",
+            "data passes": number(count * a_seed),
         }
         for count in COUNTS
         if present
     ]
-    return Table("Orderings decided by so many seeds", columns, cells, [CHANCE, PASSES_UP_TO])
+    return Table("Orderings decided by so many new seeds", columns, cells, [CHANCE, ALL_PASSES])

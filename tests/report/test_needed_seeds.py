@@ -43,15 +43,31 @@ def test_an_ordering_has_the_seeds_that_decide_it_at_the_level_of_all(built):
     (table,) = [table for table in result.tables if table.title == "Declared orderings"]
     (row,) = [row for row in table.rows if (row["a"], row["b"]) == (DECLARED.better, DECLARED.worse)]
     assert row["needed"] == f"{record['seeds_to_decide']:,}"
-    undecided = [r for r in orderings if r["seeds"] and not r["decided"]]
+    present = [r for r in orderings if r["seeds"]]
     for counted in result.tables[0].rows:
         n = counted["seeds"]
-        expected = sum(r[f"decided_by_{n}"] for r in orderings)
-        assert counted["orderings decided"] == f"{expected:.1f} of {len(orderings)}"
-        assert counted["data passes"] == number(sum(max(0, n - SEEDS) * r["passes_a_seed"] for r in undecided))
+        expected = sum(r[f"decided_by_{n}"] for r in present)
+        assert counted["orderings decided"] == f"{expected:.1f} of {len(present)}"
+        assert counted["data passes"] == number(n * sum(r["passes_a_seed"] for r in present))
     chances = [record[f"decided_by_{n}"] for n in COUNTS]
     assert chances == sorted(chances)
     assert 0 <= chances[0] < 0.5 < chances[-1] < 1
+
+
+def test_what_is_decided_may_not_be_by_fewer_new_seeds(built, tmp_path):
+    folder = tmp_path / "far"
+    for seed in range(SEEDS):
+        draw = np.random.default_rng(seed)
+        for method, error in ((DECLARED.better, 0.01), (DECLARED.worse, 20.0)):
+            curves = moments() | final_errors(
+                np.sqrt(error) * (1 + 0.3 * draw.normal() + 0.05 * draw.normal(size=(4, 2)))
+            )
+            write_run(folder, method=method, task=DECLARED.task, seed=seed, metrics={"mean_error": 0.1}, curves=curves)
+    built = NeededSeeds().build(store(folder), Request())
+    (record,) = [r for r in built.records if r["finding"] == "ordering" and r["a"] == DECLARED.better and r["seeds"]]
+    assert record["decided"]
+    assert record["decided_by_5"] < 1
+    assert record["decided_by_320"] > 0.99
 
 
 def test_a_row_has_the_seeds_of_its_verdict(built):

@@ -276,13 +276,14 @@ def test_a_record_is_of_a_budget_and_another_budget_is_used_only_without_one():
     assert record("sgld", budget="paper")["budget"] == "paper"
     assert record("sgld", budget="steps=7")["search_version"] == 3
     tuning = find_pair(registry(), "sgld", "gaussian2d", study, "steps=7").tuned["schedule"].tuning
-    assert tuning.budget in {"quick", "paper"}
+    assert tuning.budget == "quick"
     assert record("sghmc", budget="smoke") is None
 
 
 @pytest.mark.parametrize(("asked", "nearest"), [
     ("passes=5000", "passes=500"), ("passes=450", "passes=500"), ("passes=60", "quick"), ("passes=1", "quick"),
-    ("passes=160", "passes=500"), ("passes=150", "quick"),
+    ("passes=160", "passes=500"), ("passes=150", "quick"), ("steps=50000", "passes=500"), ("steps=5000", "quick"),
+    ("paper", "quick"), ("smoke", "quick"),
 ])  # fmt: skip
 def test_without_settings_at_a_budget_those_at_the_nearest_are_used(asked, nearest):
     earlier = {**RECORD, "search_version": 1, "budget": asked}
@@ -293,6 +294,19 @@ def test_without_settings_at_a_budget_those_at_the_nearest_are_used(asked, neare
         assert study.record("sgld", pair.task, pair.protocol, asked)["budget"] == nearest
     study = studies.Study("mine", {studies.key(one): one for one in [earlier, *of_budgets]})
     assert study.record("sgld", pair.task, pair.protocol, asked) is earlier
+
+
+@pytest.mark.parametrize("budget", ["passes=abc", "passes=", "passes=-5", "passes=nan", "steps=1e999", "nonsense"])
+def test_a_budget_that_is_none_is_refused_by_name_and_a_record_of_it_breaks_no_other(budget, tmp_path, capsys):
+    from harness.cli.app import run
+
+    command = ["run", "--sampler", "sgld", "--task", "gaussian2d", "--settings", "tuned", "--budget", budget]
+    assert run(["--results", str(tmp_path), *command]) == 2
+    assert budget.rpartition("=")[2] in capsys.readouterr().err
+    odd = {studies.key(one): one for one in ({**RECORD, "budget": budget}, RECORD)}
+    pair = find_pair(registry(), "sgld", "gaussian2d")
+    chosen = studies.Study("mine", odd).record("sgld", pair.task, pair.protocol, "passes=5000")
+    assert chosen["budget"] == RECORD["budget"]
 
 
 @pytest.fixture
