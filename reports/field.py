@@ -129,7 +129,7 @@ def main(suite: str = "", results: str = "") -> None:
         tuned = json.loads(STUDY.read_text(encoding="utf-8"))["tuned"]
         with_settings = {(one["method"], one["task"], one["budget"]) for one in tuned}
         pictures = {PICTURE: overview(boards), BUDGETS_PICTURE: budgets(boards, with_settings)}
-        write_set(FOLDER.parent, {f"{name}.svg": drawn(of, "svg")[0] for name, of in pictures.items()})
+        write_set(FOLDER.parent, {f"{name}.svg": drawn(of, "svg")[0] for name, of in pictures.items() if of})
     if boards and (page := FOLDER.parent / PAGE).is_file():
         write_set(FOLDER.parent, {PAGE: with_budgets(page.read_text(encoding="utf-8"), boards).encode()})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from harness import Result
@@ -47,41 +48,57 @@ def overview(boards: Sequence[Sequence[Mapping[str, Any]]]) -> Figure:
             factor = row["mean"] / best if row["rank"] else None
             cells[row["method"], row["task"]] = {"factor": factor, "verdict": row["verdict"]}
     kinds = {task: kind for kind, tasks in KINDS.items() for task in tasks}
-    ordered = sorted(cells, key=lambda key: list(kinds).index(key[1]))
+    ordered = sorted(cells, key=lambda key: _place(key[1]))
     return figure(PICTURE, {key: cells[key] for key in ordered}, kinds)
 
 
-def budgets(boards: Sequence[Sequence[Mapping[str, Any]]], tuned: Collection[tuple[str, str, str]]) -> Figure:
+def budgets(boards: Sequence[Sequence[Mapping[str, Any]]], tuned: Collection[tuple[str, str, str]]) -> Figure | None:
     """Return the picture of the joint error against data passes, of the methods that are ranked on a task at two
-    budgets or more. `tuned` has the methods, tasks and budgets for which there are settings.
+    budgets or more; None without one. `tuned` has the methods, tasks and budgets for which there are settings.
     """
-    points: dict[tuple[str, str], dict[float, BudgetPoint]] = {}
-    for row in (row for board in boards for row in _errors(board) if row["rank"]):
-        here = (row["method"], row["task"], row["budget"]) in tuned
-        points.setdefault((row["task"], row["method"]), {})[row["passes"]] = BudgetPoint(
-            row["passes"], row["mean"], here
-        )
+    rows = [row for board in boards for row in _errors(board) if row["rank"]]
+    passes: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        passes.setdefault((row["task"], row["budget"]), []).append(row["passes"])
     lines: dict[str, dict[str, list[BudgetPoint]]] = {}
-    for (task, method), of_row in points.items():
-        if len(of_row) > 1:
-            lines.setdefault(task, {})[method] = [of_row[passes] for passes in sorted(of_row)]
-    return budgets_figure(BUDGETS_PICTURE, {task: lines[task] for task in IN_ORDER if task in lines})
+    for row in rows:
+        task, method, budget = row["task"], row["method"], row["budget"]
+        point = BudgetPoint(median(passes[task, budget]), row["mean"], (method, task, budget) in tuned)
+        lines.setdefault(task, {}).setdefault(method, []).append(point)
+    several = {
+        task: {
+            method: sorted(points, key=lambda one: one.passes) for method, points in of_task.items() if len(points) > 1
+        }
+        for task, of_task in sorted(lines.items(), key=lambda pair: _place(pair[0]))
+    }
+    shown = {task: of_task for task, of_task in several.items() if of_task}
+    return budgets_figure(BUDGETS_PICTURE, shown) if shown else None
 
 
 def with_budgets(page: str, boards: Sequence[Sequence[Mapping[str, Any]]]) -> str:
     """Return the study's page with the joint error of each method at other budgets over that at `quick`, by task."""
     rows_at = {(r["task"], r["method"], r["budget"]): r for board in boards for r in _errors(board) if r["rank"]}
+    pairs = [
+        (task, method, budget, row, rows_at[task, method, BUDGET])
+        for (task, method, budget), row in rows_at.items()
+        if budget != BUDGET and (task, method, BUDGET) in rows_at
+    ]
+    times: dict[tuple[str, str], list[float]] = {}
+    for task, _, budget, row, at_quick in pairs:
+        times.setdefault((task, budget), []).append(row["passes"] / at_quick["passes"])
+    headers = {key: f"{key[0]} x{float(f'{median(ratios):.2g}'):g}" for key, ratios in times.items()}
     gained: dict[str, dict[str, float]] = {}
-    for (task, method, budget), row in rows_at.items():
-        if budget != BUDGET and (at_quick := rows_at.get((task, method, BUDGET))):
-            times = round(row["passes"] / at_quick["passes"], -1)
-            gained.setdefault(method, {})[f"{task} x{times:.0f}"] = row["mean"] / at_quick["mean"]
-    names = sorted(
-        {name for row in gained.values() for name in row}, key=lambda name: (IN_ORDER.index(name.split()[0]), len(name))
-    )
+    for task, method, budget, row, at_quick in pairs:
+        gained.setdefault(method, {})[headers[task, budget]] = row["mean"] / at_quick["mean"]
+    names = [headers[key] for key in sorted(times, key=lambda key: (_place(key[0]), median(times[key])))]
     columns = [Column("method", "method"), *(Column(name, name, "right", number) for name in names)]
     rows = [{"method": method, **row} for method, row in gained.items()]
     return _between(*BUDGETS, page, [Table("", columns, rows)] if rows else [])
+
+
+def _place(task: str) -> tuple[int, str]:
+    """The place of a task in pictures and tables; one without a kind comes last."""
+    return (IN_ORDER.index(task) if task in IN_ORDER else len(IN_ORDER), task)
 
 
 def _errors(board: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

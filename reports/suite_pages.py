@@ -97,7 +97,7 @@ PARTS = {
     ),
     "study-longest": (
         "densities at a hundred times the budget",
-        "Six samplers on the four densities of [the part at ten times the budget](study-longer.md), with its settings.",
+        "Six samplers on the four densities of the part at ten times, with [its settings](study-longer.md#settings).",
     ),
 }
 """The titles of the study's parts, and what was run, by suite."""
@@ -114,7 +114,7 @@ EARLIER = (
     "over five seeds often spans a factor of three, and smaller differences decide nothing. These rows are not "
     "compared with new ones.\n\n"
 )
-BESIDE = (COST, "modes_covered")
+BESIDE = (COST, "modes_covered", "joint_bias2")
 """The metrics of a leaderboard that are shown beside the one that ranks."""
 NOT_IN_FRONT = {"reference", "tied / worse / not known", "data passes", "seconds", "command"}
 """Columns of the leaders that the front page leaves out."""

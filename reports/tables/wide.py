@@ -27,6 +27,7 @@ HEADERS = {
     "distribution_error": "distribution error",
     "ece": "ECE",
     "passes_to_low_error": "data passes to low error",
+    "joint_bias2": "squared bias",
     "joint_error": "joint error",
     "kernel_stein_discrepancy": "kernel Stein discrepancy",
     "greatest_variance": "widest variance",
