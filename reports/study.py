@@ -48,7 +48,7 @@ def overview(boards: Sequence[Sequence[Mapping[str, Any]]]) -> Figure:
             factor = row["mean"] / best if row["rank"] else None
             cells[row["method"], row["task"]] = {"factor": factor, "verdict": row["verdict"]}
     kinds = {task: kind for kind, tasks in KINDS.items() for task in tasks}
-    ordered = sorted(cells, key=lambda key: _place(key[1]))
+    ordered = sorted(cells, key=lambda key: _position(key[1]))
     return figure(PICTURE, {key: cells[key] for key in ordered}, kinds)
 
 
@@ -69,7 +69,7 @@ def budgets(boards: Sequence[Sequence[Mapping[str, Any]]], tuned: Collection[tup
         task: {
             method: sorted(points, key=lambda one: one.passes) for method, points in of_task.items() if len(points) > 1
         }
-        for task, of_task in sorted(lines.items(), key=lambda pair: _place(pair[0]))
+        for task, of_task in sorted(lines.items(), key=lambda pair: _position(pair[0]))
     }
     shown = {task: of_task for task, of_task in several.items() if of_task}
     return budgets_figure(BUDGETS_PICTURE, shown) if shown else None
@@ -90,14 +90,14 @@ def with_budgets(page: str, boards: Sequence[Sequence[Mapping[str, Any]]]) -> st
     gained: dict[str, dict[str, float]] = {}
     for task, method, budget, row, at_quick in pairs:
         gained.setdefault(method, {})[headers[task, budget]] = row["mean"] / at_quick["mean"]
-    names = [headers[key] for key in sorted(times, key=lambda key: (_place(key[0]), median(times[key])))]
+    names = [headers[key] for key in sorted(times, key=lambda key: (_position(key[0]), median(times[key])))]
     columns = [Column("method", "method"), *(Column(name, name, "right", number) for name in names)]
     rows = [{"method": method, **row} for method, row in gained.items()]
     return _between(*BUDGETS, page, [Table("", columns, rows)] if rows else [])
 
 
-def _place(task: str) -> tuple[int, str]:
-    """The place of a task in pictures and tables; one without a kind comes last."""
+def _position(task: str) -> tuple[int, str]:
+    """The position of a task in pictures and tables; one without a kind comes last."""
     return (IN_ORDER.index(task) if task in IN_ORDER else len(IN_ORDER), task)
 
 
