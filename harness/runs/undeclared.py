@@ -76,16 +76,19 @@ def uncovered(targets: Iterable[str], data: Iterable[DataFile] = (), files: Iter
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if event != "open" or not isinstance(arguments[0], str | bytes):
         return
-    path, flags = os.path.realpath(os.fsdecode(arguments[0])), arguments[2]
-    if flags & os.O_CREAT and not Path(path).exists():
+    name, flags = os.fsdecode(arguments[0]), arguments[2]
+    if flags & os.O_CREAT and not Path(path := os.path.realpath(name)).exists():
         _written.add(path)
-    if flags & os.O_ACCMODE == os.O_WRONLY or path in _written or path in _read or len(_read) >= MOST:
-        return
-    if path.endswith(CODE) or path.startswith(SYSTEM) or not Path(path).is_file():
+    if flags & os.O_ACCMODE == os.O_WRONLY or len(_read) >= MOST:
         return
     frame = sys._getframe(1)  # noqa: SLF001 - the only way to find who opens it
     module = _reader(frame)
-    if module and (_is_plugins(module, path) or not path.startswith(_libraries())):
+    if not module:
+        return  # most files are opened by the harness: only those of plugins are worth their real path
+    path = os.path.realpath(name)
+    if path in _written or path in _read or path.endswith(CODE) or path.startswith(SYSTEM) or not Path(path).is_file():
+        return
+    if _is_plugins(module, path) or not path.startswith(_libraries()):
         _read[path] = module, any(f.f_globals.get("__name__") == IMPORTING for f, _ in traceback.walk_stack(frame))
 
 
@@ -96,7 +99,7 @@ def _reader(frame: FrameType | None) -> str:
         file = frame.f_code.co_filename
         if file.startswith(_HARNESS) or name.startswith(COMPILERS):
             return ""
-        if _is_plugins(name, file) or not (file.startswith("<") or os.path.realpath(file).startswith(_libraries())):
+        if _is_plugins(name, file) or not _is_library(file):
             return name
         frame = frame.f_back
     return ""
@@ -106,6 +109,12 @@ def _is_plugins(module: str, file: str) -> bool:
     """Return whether a module, and a file of its package, are a plugin's although they may be installed."""
     top = module.partition(".")[0]
     return top in plugin_process.FILES or (top in plugin_packages() and f"{os.sep}{top}{os.sep}" in file)
+
+
+@functools.cache
+def _is_library(file: str) -> bool:
+    """Return whether code, by its file, is of Python, of an installed package or of no file."""
+    return file.startswith("<") or os.path.realpath(file).startswith(_libraries())
 
 
 @functools.cache
