@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -43,7 +44,7 @@ def code(distribution: str) -> dict[str, Any]:
     if root is None:
         return dict(UNKNOWN)
     originals = [_counterpart(Path(unquote(address.path)), package) for package in packages]
-    same = all(_hash([ours]) == _hash([other]) for ours, other in zip(packages, originals, strict=True))
+    same = all(map(_same, packages, originals))
     return {"commit": _git(root, "rev-parse", "HEAD") or None, "dirty": not same or _changed(root, originals)}
 
 
@@ -66,11 +67,38 @@ def _hash(packages: list[Path]) -> str:
     """Hash names and contents. Compiled and hidden files do not count: a checkout has others than an installation."""
     total = hashlib.sha256()
     for package in packages:
-        for path in sorted(package.rglob("*") if package.is_dir() else [package]):
-            name = path.relative_to(package.parent)
-            if path.is_file() and path.suffix != ".pyc" and not any(part.startswith(".") for part in name.parts):
-                total.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+        for name, path in _files(package):
+            total.update(f"{name} {hashlib.sha256(Path(path).read_bytes()).hexdigest()}\n".encode())
     return total.hexdigest()
+
+
+def _files(package: Path) -> list[tuple[str, str]]:
+    """Return the names and paths of the files of a package that are neither compiled nor hidden, by the names' parts.
+
+    Every worker lists a thousand files, so no `Path` is made for each.
+    """
+    if not package.is_dir():
+        return [(package.name, str(package))] if package.is_file() else []
+    return sorted(_inside(str(package), package.name), key=lambda pair: pair[0].split("/"))
+
+
+def _inside(folder: str, name: str) -> Iterator[tuple[str, str]]:
+    with os.scandir(folder) as entries_of_folder:
+        for entry in entries_of_folder:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield from _inside(entry.path, f"{name}/{entry.name}")
+            elif not entry.name.endswith(".pyc") and entry.is_file():
+                yield f"{name}/{entry.name}", entry.path
+
+
+def _same(package: Path, other: Path) -> bool:
+    """Return whether two packages of one name have the same `_hash`, in less time."""
+    files, others = dict(_files(package)), dict(_files(other))
+    return files.keys() == others.keys() and all(
+        Path(path).read_bytes() == Path(others[name]).read_bytes() for name, path in files.items()
+    )
 
 
 def _packages(distribution: str) -> list[Path]:

@@ -2,6 +2,7 @@ import hashlib
 import json
 import shutil
 import subprocess
+from pathlib import Path
 
 import fabricated
 import pytest
@@ -66,7 +67,14 @@ def test_an_ordinary_installation_has_the_commit_of_its_origin(checkout, tmp_pat
     monkeypatch.syspath_prepend(site)
     commit = git(checkout, "rev-parse", "HEAD")
     assert provenance.code("somewhere") == state(commit, dirty=False)
-    (site / "somewhere" / "__init__.py").write_text(SOURCE + "# changed\n")
+    compiled, more = (site / "somewhere" / name for name in ("__pycache__/x.pyc", "more.py"))
+    compiled.parent.mkdir(exist_ok=True)
+    for path, changed in ((compiled, False), (more, True)):
+        path.touch()
+        provenance.code.cache_clear()
+        assert provenance.code("somewhere") == state(commit, dirty=changed)
+    more.unlink()
+    (site / "somewhere" / "__init__.py").write_text(SOURCE.swapcase())
     provenance.code.cache_clear()
     assert provenance.code("somewhere") == state(commit, dirty=True)
 
@@ -127,6 +135,19 @@ def test_the_digest_is_the_same_for_a_checkout_and_what_is_installed_from_it(tmp
     (tmp_path / "checkout/harness/.x.swp").write_text("x")
     digests = {provenance._hash([tmp_path / name / "harness"]) for name in ("checkout", "site")}
     assert digests == {provenance.digest("sgmcmc-bench")}
+
+
+def test_the_digest_is_that_of_earlier_versions(tmp_path):
+    """Results have it: names are in the order of their parts, so that the files of a folder stay together."""
+    names = ("a.py", "a/b.py", "a-b/c.py", "Z.toml", ".hidden/x.py", "a/.x.py", "a/x.pyc")
+    for name in names:
+        path = tmp_path / "package" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    total = hashlib.sha256()
+    for name in sorted(names[:4], key=Path):
+        total.update(f"package/{name} {hashlib.sha256(name.encode()).hexdigest()}\n".encode())
+    assert provenance._hash([tmp_path / "package"]) == total.hexdigest()
 
 
 @pytest.mark.parametrize("suffix", [".py", ".cpp", ".h", ".html"])
