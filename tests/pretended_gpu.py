@@ -24,7 +24,6 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
-from torch.utils import _pytree as tree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from harness.contracts.module import ALIGNMENT
@@ -73,10 +72,10 @@ class Recorded:
         below = torch._C._AutoDispatchBelowAutograd
         with torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad(), below():
             for operation, args, kwargs, outputs in self.operations:
-                again = tree.tree_leaves(operation(*args, **kwargs))
-                inputs = {_storage(leaf) for leaf in tree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
-                for old, new in zip(tree.tree_leaves(outputs), again, strict=True):
-                    if isinstance(old, torch.Tensor) and _storage(old) not in inputs:
+                again = _tensors(operation(*args, **kwargs))
+                inputs = {_storage(leaf) for leaf in _tensors((args, kwargs))}
+                for old, new in zip(_tensors(outputs), again, strict=True):
+                    if _storage(old) not in inputs:
                         old.copy_(new)
 
 
@@ -109,9 +108,8 @@ class PretendedGPU(TorchFunctionMode):
         return _storage(tensor) in self.gpu
 
     def mark(self, tensors: Any) -> None:
-        for leaf in tree.tree_leaves(tensors):
-            if isinstance(leaf, torch.Tensor):
-                self.gpu[_storage(leaf)] = StorageWeakRef(leaf.untyped_storage())  # kept, so the number is not reused
+        for leaf in _tensors(tensors):
+            self.gpu[_storage(leaf)] = StorageWeakRef(leaf.untyped_storage())  # kept, so the number is not reused
 
     def wait(self, what: str) -> None:
         if self.graph is not None:
@@ -121,7 +119,7 @@ class PretendedGPU(TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
         name = getattr(function, "__name__", "")
-        leaves = [leaf for leaf in tree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        leaves = _tensors((args, kwargs))
         on_gpu = any(map(self.has, leaves))
         if name == "__get__":
             return self._property(function, args, on_gpu=on_gpu)
@@ -184,7 +182,7 @@ class PretendedGPU(TorchFunctionMode):
     def operation(self, function, args, kwargs):
         """One operation of torch, below autograd."""
         name = function._schema.name.partition("::")[2]
-        leaves = [leaf for leaf in tree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        leaves = _tensors((args, kwargs))
         sides = [self.has(leaf) for leaf in leaves]
         side = any(sides) if leaves else self.sides[-1]
         if side and leaves:
@@ -196,7 +194,7 @@ class PretendedGPU(TorchFunctionMode):
         if self.graph is not None and side:
             self._save(leaves)
         output = function(*args, **kwargs)
-        outputs = [leaf for leaf in tree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
+        outputs = _tensors(output)
         if side:
             written = {_storage(leaf) for leaf, there in zip(leaves, sides, strict=True) if not there}
             self.mark([leaf for leaf in outputs if _storage(leaf) not in written])
@@ -233,8 +231,8 @@ class PretendedGPU(TorchFunctionMode):
 def _waits(function, name, args, kwargs):
     """Yield why an operation on tensors of the GPU waits for their values."""
     if name.startswith(("index", "_index")):
-        chosen = tree.tree_leaves(args[1]) if name not in {"index_select", "index_add"} else []
-        if any(getattr(leaf, "dtype", None) in {torch.bool, torch.uint8} for leaf in chosen):
+        chosen = _tensors(args[1]) if name not in {"index_select", "index_add"} else []
+        if any(leaf.dtype in {torch.bool, torch.uint8} for leaf in chosen):
             yield " by a mask: the shape depends on its values"
     elif READING & set(function.tags) and kwargs.get("output_size") is None:
         yield ": Python reads values, or the shape depends on them"
@@ -273,6 +271,17 @@ class _Generator(torch.Generator):
 
 def _one_hot(classes, number):
     return classes[..., None].eq(torch.arange(number)).to(torch.int64)
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    """The tensors in arguments or results; `tree_leaves` would be most of what an operation takes."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return []
+    return [tensor for member in value for tensor in _tensors(member)]
 
 
 def _storage(tensor: torch.Tensor) -> int:
