@@ -47,14 +47,29 @@ def home(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session")
+def one_row(home, tmp_path_factory):
+    """A results folder of one row, and its export; tests get copies."""
+    folder = tmp_path_factory.mktemp("one-row")
+    for name in ("sent", "exported"):
+        shutil.copytree(home / "r", folder / name, ignore=shutil.ignore_patterns("results.duckdb*", "locks"))
+        for path in (folder / name / "runs").glob("*/*/*/spec.json"):
+            if json.loads(path.read_text())["method"] != "sgld":
+                shutil.rmtree(path.parents[1])
+    exported(folder / "exported", folder / "out")
+    return folder
+
+
 @pytest.fixture
-def sent(home, tmp_path):
+def sent(one_row, tmp_path):
     """A results folder of one row, as somebody sends it."""
-    shutil.copytree(home / "r", tmp_path / "sent", ignore=shutil.ignore_patterns("results.duckdb*", "locks"))
-    for path in (tmp_path / "sent" / "runs").glob("*/*/*/spec.json"):
-        if json.loads(path.read_text())["method"] != "sgld":
-            shutil.rmtree(path.parents[1])
-    return tmp_path / "sent"
+    return shutil.copytree(one_row / "sent", tmp_path / "sent")
+
+
+@pytest.fixture
+def out(one_row, tmp_path):
+    """An export of `sent` as it is."""
+    return shutil.copytree(one_row / "out", tmp_path / "out")
 
 
 @pytest.fixture
@@ -117,8 +132,7 @@ def ranks(results, capsys):
     return {row["method"]: (row["rank"], row["verified"], row["status"]) for row in rows if row["ranked_by"]}
 
 
-def test_the_rank_of_a_row_from_elsewhere_is_that_of_its_fresh_runs(sent, verify, tmp_path, capsys):
-    out = exported(sent, tmp_path / "out")
+def test_the_rank_of_a_row_from_elsewhere_is_that_of_its_fresh_runs(out, verify, tmp_path, capsys):
     assert ranks(out, capsys)["sgld"][:2] == (1, "run here")
     board = exported(out, tmp_path / "board")  # what somebody says of himself is not taken over
     rank, level, status = ranks(board, capsys)["sgld"]
@@ -186,8 +200,7 @@ def test_curves_that_were_divided_and_sealed_again_are_not_taken_in(sent, verify
 
 
 @pytest.mark.parametrize("names", RANKING[:2])
-def test_curves_that_were_divided_in_an_export_are_refused(sent, verify, tmp_path, names):
-    out = exported(sent, tmp_path / "out")
+def test_curves_that_were_divided_in_an_export_are_refused(out, verify, tmp_path, names):
 
     def lower(rows):
         kept = [
@@ -273,8 +286,7 @@ def test_two_seeds_are_too_few_to_differ_and_rank_by_their_fresh_runs(sent, veri
 
 
 @pytest.mark.parametrize("table", ["metric", "run", "attempt", "environment"])
-def test_rows_that_are_not_what_the_records_say_are_refused(sent, verify, tmp_path, table):
-    out = exported(sent, tmp_path / "out")
+def test_rows_that_are_not_what_the_records_say_are_refused(out, verify, table):
     name, value = {
         "metric": ("value", 0.5), "run": ("steps", 7), "attempt": ("passes", 1.0), "environment": ("cpu", "faster"),
     }[table]  # fmt: skip
@@ -291,9 +303,8 @@ def test_rows_that_are_not_what_the_records_say_are_refused(sent, verify, tmp_pa
     assert {row["refused"] for row in rows} == {f"its row in {table} is not what its records say"}
 
 
-def test_code_that_is_not_of_its_hash_and_a_key_that_is_not_of_its_parts(sent, verify, tmp_path):
+def test_code_that_is_not_of_its_hash_and_a_key_that_is_not_of_its_parts(sent, out, verify):
     path = next(sent.glob("runs/*/*/*/spec.json"))
-    out = exported(sent, tmp_path / "out")
     for source in out.glob("source-*.json"):
         record = json.loads(source.read_text())
         record["files"] = dict.fromkeys(record["files"], "import os")
@@ -349,18 +360,18 @@ def test_of_two_senders_of_a_run_that_are_verified_at_once_the_first_is_taken(se
     assert all("already, as attempt" in row["refused"] for row in rows), rows
 
 
-def test_the_rows_and_levels_of_a_board_are_not_replaced_by_less_verified_ones(sent, verify, tmp_path, capsys):
+def test_the_rows_and_levels_of_a_board_are_not_replaced_by_less_verified_ones(sent, out, verify, tmp_path, capsys):
     """Somebody sends attempts of others again, with other curves and as of another machine."""
     board, copy = tmp_path / "board", tmp_path / "copy"
     shutil.copytree(sent, copy)
-    assert verify(exported(sent, tmp_path / "first"), "--into", board, "--salt", "abc")[0] == 0
+    assert verify(out, "--into", board, "--salt", "abc")[0] == 0
     before = {path.name: path.read_bytes() for path in board.iterdir()}
     other_machine(copy)
     for path in sorted(copy.glob("runs/*/*/*/"))[2:]:
         shutil.rmtree(path)
-    out = exported(copy, tmp_path / "second")
-    alter(out, "curve_points", smaller)
-    assert verify(out, "--into", board, "--salt", "abc")[0] == 0
+    later = exported(copy, tmp_path / "second")
+    alter(later, "curve_points", smaller)
+    assert verify(later, "--into", board, "--salt", "abc")[0] == 0
     assert {path.name: path.read_bytes() for path in board.iterdir()} == before
     assert ranks(board, capsys)["sgld"][:2] == (1, "run here")
     assert verify(board, "--into", board)[0] == 2
@@ -379,8 +390,8 @@ def test_a_strangers_code_runs_only_when_asked(home, verify, tmp_path):
     assert (home / "ran").exists()
 
 
-def test_a_replay_or_a_scoring_that_takes_too_long_leaves_the_row_reported(sent, verify, tmp_path):
-    code, (row,), _ = verify(exported(sent, tmp_path / "out"), "--timeout", "0.0001")
+def test_a_replay_or_a_scoring_that_takes_too_long_leaves_the_row_reported(sent, out, verify):
+    code, (row,), _ = verify(out, "--timeout", "0.0001")
     assert (code, row["verified"]) == (0, "reported")
     assert row["how"].endswith("not replayed: it took more than 0.0001 s")
     code, (row,), _ = verify(sent, "--timeout", "0.0001", "--replays", "0")
@@ -388,7 +399,7 @@ def test_a_replay_or_a_scoring_that_takes_too_long_leaves_the_row_reported(sent,
     assert "its draws could not be measured: it took more than 0.0001 s" in row["how"]
 
 
-def test_a_row_whose_fresh_runs_cost_too_much_stays_replayed_and_unranked(sent, verify, tmp_path, monkeypatch, capsys):
+def test_a_row_whose_fresh_runs_cost_too_much_stays_replayed_and_unranked(out, verify, tmp_path, monkeypatch, capsys):
     real = verifying.call
 
     def call(function, job, *more, **named):
@@ -398,7 +409,7 @@ def test_a_row_whose_fresh_runs_cost_too_much_stays_replayed_and_unranked(sent, 
 
     monkeypatch.setattr(verifying, "call", call)
     words = ("--into", tmp_path / "board", "--timeout", "90s")
-    code, (row,), said = verify(exported(sent, tmp_path / "out"), *words)
+    code, (row,), said = verify(out, *words)
     assert (code, row["verified"]) == (0, "replayed"), said
     assert row["how"].endswith("with the same bits; not run on fresh seeds: it took more than 90 s")
     assert ranks(tmp_path / "board", capsys)["sgld"][:2] == (None, "replayed")
@@ -576,21 +587,19 @@ def test_truths_that_were_computed_there_are_named_and_not_refused(sent, verify,
     assert rows[-1] == {"file": "truths/a-0123.json", "refused": "is damaged: its checksum does not match"}
 
 
-def test_a_reported_row_does_not_decide_how_others_rank(home, sent, tmp_path, capsys):
-    board = exported(sent, tmp_path / "board")
+def test_a_reported_row_does_not_decide_how_others_rank(home, out, tmp_path, capsys):
     shutil.copytree(home / "r", tmp_path / "other", ignore=shutil.ignore_patterns("results.duckdb*", "locks"))
     for path in (tmp_path / "other" / "runs").glob("*/*/*/spec.json"):
         if json.loads(path.read_text())["method"] == "sgld":
             shutil.rmtree(path.parents[1])
     forge(tmp_path / "other", lambda record: [metric.update(version=99) for metric in record["metrics"]])
-    exported(exported(tmp_path / "other", tmp_path / "forged", *plugin_of(home)), board)
-    ranked = ranks(board, capsys)
+    exported(exported(tmp_path / "other", tmp_path / "forged", *plugin_of(home)), out)
+    ranked = ranks(out, capsys)
     assert ranked["sgld"][:2] == (1, "run here")
     assert ranked["leimkuhler-matthews"][:2] == (None, "reported")
 
 
-def test_an_unknown_level_is_none(sent, tmp_path, capsys):
-    out = exported(sent, tmp_path / "out")
+def test_an_unknown_level_is_none(out, capsys):
 
     def gold(rows):
         return type(rows).from_pylist([{**row, "level": "gold"} for row in rows.to_pylist()], rows.schema)
@@ -600,8 +609,7 @@ def test_an_unknown_level_is_none(sent, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("name", "text"), [("origins", "x"), ("origins", '{"a": 1}'), ("task_params", "[1]")])
-def test_records_that_are_none_are_named_with_their_folder(sent, tmp_path, capsys, name, text):
-    out = exported(sent, tmp_path / "out")
+def test_records_that_are_none_are_named_with_their_folder(out, capsys, name, text):
 
     def other(rows):
         return type(rows).from_pylist([{**row, name: text} for row in rows.to_pylist()], rows.schema)
@@ -612,8 +620,7 @@ def test_records_that_are_none_are_named_with_their_folder(sent, tmp_path, capsy
 
 
 @pytest.mark.parametrize("name", ["２0260102T030405000-abcdef", f"20260102T{'0' * 5000}-abcdef"])
-def test_names_of_attempts_are_ascii_and_short(sent, verify, tmp_path, name):
-    out = exported(sent, tmp_path / "out")
+def test_names_of_attempts_are_ascii_and_short(out, verify, name):
 
     def renamed(rows):
         (first, *_), old = rows["attempt"].to_pylist(), rows.to_pylist()
@@ -632,11 +639,9 @@ def test_names_of_attempts_are_ascii_and_short(sent, verify, tmp_path, name):
     assert any("names another attempt" in row.get("refused", "") for row in rows)
 
 
-def test_texts_that_stand_there_often_are_not_written_out(sent, verify, tmp_path):
+def test_texts_that_stand_there_often_are_not_written_out(out, verify):
     """A dictionary makes gigabytes of equal texts a small file, whose header states the size of the dictionary."""
     import pyarrow as pa
-
-    out = exported(sent, tmp_path / "out")
 
     def bomb(_rows):
         count = 200_000
@@ -804,8 +809,8 @@ def test_a_record_beyond_the_limits_is_not_run(tmp_path, capsys):
     assert len(said) < 2000
 
 
-def test_a_board_ranks_a_row_after_its_owner_has_run_the_laws(sent, verify, tmp_path, capsys):
-    out, board = exported(sent, tmp_path / "out"), tmp_path / "board"
+def test_a_board_ranks_a_row_after_its_owner_has_run_the_laws(out, verify, tmp_path, capsys):
+    board = tmp_path / "board"
     assert verify(out, "--into", board)[0] == 0
     assert ranks(board, capsys)["sgld"][0] == 1
 
