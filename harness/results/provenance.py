@@ -11,8 +11,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote, urlparse
 
 import harness
@@ -20,6 +21,9 @@ from harness.contracts.offers import HARNESS, entries
 
 HOME = Path(harness.__file__).resolve().parent
 UNKNOWN = {"commit": None, "dirty": None}
+
+Stamped: TypeAlias = tuple[tuple[str, str, int, int], ...]
+"""Files by name, with path, size, and time of the last change in nanoseconds."""
 
 
 @functools.cache
@@ -46,6 +50,12 @@ def code(distribution: str) -> dict[str, Any]:
     originals = [_counterpart(Path(unquote(address.path)), package) for package in packages]
     same = all(map(_same, packages, originals))
     return {"commit": _git(root, "rev-parse", "HEAD") or None, "dirty": not same or _changed(root, originals)}
+
+
+def read_ahead(distribution: str) -> None:
+    """Read what `code` compares, so that in this process and forks of it only what has changed since is read again."""
+    with suppress(OSError):  # of a file that is just being changed; `code` says it where it still matters
+        code.__wrapped__(distribution)
 
 
 @functools.cache
@@ -95,9 +105,21 @@ def _inside(folder: str, name: str) -> Iterator[tuple[str, str]]:
 
 def _same(package: Path, other: Path) -> bool:
     """Return whether two packages of one name have the same `_hash`, in less time."""
-    files, others = dict(_files(package)), dict(_files(other))
-    return files.keys() == others.keys() and all(
-        Path(path).read_bytes() == Path(others[name]).read_bytes() for name, path in files.items()
+    return _same_files(_stamped(package), _stamped(other))
+
+
+def _stamped(package: Path) -> Stamped:
+    """Return the files of a package, each with its size and the time of its last change."""
+    stats = ((name, path, Path(path).stat()) for name, path in _files(package))
+    return tuple((name, path, stat.st_size, stat.st_mtime_ns) for name, path, stat in stats)
+
+
+@functools.cache
+def _same_files(files: Stamped, others: Stamped) -> bool:
+    """Return whether files have the same names and contents. Unchanged files are not read again."""
+    sizes = [[(name, size) for name, _, size, _ in side] for side in (files, others)]
+    return sizes[0] == sizes[1] and all(
+        Path(mine[1]).read_bytes() == Path(theirs[1]).read_bytes() for mine, theirs in zip(files, others, strict=True)
     )
 
 

@@ -22,10 +22,11 @@ try:
     import harness.runs.session  # noqa: F401 - it imports torch
     from harness.contracts.offers import HARNESS
     from harness.results.environment import requirements
-    from harness.results.provenance import digest
+    from harness.results.provenance import digest, read_ahead
 
-    requirements((HARNESS,))  # every worker records both
+    requirements((HARNESS,))  # every worker records all three
     digest(HARNESS)
+    read_ahead(HARNESS)
 except Exception as error:  # noqa: BLE001 - libraries raise different errors for lack of memory
     _remedy = memory_limit() or "`bench doctor` says more"
     child.unusable = f"no run can be done, torch does not import: {format_error(error)}; {_remedy}"

@@ -79,6 +79,16 @@ def test_an_ordinary_installation_has_the_commit_of_its_origin(checkout, tmp_pat
     assert provenance.code("somewhere") == state(commit, dirty=True)
 
 
+def test_what_is_read_ahead_is_compared_again_where_it_changes(checkout, tmp_path, monkeypatch):
+    site = tmp_path / "site"
+    install_somewhere(site, {"url": checkout.as_uri(), "dir_info": {}})
+    shutil.copytree(checkout / "src" / "somewhere", site / "somewhere")
+    monkeypatch.syspath_prepend(site)
+    provenance.read_ahead("somewhere")
+    (site / "somewhere" / "__init__.py").write_text(SOURCE.swapcase())
+    assert provenance.code("somewhere") == state(git(checkout, "rev-parse", "HEAD"), dirty=True)
+
+
 def test_an_installation_from_a_repository_has_the_commit_that_pip_wrote_down(tmp_path, monkeypatch):
     site = tmp_path / "site"
     install_somewhere(site, {"url": "https://example.org/r.git", "vcs_info": {"vcs": "git", "commit_id": "b" * 40}})
