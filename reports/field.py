@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from harness import load, registry
 from harness.reports import drawn, load_plugin, write_set
 from reports.study import BUDGETS_PICTURE, PAGE, PICTURE, budgets, overview, with_budgets, with_results
-from reports.suite_pages import BESIDE, FIGURES, ONE_PAGE, STUDY, SUITES, from_json, pages
+from reports.suite_pages import BESIDE, FIGURES, ONE_PAGE, ONE_TASK, PARTS, STUDY, SUITES, from_json, pages
 
 if TYPE_CHECKING:
     from harness.reports import Results
@@ -118,7 +118,7 @@ def main(suite: str = "", results: str = "") -> None:
         if (file := FOLDER / f"{name}.json").is_file():
             kept = [figure for figure in FIGURES if name == "field" and (FOLDER / f"{figure}.svg").is_file()]
             numbers = json.loads(file.read_text(encoding="utf-8"))
-            boards += [from_json(numbers["leaderboard"])] if name.startswith("study-") else []
+            boards += [from_json(numbers["leaderboard"])] if name in PARTS and name != ONE_TASK else []
             texts = pages(numbers, name, kept)
             if name in ONE_PAGE and GUIDE.is_file():
                 texts[GUIDE.name] = with_results(

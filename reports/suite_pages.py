@@ -75,6 +75,10 @@ PARTS = {
         "densities with noisy gradients",
         "Twelve samplers on four targets of one mode, 20 seeds of 8 chains, and on three of several modes, 30 seeds.",
     ),
+    "study-samplers": (
+        "every sampler on 25 modes",
+        "Every sampler that takes mixture25, 30 seeds of 8 chains; all but the twelve of the first part searched once.",
+    ),
     "study-regressions": (
         "a logistic regression on minibatches",
         "Fifteen samplers on blr-german (N = 1,000, batches of 32, D = 25), 40 seeds of 8 chains.",
@@ -101,6 +105,8 @@ PARTS = {
     ),
 }
 """The titles of the study's parts, and what was run, by suite."""
+ONE_TASK = "study-samplers"
+"""The part of every sampler on one task, which is not in the pictures of the others."""
 ONE_PAGE = {"orderings": ORDERINGS} | {
     suite: PART.format(suite=suite, title=title, rows=rows) for suite, (title, rows) in PARTS.items()
 }

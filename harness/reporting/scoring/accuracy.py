@@ -38,6 +38,8 @@ ONE_DRAW = 1.0
 """The joint error that a single exact draw of the truth has on average, in every direction: no row above it is tied."""
 FAILURE = 10.0
 """A chain failed if its error is above so many times the median of its row."""
+FARTHEST = 1e300
+"""The largest error of a seed in tests by signed ranks, which need finite differences."""
 MARGINS = {JOINT: math.log(1.5), MEDIAN: math.log(1.5), "lppd": 0.02, "nll": 0.02}
 """Within these, two groups are equivalent: a factor 1.5 of the joint error, .02 nats. Other metrics have no margin."""
 
@@ -123,6 +125,7 @@ def joint_error(group: Group, curves: Curves) -> Estimates | None:
     with np.errstate(over="ignore", invalid="ignore"):
         squares = (errors**2).mean(axis=0)
         means = resampled_means(errors**2, seeds)
+        of_each = {int(s): float(worst((errors[seeds == s] ** 2).mean(axis=0))) for s in np.unique(seeds)}
     replicates = None if means is None else worst(means)
     b2, n = float(worst(squares)), len(group.runs)
     low, high, kind = bootstrap_ends(b2, replicates, len(np.unique(seeds)))
@@ -131,8 +134,7 @@ def joint_error(group: Group, curves: Curves) -> Estimates | None:
         worst_f = int(squares.argmax())
         with np.errstate(over="ignore"):
             bias2, variance = float(errors[:, worst_f].mean() ** 2), float(errors[:, worst_f].var())
-    of_seed = {int(s): float(worst((errors[seeds == s] ** 2).mean(axis=0))) for s in np.unique(seeds)}
-    of_seed = of_seed if MODES in group.readings else {}
+    of_seed = {seed: min(error, FARTHEST) for seed, error in of_each.items()} if MODES in group.readings else {}
     if of_seed and len(of_seed) < FEWEST_RARE:
         low, high, kind = None, None, "none"
     return {

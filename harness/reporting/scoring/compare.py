@@ -32,6 +32,7 @@ from harness.reporting.scoring.accuracy import (
     ESS_CURVES,
     ESS_MSE,
     FAILED,
+    FARTHEST,
     JOINT,
     LOW_ERROR,
     LOW_ERROR_CURVES,
@@ -374,7 +375,8 @@ def _by_statistic(a: Group, b: Group, metric: str, curves: Curves) -> Comparison
         comparison = _of_rows(comparison, metric, axis, *rows)
         if comparison.tested and MODES in a.readings and metric == JOINT:
             both = zip(*rows, strict=True) if pairs else ()
-            differences = [statistic(x, axis, metric) - statistic(y, axis, metric) for x, y in both]
+            each = [[min(float(statistic(side, axis, metric)), FARTHEST) for side in pair] for pair in both]
+            differences = [of_a - of_b for of_a, of_b in each]
             comparison = replace(comparison, tested=with_signed_ranks(comparison.tested, differences or [0.0]))
     return _about(comparison, sides, metric, version, unit)
 

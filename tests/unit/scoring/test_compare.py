@@ -310,3 +310,26 @@ def test_an_effective_size_behind_the_gate_gets_no_verdict(tmp_path):
     gated = alone(score.compare(groups["csgld"], groups["sgld"], "ess_bulk"))
     assert gated.outcome == UNDECIDED
     assert gated.withheld.startswith("A is biased: ")
+
+
+@pytest.mark.parametrize("far", [1e100, 1e170, np.inf, np.nan])
+def test_a_row_whose_error_overflows_is_the_worst_and_keeps_no_other_from_a_verdict(tmp_path, far):
+    """Finished runs of a sampler that is lost: on a task of several modes, whose seeds are compared one by one."""
+    levels = {"csgld": 0.01, "sgld": 1.0, "hmc": far, "sghmc": far}
+    for seed in range(30):
+        for method, error in levels.items():
+            chains = np.full((4, 2), error) * np.random.default_rng(seed).uniform(1, 1.2, (4, 2))
+            if method == "sghmc":
+                chains[1:] = 1.0  # one chain of four
+            curves = moments(mean_error=np.sqrt(error) if error < 2 else 0.0) | final_errors(chains)
+            write_run(tmp_path, method=method, seed=seed, metrics={"modes_covered": 20.0}, curves=curves)
+    score, groups = score_of(tmp_path)
+    assert next(group.method for group in score.ordered("joint_error")) == "csgld"
+    ranks = {m: standing.rank for m in groups if (standing := score.standing(groups[m], "joint_error")).rank}
+    assert str(ranks["sgld"].verdict) == "worse"
+    for method in ("hmc", "sghmc"):
+        comparison = score.compare(groups["sgld"], groups[method], "joint_error")
+        assert comparison.effect < 1e-90
+        assert alone(comparison).outcome == BETTER
+    equals = score.compare(groups["hmc"], groups["sghmc"], "joint_error")
+    assert equals is None or math.isfinite(equals.tested.p if equals.tested else 0.0)
