@@ -34,10 +34,11 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def rows(bench: Bench, part: str) -> Iterator[dict[str, Any]]:
+def rows(bench: Bench, part: str, known: set[tuple[str, str, str]]) -> Iterator[dict[str, Any]]:
     """Yield the cost of each task of a part, in minutes of one core, from two runs of each pair.
 
-    Rows at the settings of another budget, or at those of authors, cost no search.
+    Rows at the settings of another budget, or at those of authors, cost no search, and none costs one that is `known`,
+    by sampler, task and budget, to which those of this part are added.
     """
     searched = {(one["task"], one["budget"]) for one in json.loads(STUDY.read_text(encoding="utf-8"))["tuned"]}
     for entry in find(bench.registry, part).entries:
@@ -45,20 +46,22 @@ def rows(bench: Bench, part: str) -> Iterator[dict[str, Any]]:
             asked: dict[str, Any] = {"chains": entry.chains, "study": ONE_SETTING}
             bench.run(list(entry.samplers), task, budget=entry.budget, seeds=range(2), **asked)
             tuned = entry.samplers if entry.study and (task.partition("@")[0], entry.budget) in searched else ()
-            searches = [_trials(bench, sampler, task, entry) for sampler in tuned]
-            alone = [
-                {len(seeds): _seconds(bench, sampler, task, seeds, budget=entry.budget, **asked)
-                 for seeds in (_new(len(TRIAL)), _new(len(FINALIST_SEEDS)), entry.seeds or [])}
+            new = [sampler for sampler in tuned if (sampler, task, entry.budget) not in known]
+            known.update((sampler, task, entry.budget) for sampler in new)
+            searches = {sampler: _trials(bench, sampler, task, entry) for sampler in new}
+            alone = {
+                sampler: {len(seeds): _seconds(bench, sampler, task, seeds, budget=entry.budget, **asked)
+                          for seeds in (_new(len(TRIAL)), _new(len(FINALIST_SEEDS)), entry.seeds or [])}
                 for sampler in entry.samplers
-            ]  # fmt: skip
+            }  # fmt: skip
             final, count = len(FINALIST_SEEDS), len(entry.seeds or [])
             yield {
                 "part": part, "task": task, "budget": entry.budget, "pairs": len(entry.samplers),
-                "tuning_runs": sum(len(TRIAL) * trials + FINALISTS * final for trials in searches),
+                "tuning_runs": sum(len(TRIAL) * trials + FINALISTS * final for trials in searches.values()),
                 "runs": count * len(entry.samplers),
-                "tuning": sum(t * one[len(TRIAL)] + FINALISTS * one[final]
-                              for t, one in zip(searches, alone[: len(tuned)], strict=True)) / 60,
-                "reported": sum(one[count] for one in alone) / 60,
+                "tuning": sum(trials * alone[sampler][len(TRIAL)] + FINALISTS * alone[sampler][final]
+                              for sampler, trials in searches.items()) / 60,
+                "reported": sum(one[count] for one in alone.values()) / 60,
             }  # fmt: skip
 
 
@@ -83,7 +86,8 @@ def _seconds(bench: Bench, sampler: str, task: str, seeds: Sequence[int], **aske
 def main(results: str) -> None:
     """Write the table of costs."""
     bench = Bench(results)
-    costs = [row for part in PARTS for row in rows(bench, part)]
+    known: set[tuple[str, str, str]] = set()
+    costs = [row for part in PARTS for row in rows(bench, part, known)]
     sums = ("tuning_runs", "runs", "tuning", "reported")
     total = {"part": "all", "task": "", "budget": "", "pairs": sum(row["pairs"] for row in costs)}
     costs.append(total | {name: sum(row[name] for row in costs) for name in sums})

@@ -29,7 +29,7 @@ def test_a_pair_costs_its_trials_its_finalists_and_its_rows(tmp_path, monkeypatc
 
     monkeypatch.setattr(Bench, "plan", planned)
     monkeypatch.setattr(Bench, "run", lambda *_, **settings: asked.append(settings["budget"]))
-    row, untuned = study_costs.rows(Bench(tmp_path / "results"), str(tmp_path / "part.toml"))
+    row, untuned = study_costs.rows(Bench(tmp_path / "results"), str(tmp_path / "part.toml"), known := set())
     trials = {"sgld": 30, "sghmc": 40}  # 10, and 10 for each of 2 and 3 dimensions
     searches = 2 * sum(trials.values()) + 2 * 5 * 10
     assert (row["tuning_runs"], row["runs"], row["pairs"]) == (searches, 10, 2)
@@ -39,3 +39,5 @@ def test_a_pair_costs_its_trials_its_finalists_and_its_rows(tmp_path, monkeypatc
     assert untuned["reported"] == row["reported"]
     assert asked[0] == "quick"
     assert ("sghmc", "quick", "one-setting", 2) in asked
+    again, _ = study_costs.rows(Bench(tmp_path / "results"), str(tmp_path / "part.toml"), known)
+    assert (again["tuning_runs"], again["runs"]) == (0, 10)
