@@ -19,7 +19,8 @@ def markdown() -> str:
     """Return the dictionary as Markdown: a section for each table and view, and a row for each column."""
     with connection.in_memory() as db:
         columns = db.execute(
-            "select table_name, column_name, data_type from duckdb_columns() where not internal order by column_index"
+            "select table_name, column_name, data_type from duckdb_columns() "
+            "where not internal and database_name = current_database() order by column_index"
         ).fetchall()
     comments = {name: table.comment for name, table in TABLES.items()}
     comments |= {name: view.comment for name, view in VIEWS.items()}
