@@ -505,6 +505,12 @@ def test_settings_are_shown_of_the_rows_that_a_search_chose():
     assert len({row["method"] for row in shown}) == len(shown) == len(ENERGY)
 
 
+def test_a_part_at_the_settings_of_another_has_no_table_of_them():
+    pages = {part: (DOCS / f"{part}.md").read_text(encoding="utf-8") for part in suite_pages.PARTS}
+    assert {part for part, page in pages.items() if "### Settings" not in page} == {"study-longest"}
+    assert "### Settings" not in suite_pages.pages(LONGEST, "study-longest", [])["study-longest.md"]
+
+
 def test_every_part_has_its_page_its_cost_and_a_place_in_the_picture():
     suites = {path.stem for path in (DOCS.parent / "plugins/nights/suites").glob("study-*.toml")}
     assert suites == {*suite_pages.PARTS}
