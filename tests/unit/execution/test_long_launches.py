@@ -42,3 +42,19 @@ def test_what_is_done_is_not_to_come_and_the_first_seconds_do_not_count():
     local._refuse_long([at_work(1.0, two_days, seconds=1.0)], [], 1)
     with pytest.raises(UsageError, match="add --yes"):
         local._refuse_long([at_work(1.0, two_days)], [], 1)
+
+
+def test_a_job_that_was_suspended_is_judged_by_the_steps_before_and_after():
+    seconds = [1.0, 2.0, 3602.0, 3603.0]  # an hour in the third block
+    messages = iter(
+        ("progress", {"steps": 1000, "position": 100 * k, "seconds": s, "rate": 100 * k / s})
+        for k, s in enumerate(seconds, start=1)
+    )
+    one = at_work(0.0, 1000)
+    one.receive, one.lost, one.progress = lambda: next(messages), False, {}
+    one.job.specs[0].key = "key"
+    heard = []
+    for _ in seconds:
+        assert not local._take(one, lambda _, payload: heard.append(payload["rate"]), local.LaunchSummary())
+        local._refuse_long([one], [job()] * 30, 1)
+    assert heard == [100 * k / s for k, s in enumerate(seconds, start=1)], "who waits is told the average"
