@@ -31,6 +31,7 @@ HEADERS = {
     "joint_error": "joint error",
     "kernel_stein_discrepancy": "kernel Stein discrepancy",
     "greatest_variance": "widest variance",
+    "largest_bias2": "largest squared bias",
     "last_mode_first_visit": "last mode first visited",
     "least_variance": "narrowest variance",
     "mean_error": "mean error (sd)",

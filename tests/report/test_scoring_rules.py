@@ -95,6 +95,28 @@ def test_bias_and_variance_count_alike_in_the_joint_error(tmp_path):
     assert [score.standing(group, JOINT).rank.rank for group in (rough, precise)] == [1, 2]
 
 
+def test_the_largest_bias_may_be_that_of_another_function_than_the_worst(tmp_path):
+    """A function whose variance is large has the joint error, one with less error the bias that longer runs keep."""
+    noise = ERRORS * [1.0, 0.1, 0.1, 0.1]
+    write_group(tmp_path, curves=lambda seed: moments() | final_errors(noise[seed] + 0.3 * np.eye(4)[3]), **BULK)
+    (score,) = scores(tmp_path)
+    (group,) = score.groups
+    flat = noise.reshape(-1, 4)
+    assert score.estimate(group, JOINT).mean == pytest.approx((flat[:, 0] ** 2).mean())
+    assert score.estimate(group, "joint_bias2").mean == pytest.approx(flat[:, 0].mean() ** 2)
+    unbiased = (flat[:, 3].mean() + 0.3) ** 2 - flat[:, 3].var(ddof=1) / len(flat)
+    assert score.estimate(group, "largest_bias2").mean == pytest.approx(unbiased)
+    assert unbiased == pytest.approx(0.09, rel=0.2)
+
+
+def test_where_nothing_is_biased_the_largest_bias_is_about_none(tmp_path):
+    write_group(tmp_path, curves=with_errors(0.0, 0.2), **BULK)
+    (score,) = scores(tmp_path)
+    (group,) = score.groups
+    joint, chains = score.estimate(group, JOINT).mean, ERRORS.shape[0] * ERRORS.shape[1]
+    assert 0 <= score.estimate(group, "largest_bias2").mean < 6 * joint / chains
+
+
 def test_few_seeds_on_several_modes_have_no_interval(tmp_path):
     write_group(tmp_path, "sgld", curves=with_errors(0.0, 0.2), chains=8)
     (score,) = scores(tmp_path)

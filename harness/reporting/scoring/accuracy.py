@@ -23,7 +23,7 @@ JOINT, MEDIAN, FAILED = "joint_error", "median_error", "failed_chains"
 LOW_ERROR = "passes_to_low_error"
 LOW_ERROR_VERSION = 2
 """Version 1 took the worst coordinate, not the worst direction."""
-OVER_SEEDS = ("joint_bias2", "joint_variance", "low_error_share")
+OVER_SEEDS = ("joint_bias2", "joint_variance", "largest_bias2", "low_error_share")
 UNGATED = (JOINT, MEDIAN, FAILED, LOW_ERROR, *OVER_SEEDS)
 """Metrics that a wrong law cannot inflate: errors that count bias and variance in every direction."""
 ESS_MSE = "ess_mse"
@@ -116,7 +116,9 @@ def joint_error(group: Group, curves: Curves) -> Estimates | None:
 
     b2 = (average of f over a chain's draws - E f)^2 / Var f, averaged over chains x seeds, for the worst f. The f are z
     and z^2 along a direction, and whether z is below a quantile of the truth. b2 is squared bias plus variance. It is
-    infinite if a chain diverged.
+    infinite if a chain diverged. Another f may have a larger bias; `largest_bias2` is the largest squared bias of any
+    f, less what the variance of its average over n chains adds to it. Where chains have forgotten their start, longer
+    runs at the same constant step size keep it, and their joint error stays above it.
     """
     rows = rows_by_seed(group, curves, ERRORS[0])
     if rows is None:
@@ -129,11 +131,13 @@ def joint_error(group: Group, curves: Curves) -> Estimates | None:
     replicates = None if means is None else worst(means)
     b2, n = float(worst(squares)), len(group.runs)
     low, high, kind = bootstrap_ends(b2, replicates, len(np.unique(seeds)))
-    bias2 = variance = None
+    bias2 = variance = largest = None
     if np.isfinite(b2):
         worst_f = int(squares.argmax())
         with np.errstate(over="ignore"):
             bias2, variance = float(errors[:, worst_f].mean() ** 2), float(errors[:, worst_f].var())
+            by_chance = errors.var(axis=0, ddof=1) / len(errors) if len(errors) > 1 else np.inf
+            largest = max(0.0, float((errors.mean(axis=0) ** 2 - by_chance).max()))
     of_seed = {seed: min(error, FARTHEST) for seed, error in of_each.items()} if MODES in group.readings else {}
     if of_seed and len(of_seed) < FEWEST_RARE:
         low, high, kind = None, None, "none"
@@ -142,6 +146,7 @@ def joint_error(group: Group, curves: Curves) -> Estimates | None:
         **chain_estimates(errors, seeds, n),
         "joint_bias2": Estimate("joint_bias2", 1, "1", "min", None, bias2, measured=n),
         "joint_variance": Estimate("joint_variance", 1, "1", "min", None, variance, measured=n),
+        "largest_bias2": Estimate("largest_bias2", 1, "1", "min", None, largest, measured=n),
     }  # fmt: skip
 
 
