@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import fill
 
 from harness import Result
-from harness.reports import Column, Request, Store, Table, render, write_set
+from harness.reports import Column, Request, Store, Table, number, render, with_interval, write_set
 from harness.results import ENGINE
 from plugins.papers.claims import UNINFORMATIVE, Claim, Ours
 from plugins.papers.ledger import NOT_RUN, CellEntry, ClaimEntry, Reproduction, reproduction
@@ -35,8 +35,14 @@ PAPERS = {
 """What each page beside the summary is about."""
 HEAD = """# Reproduction: what holds of two papers
 
+The two are csgmcmc and adaptive-drift. bde, smile and the slides are compared in part, and count in the sentences.
+
+{papers}
+
 {counts}
 {engines}
+
+{numbers}
 
 {settled}
 
@@ -131,7 +137,12 @@ def pages(folder: Path) -> dict[str, str]:
     runs = published_runs(published, ledger)
     parts["runs"] = [_by_engine(runs), _to_run(ledger)]
     rows = [f"| [{name}](reproduction/{name}.md) | {PAPERS.get(name, name)} |" for name in parts]
-    front = {"settled": _settled(ledger), "open": _open(ledger)}
+    front = {
+        "papers": _by_paper(ledger),
+        "numbers": _decided_numbers(ledger),
+        "settled": _settled(ledger),
+        "open": _open(ledger),
+    }
     tables_of = {name: render(Result([table]), "markdown").strip() for name, table in front.items()}
     text = HEAD.format(counts=_counts(ledger), engines=_engines(runs), pages="\n".join(rows), **tables_of)
     files = {"docs/reproduction.md": text}
@@ -240,6 +251,37 @@ def _to_run(ledger: Reproduction) -> Table:
     ]
     shape = [Column("of", "of"), Column("hours", "core hours", "right"), Column("needs", "needs")]
     return Table("What a CPU can still run", shape, rows)
+
+
+def _by_paper(ledger: Reproduction) -> Table:
+    """Return how many printed numbers and claims of each paper have which verdict."""
+    columns = {
+        "cells": "printed numbers", "match": "match", "mismatch": "do not match", "inconclusive": "inconclusive",
+        "claims": "claims", "holds": "hold", "holds at our settings": "hold at our settings", "fails": "fail",
+        "fails at our settings": "fail at our settings", "undecided": "undecided",
+    }  # fmt: skip
+    verdicts: dict[str, Counter[str]] = {}
+    for cell in ledger.cells:
+        verdicts.setdefault(cell.cell.paper, Counter()).update(["cells", cell.verdict])
+    for claim in ledger.claims:
+        verdicts.setdefault(claim.claim.paper, Counter()).update(["claims", claim.kind])
+    rows = [{"paper": paper, **verdicts[paper]} for paper in PAPERS if paper in verdicts]
+    shape = [Column("paper", "paper"), *(Column(name, header, "right") for name, header in columns.items())]
+    note = "the rest was not run, is not reproducible as published, vacuous or not informative"
+    return Table("By paper", shape, rows, [note])
+
+
+def _decided_numbers(ledger: Reproduction) -> Table:
+    """Return the printed numbers that match or do not match."""
+    rows = [
+        {"in": f"{one.cell.paper}, {one.cell.table}", "number": f"{one.cell.row}, {one.cell.column}",
+         "printed": number(one.cell.value), "ours": with_interval(one.ours.estimate if one.ours else None),
+         "verdict": one.verdict}
+        for one in ledger.cells
+        if one.verdict in {"match", "mismatch"}
+    ]  # fmt: skip
+    names = ("in", "number", "printed", "ours", "verdict")
+    return Table("Printed numbers with a verdict", [Column(name, name) for name in names], rows)
 
 
 def _settled(ledger: Reproduction) -> Table:
