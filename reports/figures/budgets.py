@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.reports import Figure
 from reports.figures.parts import legend_below, legend_height
-from reports.figures.styles import COLOURS, FAINT, look
+from reports.figures.styles import COLOURS, FAINT, MARKERS
 
 WIDTH, HEIGHT = 6.75, 2.3
 """Inches of the figure, and of a row of two panels."""
@@ -39,7 +39,10 @@ def figure(name: str, lines: Lines) -> Figure:
 
 def _draw(canvas: Any, lines: Lines, named: Sequence[str], rows: int) -> None:
     panels = canvas.subplots(rows, min(2, len(lines)), squeeze=False).flat
-    styles = {method: look(method) | {"color": COLOURS[k % len(COLOURS)]} for k, method in enumerate(named)}
+    styles = {
+        method: {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)]}
+        for k, method in enumerate(named)
+    }
     handles: dict[str, Any] = {}
     for (task, of_task), ax in zip(lines.items(), panels, strict=False):
         for method, points in sorted(of_task.items(), key=lambda pair: pair[0] in named):

@@ -20,8 +20,13 @@ LEADING, NO_VALUE = "#bfe6c8", "#eeeeee"
 WORST = 1000.0
 """The factor in the order of methods of a row that diverged, and the largest that counts there."""
 CELL = (0.85, 0.28)
-NAMES, TITLES = 1.2, 0.75
-"""Inches for the names of methods, and for those of tasks."""
+NAMES, TITLES, KINDS, LEGEND = 1.2, 0.75, 0.25, (1.05, 0.22)
+"""Inches for the names of methods, for those of tasks, for the kinds below the cells, and of an entry of the legend."""
+BELOW = ("below 2", "below 10", "more")
+COLOURS = ((LEADING, "best or tied"), *((colour, words) for (_, colour), words in zip(SHADES, BELOW, strict=True)))
+"""What is said of each colour."""
+OPEN = "?: not decided"
+LABELS = [*(words for _, words in COLOURS), OPEN]
 CAPTION = (
     "The joint error of each method divided by the lowest on the task, at equal data passes. Green and bold: best, or "
     "tied with the best by a test; light green: less than twice, yellow: less than ten times, red: more. A question "
@@ -118,7 +123,8 @@ def _table(cells: Cells) -> Table:
 def figure(name: str, cells: Cells, kinds: Mapping[str, str] | None = None) -> Figure:
     """Return the figure of these cells; `kinds`, by task, are written below neighbouring tasks of one kind."""
     methods, tasks = methods_of(cells), tasks_of(cells)
-    width, height = NAMES + CELL[0] * len(tasks), TITLES + CELL[1] * len(methods)
+    width = NAMES + CELL[0] * len(tasks)
+    height = TITLES + CELL[1] * len(methods) + KINDS + LEGEND[1] * -(-len(LABELS) // _columns(width))
     return Figure(name, lambda canvas: _draw(canvas, cells, methods, tasks, kinds or {}), (width, height), CAPTION)
 
 
@@ -141,9 +147,22 @@ def _draw(canvas: Any, cells: Cells, methods: Sequence[str], tasks: Sequence[str
         if kind:
             ax.text(sum(columns) / len(columns), len(methods) - 0.3, kind, ha="center", va="top", fontsize="small",
                     fontweight="bold")  # fmt: skip
+    _add_legend(canvas)
 
 
-def _rectangle(column: int, row: int, colour: str) -> Any:
+def _columns(width: float) -> int:
+    """Return how many entries of the legend stand beside each other in so many inches."""
+    return max(1, min(len(LABELS), int(width / LEGEND[0])))
+
+
+def _add_legend(canvas: Any) -> None:
+    """Add what the colours and the question mark mean."""
+    handles = [_rectangle(0, 0, colour) for colour, _ in (*COLOURS, ("white", OPEN))]
+    canvas.legend(handles, LABELS, loc="outside lower center", ncols=_columns(canvas.get_figwidth()), frameon=False,
+                  fontsize="small", handlelength=1, columnspacing=1)  # fmt: skip
+
+
+def _rectangle(column: float, row: int, colour: str) -> Any:
     from matplotlib.patches import Rectangle
 
     return Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=colour, edgecolor="white", linewidth=1.5)
