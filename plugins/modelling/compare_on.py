@@ -17,7 +17,7 @@ from plugins.modelling.arrays import CLASSES, classes, inputs, read
 from plugins.modelling.definition import define
 from plugins.modelling.search import STUDY, TRIALS, Candidate, Places, run_tuning, search
 
-DEFAULT = "sgld,csgld,sghmc,psgld,adam,deep-ensemble"
+DEFAULT = "sgld,psgld,sghmc,baoab,csghmc,deep-ensemble"
 PLANNED = 0.6
 """The share of the time that is planned; the rest is for imports, steps that diverge, the database and the report."""
 PROBE, PROBED, MOST_PROBED = 20, 0.01, 2_000
