@@ -18,7 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 from harness import load, registry
 from harness.reports import drawn, load_plugin, write_set
-from reports.study import BUDGETS_PICTURE, PAGE, PICTURE, budgets, overview, with_budgets, with_results
+from reports.study import (
+    BUDGETS_PICTURE,
+    PAGE,
+    PICTURE,
+    budgets,
+    overview,
+    with_budgets,
+    with_failures,
+    with_pair,
+    with_results,
+)
 from reports.suite_pages import BESIDE, FIGURES, ONE_PAGE, ONE_TASK, PARTS, STUDY, SUITES, from_json, pages
 
 if TYPE_CHECKING:
@@ -101,6 +111,19 @@ def _others(results: Results, suite: str) -> list[str]:
     return [f"{task} at {budget}" for task, budget in sorted(kept - asked)]
 
 
+def _study(boards: Sequence[Sequence[Mapping[str, Any]]], findings: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    """Write the pictures of the study, and what its page and the guide show of all its parts."""
+    tuned = json.loads(STUDY.read_text(encoding="utf-8"))["tuned"]
+    with_settings = {(one["method"], one["task"], one["budget"]) for one in tuned}
+    pictures = {PICTURE: overview(boards), BUDGETS_PICTURE: budgets(boards, with_settings)}
+    write_set(FOLDER.parent, {f"{name}.svg": drawn(of, "svg")[0] for name, of in pictures.items() if of})
+    if (page := FOLDER.parent / PAGE).is_file():
+        text = with_failures(with_budgets(page.read_text(encoding="utf-8"), boards), boards)
+        write_set(FOLDER.parent, {PAGE: text.encode()})
+    if GUIDE.is_file():
+        write_set(GUIDE.parent, {GUIDE.name: with_pair(GUIDE.read_text(encoding="utf-8"), findings).encode()})
+
+
 def main(suite: str = "", results: str = "") -> None:
     """Write the numbers of a suite from its results folder, if one is given, and the pages of all that are there."""
     if suite and suite not in SUITES:
@@ -113,12 +136,14 @@ def main(suite: str = "", results: str = "") -> None:
                 f"{results} has runs that {suite} does not ask for: {', '.join(others)}; give it a folder of its own"
             )
         write_set(FOLDER, {f"{suite}.json": _lines(collect(of_suite)).encode()})
-    boards = []
+    boards, findings = [], {}
     for name in SUITES:
         if (file := FOLDER / f"{name}.json").is_file():
             kept = [figure for figure in FIGURES if name == "field" and (FOLDER / f"{figure}.svg").is_file()]
             numbers = json.loads(file.read_text(encoding="utf-8"))
-            boards += [from_json(numbers["leaderboard"])] if name in PARTS and name != ONE_TASK else []
+            if name in PARTS and name != ONE_TASK:
+                boards.append(from_json(numbers["leaderboard"]))
+                findings[name] = from_json(numbers["findings"])
             texts = pages(numbers, name, kept)
             if name in ONE_PAGE and GUIDE.is_file():
                 texts[GUIDE.name] = with_results(
@@ -126,12 +151,7 @@ def main(suite: str = "", results: str = "") -> None:
                 )
             write_set(FOLDER.parent, {path: text.encode() for path, text in texts.items()})
     if boards:
-        tuned = json.loads(STUDY.read_text(encoding="utf-8"))["tuned"]
-        with_settings = {(one["method"], one["task"], one["budget"]) for one in tuned}
-        pictures = {PICTURE: overview(boards), BUDGETS_PICTURE: budgets(boards, with_settings)}
-        write_set(FOLDER.parent, {f"{name}.svg": drawn(of, "svg")[0] for name, of in pictures.items() if of})
-    if boards and (page := FOLDER.parent / PAGE).is_file():
-        write_set(FOLDER.parent, {PAGE: with_budgets(page.read_text(encoding="utf-8"), boards).encode()})
+        _study(boards, findings)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from reports.figures.budgets import BudgetPoint
 from reports.figures.budgets import figure as budgets_figure
 from reports.figures.factors import figure
 from reports.orderings import OrderingVerdict
+from reports.suite_pages import FAILED, failed_chains
 from reports.tables.wide import JOINT
 
 PICTURE, BUDGETS_PICTURE = "study", "study-budgets"
@@ -19,7 +20,8 @@ PICTURE, BUDGETS_PICTURE = "study", "study-budgets"
 KINDS = {
     "one mode": ("banana", "gaussian", "gaussian2d", "rosenbrock"),
     "several modes": ("bimodal1d", "mixture5", "mixture25"),
-    "regressions": ("blr-german", "pdb-nes1980"),
+    "regressions": ("blr-german", "blr-heart", "blr-australian", "pdb-nes1980"),
+    "hierarchical": ("pdb-eight-schools-noncentered",),
     "a network": ("tiny-bnn",),
 }
 """The tasks of the study by kind, in the order of its picture."""
@@ -30,6 +32,10 @@ BUDGET = "quick"
 """The budget of the rows in the picture."""
 BUDGETS = ("<!-- budgets: python -m reports.field -->", "<!-- end of budgets -->")
 """What the table of the gain by longer runs is between, in the study's page."""
+FAILURES = ("<!-- failures: python -m reports.field -->", "<!-- end of failures -->")
+MOMENTUM = ("<!-- sghmc against sgld: python -m reports.field -->", "<!-- end of sghmc against sgld -->")
+PAIR = ("sghmc", "sgld")
+"""The two samplers whose comparisons docs/which-sampler.md shows on all targets, decided or not."""
 COMPARED = ("sampler", "is", "another")
 BY = {JOINT: ("factor of the joint error", "within 1.5"), "lppd": ("difference of lppd in nats", "within 0.02")}
 """The last column of decided statements, and what it has of equivalent ones, by metric."""
@@ -94,6 +100,54 @@ def with_budgets(page: str, boards: Sequence[Sequence[Mapping[str, Any]]]) -> st
     columns = [Column("method", "method"), *(Column(name, name, "right", number) for name in names)]
     rows = [{"method": method, **row} for method, row in gained.items()]
     return _between(*BUDGETS, page, [Table("", columns, rows)] if rows else [])
+
+
+def with_failures(page: str, boards: Sequence[Sequence[Mapping[str, Any]]]) -> str:
+    """Return the study's page with the rows of which runs diverged or chains failed."""
+    rows = []
+    for board in boards:
+        chains = {_row(one): failed_chains(one) for one in board if one["metric"] == FAILED}
+        rows += [
+            {"method": one["method"], "task": one["task"], "passes": one["passes"],
+             "runs": f"{lost} of {one['seeds']}" if (lost := one["diverged"] + one["failed"]) else "",
+             "chains": chains.get(_row(one)), "value": one["mean"], "rank": one["rank"] or "-"}
+            for one in board
+            if one["ranked_by"] and (one["diverged"] or one["failed"] or chains.get(_row(one)))
+        ]  # fmt: skip
+    rows.sort(key=lambda row: (_position(row["task"]), row["passes"], row["method"]))
+    columns = [
+        Column("method", "method"), Column("task", "task"), Column("passes", "data passes", "right", number),
+        Column("runs", "runs lost", "right"), Column("chains", "failed chains", "right"),
+        Column("value", "joint error or lppd", "right", number), Column("rank", "rank", "right"),
+    ]  # fmt: skip
+    return _between(*FAILURES, page, [Table("", columns, rows)])
+
+
+def with_pair(guide: str, findings: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Return docs/which-sampler.md with what the parts of the study, by suite, say of `PAIR` on each target."""
+    rows = [
+        {"task": one["task"], "part": suite.removeprefix("study-"), "of": _effect(one),
+         "verdict": one["outcome"] or one["verdict"], "pairs": one["pairs"], "seeds": one["seeds_to_decide"]}
+        for suite, of_suite in findings.items()
+        for one in of_suite
+        if one["finding"] == "ordering" and (one["better"], one["worse"]) == PAIR and one["effect"] is not None
+        and one["metric"] in BY
+    ]  # fmt: skip
+    columns = [
+        Column("task", "task"), Column("part", "part"), Column("of", " over ".join(PAIR), "right"),
+        Column("verdict", "sghmc is"), Column("pairs", "seeds", "right"), Column("seeds", "seeds to decide", "right"),
+    ]  # fmt: skip
+    return _between(*MOMENTUM, guide, [Table("", columns, rows)])
+
+
+def _effect(one: Mapping[str, Any]) -> str:
+    """Return the ratio or difference of a comparison with its interval."""
+    unit = "" if one["scale"] == "ratio" else " nats"
+    return f"{number(one['effect'])} [{number(one['low'])}, {number(one['high'])}]{unit}"
+
+
+def _row(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    return record["label"], record["task"], record["protocol"], record["budget"]
 
 
 def _position(task: str) -> tuple[int, str]:

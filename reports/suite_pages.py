@@ -16,6 +16,7 @@ from reports.tables import wide
 from reports.tables.findings_tables import STATEMENTS, tables
 from reports.tables.wide import COST
 
+FAILED = "failed_chains"
 STUDY = Path(__file__).parents[1] / "plugins/tuning/tuned.json"
 FIELD = """# Which samplers were best on {tasks} tasks
 
@@ -47,7 +48,8 @@ ORDERINGS = """# What papers say is better, tested
 The statements are those of papers that one sampler is better than another, in our words: some about accuracy at equal
 cost, some about gradient noise on tasks that have it. Settings were tuned by one rule, an earlier one than that of
 [tuning.md](tuning.md), at the budget that is shown, on 20 seeds of 8 chains, before verdicts on tasks with several
-modes needed 30 seeds. A verdict is that of the paired comparison, in the family of all declared statements
+modes needed 30 seeds. Where [the study](study.md) has the same comparison, its verdict counts. A verdict is that of the
+paired comparison, in the family of all declared statements
 ([verdicts.md](verdicts.md)). All numbers are in [orderings.json](field/orderings.json).
 
     bench --results orderings nightly orderings --out site    # run the suite; after an interruption it continues
@@ -80,12 +82,16 @@ PARTS = {
         "Every sampler that takes mixture25, 30 seeds of 8 chains; all but the twelve of the first part searched once.",
     ),
     "study-regressions": (
-        "a logistic regression on minibatches",
-        "Fifteen samplers on blr-german (N = 1,000, batches of 32, D = 25), 40 seeds of 8 chains.",
+        "logistic regressions on minibatches",
+        "Fifteen samplers on blr-german (N = 1,000), fourteen on blr-heart (270) and blr-australian (690), 40 seeds.",
     ),
     "study-posteriordb": (
         "a linear regression on minibatches",
         "Fourteen samplers on pdb-nes1980 of posteriordb (N = 701, batches of 32, D = 10), 20 seeds of 8 chains.",
+    ),
+    "study-hierarchical": (
+        "a hierarchical model",
+        "Ten samplers on the eight schools of posteriordb (D = 10, exact gradients), 80 seeds of 8 chains.",
     ),
     "study-networks": (
         "predictions of a network",
@@ -118,10 +124,18 @@ EARLIER = (
     "significantly worse than the best, and significantly better than sgld and sghmc where those were not. Read the "
     "page for orders of magnitude: which samplers are far ahead on a kind of target, and which fail on it. An interval "
     "over five seeds often spans a factor of three, and smaller differences decide nothing. These rows are not "
-    "compared with new ones.\n\n"
+    "compared with new ones. [The study](study.md) has a part of these targets with settings of the present rules and "
+    "20 seeds or more, often under another protocol; where it says something else, it counts.\n\n"
 )
-BESIDE = (COST, "modes_covered", "joint_bias2")
-"""The metrics of a leaderboard that are shown beside the one that ranks."""
+BESIDE = {
+    COST: "data passes to low error: until a typical chain's error, in its own worst direction, stays below 0.01",
+    "modes_covered": "modes covered: the mean of the runs; (all): as many in each",
+    wide.SPREAD: "within-mode covariance ratio: the variance of draws within a mode over that of the target",
+    "largest_bias2": "largest squared bias: in any direction; longer runs at the same constant step size keep it",
+    FAILED: "failed chains: those with more than ten times the error of the row's median chain",
+}
+"""The metrics of a leaderboard that are shown beside the one that ranks, with what is said of them below the table."""
+RANKS = "rank: in brackets those that the tests allow; not known: neither tied with the best nor worse"
 NOT_IN_FRONT = {"reference", "tied / worse / not known", "data passes", "seconds", "command"}
 """Columns of the leaders that the front page leaves out."""
 KNOWN = ", which the people who chose the settings could have seen"
@@ -209,7 +223,8 @@ def _statements(findings: Sequence[Mapping[str, Any]]) -> str:
                      if (n := counts[verdict]))  # fmt: skip
     others = ", ".join(f"{n} {'was' if n == 1 else 'were'} {words}" for verdict, words in ASIDE.items()
                        if (n := counts[verdict]))  # fmt: skip
-    return f"**Of {tested} declared statements that were tested at our settings, {said}.** {others}."
+    family = f"Intervals hold for all {sum(counts.values())} declared statements at once."
+    return f"**Of {tested} declared statements that were tested at our settings, {said}.** {others}. {family}"
 
 
 def _markdown(shown: Sequence[Table]) -> str:
@@ -281,7 +296,10 @@ def _board(records: Sequence[Mapping[str, Any]]) -> Table:
     beside = {
         metric: {record["label"]: record for record in records if record["metric"] == metric} for metric in BESIDE
     }
-    others = {metric: by_label for metric, by_label in beside.items() if by_label}
+    others = {
+        metric: by_label for metric, by_label in beside.items()
+        if by_label and (metric != FAILED or any(record["mean"] for record in by_label.values()))
+    }  # fmt: skip
     ranked = [record for record in records if record["ranked_by"]]
     first = ranked[0]
     columns = [
@@ -304,7 +322,8 @@ def _board(records: Sequence[Mapping[str, Any]]) -> Table:
     not_run = str(Group.laws)
     unknown = [record["label"] for record in ranked if record.get("laws", not_run) == not_run]
     of = "" if len(unknown) == len(ranked) else f", of {', '.join(unknown)}"
-    return Table(title, columns, rows, [shown, *([f"laws: {not_run}{of}"] if unknown else [])])
+    about = [shown, RANKS, *(BESIDE[metric] for metric in others)]
+    return Table(title, columns, rows, [*about, *([f"laws: {not_run}{of}"] if unknown else [])])
 
 
 def _verdict(record: Mapping[str, Any]) -> str:
@@ -316,9 +335,17 @@ def _verdict(record: Mapping[str, Any]) -> str:
 def _value(record: Mapping[str, Any] | None) -> str:
     if record is None:
         return "-"
+    if record["metric"] == FAILED:
+        return failed_chains(record) or "0"
     names = ("metric", "metric_version", "unit", "direction", "target", "mean", "low", "high", "interval")
     limit = record["passes"] if record["metric"] == COST else None  # an infinite cost is above this number
     return with_interval(Estimate(*(record[name] for name in names)), limit)
+
+
+def failed_chains(record: Mapping[str, Any]) -> str:
+    """Return the number of failed chains of a row, "2 of 40", from its record of their share; "" if there are none."""
+    chains = record["chains"] * record["seeds"]
+    return f"{record['mean'] * chains:.0f} of {chains}" if record["mean"] else ""
 
 
 def from_json(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

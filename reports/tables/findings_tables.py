@@ -36,8 +36,8 @@ def _about_tasks(records: Sequence[Record]) -> list[str]:
     """Say by which factor leaders lead, and which tasks are copies."""
     factors = dict.fromkeys(record["leads_by"] for record in records if "leads_by" in record)
     rules = [
-        "leaders: significantly better than the median of sgld, sghmc, psgld, sgnht, csgld and hmc (at least three) "
-        f"by a factor {factor:g} of the joint error, by .02 of lppd and nll"
+        "leaders: better than the median of sgld, sghmc, psgld, sgnht, csgld and hmc (of at least three of them), by a "
+        f"test, and by more than a factor {factor:g} of the joint error or .02 nats; it need not be tied with the best"
         for factor in factors
     ]
     copies = [f"{r['task']}: a copy of {r['copy_of']}, does not count" for r in records if r.get("copy_of")]
@@ -201,7 +201,11 @@ _TABLES: Mapping[str, tuple[str, Mapping[str, Callable[[Record], str]], Sequence
     ),
     "cost": (
         "Cost of low error by task", _COSTS,
-        ["data passes of a chain until b2 stays below 0.01; seconds: the same share of a run's seconds of sampling"],
+        [
+            "data passes until the squared error of a typical chain, in its own worst direction, stays below 0.01",
+            "the joint error, a mean over chains in one direction, can be below 0.01 before",
+            "seconds: the same share of a run's seconds of sampling",
+        ],
     ),
     "sampler": (
         "Samplers across tasks", _SAMPLERS,

@@ -10,8 +10,21 @@ from matplotlib.figure import Figure
 
 from harness.results.spec import SEARCH_VERSION
 from reports import suite_pages
-from reports.study import BEGIN, BUDGETS, END, budgets, overview, with_budgets, with_results
+from reports.study import (
+    BEGIN,
+    BUDGETS,
+    END,
+    FAILURES,
+    MOMENTUM,
+    budgets,
+    overview,
+    with_budgets,
+    with_failures,
+    with_pair,
+    with_results,
+)  # fmt: skip
 from reports.study import KINDS as TASK_KINDS
+from reports.tables.wide import SPREAD
 
 DOCS = Path(__file__).parents[2] / "docs"
 *PARTS, LONGER = PUBLISHED, REGRESSION, LINEAR, TINY, _ = [
@@ -81,13 +94,23 @@ OF_ALL = {
     for one in EVERY["findings"] if one["finding"] == "ordering" and one["metric"] == "joint_error"
 }  # fmt: skip
 MODES = {one["method"]: one["mean"] for one in EVERY["leaderboard"] if one["metric"] == "modes_covered"}
+UNKNOWN_OF_ALL = {one["method"] for one in EVERY["leaderboard"] if one["verdict"] == "not known" and one["ranked_by"]}
 UNCROSSED = ("ggmc", "amagold", "hmc", "sgnht", "smile", "psmile", "mclmc")
-BIAS_HUNDRED, BIAS_TINY = (
-    {(one["task"], one["method"]): one["mean"] / errors[one["task"], one["method"]]
-     for one in part["leaderboard"] if one["metric"] == "joint_bias2" and one["mean"] is not None}
-    for part, errors in ((LONGEST, HUNDRED), (TINY, ERROR))
-)  # fmt: skip
-"""The share of squared bias in the joint error."""
+BIASES = [
+    {(one["task"], one["method"]): one["mean"]
+     for one in part["leaderboard"] if one["metric"] == "largest_bias2" and one["mean"] is not None}
+    for part in (LONGER, LONGEST, TINY, EVERY)
+]  # fmt: skip
+"""The largest squared bias of each row."""
+BIAS_TEN, BIAS_HUNDRED, BIAS_TINY, BIAS_ALL = (
+    {pair: bias / errors[pair] for pair, bias in biases.items() if pair in errors}
+    for biases, errors in zip(
+        BIASES, (LONG, HUNDRED, ERROR, {("mixture25", m): error for m, error in ALL.items()}), strict=True
+    )
+)
+"""Its share in the joint error."""
+WIDTHS = {one["method"]: one["mean"] for one in EVERY["leaderboard"] if one["metric"] == SPREAD}
+"""The variance within a mode of mixture25 over that of the target."""
 STEPPING = ("sgld", "sghmc", "baoab", "resgld")
 COVERED = [
     one["method"] for one in LONGER["leaderboard"]
@@ -305,6 +328,10 @@ TOLD = {
         {round(times("sgld", t, "sgnht")) for t in ("gaussian", "gaussian2d", "rosenbrock")} == {11, 8, 10},
     "sgnht and mclmc, which lead elsewhere, 138 times":
         {round(times(method)) for method in ("sgnht", "mclmc")} == {138},
+    "psgld with cycles (check its bias, below), with 1.5 times its error, and csgld, with 2.2 times, are next":
+        [f"{times(m):.1f}" for m in ("psgld", "csgld")] == ["1.5", "2.2"],
+    "of [all 45 methods](study-samplers.md) there three, psgld among them, are not told apart from resgld":
+        len(ALL) == 45 and "psgld" in UNKNOWN_OF_ALL and len(UNKNOWN_OF_ALL) == 3,
     "resgld, psgld with cycles and csgld lead": LED["mixture25"] == ["resgld", "psgld", "csgld"],
     "each of the twelve is at least nine times as wrong as the best one on some target":
         len(OF["sampler"]) == 12 and all(float(one["worst"]) > 9 for one in OF["sampler"]),
@@ -341,8 +368,8 @@ TOLD = {
         all(sorted((e, m) for (t, m), e in LONG.items() if t == task)[1][1] == "baoab" for task in ONE_OR_NEAR)
         and [f"{f(longer('baoab', t) for t in ONE_OR_NEAR):.1f}" for f in (min, max)] == ["3.6", "4.5"]
         and all(longer(m, "rosenbrock") < times(m, "rosenbrock") for m in ("baoab", "sghmc")),
-    "On bimodal1d too ggmc and hmc gain most; on rosenbrock hmc gains least of all, and on mixture25 nothing":
-        {*gaining("bimodal1d")[:2]} == {"ggmc", "hmc"} and gaining("rosenbrock")[-1] == "hmc"
+    "On bimodal1d too ggmc and hmc gain most; on rosenbrock hmc and msgld gain least, and on mixture25 hmc nothing":
+        {*gaining("bimodal1d")[:2]} == {"ggmc", "hmc"} and {*gaining("rosenbrock")[-2:]} == {"hmc", "msgld"}
         and GAIN["mixture25", "hmc"] > 1,
     "both on bimodal1d: baoab is equivalent to sghmc at quick and better here, sghmc is better than sgld at quick and "
     "equivalent here":
@@ -378,8 +405,7 @@ TOLD = {
         == ["diverged 2 of 20 (up to 28 %)"],
     "and 13 to 22 times on two of them at [ten times the budget]":
         [round(longer("sgld", t)) for t in ("gaussian2d", "rosenbrock")] == [13, 22],
-    "sgld has 5.8 times the error of resgld, and sgnht and mclmc, which lead elsewhere, 138 times; at ten times the "
-    "budget sgld has 35.7 times":
+    "sgnht and mclmc, which lead elsewhere, 138 times; at ten times the budget sgld has 35.7 times":
         (f"{times('sgld'):.1f}", f"{longer('sgld', 'mixture25'):.1f}") == ("5.8", "35.7"),
     "10.5 passes with sgnht and 143 with sgld":
         [(one["cheapest"], f"{one['passes']:.1f}", round(one["sgld_passes"])) for one in OF_LONGER["cost"]
@@ -395,7 +421,24 @@ TOLD = {
     "squared bias is 0.97 or more of the joint error of sgld, sghmc, baoab and resgld, and on rosenbrock 0.73 to 0.95":
         min(BIAS_HUNDRED[task, m] for task in ("gaussian2d", "bimodal1d") for m in STEPPING) >= 0.97
         and [f"{f(BIAS_HUNDRED['rosenbrock', m] for m in STEPPING):.2f}" for f in (min, max)] == ["0.73", "0.95"],
-    "squared bias is 0.01 or less of its error": max(v for (_, m), v in BIAS_HUNDRED.items() if m == "ggmc") <= 0.01,
+    "its largest squared bias is 0.02 or less of its error":
+        max(v for (_, m), v in BIAS_HUNDRED.items() if m == "ggmc") <= 0.02,
+    "its largest squared bias is 0.96 to 1.36 times the joint error that these four have at a hundred times":
+        [f"{f(BIASES[0][task, m] / HUNDRED[task, m] for task in ONE_OR_NEAR for m in STEPPING):.2f}"
+         for f in (min, max)] == ["0.96", "1.36"],
+    "What remains of these six is the bias of a step that is large enough to cross: it is 0.92 or more of their error":
+        f"{min(BIAS_TEN['mixture25', m] for m in {*COVERED} - {'resgld', 'baoab'}):.2f}" == "0.92",
+    "draws is 9.0 times that of the target, of csgld's 4.1 and of resgld's 2.0. The largest squared bias is 0.96 of "
+    "sgld's error":
+        [f"{WIDTHS[m]:.1f}" for m in ("sgld", "csgld", "resgld")] == ["9.0", "4.1", "2.0"]
+        and f"{BIAS_ALL['mixture25', 'sgld']:.2f}" == "0.96",
+    "sgld-cv, at rank 22 before baoab at 31, has no mode with enough draws near its centre: within a mode they are 13":
+        [[*ALL].index(m) for m in ("sgld-cv", "baoab")] == [21, 30] and MODES["sgld-cv"] == 0
+        and round(WIDTHS["sgld-cv"]) == 13,
+    "What they keep has the same order: 0.008 of mclmc, 0.074 of csghmc, 0.090 of sgnht, 0.129 of sghmc and 0.163 of "
+    "sgld; hmc alone, with 0.002, would come forward":
+        [f"{BIASES[2]['tiny-bnn', m]:.3f}" for m in ("mclmc", "csghmc", "sgnht", "sghmc", "sgld", "hmc")]
+        == ["0.008", "0.074", "0.090", "0.129", "0.163", "0.002"],
     "they keep 0.91 to 0.96 of their error at ten times":
         [f"{f(KEPT['bimodal1d', m] for m in STEPPING):.2f}" for f in (min, max)] == ["0.91", "0.96"],
     "On gaussian2d and bimodal1d sgld has 24 and 26 times its error. On rosenbrock it diverges in 2 of 40 runs":
@@ -437,9 +480,9 @@ TOLD = {
         "sghmc", "sgnht", "csghmc") == ["1.47", "1.13", "1.03"],
     "asgld and msgld are at least 1.26 and 1.05 times as accurate as sgld": nearest_tiny(
         "asgld", "msgld") == ["1.26", "1.05"],
-    "Squared bias is 0.81 of the error of sgnht and 0.97 of psgld's, 0.05 or less of that of sghmc and sgld":
-        [f"{BIAS_TINY['tiny-bnn', m]:.2f}" for m in ("sgnht", "psgld")] == ["0.81", "0.97"]
-        and max(BIAS_TINY["tiny-bnn", m] for m in ("sghmc", "sgld")) <= 0.05,
+    "is 0.81 of the error of sgnht, 0.78 of sghmc's, 0.97 of psgld's and 0.47 of sgld's":
+        [f"{BIAS_TINY['tiny-bnn', m]:.2f}" for m in ("sgnht", "sghmc", "psgld", "sgld")]
+        == ["0.81", "0.78", "0.97", "0.47"],
     "ggmc has a joint error of 6.45 with an interval from 0.68 to 192":
         [f"{one[end]:.3g}" for one in TINY["leaderboard"] if (one["method"], one["metric"]) == ("ggmc", "joint_error")
          for end in ("mean", "low", "high")] == ["6.45", "0.679", "192"],
@@ -572,6 +615,46 @@ def test_the_picture_of_budgets_has_a_point_for_each_ranked_row_and_hollow_ones_
         assert errors == sorted(at[task, m] for at in (ERROR, LONG, HUNDRED) for m in in_both if (task, m) in at)
         assert sorted(line.get_ydata()[0] for line in hollow) == sorted(v for (t, _), v in HUNDRED.items() if t == task)
     assert [ax.get_title() for ax in canvas.axes] == ["gaussian2d", "rosenbrock", "bimodal1d", "mixture25"]
+
+
+def cells_of(page, marks):
+    """The cells of the table between two marks, by row; the headers come first."""
+    lines = page.partition(marks[0])[2].partition(marks[1])[0].splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
+    return [row for row in rows if not set("".join(row)) <= set("-: ")]
+
+
+def test_failures_are_the_rows_that_lost_runs_or_chains():
+    row = {"metric": "joint_error", "ranked_by": True, "task": "banana", "protocol": "p", "budget": "quick",
+           "passes": 100.0, "chains": 8, "seeds": 20, "diverged": 0, "failed": 0, "mean": 0.5, "rank": 3}  # fmt: skip
+    chains = row | {"metric": "failed_chains", "ranked_by": False}
+    board = [
+        row | {"method": "sgld", "label": "sgld"}, chains | {"method": "sgld", "label": "sgld", "mean": 0.0},
+        row | {"method": "ggmc", "label": "ggmc (a)"}, chains | {"method": "ggmc", "label": "ggmc (a)", "mean": 0.0125},
+        row | {"method": "csgld", "label": "csgld", "diverged": 1, "failed": 1, "mean": float("inf"), "rank": None},
+        row | {"method": "hmc", "label": "hmc", "passes": 1000.0, "budget": "passes=1000", "diverged": 3},
+    ]  # fmt: skip
+    page = with_failures("\n".join(FAILURES), [board])
+    assert cells_of(page, FAILURES)[1:] == [
+        ["csgld", "banana", "100", "2 of 20", "", "inf", "-"],
+        ["ggmc", "banana", "100", "", "2 of 160", "0.500", "3"],
+        ["hmc", "banana", "1,000", "3 of 20", "", "0.500", "3"],
+    ]
+
+
+def test_the_guide_compares_sghmc_with_sgld_on_all_targets_decided_or_not():
+    one = {"finding": "ordering", "better": "sghmc", "worse": "sgld", "metric": "joint_error", "scale": "ratio",
+           "effect": 0.5, "low": 0.25, "high": 0.75, "pairs": 20, "seeds_to_decide": 6, "outcome": "better",
+           "verdict": "holds at our settings", "task": "banana"}  # fmt: skip
+    findings = {
+        "study-a": [one, one | {"worse": "hmc"}, one | {"metric": "modes_covered"}, one | {"effect": None}],
+        "study-b": [one | {"metric": "lppd", "scale": "difference", "outcome": "undecided", "seeds_to_decide": 30}],
+    }
+    shown = cells_of(with_pair("\n".join(MOMENTUM), findings), MOMENTUM)[1:]
+    assert [row[:4] for row in shown] == [
+        ["banana", "a", "0.500 \\[0.250, 0.750\\]", "better"],
+        ["banana", "b", "0.500 \\[0.250, 0.750\\] nats", "undecided"],
+    ]
 
 
 def test_the_guide_has_differences_of_lppd_apart_from_factors_of_the_joint_error():
