@@ -27,16 +27,16 @@ from reports.study import KINDS as TASK_KINDS
 from reports.tables.wide import SPREAD
 
 DOCS = Path(__file__).parents[2] / "docs"
-*PARTS, LONGER = PUBLISHED, REGRESSION, LINEAR, TINY, _ = [
+*PARTS, LONGER = PUBLISHED, REGRESSION, LINEAR, SCHOOLS, TINY, _ = [
     json.loads((DOCS / f"field/study-{part}.json").read_text(encoding="utf-8"))
-    for part in ("densities", "regressions", "posteriordb", "tiny-network", "longer")
+    for part in ("densities", "regressions", "posteriordb", "hierarchical", "tiny-network", "longer")
 ]
 KINDS = ("task", "sampler", "ordering", "cost")
 NETWORK, LONGEST, EVERY, SPLITS = (
     json.loads((DOCS / f"field/{name}.json").read_text(encoding="utf-8"))
     for name in ("study-networks", "study-longest", "study-samplers", "energy-splits")
 )
-OF, OF_REGRESSION, OF_LINEAR, OF_TINY, OF_LONGER, OF_LONGEST, OF_NETWORK = (
+OF, OF_REGRESSION, OF_LINEAR, OF_SCHOOLS, OF_TINY, OF_LONGER, OF_LONGEST, OF_NETWORK = (
     {kind: [one for one in part["findings"] if one["finding"] == kind] for kind in KINDS}
     for part in (*PARTS, LONGER, LONGEST, NETWORK)
 )
@@ -99,13 +99,13 @@ UNCROSSED = ("ggmc", "amagold", "hmc", "sgnht", "smile", "psmile", "mclmc")
 BIASES = [
     {(one["task"], one["method"]): one["mean"]
      for one in part["leaderboard"] if one["metric"] == "largest_bias2" and one["mean"] is not None}
-    for part in (LONGER, LONGEST, TINY, EVERY)
+    for part in (LONGER, LONGEST, TINY, EVERY, SCHOOLS)
 ]  # fmt: skip
 """The largest squared bias of each row."""
-BIAS_TEN, BIAS_HUNDRED, BIAS_TINY, BIAS_ALL = (
+BIAS_TEN, BIAS_HUNDRED, BIAS_TINY, BIAS_ALL, BIAS_SCHOOLS = (
     {pair: bias / errors[pair] for pair, bias in biases.items() if pair in errors}
     for biases, errors in zip(
-        BIASES, (LONG, HUNDRED, ERROR, {("mixture25", m): error for m, error in ALL.items()}), strict=True
+        BIASES, (LONG, HUNDRED, ERROR, {("mixture25", m): error for m, error in ALL.items()}, ERROR), strict=True
     )
 )
 """Its share in the joint error."""
@@ -163,6 +163,14 @@ def german(method, other=None):
 def nes(method):
     """The error of a method on pdb-nes1980 over the lowest, to one digit."""
     return f"{times(method, 'pdb-nes1980'):.1f}"
+
+
+EIGHT = "pdb-eight-schools-noncentered"
+
+
+def schools(method):
+    """The error of a method on eight schools over the lowest."""
+    return times(method, EIGHT)
 
 
 def tiny(method):
@@ -251,6 +259,7 @@ UNTUNED = {
     for one in STUDY
     if (one["task"], one["protocol"]) == ("pdb-nes1980", "minibatches")
 }
+UNTUNED_SCHOOLS = {one["method"]: one["value_untuned"] for one in STUDY if one["task"] == EIGHT}
 OVER = [nes(m) for m in ("sgld-svrg", "sgnht", "msgld", "baoab", "csgld", "sghmc", "sgld-cv", "ggmc", "psgld")]
 COSTS = next(
     line.strip(" |").split(" | ") for line in (DOCS / "study.md").read_text(encoding="utf-8").splitlines()
@@ -470,6 +479,32 @@ TOLD = {
     "smile, psmile and mclmc have 41 to 138 times the error, and cover 0 to 7 of the 25 modes":
         [round(f(ALL[m] for m in UNCROSSED) / ALL["resgld"]) for f in (min, max)] == [41, 138]
         and 0 <= min(MODES[m] for m in UNCROSSED) < max(MODES[m] for m in UNCROSSED) < 7,
+    "ten samplers, and nine statements, of which 80 seeds decide eight":
+        [len(counted(verdict, of=OF_SCHOOLS)) for verdict in ("holds", "fails", "equivalent", "undecided")]
+        == [4, 1, 3, 1] and {one["seeds"] for one in SCHOOLS["leaderboard"]} == {80},
+    "sghmc has 1.4 times the error of mclmc, hmc 1.5, psgld 3.0, and sgld, msgld and asgld 7.3 to 8.1 times":
+        [f"{schools(m):.1f}" for m in ("sghmc", "hmc", "psgld", "msgld", "asgld")] == ["1.4", "1.5", "3.0", "7.3", "8.1"]
+        and {m for t, m in LEADING if t == EIGHT} == {"mclmc", "baoab"}
+        and [one["leaders"] for one in OF_SCHOOLS["task"]] == [[]],
+    "sgld has 8.0 times their error, sghmc 1.4 and hmc 1.5 times that of mclmc; sgnht loses 5 of 80 runs":
+        f"{schools('sgld'):.1f}" == "8.0" and 1 <= schools("baoab") < 1.05
+        and [(one["method"], one["diverged"]) for one in SCHOOLS["leaderboard"]
+             if one["ranked_by"] and not one["rank"]] == [("sgnht", 5)],
+    "sghmc is at least 4.8 times as accurate as sgld, psgld 2.4 times, and baoab 1.01 times as sghmc":
+        {one["better"]: f"{1 / one['nearer']:.3g}" for one in counted("holds", of=OF_SCHOOLS)}
+        == {"sghmc": "4.84", "psgld": "2.36", "baoab": "1.01", "mclmc": "1.09"}
+        and verdicts("equivalent", OF_SCHOOLS) == {("msgld", "sgld"), ("asgld", "sgld"), ("mclmc", "baoab")}
+        and verdicts("fails", OF_SCHOOLS) == {("hmc", "baoab")},
+    "one of its 640 chains is so far away that the joint error is 738": round(ERROR[EIGHT, "ggmc"]) == 738,
+    "without a search mclmc has 0.0019 and hmc 0.0078, sgld 2.1, and sghmc and baoab 79":
+        [f"{UNTUNED_SCHOOLS[m]:.2g}" for m in ("mclmc", "hmc", "sgld", "sghmc", "baoab")]
+        == ["0.0019", "0.0078", "2.1", "79", "79"],
+    "the largest squared bias is 0.5 to 0.8 of the error of the best four, 0.94 of sgld's":
+        [f"{BIAS_SCHOOLS[EIGHT, m]:.1f}" for m in ("mclmc", "baoab", "sghmc", "hmc")] == ["0.8", "0.7", "0.6", "0.5"]
+        and f"{BIAS_SCHOOLS[EIGHT, 'sgld']:.2f}" == "0.94",
+    "one of nine is undecided, ggmc against baoab, and would need 350 seeds":
+        [(one["better"], one["worse"], one["seeds_to_decide"]) for one in counted("undecided", of=OF_SCHOOLS)]
+        == [("ggmc", "baoab", 350)],
     "thirteen samplers, judged by the error of f(x) at 33 points, and ten statements, of which 80 seeds decide six":
         [len(TUNED_TINY), *(len(counted(verdict, of=OF_TINY)) for verdict in ("holds", "fails", "equivalent"))]
         == [13, 6, 0, 0] and {one["seeds"] for one in TINY["leaderboard"]} == {80},
