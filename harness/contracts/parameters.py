@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import math
 import types
 import typing
@@ -106,14 +107,19 @@ class Configurable:
             object.__setattr__(self, spec.name, value)
 
 
-def schema(cls: type) -> list[Field]:
+def schema(cls: type) -> tuple[Field, ...]:
     """Return the hyperparameters that a `Configurable` class declares, in order; `TypeError` for a wrong one."""
+    return _schema(cls)
+
+
+@functools.cache
+def _schema(cls: type) -> tuple[Field, ...]:
     hints = typing.get_type_hints(cls)
     for f in fields(cls):
         for base in cls.__mro__:
             if isinstance(vars(base).get(f.name), (types.FunctionType, property)):
                 raise TypeError(f"the setting {f.name!r} hides {base.__name__}.{f.name}; give it another name")
-    declared = [_field(f, hints[f.name]) for f in fields(cls) if f.init]
+    declared = tuple(_field(f, hints[f.name]) for f in fields(cls) if f.init)
     restricted = any(vars(base).get("free_text") is False for base in cls.__mro__)
     for spec in declared if restricted else ():
         if spec.type not in PLAIN or (spec.type == "str" and not spec.choices):
