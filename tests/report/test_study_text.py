@@ -348,8 +348,8 @@ TOLD = {
     "14 were refused": len(counted("refused")) == 14,
     "seven are about psgld, which got a cyclical schedule": len(counted("refused", "in schedule")) == 7,
     "seven are about hmc": len(counted("refused", "in price")) == 7,
-    "11 more are undecided. Four of them need at most 49 seeds, one 590":
-        (len(counted("undecided")), sum(n <= 49 for n in SEEDS), SEEDS[-1]) == (11, 4, 590),
+    "12 more are undecided. Four of them need at most 49 seeds, one 620":
+        (len(counted("undecided")), sum(n <= 49 for n in SEEDS), SEEDS[-1]) == (12, 4, 620),
     "30 to 70 on pdb-nes1980 and tiny-bnn, 30 to 90 at ten times the budget and 40 to 160 on energy":
         [f(one["trials"] for one in pairs.values()) for pairs in (ENERGY, TUNED_TINY) for f in (min, max)]
         == [40, 160, 30, 70]
@@ -389,9 +389,9 @@ TOLD = {
     "of 24 statements that have runs 18 were tested; two about psgld on rosenbrock and four about hmc were refused":
         sorted("psgld" if "psgld" in {one["better"], one["worse"]} else one["better"]
                for one in counted("refused", of=OF_LONGER)) == ["hmc"] * 4 + ["psgld"] * 2,
-    "rosenbrock need 26 and 52 seeds, sgnht against sghmc there 39, baoab and ggmc against sghmc 129 to 172":
+    "rosenbrock need 27 and 54 seeds, sgnht against sghmc there 41, baoab and ggmc against sghmc 133 to 179":
         sorted(one["seeds_to_decide"] for one in counted("undecided", of=OF_LONGER) if one["seeds_to_decide"])
-        == [26, 39, 52, 129, 144, 172],
+        == [27, 41, 54, 133, 152, 179],
     "The finalists of that search explore in 0.8 or more of each cycle, the best setting at quick in 0.23":
         (min(CYCLES[:-2]) > 0.8, [f"{beta:.2f}" for beta in CYCLES[-2:]]) == (True, ["0.23", "0.23"]),
     "With that one csgld is seven times as accurate, on the seeds of the finalists, and eight times if its cycles":
@@ -426,7 +426,7 @@ TOLD = {
         and len(decided(OF_LONGEST)) == 9
         and [(one["better"], one["task"].partition("@")[0], one["seeds_to_decide"])
              for one in counted("undecided", of=OF_LONGEST)]
-        == [("ggmc", "gaussian2d", 51), ("sgnht", "rosenbrock", 66), ("ggmc", "rosenbrock", 108)],
+        == [("ggmc", "gaussian2d", 52), ("sgnht", "rosenbrock", 68), ("ggmc", "rosenbrock", 110)],
     "squared bias is 0.97 or more of the joint error of sgld, sghmc, baoab and resgld, and on rosenbrock 0.73 to 0.95":
         min(BIAS_HUNDRED[task, m] for task in ("gaussian2d", "bimodal1d") for m in STEPPING) >= 0.97
         and [f"{f(BIAS_HUNDRED['rosenbrock', m] for m in STEPPING):.2f}" for f in (min, max)] == ["0.73", "0.95"],
@@ -511,19 +511,19 @@ TOLD = {
     "sgnht, csghmc and hmc, the next ones, have 4.6 to 5.8 times its joint error, sghmc 6.9 times and sgld 14.4 times":
         [tiny(m) for m in ("sgnht", "csghmc", "hmc", "sghmc", "sgld")] == ["4.6", "5.0", "5.8", "6.9", "14.4"]
         and [one["leaders"] for one in OF_TINY["task"]] == [["mclmc", "sgnht", "csghmc", "hmc"]],
-    "sghmc is at least 1.47 times as accurate as sgld, sgnht 1.13 and csghmc 1.03 times as sghmc": nearest_tiny(
-        "sghmc", "sgnht", "csghmc") == ["1.47", "1.13", "1.03"],
-    "asgld and msgld are at least 1.26 and 1.05 times as accurate as sgld": nearest_tiny(
-        "asgld", "msgld") == ["1.26", "1.05"],
+    "sghmc is at least 1.47 times as accurate as sgld, sgnht 1.13 and csghmc 1.02 times as sghmc": nearest_tiny(
+        "sghmc", "sgnht", "csghmc") == ["1.47", "1.13", "1.02"],
+    "asgld and msgld are at least 1.25 and 1.04 times as accurate as sgld": nearest_tiny(
+        "asgld", "msgld") == ["1.25", "1.04"],
     "is 0.81 of the error of sgnht, 0.78 of sghmc's, 0.97 of psgld's and 0.47 of sgld's":
         [f"{BIAS_TINY['tiny-bnn', m]:.2f}" for m in ("sgnht", "sghmc", "psgld", "sgld")]
         == ["0.81", "0.78", "0.97", "0.47"],
     "ggmc has a joint error of 6.45 with an interval from 0.68 to 192":
         [f"{one[end]:.3g}" for one in TINY["leaderboard"] if (one["method"], one["metric"]) == ("ggmc", "joint_error")
          for end in ("mean", "low", "high")] == ["6.45", "0.679", "192"],
-    "resgld against csgld and hmc against sghmc, and would need 117, 145, 109 and 128 seeds":
+    "resgld against csgld and hmc against sghmc, and would need 120, 149, 111 and 132 seeds":
         [(one["better"], one["worse"], one["seeds_to_decide"]) for one in counted("undecided", of=OF_TINY)]
-        == [("psgld", "sgld", 117), ("csgld", "sgld", 145), ("resgld", "csgld", 109), ("hmc", "sghmc", 128)],
+        == [("psgld", "sgld", 120), ("csgld", "sgld", 149), ("resgld", "csgld", 111), ("hmc", "sghmc", 132)],
     "baoab, which got cycles, is in the middle": TUNED_TINY["baoab"]["settings"]["schedule"] == "cyclical",
     "sgld has 3.1 and 2.9 times their error":
         [f"{times('sgld', 'tiny-bnn', m):.1f}" for m in ("sgnht", "csghmc")] == ["3.1", "2.9"],
@@ -532,7 +532,7 @@ TOLD = {
         len(OF_NETWORK["ordering"]) - len(counted("not run", of=OF_NETWORK)) == 12
         and len(samplers(LPPD)) == 11 and {one["seeds"] for one in NETWORK["leaderboard"]} == {20}
         and [(one["better"], one["worse"], one["seeds_to_decide"]) for one in counted("undecided", of=OF_NETWORK)]
-        == [("csghmc", "sghmc", 70)],
+        == [("csghmc", "sghmc", 71)],
     "mclmc has an lppd of 1.745 on the 154 test rows, baoab, not told apart from it, 1.726, sgnht 1.718, sghmc 1.675 "
     "and sgld, the last of the eleven, 1.509":
         [f"{LPPD[m]:.3f}" for m in ("mclmc", "baoab", "sgnht", "sghmc", "sgld")]
@@ -549,9 +549,9 @@ TOLD = {
     "after the warm start at 0.01 that every row has, it has 1.821":
         f"{LPPD['usual']:.3f}" == "1.821" and ahead_of("usual", LPPD) == 11,
     "swag, a normal law fitted to iterates of SGD, has 1.435": f"{LPPD['swag']:.3f}" == "1.435",
-    "csgld is better by 0.045 nats at least, and psgld, which got cycles, by 0.16":
+    "csgld is better by 0.044 nats at least, and psgld, which got cycles, by 0.16":
         {one["better"]: f"{one['nearer']:.2g}" for one in counted("holds", of=OF_NETWORK)
-         if one["better"] in {"csgld", "psgld"}} == {"csgld": "0.045", "psgld": "0.16"}
+         if one["better"] in {"csgld", "psgld"}} == {"csgld": "0.044", "psgld": "0.16"}
         and ENERGY["psgld"]["settings"]["schedule"] == "cyclical"
         and verdicts("equivalent", OF_NETWORK) == {("asgld", "sgld")},
     "On the former the ensemble's chosen settings have 1.42": f"{ENERGY['deep-ensemble']['value']:.2f}" == "1.42",
