@@ -34,6 +34,8 @@ BUDGETS = ("<!-- budgets: python -m reports.field -->", "<!-- end of budgets -->
 """What the table of the gain by longer runs is between, in the study's page."""
 FAILURES = ("<!-- failures: python -m reports.field -->", "<!-- end of failures -->")
 MOMENTUM = ("<!-- sghmc against sgld: python -m reports.field -->", "<!-- end of sghmc against sgld -->")
+LOST = {"diverged": "a chain is not finite", "failed": "an error or a limit ended it"}
+"""The fields of a leaderboard's record that count runs without a result, and why they have none."""
 PAIR = ("sghmc", "sgld")
 """The two samplers whose comparisons docs/which-sampler.md shows on all targets, decided or not."""
 COMPARED = ("sampler", "is", "another")
@@ -109,10 +111,10 @@ def with_failures(page: str, boards: Sequence[Sequence[Mapping[str, Any]]]) -> s
         chains = {_row(one): failed_chains(one) for one in board if one["metric"] == FAILED}
         rows += [
             {"method": one["method"], "task": one["task"], "passes": one["passes"],
-             "runs": f"{lost} of {one['seeds']}" if (lost := one["diverged"] + one["failed"]) else "",
+             "runs": f"{lost} of {one['seeds']}" if (lost := sum(one[name] for name in LOST)) else "",
              "chains": chains.get(_row(one)), "value": one["mean"], "rank": one["rank"] or "-"}
             for one in board
-            if one["ranked_by"] and (one["diverged"] or one["failed"] or chains.get(_row(one)))
+            if one["ranked_by"] and (any(one[name] for name in LOST) or chains.get(_row(one)))
         ]  # fmt: skip
     rows.sort(key=lambda row: (_position(row["task"]), row["passes"], row["method"]))
     columns = [

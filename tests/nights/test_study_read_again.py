@@ -52,4 +52,4 @@ def test_a_statement_holds_in_the_raw_draws(tmp_path, one):
     seeds = fresh_seeds(one["pairs"], "season", SEASON)
     better, worse = (joint_error(Bench(tmp_path), one[side], task, seeds) for side in ("better", "worse"))
     assert better / worse == pytest.approx(one["effect"], rel=1e-3)
-    assert (better < worse) == (one["nearer"] < 1 if one["outcome"] == "better" else one["nearer"] > 1)
+    assert (better < worse) == (one["outcome"] == "better") == (one["nearer"] < 1)
