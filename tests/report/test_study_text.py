@@ -518,6 +518,11 @@ TOLD = {
     "smile, psmile and mclmc have 41 to 138 times the error, and cover 0 to 7 of the 25 modes":
         [round(f(ALL[m] for m in UNCROSSED) / ALL["resgld"]) for f in (min, max)] == [41, 138]
         and 0 <= min(MODES[m] for m in UNCROSSED) < max(MODES[m] for m in UNCROSSED) < 7,
+    "At quick on eight of 14 targets, and worse on none":
+        [sum(one["outcome"] == outcome for of in (OF, OF_REGRESSION, OF_LINEAR, OF_SCHOOLS, OF_TINY, OF_NETWORK)
+             for one in of["ordering"] if (one["better"], one["worse"]) == ("sghmc", "sgld") and one["effect"]
+             and one["metric"] in ("joint_error", "lppd")) for outcome in ("better", "equivalent", "undecided", "worse")]
+        == [8, 1, 5, 0],
     "ten samplers, and nine statements, of which 80 seeds decide eight":
         [len(counted(verdict, of=OF_SCHOOLS)) for verdict in ("holds", "fails", "equivalent", "undecided")]
         == [4, 1, 3, 1] and {one["seeds"] for one in SCHOOLS["leaderboard"]} == {80},
