@@ -37,7 +37,9 @@ HEAD = """# Reproduction: what holds of two papers
 
 The two are csgmcmc and adaptive-drift. bde, smile and the slides are compared in part, and count in the sentences.
 
-{papers}
+| every cell and claim | of | printed numbers | claims |
+|---|---|---|---|
+{pages}
 
 {counts}
 {engines}
@@ -46,11 +48,7 @@ The two are csgmcmc and adaptive-drift. bde, smile and the slides are compared i
 
 {settled}
 
-{open}
-
-| every cell and claim | of |
-|---|---|
-{pages}
+Why the others are open is said [by number](reproduction/by-table.md).
 
     bench reproduce csgmcmc --table 4              # run what a table needs, print its part of these pages
     bench reproduce --export reports/published     # add the results to the published ones
@@ -60,6 +58,10 @@ The printed values and claims, with our corrections and the reasons for them, ar
 [plugins/papers](../plugins/papers); [RULES.md](../RULES.md) has the rules for verdicts.
 """
 OTHERS = "other-runs"
+DECIDED = {"match": "match", "mismatch": "do not match", "inconclusive": "inconclusive"}
+"""The verdicts on printed numbers that were run, in words for several."""
+DECIDING = ("holds", "holds at our settings", "fails", "fails at our settings", "undecided")
+"""The findings of claims that were run and inform."""
 OPEN = {
     "inconclusive": "run, with a setting or another choice of ours, or too few seeds",
     "vacuous": "vacuous: the methods that should succeed fail as well",
@@ -136,13 +138,12 @@ def pages(folder: Path) -> dict[str, str]:
     ledger = reproduction(published, Request())
     runs = published_runs(published, ledger)
     parts["runs"] = [_by_engine(runs), _to_run(ledger)]
-    rows = [f"| [{name}](reproduction/{name}.md) | {PAPERS.get(name, name)} |" for name in parts]
-    front = {
-        "papers": _by_paper(ledger),
-        "numbers": _decided_numbers(ledger),
-        "settled": _settled(ledger),
-        "open": _open(ledger),
-    }
+    parts["by-table"].append(_open(ledger))
+    rows = [
+        f"| [{name}](reproduction/{name}.md) | {PAPERS.get(name, name)} | {' | '.join(_of_paper(ledger, name))} |"
+        for name in parts
+    ]
+    front = {"numbers": _decided_numbers(ledger), "settled": _settled(ledger)}
     tables_of = {name: render(Result([table]), "markdown").strip() for name, table in front.items()}
     text = HEAD.format(counts=_counts(ledger), engines=_engines(runs), pages="\n".join(rows), **tables_of)
     files = {"docs/reproduction.md": text}
@@ -253,22 +254,16 @@ def _to_run(ledger: Reproduction) -> Table:
     return Table("What a CPU can still run", shape, rows)
 
 
-def _by_paper(ledger: Reproduction) -> Table:
-    """Return how many printed numbers and claims of each paper have which verdict."""
-    columns = {
-        "cells": "printed numbers", "match": "match", "mismatch": "do not match", "inconclusive": "inconclusive",
-        "claims": "claims", "holds": "hold", "holds at our settings": "hold at our settings", "fails": "fail",
-        "fails at our settings": "fail at our settings", "undecided": "undecided",
-    }  # fmt: skip
-    verdicts: dict[str, Counter[str]] = {}
-    for cell in ledger.cells:
-        verdicts.setdefault(cell.cell.paper, Counter()).update(["cells", cell.verdict])
-    for claim in ledger.claims:
-        verdicts.setdefault(claim.claim.paper, Counter()).update(["claims", claim.kind])
-    rows = [{"paper": paper, **verdicts[paper]} for paper in PAPERS if paper in verdicts]
-    shape = [Column("paper", "paper"), *(Column(name, header, "right") for name, header in columns.items())]
-    note = "the rest was not run, is not reproducible as published, vacuous or not informative"
-    return Table("By paper", shape, rows, [note])
+def _of_paper(ledger: Reproduction, paper: str) -> tuple[str, str]:
+    """Return how many printed numbers and claims of a paper have which verdict; "" for a page that is of no paper."""
+    cells: Counter[str] = Counter(one.verdict for one in ledger.cells if one.cell.paper == paper)
+    claims = Counter(one.kind for one in ledger.claims if one.claim.paper == paper)
+    numbers = [f"{cells[verdict]} {words}" for verdict, words in DECIDED.items() if cells[verdict]]
+    said = [f"{claims[kind]} {_verb(kind, claims[kind])}" for kind in FINDINGS if kind in DECIDING and claims[kind]]
+    return (
+        f"{cells.total()}: {', '.join(numbers)}" if numbers else str(cells.total() or ""),
+        f"{claims.total()}: {', '.join(said)}" if said else str(claims.total() or ""),
+    )
 
 
 def _decided_numbers(ledger: Reproduction) -> Table:

@@ -419,7 +419,13 @@ def test_the_pages_in_the_repository_are_made_from_the_published_files():
     assert "### Declared sweeps" in written["docs/reproduction/other-runs.md"]
     front = written["docs/reproduction.md"]
     assert len(front.splitlines()) < 60
-    assert front.index("printed numbers") < front.index("What holds and what fails") < front.index("are open") < 3500
+    assert (
+        front.index("75: 3 match, 2 do not match")
+        < front.index("| mismatch |")
+        < front.index("What holds and what fails")
+    )
+    assert front.index("What holds and what fails") < 3500
+    assert "not run: needs a GPU" in written["docs/reproduction/by-table.md"]
 
 
 def test_what_a_cpu_repeats_within_six_hours_is_published_of_the_present_engine():
