@@ -521,7 +521,8 @@ TOLD = {
     "At quick on eight of 14 targets, and worse on none":
         [sum(one["outcome"] == outcome for of in (OF, OF_REGRESSION, OF_LINEAR, OF_SCHOOLS, OF_TINY, OF_NETWORK)
              for one in of["ordering"] if (one["better"], one["worse"]) == ("sghmc", "sgld") and one["effect"]
-             and one["metric"] in ("joint_error", "lppd")) for outcome in ("better", "equivalent", "undecided", "worse")]
+             and one["metric"] in ("joint_error", "lppd"))
+         for outcome in ("better", "equivalent", "undecided", "worse")]
         == [8, 1, 5, 0],
     "ten samplers, and nine statements, of which 80 seeds decide eight":
         [len(counted(verdict, of=OF_SCHOOLS)) for verdict in ("holds", "fails", "equivalent", "undecided")]
