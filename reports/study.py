@@ -12,8 +12,8 @@ from reports.figures.budgets import BudgetPoint
 from reports.figures.budgets import figure as budgets_figure
 from reports.figures.factors import figure
 from reports.orderings import OrderingVerdict
-from reports.suite_pages import FAILED, failed_chains
-from reports.tables.wide import JOINT
+from reports.suite_pages import failed_chains
+from reports.tables.wide import FAILED, JOINT
 
 PICTURE, BUDGETS_PICTURE = "study", "study-budgets"
 """The names of the pictures of the study, in docs: of the rows at `quick`, and of those at several budgets."""

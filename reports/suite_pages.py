@@ -14,9 +14,8 @@ from harness.reports import Column, Estimate, Group, Table, number, render, with
 from reports.orderings import NOT_COMPARED, OrderingVerdict
 from reports.tables import wide
 from reports.tables.findings_tables import STATEMENTS, tables
-from reports.tables.wide import COST
+from reports.tables.wide import COST, FAILED
 
-FAILED = "failed_chains"
 STUDY = Path(__file__).parents[1] / "plugins/tuning/tuned.json"
 FIELD = """# Which samplers were best on {tasks} tasks
 

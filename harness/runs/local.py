@@ -211,21 +211,11 @@ def _take(child: _Child, listen: Send, outcome: LaunchSummary) -> bool:
         payload = {**payload, "message": f"{child.job.slot}: {payload['message']}"}
     payload = {**payload, "block": child.job.specs[0].key}
     if kind == "progress":
-        child.progress = {**payload, "rate": _fastest(child.progress, payload)}
+        child.progress = {**payload, "rate": max(payload["rate"], child.progress.get("rate", 0.0))}
     outcome.hear(kind, payload)
     child.lost = child.lost or kind == "device lost"
     listen(kind, payload)
     return False
-
-
-def _fastest(before: Mapping[str, Any], now: Mapping[str, Any]) -> float:
-    """Return the largest rate, in steps per second, that a job has had in a block of steps or on average.
-
-    Both are far too low for a job that was suspended for a while, but only in the block where it was.
-    """
-    seconds = now["seconds"] - before.get("seconds", 0.0)
-    block = (now["position"] - before["position"]) / seconds if before and seconds > 0 else 0.0
-    return float(max(now["rate"], block, before.get("rate", 0.0)))
 
 
 def _report_death(child: _Child, listen: Send, outcome: LaunchSummary) -> None:
@@ -244,7 +234,8 @@ def _refuse_long(children: Sequence[_Child], waiting: Sequence[Job], workers: in
 
     A waiting job is taken to last as long as the longest measured one of its task: jobs of one launch have equal data
     passes, but steps of one sampler can take a thousand times as long as those of another. Of a task of which none was
-    measured it counts nothing. A job is taken to be as fast as in its fastest block.
+    measured it counts nothing. A job is taken to be as fast as it ever was on average, since the
+    average counts the time for which it was suspended.
     """
     known = [c for c in children if c.progress and time.monotonic() - c.began > JUDGE_AFTER_SECONDS]
     whole: dict[str, float] = {}

@@ -91,7 +91,7 @@ def _table(score: FieldScore, by: str, families: Mapping[str, Family]) -> Table:
     if score.truth_known:
         special = {
             "joint_bias2": lambda group: _split(score, group),
-            "failed_chains": lambda group: _failed(score, group),
+            wide.FAILED: lambda group: _failed(score, group),
             wide.COST: lambda group: _cost(score, group),
             "low_error_share": lambda group: _share(score, group),
         }
@@ -118,7 +118,7 @@ def _share(score: FieldScore, group: Group) -> str:
 
 def _failed(score: FieldScore, group: Group) -> str:
     """Return the share of failed chains with its bound: "2 of 40 (up to 39 %)"."""
-    share = score.estimate(group, "failed_chains")
+    share = score.estimate(group, wide.FAILED)
     if share is None or share.mean is None or share.high is None:
         return "-"
     chains = group.chains * len(share.by_seed)

@@ -54,7 +54,7 @@ HEADERS = {
 """The names of metrics in tables, where underscores for spaces do not give them. None has a comma."""
 JOINT_LAW = ("worst_mean_error", "least_variance", "greatest_variance", "distribution_error")
 """The metrics of the gate."""
-JOINT, COST = "joint_error", "passes_to_low_error"
+JOINT, COST, FAILED = "joint_error", "passes_to_low_error", "failed_chains"
 SPREAD = "within_mode_covariance_ratio"
 LOW = dict.fromkeys(("joint_error", "passes_to_low_error"), "min")
 """Metrics that follow from curves, and are best where they are lowest."""
@@ -139,7 +139,7 @@ def spread(score: FieldScore, group: Group) -> str:
 
 def failed_chains(score: FieldScore, group: Group) -> str:
     """Return the number of failed chains, "2 of 40 chains failed", or "" if there are none."""
-    share = score.estimate(group, "failed_chains")
+    share = score.estimate(group, FAILED)
     if share is None or not share.mean:
         return ""
     chains = group.chains * len(share.by_seed)
