@@ -3,6 +3,7 @@
 import json
 import re
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -171,3 +172,9 @@ def test_arguments_that_exclude_each_other_are_refused(tmp_path):
     with pytest.raises(UsageError, match="give one of them"):
         Bench(tmp_path).compare_on(None, pair, pair, prior_precision=1.0, weight_decay=1.0)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_default_samplers_are_those_that_the_guide_names():
+    guide = (Path(__file__).parents[2] / "docs/my-model.md").read_text(encoding="utf-8")
+    (line,) = [one for one in guide.splitlines() if one.startswith("| `samplers` |")]
+    assert line.strip(" |").rpartition(" | ")[2] == compare_on.DEFAULT.replace(",", ", ")

@@ -8,7 +8,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from scored import final_errors, request, store, write_run
 
-from reports.figures.factors import LEADING, NO_VALUE, SHADES, Factors, figure, methods_of, text
+from reports.figures.factors import LABELS, LEADING, NO_VALUE, SHADES, Factors, figure, methods_of, text
 
 ERRORS = {"sgld": 1.6, "sghmc": 0.1, "baoab": 0.1}
 TASKS = ("mixture25", "gaussian2d")
@@ -87,3 +87,15 @@ def test_colours_and_bold_follow_from_verdicts_and_factors():
     ]  # fmt: skip
     bold = [words.get_text() for words in ax.texts if words.get_fontweight() == "bold"]
     assert bold == ["1.00", "1.50", "of one mode"]
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 13])
+def test_the_legend_is_no_wider_than_the_picture(tasks):
+    cells = {(method, f"t{k}"): {"factor": 1.5, "verdict": "worse"} for method in ERRORS for k in range(tasks)}
+    picture = figure("factors", cells)
+    canvas = Figure(figsize=picture.size, layout="constrained")
+    picture.draw(canvas)
+    canvas.draw_without_rendering()
+    (legend,) = canvas.legends
+    assert [words.get_text() for words in legend.texts] == LABELS
+    assert legend.get_window_extent().width <= canvas.bbox.width

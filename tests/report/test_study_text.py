@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from harness.results.spec import SEARCH_VERSION
 from reports import suite_pages
 from reports.figures.factors import LABELS
+from reports.figures.styles import FAINT
 from reports.study import (
     BEGIN,
     BUDGETS,
@@ -689,6 +690,8 @@ def test_the_picture_of_budgets_has_a_point_for_each_ranked_row_and_hollow_ones_
     for ax in canvas.axes:
         task = ax.get_title()
         assert all(tick > 0 for tick in ax.get_xticks())
+        named = {(line.get_color(), line.get_marker()) for line in ax.get_lines() if line.get_color() != FAINT}
+        assert len({marker for _, marker in named}) == len({colour for colour, _ in named}) == 6
         lines = [line for line in ax.get_lines() if len(line.get_xdata())]
         hollow = [line for line in lines if line.get_markerfacecolor() == "white"]
         errors = sorted(value for line in lines for value in line.get_ydata() if line not in hollow)
@@ -714,12 +717,15 @@ def test_failures_are_the_rows_that_lost_runs_or_chains():
         row | {"method": "ggmc", "label": "ggmc (a)"}, chains | {"method": "ggmc", "label": "ggmc (a)", "mean": 0.0125},
         row | {"method": "csgld", "label": "csgld", "diverged": 1, "failed": 1, "mean": float("inf"), "rank": None},
         row | {"method": "hmc", "label": "hmc", "passes": 1000.0, "budget": "passes=1000", "diverged": 3},
+        row | {"method": "sgld", "label": "sgld", "passes": 1000.0, "budget": "passes=1000"},
+        chains | {"method": "sgld", "label": "sgld", "budget": "passes=1000", "mean": 0.025},
     ]  # fmt: skip
     page = with_failures("\n".join(FAILURES), [board])
     assert cells_of(page, FAILURES)[1:] == [
         ["csgld", "banana", "100", "2 of 20", "", "inf", "-"],
         ["ggmc", "banana", "100", "", "2 of 160", "0.500", "3"],
         ["hmc", "banana", "1,000", "3 of 20", "", "0.500", "3"],
+        ["sgld", "banana", "1,000", "", "4 of 160", "0.500", "3"],
     ]
 
 
