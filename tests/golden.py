@@ -4,12 +4,14 @@
                                       from before it says: the keys stay, by equal_sources.json
     python tests/golden.py engine     after ENGINE was raised: new numbers, the plugins' hashes stay
     python tests/golden.py new        after an edit of plugins that changes numbers: new keys
+    python tests/golden.py new tasks.vision.landsat:Landsat    new keys of these classes alone
 
 tests/contract/test_golden.py holds the hashes and the numbers of short runs.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from dataclasses import fields
@@ -121,16 +123,20 @@ def keep(golden):
         path.write_text(f"{json.dumps(equal, indent=1)}\n") if equal else path.unlink(missing_ok=True)
 
 
-def main(how):
-    golden = read()
-    golden["sources"] = contents() if how == "new" else kept(golden["sources"])
+def main(how, targets):
+    golden, hashes = read(), contents()
+    changed = set(targets or hashes) if how == "new" else set()
+    golden["sources"] = kept(golden["sources"]) | {target: hashes[target] for target in changed}
     if how != "equal":
-        runs = {"samplers": (of_sampler, INFOS["samplers"]), "tasks": (of_task, TASKS)}
-        golden |= {"engine": ENGINE} | {kind: {name: of(name) for name in names} for kind, (of, names) in runs.items()}
-        golden["growth"] = {kind: {name: growth(of, name) for name in names} for kind, (of, names) in runs.items()}
+        golden |= {"engine": ENGINE, "growth": golden.get("growth", {})}
+        for kind, of, names in (("samplers", of_sampler, INFOS["samplers"]), ("tasks", of_task, TASKS)):
+            again = [name for name in names if not targets or INFOS[kind][name].target in targets]
+            for part, value in ((golden, of), (golden["growth"], functools.partial(growth, of))):
+                before = part.get(kind, {}) if targets else {}
+                part[kind] = before | {name: value(name) for name in again}
     FILE.write_text(f"{json.dumps(golden, indent=1, sort_keys=True)}\n")
     keep(golden["sources"])
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2:])

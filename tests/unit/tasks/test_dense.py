@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import norm
-from support import run_loop
+from support import make_loop, run_loop
 
 from harness.contracts.data import problem
 from harness.contracts.randomness import Streams
@@ -14,6 +14,7 @@ from harness.engine.loop import Loop
 from plugins.checking.law import trajectory
 from plugins.checking.task_laws import TASK_LAWS
 from plugins.samplers.sgld import SGLD
+from plugins.schedules.constant import Constant
 from tasks.vision.landsat import Landsat
 from tasks.vision.mnist_sparse import MnistSparse
 from tasks.vision.notmnist import NotMNIST
@@ -178,3 +179,14 @@ def test_the_real_landsat_has_six_classes_and_is_standardised_where_that_is_aske
     assert np.bincount(classes).tolist() == [1072, 479, 961, 415, 470, 1038]
     assert np.abs(((inputs - mean) / sd).mean(axis=0)).max() < 1e-6
     assert np.bincount(task.read("test")[1]).tolist() == [461, 224, 397, 211, 237, 470]
+
+
+def test_the_errors_along_a_run_are_means_of_the_curves_of_single_draws():
+    """Of all draws that are kept, where the other metrics average the last 200."""
+    task, schedule = MadeLandsat(batch=13, width=4), Constant(step_size=1e-3)
+    outcome = run_loop(make_loop(task, SGLD(), schedule, 240)).runs[0].observer.outcome()
+    for rows in ("test", "train"):
+        curve = outcome.curves[f"single_{rows}_error"][1]
+        assert curve.shape == (2, 240)
+        assert curve[:, -200:].mean() != pytest.approx(curve.mean())
+        assert outcome.metrics[f"run_{rows}_error"] == pytest.approx(curve.mean())
