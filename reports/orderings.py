@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -50,6 +51,7 @@ class Ordering:
     task         TASK, in the protocol with the most methods, or TASK@PROTOCOL
     differs      the terms in which the methods' rows may differ; rows that differ in another one are not compared
     about_noise  whether it is about gradient noise; it is refused where the worse row has hardly any
+    family       statements that were declared together have the same; their intervals hold at once
     """
 
     statement: str
@@ -61,6 +63,7 @@ class Ordering:
     notes: str = ""
     differs: tuple[Term, ...] = ()
     about_noise: bool = False
+    family: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,12 +100,15 @@ def load_orderings(file: Path = FILE) -> list[Ordering]:
 def judge_orderings(
     orderings: Sequence[Ordering], fields: Mapping[str, TaskField], request: Request
 ) -> list[JudgedOrdering]:
-    """Return the verdicts, paired by seed, on the fields by an ordering's task. The family is all orderings, those that
-    were not run included.
+    """Return the verdicts, paired by seed, on the fields by an ordering's task. Those of a family that were not run
+    count in its size.
     """
+    sizes = Counter(one.family for one in orderings)
     compared = [_compared(one, fields.get(one.task), request) for one in orderings]
-    judged = iter(judge([one.comparison for one in compared if one.comparison is not None], len(orderings)))
-    return [one if one.comparison is None else _verdict(one, next(judged)) for one in compared]
+    return [
+        one if one.comparison is None else _verdict(one, judge([one.comparison], sizes[one.ordering.family])[0])
+        for one in compared
+    ]
 
 
 def _compared(ordering: Ordering, field: TaskField | None, request: Request) -> JudgedOrdering:

@@ -216,14 +216,16 @@ def _leaders(findings: Sequence[Mapping[str, Any]]) -> str:
 
 def _statements(findings: Sequence[Mapping[str, Any]]) -> str:
     """Return how many statements were tested, with which outcomes, in a sentence."""
-    counts = Counter(one["verdict"] for one in findings if one["finding"] == "ordering")
+    orderings = [one for one in findings if one["finding"] == "ordering"]
+    counts, sizes = (Counter(one.get(name, "") for one in orderings) for name in ("verdict", "family"))
     tested = sum(n for verdict, n in counts.items() if verdict not in NOT_COMPARED)
     said = ", ".join(f"{n} {one if n == 1 else more}" for verdict, (one, more) in OUTCOMES.items()
                      if (n := counts[verdict]))  # fmt: skip
     others = ", ".join(f"{n} {'was' if n == 1 else 'were'} {words}" for verdict, words in ASIDE.items()
                        if (n := counts[verdict]))  # fmt: skip
-    family = f"Intervals hold for all {sum(counts.values())} declared statements at once."
-    return f"**Of {tested} declared statements that were tested at our settings, {said}.** {others}. {family}"
+    family = f"Intervals hold for all {' and for all '.join(map(str, sizes.values()))} declared statements at once."
+    aside = f"{others}. " if others else ""
+    return f"**Of {tested} declared statements that were tested at our settings, {said}.** {aside}{family}"
 
 
 def _markdown(shown: Sequence[Table]) -> str:

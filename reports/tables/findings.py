@@ -14,7 +14,7 @@ from harness.reports import ONE_DRAW, Comparison, Group, PairOutcome, Report, Re
 from harness.tasks import REFERENCES
 from reports.across import JOINT, TaskField, distinct, loss, protocol_fields, task_fields
 from reports.figures.parts import seconds_a_pass
-from reports.orderings import JudgedOrdering, judge_orderings, load_orderings
+from reports.orderings import JudgedOrdering, OrderingVerdict, judge_orderings, load_orderings
 from reports.tables.findings_tables import tables
 from reports.tables.wide import COST
 
@@ -49,7 +49,8 @@ class Findings(Report):
     and than the median sampler (a ratio of joint errors, a difference of other metrics), and the cheapest sampler that
     reaches low error. For each sampler: on how many of the tasks that have a leader it leads, and its worst joint error
     in units of the best. Then rows that diverged or have no rank, baselines, and published orderings of two samplers
-    with the verdict of the paired comparison over seeds; their intervals hold all at once.
+    with the verdict of the paired comparison over seeds; the intervals of those that were declared together hold all at
+    once, and a family none of which was run is not shown.
 
     A row leads if it is better than the median of `REFERENCE_SET` (of an even number the upper one) by `FACTOR`: if,
     at the level of the leaderboard, at least half of the set are worse by so much, of which one that diverged on all
@@ -68,6 +69,7 @@ class Findings(Report):
             return Result()
         by_name = protocol_fields(store, request) | {field.task: field for field in fields}
         judged = judge_orderings(load_orderings(), by_name, request)
+        run = {one.ordering.family for one in judged if one.verdict != OrderingVerdict.NOT_RUN}
         counted, copies = distinct(fields, request)
         leaders = {field.task: _leaders(field) for field in fields}
         records = [
@@ -76,7 +78,10 @@ class Findings(Report):
             *_samplers(counted, leaders),
             *(record for field in fields for record in _unranked(field)),
             *(record for field in fields for record in _baselines(field)),
-            *(_ordering(one, by_name.get(one.ordering.task)) for one in judged if _asked(one.ordering.task, request)),
+            *(
+                _ordering(one, by_name.get(one.ordering.task)) for one in judged
+                if one.ordering.family in run and _asked(one.ordering.task, request)
+            ),
         ]
         return Result(tables(records), records)
 
@@ -227,7 +232,7 @@ def _ordering(one: JudgedOrdering, field: TaskField | None) -> dict[str, Any]:
         "finding": "ordering", "statement": ordering.statement, "citation": ordering.citation,
         "better": ordering.better, "worse": ordering.worse, "task": ordering.task, "metric": one.metric,
         **(compared or UNTESTED).record(), "verdict": str(one.verdict), "reason": one.reason or None,
-        "notes": ordering.notes or None, "command": words if compared else None,
+        "notes": ordering.notes or None, "command": words if compared else None, "family": ordering.family,
     }  # fmt: skip
 
 

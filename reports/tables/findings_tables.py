@@ -188,7 +188,7 @@ _EARLIER_LEADERS = (
 _APART = "xN: the joint error is N times that of the best; +N: the metric is worse by N"
 _PAIRED = (
     "paired by seed; of the joint error the ratio A / B; all intervals hold at once in 95 % of such tables, and decide "
-    "the verdict (RULES.md 5); p x all: p times the number of declared orderings; at least: the nearer end"
+    "the verdict (RULES.md 5); p x all: p times the number of orderings declared with it; at least: the nearer end"
 )
 _OURS = (
     "at our settings: tuned ones where a study has them, and our budget; the papers have others; the statements are in "

@@ -290,6 +290,31 @@ def test_orderings_that_were_not_tested_count_in_the_family(folder):
     assert family[0].comparison.adjusted == pytest.approx(10 * alone)
 
 
+def test_what_is_declared_later_changes_no_interval(folder):
+    """A family of its own leaves those before it as they were; it is shown once one of its statements is run."""
+    request = Request(registry=registry())
+    fields = {field.task: field for field in task_fields(store(folder), request)}
+    first = [Ordering("", "", "sghmc", "sgld", "gaussian2d"), Ordering("", "", "sgnht", "sgld", "gaussian2d")]
+    later = [Ordering("", "", "baoab", "sgld", "gaussian2d", family="later")]
+    before, alone, both = (judge_orderings(each, fields, request) for each in (first, later, first + later))
+    assert both == before + alone
+    assert [one.comparison.family for one in both if one.comparison] == [2, 1]
+
+
+@pytest.mark.parametrize(("worse", "families"), [("sgld", {"", "later"}), ("sgrld", {""})])
+def test_a_family_without_a_run_is_not_shown(folder, monkeypatch, worse, families):
+    declared = [
+        Ordering("", "", "sghmc", "sgld", "gaussian2d"), Ordering("", "", "sgnht", "sgld", "gaussian2d"),
+        Ordering("", "", "baoab", worse, "gaussian2d", family="later"),
+    ]  # fmt: skip
+    monkeypatch.setattr(findings, "load_orderings", lambda: declared)
+    built = Findings().build(store(folder), Request(registry=registry()))
+    orderings = [one for one in built.records if one["finding"] == "ordering"]
+    assert {one["family"] for one in orderings} == families
+    said = suite_pages._statements(orderings)
+    assert f"hold for all {'2 and for all 1' if len(families) == 2 else 2} declared statements at once" in said
+
+
 def row(task, friction=None, step_size=0.02, temperature=1.0, **settings):
     """A row as far as the noise of its gradients needs it."""
     sampler = {"sampler.friction": friction} if friction else {}
