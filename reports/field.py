@@ -79,7 +79,7 @@ def left_out(records: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 
 def _why_not(method: str, task: str) -> str:
     """Return what the task lacks, or else whether the study has settings."""
-    sampler = load_plugin("samplers", registry().method(method).info.sampler)
+    sampler = load_plugin("samplers", registry().sampler(registry().method(method)).name)
     target = load_plugin("tasks", task)
     if missing := sorted(sampler.needs - target.provides):
         return f"needs {', '.join(missing)}"

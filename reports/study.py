@@ -34,8 +34,8 @@ BUDGETS = ("<!-- budgets: python -m reports.field -->", "<!-- end of budgets -->
 """What the table of the gain by longer runs is between, in the study's page."""
 FAILURES = ("<!-- failures: python -m reports.field -->", "<!-- end of failures -->")
 MOMENTUM = ("<!-- sghmc against sgld: python -m reports.field -->", "<!-- end of sghmc against sgld -->")
-LOST = {"diverged": "a chain is not finite", "failed": "an error or a limit ended it"}
-"""The fields of a leaderboard's record that count runs without a result, and why they have none."""
+LOST = ("diverged", "failed")
+"""The fields of a leaderboard's record that count runs without a result."""
 PAIR = ("sghmc", "sgld")
 """The two samplers whose comparisons docs/which-sampler.md shows on all targets, decided or not."""
 COMPARED = ("sampler", "is", "another")

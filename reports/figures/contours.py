@@ -83,7 +83,8 @@ def _lines(ticks: Sequence[Array], energy: Array, level: float) -> list[Array]:
     """Return the contour at a level, each of its lines thinned to some 150 points."""
     from contourpy import contour_generator
 
-    lines = contour_generator(*ticks, energy).lines(level)
+    x, y = ticks
+    lines = contour_generator(x, y, energy).lines(level)
     return [np.append(line[:: max(1, len(line) // 150)], line[-1:], axis=0) for line in map(np.asarray, lines)]
 
 

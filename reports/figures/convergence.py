@@ -88,10 +88,9 @@ class Convergence(FieldReport):
             return Result(notes=[note] if request.tasks else [])
         missing = [label for label in score.labels.values() if label not in {line.label for line in lines}]
         notes = [f"{label}: no curves of errors at the same passes in all its runs" for label in missing]
-        exact = floor(lines[0].group, request)
-        if isinstance(exact, str):
-            notes.append(f"{score.title}: {exact}")
-            exact = None
+        known = floor(lines[0].group, request)
+        exact = None if isinstance(known, str) else known
+        notes += [f"{score.title}: {known}"] if isinstance(known, str) else []
         sizes = {len(line.group.runs) * line.group.chains for line in lines} if exact is not None else set()
         sds = {size: exact.joint_sd(size) for size in sizes} if exact is not None else {}
         records = [_record(name, line, exact, sds) for line in lines]
@@ -143,9 +142,7 @@ def line_of(score: FieldScore, group: Group, *, banded: bool) -> Line | None:
     )  # fmt: skip
 
 
-def typical_chain(
-    curves: Sequence[Array], seeds: NDArray[np.int64], last: int | None = None
-) -> tuple[Array, Array, Array]:
+def typical_chain(curves: Sequence[Array], seeds: Array, last: int | None = None) -> tuple[Array, Array, Array]:
     """Return the largest of the medians over rows of several curves (R, n), and the ends of its interval: (n,) each.
 
     The interval is by bootstrap over the seeds (R,) of the rows. Its ends are NaN before the `last` points, and if
@@ -320,13 +317,13 @@ def _end(ax: Any, x: float, line: Line) -> None:
 
 def most_draws(lines: Sequence[Line]) -> tuple[Array, Array] | None:
     """Return data passes, and the most draws that any line had kept by then; None if no line has counts."""
-    known = [line for line in lines if line.counts is not None]
+    known = [(line.x, line.counts) for line in lines if line.counts is not None]
     if not known:
         return None
-    x = np.unique(np.concatenate([line.x for line in known]))
+    x = np.unique(np.concatenate([of_line for of_line, _ in known]))
     x = x[np.unique(np.linspace(0, len(x) - 1, POINTS).round().astype(int))]
-    counts = np.max([np.interp(x, line.x, line.counts, left=0) for line in known], axis=0)
-    return x[counts > 0], counts[counts > 0]
+    most = np.max([np.interp(x, of_line, counts, left=0) for of_line, counts in known], axis=0)
+    return x[most > 0], most[most > 0]
 
 
 def _range(lines: Sequence[Line], exact: ExactDraws | None) -> tuple[float, float]:

@@ -10,10 +10,11 @@ import numpy as np
 
 from harness import Result, UsageError
 from harness.reports import Column, FieldScore, Figure, Group, Report, Request, Table
-from reports.across import JOINT, task_fields
+from reports.across import task_fields
 from reports.figures.parts import grid, legend_below, legend_height, logarithmic, name_figure, record
 from reports.figures.styles import FAINT, look, looks
 from reports.tables import wide
+from reports.tables.wide import JOINT
 
 if TYPE_CHECKING:
     from harness.reports import Store

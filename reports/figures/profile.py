@@ -10,12 +10,15 @@ import numpy as np
 
 from harness import Result, UsageError
 from harness.reports import Column, Figure, Report, Request, Table
-from reports.across import JOINT, Across, across
+from reports.across import Across, across
 from reports.figures.parts import Array, legend_below, legend_height, logarithmic
 from reports.figures.ranks import NOTHING
 from reports.figures.styles import FAINT, looks
+from reports.tables.wide import JOINT
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from harness.reports import Store
 
 UNSOLVED = 1.0
@@ -120,7 +123,7 @@ def _ratios(values: Array, unsolved: float) -> Array:
         return np.where(solved, values / best, np.inf)
 
 
-def _within(ratios: Array, tau: float) -> Array:
+def _within(ratios: Array, tau: float) -> NDArray[np.bool_]:
     return np.isfinite(ratios) & (ratios <= tau * (1 + 1e-12))
 
 
@@ -134,7 +137,7 @@ def _record(scores: Across, profile: Profiles, m: int, factor: float) -> dict[st
     }  # fmt: skip
 
 
-def _table(scores: Across, records: Sequence[Mapping[str, Any]], order: Array) -> Table:
+def _table(scores: Across, records: Sequence[Mapping[str, Any]], order: NDArray[np.int64]) -> Table:
     by = {(r["method"], r["factor"]): r for r in records}
     names = {factor: f"within {factor:g} x" for factor in FACTORS} | {1.0: "best", np.inf: "solved"}
     rows = [
@@ -157,7 +160,7 @@ def _table(scores: Across, records: Sequence[Mapping[str, Any]], order: Array) -
     return Table(f"Performance profile over tasks: {scores.pool}", columns, rows, notes)
 
 
-def _draw(canvas: Any, scores: Across, profile: Profiles, order: Array) -> None:
+def _draw(canvas: Any, scores: Across, profile: Profiles, order: NDArray[np.int64]) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -72,7 +72,7 @@ def _names(score: FieldScore) -> list[str]:
 
 def _panels(score: FieldScore, metrics: list[str], shifts: list[str]) -> tuple[list[int], dict[str, Values]]:
     """Return the severities, and the values of each metric."""
-    panels: dict[str, dict[str, dict[str, Array]]] = {}
+    panels: dict[str, Values] = {}
     severities: list[int] = []
     for metric in metrics:
         by_shift: dict[str, dict[str, Array]] = {shift: {} for shift in (*shifts, ALL)}
@@ -153,7 +153,9 @@ def _draw(canvas: Any, panels: Mapping[str, Values], columns: int) -> None:
         line[0].set_ylabel(_header(metric), fontsize="small")
         for ax, lines in zip(line, values.values(), strict=True):
             for label, each in lines.items():
-                handles[label] = band(ax, np.arange(each.shape[1]), each, styles[label], linewidth=1.2, markersize=3)
+                handles[label] = band(
+                    ax, np.arange(each.shape[1], dtype=np.float64), each, styles[label], linewidth=1.2, markersize=3
+                )
     for ax in axes[-1]:
         ax.set_xlabel("severity")
     legend_below(canvas, dict(sorted(handles.items())), BAND)

@@ -8,9 +8,9 @@ from typing import Any
 
 COLOURS = ("#0173b2", "#de8f05", "#029e73", "#c44601", "#cc78bc", "#56b4e9", "#882255", "#332288")
 """They are at least 13 CIE-Lab units apart with normal vision and with any kind of colour blindness."""
-MARKERS = ("o", "s", "^", "D", "v", "p", "h", "d")
+MARKERS: tuple[str, ...] = ("o", "s", "^", "D", "v", "p", "h", "d")
 """Markers of the built-in methods; those of the first eight are left out on lines."""
-OUTSIDE = ("P", "X", "*", "<", ">")
+OUTSIDE: tuple[str, ...] = ("P", "X", "*", "<", ">")
 """Markers of all other methods."""
 STROKES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (7, 2)), (0, (3, 1, 1, 1, 1, 1)))
 FAINT = "#b8b8b8"

@@ -11,12 +11,13 @@ import numpy as np
 
 from harness import BenchError, Result
 from harness.reports import Column, Figure, Report, Request, Table
-from reports.across import JOINT, TaskField, distinct, task_fields
+from reports.across import TaskField, distinct, task_fields
 from reports.figures.charts import INK, chart, line
 from reports.figures.convergence import line_of, most_draws
 from reports.figures.floor import ExactDraws, floor
 from reports.figures.parts import Array, legend_below, legend_height
 from reports.figures.styles import FAINT, looks
+from reports.tables.wide import JOINT
 from reports.targets import (
     LEAST,
     Targets,

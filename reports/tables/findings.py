@@ -12,11 +12,11 @@ import numpy as np
 from harness import Result, statistics
 from harness.reports import ONE_DRAW, Comparison, Group, PairOutcome, Report, Request, Term, judge, refusal, typical
 from harness.tasks import REFERENCES
-from reports.across import JOINT, TaskField, distinct, loss, protocol_fields, task_fields
+from reports.across import TaskField, distinct, loss, protocol_fields, task_fields
 from reports.figures.parts import seconds_a_pass
 from reports.orderings import JudgedOrdering, OrderingVerdict, judge_orderings, load_orderings
 from reports.tables.findings_tables import tables
-from reports.tables.wide import COST
+from reports.tables.wide import COST, JOINT
 
 if TYPE_CHECKING:
     from harness.reports import Store
@@ -79,7 +79,8 @@ class Findings(Report):
             *(record for field in fields for record in _unranked(field)),
             *(record for field in fields for record in _baselines(field)),
             *(
-                _ordering(one, by_name.get(one.ordering.task)) for one in judged
+                _ordering(one, by_name.get(one.ordering.task))
+                for one in judged
                 if one.ordering.family in run and _asked(one.ordering.task, request)
             ),
         ]

@@ -64,7 +64,7 @@ def _rows(score: FieldScore, group: Group, functions: Mapping[str, list[str]]) -
         mean, sd = _moments(values.astype(np.float64), shares / len(seeds))
         for k, label in enumerate(labels):
             known = [value if np.isfinite(value) else None for value in truth[label]]
-            error = None if None in known else (mean[k] - known[0]) / known[1]  # type: ignore[operator]
+            error = None if None in known else (mean[k] - known[0]) / known[1]
             row = {"function": label, "seeds": len(seeds), "mean": float(mean[k]), "true_mean": known[0]}
             rows.append({**row, "sd": float(sd[k]), "true_sd": known[1], "error": error})
     return rows

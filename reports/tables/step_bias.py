@@ -74,7 +74,9 @@ class StepBiasReport(Report):
         scores = score_fields(store, request, substeps=True)
         if request.metric:
             check_metric(scores, request.metric)
-        tables, records, notes = [], [], []
+        tables: list[Table] = []
+        records: list[dict[str, Any]] = []
+        notes: list[str] = []
         for score in scores:
             rows: list[dict[str, Any]] = []
             for first, size in FIRST.items():
@@ -123,11 +125,9 @@ def _rows(score: FieldScore, family: Family, label: str, metric: str | None) -> 
         return
     known = family.row.metrics()
     first = [metric] if metric else list(dict.fromkeys([score.primary, "nll", "single_nll", *known]))
-    measured = [name for name in first if name in known and family.metric(name) is not None]
-    for k, name in enumerate(measured):
-        values = family.metric(name)
-        assert values is not None
-        yield _record(family, label, wide.header(name), known[name].unit, estimate(values), shown=k < MOST)
+    of_metrics = {name: by_level for name in first if name in known and (by_level := family.metric(name)) is not None}
+    for k, (name, by_level) in enumerate(of_metrics.items()):
+        yield _record(family, label, wide.header(name), known[name].unit, estimate(by_level), shown=k < MOST)
     stored = None if metric else predictions(score, family)
     over_rows = None if stored is None else root_mean_square(stored)
     if over_rows is not None:
