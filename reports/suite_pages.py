@@ -134,6 +134,10 @@ BESIDE = {
     FAILED: "failed chains: those with more than ten times the error of the row's median chain",
 }
 """The metrics of a leaderboard that are shown beside the one that ranks, with what is said of them below the table."""
+RANKED_BY = {
+    "lppd": "lppd: the mean over test rows of the log of their density, averaged over all draws of the chains of a run"
+}
+"""What is said below a leaderboard of the metric that ranks it."""
 RANKS = "rank: in brackets those that the tests allow; not known: neither tied with the best nor worse"
 NOT_IN_FRONT = {"reference", "tied / worse / not known", "data passes", "seconds", "command"}
 """Columns of the leaders that the front page leaves out."""
@@ -323,7 +327,8 @@ def _board(records: Sequence[Mapping[str, Any]]) -> Table:
     not_run = str(Group.laws)
     unknown = [record["label"] for record in ranked if record.get("laws", not_run) == not_run]
     of = "" if len(unknown) == len(ranked) else f", of {', '.join(unknown)}"
-    about = [shown, RANKS, *(BESIDE[metric] for metric in others)]
+    by = [RANKED_BY[first["metric"]]] if first["metric"] in RANKED_BY else []
+    about = [shown, RANKS, *by, *(BESIDE[metric] for metric in others)]
     return Table(title, columns, rows, [*about, *([f"laws: {not_run}{of}"] if unknown else [])])
 
 
