@@ -61,6 +61,12 @@ class Bimodal1D(DensityTask):
             "slides on cyclical SG-MCMC: 15,000 iterations; the target is that of Chen et al. 2014",
             {"smoke": 1_500, "quick": 5_000, "paper": 15_000},
         ),
+        Protocol(
+            "csgmcmc-slides-hmc",
+            "15,000 iterations of hmc, ten leapfrog steps each, which cost as much as a thousand noisy gradients",
+            {"smoke": 100_000, "quick": 5_000_000, "paper": 15_000_000},
+            seeds=tuple(range(20)),
+        ),
     )
     metrics: ClassVar = (
         Metric("density_tv", "min", "1", "total variation between the histogram of draws, 60 cells, and the density"),

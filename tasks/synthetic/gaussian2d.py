@@ -42,7 +42,13 @@ class Gaussian2D(DensityTask):
     gradient_noise: ClassVar = 1.0
     protocols: ClassVar = (
         Protocol("csgmcmc-slides", SLIDES, {"smoke": 1_500, "quick": 5_000, "paper": 15_000}),
-    )  # fmt: skip
+        Protocol(
+            "csgmcmc-slides-hmc",
+            "15,000 iterations of hmc, ten leapfrog steps each, which cost as much as a thousand noisy gradients",
+            {"smoke": 100_000, "quick": 5_000_000, "paper": 15_000_000},
+            seeds=tuple(range(20)),
+        ),
+    )
     metrics: ClassVar = (
         Metric(
             "wasserstein2_normal", "min", "1",

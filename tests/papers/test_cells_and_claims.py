@@ -66,7 +66,7 @@ def test_all_claims_of_the_papers_are_there():
         ("csgmcmc", "Appendix E"): 2, ("csgmcmc", "Appendix G"): 2,
         ("csgmcmc-slides", "Two-dimensional Gaussian"): 3, ("csgmcmc-slides", "Two modes"): 3,
         ("csgmcmc-slides", "Mixture in two dimensions"): 2,
-        ("adaptive-drift", "Figure 2(b)"): 6, ("adaptive-drift", "Figure 3"): 2,
+        ("adaptive-drift", "Figure 2(b)"): 6, ("adaptive-drift", "Figure 3"): 8,
         ("adaptive-drift", "Figure 1"): 2, ("adaptive-drift", "Table 1"): 5, ("adaptive-drift", "Table 2"): 10,
         ("adaptive-drift", "Table 3"): 3, ("adaptive-drift", "Table 4"): 12,
         ("adaptive-drift", "Theorem 3.1"): 2, ("adaptive-drift", "Theorem 3.2"): 2,

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 from scored import write_run
 
+from harness import Bench
 from harness.contracts.registry import registry
 from harness.runs.settings import find_pair, resolve
 from harness.runs.stated import settle
@@ -141,11 +142,13 @@ def test_settings_make_the_sampler_schedule_and_task_that_they_are_of(stated):
 
 SIDES = sorted(
     {
-        (file.paper, method, row["task"], row["protocol"])
+        (file.paper, method, row["task"], protocol)
         for file in FILES
         for row in [*file.cells, *file.claims]
-        for method in (row.get("method"), row.get("better"), row.get("worse"))
-        if method and row["task"] and row["protocol"]
+        for name in ("method", "better", "worse")
+        if (method := row.get(name))
+        and row["task"]
+        and (protocol := (name == "worse" and row.get("worse_protocol")) or row["protocol"])
     }
 )
 ASPECTS = {"start", "number format"}
@@ -170,6 +173,14 @@ def test_a_choice_of_ours_that_a_run_rests_on_is_declared(side):
         or (origin.provenance == "default" and re.search(r"\bours\b", origin.source))
     }
     assert ours - {"run.compile"}.union(*(file.execution for file in of_paper)) <= declared_ours
+
+
+@pytest.mark.parametrize("side", [side for side in SIDES if side[3] == "csgmcmc-slides-hmc"], ids="-".join)
+def test_the_slides_run_as_many_iterations_of_hmc_as_of_the_others(side, tmp_path):
+    _, method, task, protocol = side
+    planned = Bench(tmp_path).plan(method, f"{task}@{protocol}", budget="paper")
+    others = Bench(tmp_path).plan("sgld", f"{task}@csgmcmc-slides", budget="paper")
+    assert {*planned["steps"]} == {*others["steps"]} == {15_000}
 
 
 def causes():
