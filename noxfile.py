@@ -43,7 +43,7 @@ STUDIES = ["orderings", "field", *sorted(path.stem for path in Path("plugins/nig
 # Those with searches of their own: study-longest runs at the settings of study-longer.
 SEARCHED = [suite for suite in STUDIES if suite != "study-longest"]
 # What a search minimises or maximises, where it is not the default of `bench tune`.
-OBJECTIVES = {"study-networks": "lppd", "study-tiny-network": "joint_error"}
+OBJECTIVES = {"study-networks": "lppd", "study-more-networks": "lppd", "study-tiny-network": "joint_error"}
 # What the benchmarks stand beside; jax is its CPU build.
 PEERS = ["blackjax>=1.2", "jax>=0.4.34", "posteriors>=0.1"]
 # What chooses the kernels of torch and NumPy, as on other processors; "plain" is what any x86 processor has.
