@@ -35,7 +35,7 @@ PAPERS = {
 """What each page beside the summary is about."""
 HEAD = """# Reproduction: what holds of two papers
 
-The two are csgmcmc and adaptive-drift. bde, smile and the slides are compared in part, and count in the sentences.
+The two are csgmcmc and adaptive-drift. bde, smile and the slides are compared in part, and are included in the counts.
 
 | every cell and claim | of | printed numbers | claims |
 |---|---|---|---|

@@ -36,8 +36,8 @@ def _about_tasks(records: Sequence[Record]) -> list[str]:
     """Say by which factor leaders lead, and which tasks are copies."""
     factors = dict.fromkeys(record["leads_by"] for record in records if "leads_by" in record)
     rules = [
-        "leaders: better than the median of sgld, sghmc, psgld, sgnht, csgld and hmc (of at least three of them), by a "
-        f"test, and by more than a factor {factor:g} of the joint error or .02 nats; it need not be tied with the best"
+        "leaders: better than at least half of sgld, sghmc, psgld, sgnht, csgld and hmc (of three or more), by a test, "
+        f"and by more than a factor {factor:g} of the joint error or .02 nats; a leader can be worse than the best"
         for factor in factors
     ]
     copies = [f"{r['task']}: a copy of {r['copy_of']}, does not count" for r in records if r.get("copy_of")]
