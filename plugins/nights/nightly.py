@@ -18,7 +18,7 @@ from harness.system import count, locks
 from plugins.checking import outcomes
 from plugins.nights.late import LateRow, separated
 from plugins.nights.regression.conclusion import conclude
-from plugins.nights.regression.observe import SuiteCommand
+from plugins.nights.regression.observe import SuiteCommand, members
 from plugins.nights.site.folder import check_folder
 from plugins.nights.suite import Suite, about, complete, find
 from plugins.running.absent import absent_data
@@ -103,6 +103,7 @@ def _entries(bench: Bench, chosen: Suite, ledger: Ledger, most: int) -> tuple[li
         commands[i] = replace(command, skipped=skipped)
         for reason in dict.fromkeys(skipped.values()):
             bench.say(f"left out of run {command.number}: {reason}")
+    members(commands)  # rows that could not be told apart after the runs are refused before them
     return commands, late
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from harness import Bench, UsageError
 from harness.analysis.diagnostics.crossing import MINIMUM_CHAINS
 from harness.analysis.statistics.ranks import MINIMUM_SEEDS
+from harness.cli.app import run
 from harness.contracts.registry import load, registry
 from harness.results import ONE_SETTING
 from harness.runs.plan import parse_seeds
@@ -19,6 +21,8 @@ from harness.runs.settings import find_pair, unmet
 from harness.tasks import TUNING_SEED
 from plugins.fresh_seeds import fresh_seeds
 from plugins.nights import suite as suites
+from plugins.nights.nightly import _entries
+from plugins.nights.regression.observe import members
 from plugins.nights.suite import about, complete, find, read
 from plugins.tuning import studies
 
@@ -253,6 +257,23 @@ def test_every_row_that_a_suite_names_can_be_run(tmp_path, name):
         asked = {"budget": entry.budget, "chains": entry.chains, "seeds": [0], "study": ONE_SETTING}
         planned = bench.planned(bench.requests(list(entry.samplers), list(entry.tasks), **asked))
         assert len(planned) == len(entry.samplers) * len(entry.tasks)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", sorted(path.stem for path in Path(suites.__file__).parent.glob("suites/study-*.toml")))
+def test_the_rows_of_a_part_of_the_study_can_be_told_apart(tmp_path, name):
+    chosen = find(registry(), name)
+    chosen = replace(chosen, entries=tuple(replace(entry, seeds=entry.seeds[:1]) for entry in chosen.entries))
+    commands, _ = _entries(Bench(tmp_path), chosen, Bench(tmp_path).ledger, 100_000)
+    assert sum(len(row) for row in members(commands).values()) == sum(len(one.planned) for one in commands)
+
+
+def test_rows_that_cannot_be_told_apart_are_refused_before_the_first_run(tmp_path, capsys):
+    of_both = '[[run]]\nsamplers = ["sghmc"]\ntasks = ["gaussian2d"]\nseeds = [1]\nbudget = "quick"\n'
+    path = write(tmp_path, f'{of_both}study = "tuned"\n{of_both}')
+    assert run(["--results", str(tmp_path / "results"), "nightly", str(path), "--out", str(tmp_path / "site")]) == 2
+    assert "has two runs" in capsys.readouterr().err
+    assert not list(Path(tmp_path / "results").glob("runs/*/*"))
 
 
 def able(method, task):

@@ -686,6 +686,14 @@ def test_the_picture_has_every_row_and_is_of_these_records():
     assert [html.unescape(words) for words in in_docs if words not in names] == shown
 
 
+def test_the_parts_have_one_protocol_of_each_task_since_pictures_and_tables_name_the_task_alone():
+    protocols = {}
+    for part in (*PARTS, LONGER, LONGEST):
+        for one in part["leaderboard"]:
+            protocols.setdefault((one["task"], one["budget"]), set()).add(one["protocol"])
+    assert {len(of_task) for of_task in protocols.values()} == {1}
+
+
 def test_the_gain_by_a_longer_run_is_its_error_over_that_at_quick():
     row = {"metric": "joint_error", "ranked_by": "mean", "rank": 1}
     boards = [

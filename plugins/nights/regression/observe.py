@@ -45,8 +45,11 @@ class SuiteCommand:
 
     def row(self, spec: RunSpec) -> str:
         """Return the name of the row of a run: the requested settings, without anything that depends on code."""
-        settings = {name: origin.value for name, origin in spec.origins.items() if origin.provenance == "user"}
-        if "schedule" in {*self.request.given, *self.request.sweep}:
+        asked = {*self.request.given, *self.request.sweep}  # also one that is the default, whose provenance is another
+        settings = {
+            name: origin.value for name, origin in spec.origins.items() if origin.provenance == "user" or name in asked
+        }
+        if "schedule" in asked:
             settings["schedule"] = spec.schedule.name
         chosen = ", ".join(f"{name}={value}" for name, value in sorted(settings.items()))
         chains = "1 chain" if spec.chains == 1 else f"{spec.chains} chains"
@@ -66,20 +69,28 @@ def observe(suite: str, entries: Sequence[SuiteCommand], store: Store) -> Night:
         run["run_key"]: np.array(run["y"], dtype=float).reshape(-1, run["points"])
         for run in store.rows(_ERRORS, [JOINT])
     }
-    members: dict[str, dict[int, RunSpec]] = {}
+    rows = {name: _row(specs, results, metrics, errors) for name, specs in sorted(members(entries).items())}
+    return Night(suite, rows)
+
+
+def members(entries: Sequence[SuiteCommand]) -> dict[str, dict[int, RunSpec]]:
+    """Return the runs of each row by seed, without left-out rows.
+
+    Raise `UsageError` where two runs of a seed have one name.
+    """
+    of_rows: dict[str, dict[int, RunSpec]] = {}
     left_out = skipped_rows(entries)
     for entry in entries:
         for planned in () if entry.of else entry.planned:
             name = entry.row(planned.spec)
             if name not in left_out:
-                known = members.setdefault(name, {}).setdefault(planned.spec.seed, planned.spec)
+                known = of_rows.setdefault(name, {}).setdefault(planned.spec.seed, planned.spec)
                 if known.key != planned.spec.key:
                     raise UsageError(
                         f"seed {known.seed} of the row {name!r} has two runs, {known.key[:12]} and "
                         f"{planned.spec.key[:12]}; the suite must name the setting in which they differ"
                     )
-    rows = {name: _row(specs, results, metrics, errors) for name, specs in sorted(members.items())}
-    return Night(suite, rows)
+    return of_rows
 
 
 def skipped_rows(entries: Iterable[SuiteCommand]) -> set[str]:
