@@ -263,7 +263,8 @@ def _settings(numbers: Mapping[str, Any]) -> Table:
         Column("value_search", "at these", "right", number),
     ]
     about = "the metric that ranks, at both: on the seeds of the search, of which the best of many trials is chosen"
-    lost = ["empty: no run at default settings has a value"] if any(row["value_untuned"] is None for row in rows) else []
+    empty = any(row["value_untuned"] is None for row in rows)
+    lost = ["empty: no run at default settings has a value"] if empty else []
     return Table("Settings", columns, rows, ["`--settings tuned` uses them; the others are defaults", about, *lost])
 
 
