@@ -231,7 +231,10 @@ class Probe:
         self._set_layout()
 
     def _runs_by_itself(self, name: str) -> bool:
-        """Return whether an entry changes, but not with theta, the other entries, noise and gradient: a step count."""
+        """Return whether an entry changes, but not with theta, the other entries, noise and gradient: a step count.
+
+        One that a step sets to zero is a linear function of these, as others are: a velocity that is lost at T = 0.
+        """
         rows, columns = 3, self.entries[entry(name)]
         random = torch.randn((rows, self.size + self.noise_size + self.dim), dtype=torch.float64,
                              generator=Streams(0, 0, ("probe",)).torch("clocks"))  # fmt: skip
@@ -240,7 +243,7 @@ class Probe:
         z[:, columns] = z[0, columns]
         with torch.no_grad():
             after = self.answer(z, xi, slope, torch.ones(self.dim, dtype=torch.float64))[:, columns]
-        return bool((after == after[0]).all()) and not bool((after == z[:, columns]).all())
+        return bool((after == after[0]).all() and after.any() and (after != z[:, columns]).any())
 
     def _set_layout(self) -> None:
         self.entries, self.size = {"theta": slice(0, self.dim)}, self.dim

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
+from harness.contracts.registry import load, registry
+from plugins.checking.law import frozen
+from plugins.checking.samplers.exact import LinearPath, experiments
 from plugins.checking.suite import check_samplers
 from plugins.samplers.adadelta_sgld import AdadeltaSGLD
 from plugins.samplers.adam import Adam
@@ -19,6 +24,7 @@ from plugins.samplers.pmsgld import PMSGLD
 from plugins.samplers.psgld import PSGLD
 from plugins.samplers.relativistic_sghmc import RelativisticSGHMC
 from plugins.samplers.resgld import RESGLD
+from plugins.samplers.samadams import SamAdams
 from plugins.samplers.santa import Santa
 from plugins.samplers.sgdm import SGDM
 from plugins.samplers.sgfs import SGFS
@@ -60,7 +66,8 @@ RUN = [
     SGDM(friction=0.5), PSGLD(lam=1e-6), PSGLD(decay=0.9, lam=10.0, gamma=True), ASGLD(a=1000.0),
     ASGLD(a=10.0, lam=0.1),
     HMC(resample=False), SGHMC(friction=0.0), SGHMC(friction=0.5, gradient_variance=0.5),
-    BAOAB(friction=0.5), MSGLDCorrected(a=10.0), AdamaxSGLD(a=10.0, lam=1.0), AdadeltaSGLD(a=10.0, rho=0.9),
+    BAOAB(friction=0.5), BAOAB(friction=1.0), SamAdams(least=0.01), MSGLDCorrected(a=10.0),
+    AdamaxSGLD(a=10.0, lam=1.0), AdadeltaSGLD(a=10.0, rho=0.9),
     PMSGLD(a=5.0, beta1=0.99, decay=0.9, lam=0.1), SGFS(b=10.0), SQNLMC(memory=3, b=3.0),
     SGLDSVRG(period=7), SGHMCSVRG(friction=0.5, period=3),
 ]  # fmt: skip
@@ -104,3 +111,21 @@ def test_the_real_loop_keeps_its_law(sampler):
 @pytest.mark.parametrize("sampler", SIMULATED, ids=repr)
 def test_the_simulated_law_is_kept(sampler):
     assert broken(sampler, ("whole-law",)) == []
+
+
+def at_ends():
+    """Every sampler at each end of what a search tries, one setting at a time."""
+    for offer in registry().offers("samplers"):
+        cls = load(offer.info.target)
+        for field in fields(cls):
+            for end in field.metadata["tune"].strip("[]").split(",") if field.metadata.get("tune") else ():
+                kind = int if "int" in str(field.type) else float
+                yield pytest.param(cls, {field.name: kind(float(end))}, id=f"{offer.name}-{field.name}={end.strip()}")
+
+
+@pytest.mark.parametrize(("cls", "setting"), [*at_ends()])
+def test_a_linear_path_has_a_law_at_the_ends_of_what_a_search_tries(cls, setting):
+    """A search tries them first; a row at one must not fail its laws because these cannot compute there."""
+    for experiment in experiments(frozen(cls(**setting))):
+        if isinstance(experiment, LinearPath):
+            assert len(experiment.end) == len(experiment.start) == len(experiment.filter[-1].A)

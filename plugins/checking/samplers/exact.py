@@ -217,7 +217,8 @@ def innovations(steps: list[linear.LinearStep], P: Array, variance: float, D: in
             continue
         gain = np.linalg.solve(P[:D, :D], P[:D]).T
         per_step.append(Innovation(step.A, gain, np.linalg.cholesky(P[:D, :D])))
-        P = P - gain @ P[:D]
+        left = np.eye(len(P)) - gain @ np.eye(D, len(P))
+        P = left @ P @ left.T  # P - gain P[:D], which rounding could make indefinite
     return per_step
 
 
