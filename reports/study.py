@@ -8,7 +8,6 @@ from typing import Any
 
 from harness import Result
 from harness.reports import Column, Figure, Table, number, render
-from harness.results import Status
 from reports.figures.budgets import BudgetPoint
 from reports.figures.budgets import figure as budgets_figure
 from reports.figures.factors import figure
@@ -35,8 +34,8 @@ BUDGETS = ("<!-- budgets: python -m reports.field -->", "<!-- end of budgets -->
 """What the table of the gain by longer runs is between, in the study's page."""
 FAILURES = ("<!-- failures: python -m reports.field -->", "<!-- end of failures -->")
 MOMENTUM = ("<!-- sghmc against sgld: python -m reports.field -->", "<!-- end of sghmc against sgld -->")
-LOST = (str(Status.DIVERGED), "failed")
-"""The fields of a leaderboard's record that count runs without a result."""
+LOST = {"diverged": "a chain is not finite", "failed": "an error or a limit ended it"}
+"""The fields of a leaderboard's record that count runs without a result, and why they have none."""
 PAIR = ("sghmc", "sgld")
 """The two samplers whose comparisons docs/which-sampler.md shows on all targets, decided or not."""
 COMPARED = ("sampler", "is", "another")
