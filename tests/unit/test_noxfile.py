@@ -1,5 +1,6 @@
 """The sessions of noxfile.py: what they would run exists, and is what is published."""
 
+import ast
 import importlib.util
 import json
 import shutil
@@ -141,3 +142,24 @@ def test_a_suite_without_a_search_has_settings_at_another_budget(noxfile):
         assert {
             (m, task.partition("@")[0]) for run in runs for task in run["tasks"] for m in run["samplers"]
         } <= published
+
+
+def test_what_is_type_checked_imports_only_what_mypy_has_or_skips(noxfile):
+    """`nox -s types` installs TYPED alone, so a package that is merely installed here passes only here."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["mypy"]
+    skipped = {name.removesuffix(".*") for entry in settings["overrides"] for name in entry["module"]}
+    installed = {"markupsafe", *noxfile.TYPED}  # a dependency of jinja2
+    known = {*installed, *skipped, *sys.stdlib_module_names, "harness", "plugins", "reports", "tasks"}
+    files = [path for folder in settings["files"] for path in (ROOT / folder).rglob("*.py")]
+    imported = {(name, path.relative_to(ROOT)) for path in files for name in absolute_imports(path)}
+    assert len(files) > 300
+    assert [(name, str(path)) for name, path in sorted(imported) if name not in known] == []
+
+
+def absolute_imports(path):
+    """Return the top-level names that a file imports, wherever the statement stands."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module.split(".")[0]
