@@ -24,6 +24,7 @@ from harness.reporting.scoring.differences import differing_terms as differing_t
 from harness.reporting.scoring.differences import refusal as refusal
 from harness.reporting.scoring.differences import terms as terms
 from harness.reporting.scoring.estimates import Estimate as Estimate
+from harness.reporting.scoring.estimates import averaged as averaged
 from harness.reporting.scoring.estimates import metric_estimate as metric_estimate
 from harness.reporting.scoring.formatting import number as number
 from harness.reporting.scoring.formatting import with_interval as with_interval

@@ -39,11 +39,13 @@ UNITS = {
 
 def write_run(
     results, *, method="sgld", task="mixture25", seed=0, chains=4, metrics=None, curves=None, number=0, files=None,
-    params=None, sampler=None, status="done", versions=None, passes=1000.0, origins=None, **changes,
+    params=None, sampler=None, sampler_params=None, status="done", versions=None, passes=1000.0, origins=None, **changes,
 ):  # fmt: skip
     """One concluded attempt. `params` are the schedule's; `changes` go into spec.json."""
     document = spec(seed, task=task, method=method, chains=chains)
     document["sampler"] = {**document["sampler"], "name": sampler or method.removeprefix("c")}
+    if sampler_params is not None:
+        document["sampler"]["params"] = sampler_params
     document["schedule"] = {
         **document["schedule"],
         "name": "cyclical" if method.startswith("c") else "constant",

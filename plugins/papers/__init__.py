@@ -27,7 +27,8 @@ There is one TOML file per paper, and optionally one of settings:
         notes                   anything else, such as versions of the text that differ
     [[claim]]          a claim, or `claims = [{ ... }, ...]` in the same way:
         table, statement        the claims of one table are the family for Holm's adjustment
-        kind                    ordering (the default), equality, share, analysis
+        kind                    ordering (the default), equality, share, ease, analysis. ease: the metric is 1 or 0,
+                                and `better` has a larger mean over the points of its declared sweep
         better, worse, task, protocol, chains, metric, direction    the two sides; worse_protocol and worse_chains if
                                 those of `worse` are different; no metric if no task measures it
         measure                 how the metric measures what is claimed, where that is a choice of ours

@@ -1,5 +1,5 @@
-"""The papers' claims (an ordering of two methods, their equality, a success rate) and whether they hold, also at the
-other points of a declared sweep.
+"""The papers' claims (an ordering of two methods, their equality, a success rate, the ease of tuning) and whether they
+hold, also at the other points of a declared sweep.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class Claim:
 
     kind      ordering: `better` is better than `worse` by the metric; equality: they differ by less than `margin`, a
               share of the larger; share: `better` succeeds in `share` of `trials`, by the metric's mean over seeds
-              within `margin`; analysis: `exact` has settled it
+              within `margin`; ease: `better` succeeds at a larger share of its declared sweep; analysis: `exact` has
+              settled it
     direction max or min: which is better
     least_ess the metric is an effective sample size, and a value of `worse` below this leaves it open
     obstacle, needs, core_hours, cause, execution, ours  as in `Reported`, for both sides
@@ -98,10 +99,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class Ours:
-    """Our runs of a side, and their estimate of the metric, or None if it was not measured."""
+    """Our runs of a side, and their estimate of the metric, or None if it was not measured.
+
+    sweep  the groups of its declared sweep, if the estimate is of all of them
+    """
 
     group: Group
     estimate: Estimate | None
+    sweep: Sequence[Group] = ()
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,10 @@ class Malformed(ValueError):  # noqa: N818 - becomes a note
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice behind the runs of a protocol: a setting of a method, or one that is no setting; method None: of all."""
+    """A choice behind the runs of a protocol: a setting of a method, or one that is no setting; method None: of all.
+
+    values  how many values of it are run, more than one if it is swept
+    """
 
     method: str | None
     task: str
@@ -48,6 +51,7 @@ class Choice:
     name: str
     value: str
     provenance: str
+    values: int = 1
 
 
 @dataclass(frozen=True)
@@ -214,7 +218,8 @@ def _choices(document: Mapping[str, Any]) -> Iterator[Choice]:
     """Yield the settings of each method, then the other choices behind each protocol."""
     for table in document.get("settings", []):
         for one, (name, entry) in itertools.product(_combinations(table), table.get("values", {}).items()):
-            yield Choice(one["method"], one["task"], one["protocol"], name, _text(entry["value"]), entry["provenance"])
+            content, values = _text(entry["value"]), len(entry.get("swept", [1]))
+            yield Choice(one["method"], one["task"], one["protocol"], name, content, entry["provenance"], values)
     for i, table in enumerate(_tables(document, "choices", "choices is not a list of tables, [[choices]]"), 1):
         where = f"[[choices]] {i}"
         entries = _tables(table, "values", f"{where}: values is not a list of tables")

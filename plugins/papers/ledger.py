@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -36,6 +36,7 @@ from plugins.papers.reported import (
     of_sweep,
     own_settings,
     setting_name,
+    sweep_sizes,
     verdict,
 )
 
@@ -43,6 +44,8 @@ NOT_RUN: Final = "not run"
 AT_OURS = "at our settings"
 CODE = ("task source", "task data")
 Swept = Literal["reversed in its sweep", "holds in its sweep"]
+SweepSizes = Mapping[tuple[str | None, str, str], int]
+"""How many points declared sweeps have, by method, task and protocol."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,8 @@ class Reproduction:
         """The keys of all runs that the ledger uses."""
         used = [ours for entry in self.cells for ours in (entry.ours, *entry.tried, *entry.others)]
         used += [side for entry in self.claims for side in (*entry.ours, *entry.tried)]
-        return {run.key for ours in used if ours is not None for run in ours.group.runs}
+        groups = [group for ours in used if ours is not None for group in (ours.group, *ours.sweep)]
+        return {run.key for group in groups for run in group.runs}
 
 
 def label(word: str) -> str:
@@ -166,12 +170,12 @@ def reproduction(store: Store, request: Request, paper: str | None = None, table
     files, notes = read(paths(known))
     cells, claims = chosen(known, files, paper, tables)
     groups: dict[Setup, list[Group]] = {}
-    earlier = earlier_settings(files)
+    earlier, sizes = earlier_settings(files), sweep_sizes(files)
     for group in load_groups(store, Request(registry=known)):
         groups.setdefault(Setup(group.method, group.task, group.protocol, group.chains), []).append(group)
     families = []
     for members in by_table(claims).values():
-        families += _claims(members, groups, request.registry)
+        families += _claims(members, groups, sizes, request.registry)
     entries = [_cell(cell, groups, request.registry) for cell in cells if _named(request, [_of(cell)])]
     return Reproduction(
         [_mark_outdated_cell(entry, earlier) for entry in entries if entry.verdict != OUTSIDE],
@@ -240,8 +244,10 @@ def _with_remarks(text: str, remarks: Iterable[str]) -> str:
     return f"{text} ({inside})" if inside else text
 
 
-def _claims(claims: Sequence[Claim], groups: dict[Setup, list[Group]], registry: Registry | None) -> list[ClaimEntry]:
-    ours = [_sides(claim, groups) for claim in claims]
+def _claims(
+    claims: Sequence[Claim], groups: dict[Setup, list[Group]], sizes: SweepSizes, registry: Registry | None
+) -> list[ClaimEntry]:
+    ours = [_sides(claim, groups, sizes) for claim in claims]
     judged = judge_family(claims, ours)
     entries = [_claim(*each, registry) for each in zip(claims, ours, judged, strict=True)]
     return [_with_sweep(entry, groups) for entry in entries]
@@ -366,14 +372,26 @@ def _sweep_points(groups: Sequence[Group], execution: Collection[str]) -> list[G
     return list(points.values())
 
 
-def _sides(claim: Claim, groups: dict[Setup, list[Group]]) -> list[Ours | None]:
+def _sides(claim: Claim, groups: dict[Setup, list[Group]], sizes: SweepSizes) -> list[Ours | None]:
     """Return our runs of each side of a claim: the best pair on the same code and data of the task, if there is one."""
     members = [[g for g in groups.get(side, []) if as_published(g, claim.execution)] for side in claim.sides]
     pairs = [pair for pair in itertools.product(*members) if not _other_code(pair)] if len(members) == 2 else []
     if not pairs:
         return [_best(of_side, claim.metric, claim.execution) for of_side in members]
     best = max(pairs, key=lambda pair: (min(len(g.done) for g in pair), *map(_weight, pair)))
-    return [_ours(group, claim.metric) for group in best]
+    if claim.kind != "ease":
+        return [_ours(group, claim.metric) for group in best]
+    return [_with_whole_sweep(group, groups[side], claim, sizes) for group, side in zip(best, claim.sides, strict=True)]
+
+
+def _with_whole_sweep(group: Group, of_side: Sequence[Group], claim: Claim, sizes: SweepSizes) -> Ours:
+    """Return a side of a claim about a sweep: the mean over all its points, or no value where some were not run."""
+    ours = _ours(group, claim.metric, _sweep_points(of_side, claim.execution))
+    declared = sizes[group.method, group.task, group.protocol]
+    if ours.estimate is None or len(ours.sweep) + 1 == declared:
+        return ours
+    remark = f"{len(ours.sweep) + 1} of the {declared} points of its declared sweep were run"
+    return replace(ours, estimate=replace(ours.estimate, mean=None, by_seed={}, remark=remark))
 
 
 def _weight(group: Group) -> tuple[int, str]:
@@ -385,8 +403,8 @@ def _other_code(pair: Sequence[Group]) -> bool:
     return a.task == b.task and any(a.settings.get(name) != b.settings.get(name) for name in CODE)
 
 
-def _ours(group: Group, metric: str | None) -> Ours:
-    return Ours(group, estimate_of(group, metric) if metric else None)
+def _ours(group: Group, metric: str | None, sweep: Sequence[Group] = ()) -> Ours:
+    return Ours(group, estimate_of(group, metric, sweep) if metric else None, sweep)
 
 
 def _of(cell: Reported) -> Setup | None:

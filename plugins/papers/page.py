@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
 
-from harness import Result
-from harness.reports import Column, Request, Store, Table, number, render, with_interval, write_set
+from harness import Result, registry
+from harness.reports import Column, Group, Request, Store, Table, number, render, with_interval, write_set
 from harness.results import ENGINE
+from harness.runs import plugin_metadata
 from plugins.papers.claims import UNINFORMATIVE, Claim, Ours
 from plugins.papers.ledger import NOT_RUN, CellEntry, ClaimEntry, Reproduction, reproduction
 from plugins.papers.report import FINDINGS, ReproductionLedger
@@ -155,7 +156,10 @@ def pages(folder: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class PublishedRuns:
-    """The published runs of a task and protocol at a budget, by the same engine, with the tables that use them."""
+    """The published runs of a task and protocol at a budget, by the same engine, with the tables that use them.
+
+    usual_seeds  those of a run of the protocol without --seeds
+    """
 
     paper: str
     of: str
@@ -164,12 +168,18 @@ class PublishedRuns:
     tables: tuple[str, ...]
     runs: int
     core_hours: float
+    seeds: tuple[int, ...]
+    usual_seeds: tuple[int, ...]
 
     @property
     def command(self) -> str:
         """The command that runs them with the present engine."""
         budget = "" if self.budget == "paper" else f" --budget {self.budget}"
-        return f"bench reproduce {_words(self.paper, *self.tables)}{budget}"
+        first, last = self.seeds[0], self.seeds[-1]
+        whole = last - first + 1 == len(self.seeds) > 1
+        words = f"{first}-{last}" if whole else ",".join(map(str, self.seeds))
+        seeds = "" if self.seeds == self.usual_seeds else f" --seeds {words}"
+        return f"bench reproduce {_words(self.paper, *self.tables)}{budget}{seeds}"
 
 
 def _words(paper: str, *tables: str) -> str:
@@ -183,17 +193,28 @@ def published_runs(store: Store, ledger: Reproduction) -> list[PublishedRuns]:
         from run join attempt using (run_key) group by all"""
     known = {row["run_key"]: (row["engine"], row["hours"]) for row in store.rows(query)}
     tables: dict[tuple[str, str, str, int], dict[str, None]] = {}
-    keys: dict[tuple[str, str, str, int], set[str]] = {}
+    runs: dict[tuple[str, str, str, int], dict[str, int]] = {}
+    usual: dict[tuple[str, str, str, int], tuple[int, ...]] = {}
     for paper, table, ours in _used(ledger):
-        group = ours.group
-        for run in group.runs:
-            label = (paper, f"{group.task}@{group.protocol}", group.budget, known[run.key][0])
-            tables.setdefault(label, {})[table] = None
-            keys.setdefault(label, set()).add(run.key)
+        for group in (ours.group, *ours.sweep):
+            for run in group.runs:
+                label = (paper, f"{group.task}@{group.protocol}", group.budget, known[run.key][0])
+                tables.setdefault(label, {})[table] = None
+                runs.setdefault(label, {})[run.key] = run.seed
+                usual.setdefault(label, _usual_seeds(group))
     return [
-        PublishedRuns(*label, tuple(tables[label]), len(of), sum(known[key][1] for key in of))
-        for label, of in sorted(keys.items())
-    ]
+        PublishedRuns(
+            *label, tuple(tables[label]), len(of), sum(known[key][1] for key in of), tuple(sorted({*of.values()})),
+            usual[label],
+        )
+        for label, of in sorted(runs.items())
+    ]  # fmt: skip
+
+
+def _usual_seeds(group: Group) -> tuple[int, ...]:
+    """Return the seeds of a run of a group's protocol without --seeds."""
+    protocols = plugin_metadata.protocols(registry().find("tasks", group.task))
+    return next(protocol.seeds for protocol in protocols if protocol.name == group.protocol)
 
 
 def _used(ledger: Reproduction) -> Iterator[tuple[str, str, Ours]]:

@@ -29,4 +29,10 @@ class Mixture2D(MixtureTask):
             "slides on cyclical SG-MCMC: 15,000 iterations; the target is ours",
             {"smoke": 1_500, "quick": 5_000, "paper": 15_000},
         ),
+        Protocol(
+            "csgmcmc-slides-large",
+            "15,000 iterations, for the slides' note on a step size that is too large",
+            {"smoke": 1_500, "quick": 5_000, "paper": 15_000},
+            seeds=tuple(range(20)),
+        ),
     )

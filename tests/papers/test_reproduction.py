@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import shlex
 import shutil
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from harness.reporting.report import Request
 from harness.reporting.scores import load_groups
 from harness.results import ENGINE
 from harness.results.store import Store
+from harness.runs import parse_seeds
 from harness.runs.settings import source_of_budget
 from harness.system.errors import DataError, UsageError
 from harness.system.files import read_set
@@ -216,6 +218,72 @@ def test_a_claim_that_fails_says_whether_it_holds_in_its_declared_sweep(tmp_path
     assert one.text == finding
     assert one.reason.endswith("it holds in 1 of 1 comparisons") == finding.endswith("(holds in its sweep)")
     assert len(reproduced.run_keys) == 30
+
+
+STEP_SIZES = [0.4 * 2.0**k for k in range(-10, 3)]
+FRICTIONS = (0.05, 0.1, 0.3)
+
+
+def write_slides(results, works, lost=(), left_out=()):
+    """Write the sweeps of csgld and csghmc, with a joint error of 0.5 where `works(method, step, friction)`, else 2."""
+    points = [("csgld", step, None) for step in STEP_SIZES]
+    points += [("csghmc", step, friction) for step in STEP_SIZES for friction in FRICTIONS]
+    for point, seed in itertools.product([point for point in points if point not in left_out], range(3)):
+        method, step, friction = point
+        values = {"schedule.step_size": step} | ({"sampler.friction": friction} if friction else {})
+        published = point in {("csgld", 0.4, None), ("csghmc", 0.2, 0.1)}
+        kind = "ours" if published else "swept"
+        origins = {name: {"value": value, "provenance": kind, "source": "-"} for name, value in values.items()}
+        how = {"budget": "paper", "steps": 15_000, "origins": origins}
+        how |= {"params": {"step_size": step}, "sampler_params": {"friction": friction} if friction else {}}
+        error = (0.5 if works(*point) else 2.0) + 0.01 * seed
+        how |= {"status": "diverged", "metrics": {}} if point in lost else {"metrics": {"joint_error": error}}
+        write_run(results, method=method, task="mixture2d", protocol="csgmcmc-slides", chains=1, seed=seed, **how)
+
+
+def ease(results):
+    claims = ledger(results, paper="csgmcmc-slides", tables=("Mixture in two dimensions",)).claims
+    return next(entry for entry in claims if entry.claim.kind == "ease")
+
+
+def test_ease_of_tuning_is_the_share_of_the_whole_sweep_that_works(tmp_path):
+    write_slides(tmp_path, lambda method, step, _: step < (0.5 if method == "csgld" else 0.05))
+    entry = ease(tmp_path)
+    assert [side.estimate.mean for side in entry.ours] == pytest.approx([11 / 13, 7 / 13])
+    assert entry.judged.difference == pytest.approx(4 / 13)
+    assert len(reproduced_keys(tmp_path)) == 3 * (13 + 39)
+
+
+def test_a_point_of_a_sweep_at_which_runs_diverge_does_not_work(tmp_path):
+    write_slides(tmp_path, lambda *_: True, lost={("csgld", 1.6, None), ("csghmc", 1.6, 0.05), ("csghmc", 0.8, 0.05)})
+    assert [side.estimate.mean for side in ease(tmp_path).ours] == pytest.approx([12 / 13, 37 / 39])
+
+
+def test_a_run_without_a_joint_error_does_not_work_where_one_is_asked_for_and_leaves_other_metrics_without_a_mean(
+    tmp_path,
+):
+    setup = {"budget": "paper", "origins": {}}
+    for seed, error in enumerate((0.5, None, 2.0, 0.5)):
+        how = {"task": "bimodal1d", "protocol": "csgmcmc-slides", "metrics": {"joint_error": error}, "chains": 1}
+        write_run(tmp_path, method="sghmc", seed=seed, **setup, **how)
+        how = {"task": "airfoil", "protocol": "bde-ensemble", "metrics": {"rmse": error}, "chains": 10}
+        write_run(tmp_path, method="deep-ensemble", seed=seed, **setup, **how)
+    (entry,) = [e for e in ledger(tmp_path, tables=("Two modes",)).claims if e.claim.metric == "works_well"]
+    assert dict(entry.ours[0].estimate.by_seed) == {0: 1.0, 1: 0.0, 2: 0.0, 3: 1.0}
+    cells = ledger(tmp_path, paper="bde", tables=("Airfoil",)).cells
+    (entry,) = [e for e in cells if (e.cell.row, e.cell.column) == ("Deep Ensemble", "NLL (mean regr.)")]
+    assert (entry.ours.estimate.mean, entry.ours.estimate.remark) == (None, "none in 1 of 4 seeds")
+
+
+def test_a_sweep_of_which_a_point_is_missing_says_nothing_of_ease(tmp_path):
+    write_slides(tmp_path, lambda *_: True, left_out={("csghmc", 0.8, 0.05)})
+    entry = ease(tmp_path)
+    assert (entry.finding, entry.judged.n) == ("undecided", 0)
+    assert "38 of the 39 points of its declared sweep were run" in entry.reason
+
+
+def reproduced_keys(results):
+    return ledger(results, paper="csgmcmc-slides").run_keys
 
 
 def test_runs_at_settings_that_the_file_had_earlier_get_no_verdict(tmp_path):
@@ -433,6 +501,18 @@ def test_what_a_cpu_repeats_within_six_hours_is_published_of_the_present_engine(
     runs = published_runs(published, reproduction(published, Request()))
     assert sum(some.runs for some in runs) > 1000
     assert [some for some in runs if some.engine != ENGINE and some.core_hours < 6] == []
+
+
+def test_the_command_of_published_runs_names_their_seeds_where_they_are_not_the_protocols():
+    published = Published(FOLDER)
+    runs = published_runs(published, reproduction(published, Request()))
+    commands = {some.of: some.command for some in runs}
+    assert commands["mixture25@csgmcmc"].endswith("--table 'Figure 5'")
+    assert commands["notmnist@csgmcmc"].endswith("--table 'Figure 4' --seeds 0-9")
+    for some in runs:
+        words = shlex.split(some.command)
+        seeds = parse_seeds(words[words.index("--seeds") + 1]) if "--seeds" in words else some.usual_seeds
+        assert [*seeds] == [*some.seeds], some.of
 
 
 def test_the_counts_in_the_readme_are_those_of_the_published_files():
