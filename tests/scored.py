@@ -39,7 +39,8 @@ UNITS = {
 
 def write_run(
     results, *, method="sgld", task="mixture25", seed=0, chains=4, metrics=None, curves=None, number=0, files=None,
-    params=None, sampler=None, sampler_params=None, status="done", versions=None, passes=1000.0, origins=None, **changes,
+    params=None, sampler=None, sampler_params=None, status="done", versions=None, passes=1000.0, origins=None,
+    **changes,
 ):  # fmt: skip
     """One concluded attempt. `params` are the schedule's; `changes` go into spec.json."""
     document = spec(seed, task=task, method=method, chains=chains)
@@ -85,7 +86,8 @@ def write_run(
 def store(results):
     """The store over a folder, ingested; a note of the ingest is a failure."""
     filled = Store(results)
-    assert filled.refresh() == ([] if (results / "runs").is_dir() else [f"there are no runs in {results}"])
+    notes = filled.refresh()
+    assert notes == ([] if (results / "runs").is_dir() else [f"there are no runs in {results}"]), notes
     return filled
 
 

@@ -72,10 +72,12 @@ def accuracy(group: Group, curves: Curves) -> Accuracy:
 
 
 def findings(group: Group, curves: Curves) -> GateFindings:
-    """Return what the gate judges, each with its interval over seeds. [] if a finished run has no record of it."""
+    """Return what the gate judges, each with its interval over seeds. [] if a finished run has no record of it, or
+    lacks a part that another has.
+    """
     by_curve = {name: _by_seed(group, curves, name) for name in (*GATE, "within_mode_ratio")}
     mean, second, distance, within = by_curve.values()
-    if mean is None or second is None:
+    if mean is None or second is None or any(_in_some_only(group, curves, name) for name in by_curve):
         return []
     dim = mean.shape[1]
     matrices = np.zeros((len(second), dim, dim))
@@ -112,7 +114,7 @@ def _as_metric(limits: Limits, bracket: Bracket, seeds: int) -> Estimate:
 
 
 def joint_error(group: Group, curves: Curves) -> Estimates | None:
-    """Return the error at the end of the budget, and its parts. None if a curve is missing.
+    """Return the error at the end of the budget, and its parts. None if a curve is missing, or of fewer f than others.
 
     b2 = (average of f over a chain's draws - E f)^2 / Var f, averaged over chains x seeds, for the worst f. The f are z
     and z^2 along a direction, and whether z is below a quantile of the truth. b2 is squared bias plus variance. It is
@@ -121,7 +123,7 @@ def joint_error(group: Group, curves: Curves) -> Estimates | None:
     runs at the same constant step size keep it, and their joint error stays above it.
     """
     rows = rows_by_seed(group, curves, ERRORS[0])
-    if rows is None:
+    if rows is None or _lengths_differ(group, curves, ERRORS[0]):
         return None
     seeds, (_, errors) = rows
     with np.errstate(over="ignore", invalid="ignore"):
@@ -184,9 +186,9 @@ def medians(values: Array, seeds: Array) -> Array:
 
 
 def failed_shares(by_seed: Mapping[int, Array]) -> dict[int, float]:
-    """Return the share of failed chains by seed, from the b2 of each seed's chains."""
+    """Return the share of failed chains by seed, from the b2 of each seed's chains. One that is not finite failed."""
     limit = FAILURE * float(np.median(np.concatenate([*by_seed.values()])))
-    return {seed: float((values > limit).mean()) for seed, values in by_seed.items()}
+    return {seed: float(((values > limit) | ~np.isfinite(values)).mean()) for seed, values in by_seed.items()}
 
 
 def worst(squares: Array) -> Array:
@@ -251,6 +253,16 @@ def median_size(squares: Array) -> Array:
     """Return the median over coordinates of 1 / mean square, from mean squares (..., D)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.median(np.nan_to_num(1 / squares, nan=0.0, posinf=np.inf), axis=-1))
+
+
+def _in_some_only(group: Group, curves: Curves, name: str) -> bool:
+    """Return whether some finished runs have a curve and others do not, or whether its lengths differ."""
+    having = sum((run.attempt, name) in curves for run in group.done)
+    return 0 < having < len(group.done) or _lengths_differ(group, curves, name)
+
+
+def _lengths_differ(group: Group, curves: Curves, name: str) -> bool:
+    return len({len(curves[run.attempt, name][0]) for run in group.done if (run.attempt, name) in curves}) > 1
 
 
 def _by_seed(group: Group, curves: Curves, name: str) -> Array | None:

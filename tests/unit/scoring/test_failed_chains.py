@@ -25,6 +25,11 @@ def test_a_chain_failed_above_ten_times_the_median():
     assert shares == {0: 0.25, 1: 0.25}
 
 
+def test_chains_that_are_not_finite_failed_also_where_the_median_is_not():
+    assert failed_shares({0: np.array([1.0, 1.0]), 1: np.array([math.inf, math.inf])}) == {0: 0.0, 1: 1.0}
+    assert failed_shares({0: np.array([1.0, math.inf]), 1: np.array([math.inf, math.inf])}) == {0: 0.5, 1: 1.0}
+
+
 @pytest.mark.parametrize("seeds", [5, 30])
 def test_where_none_failed_the_bound_is_three_over_n(seeds):
     errors = 0.1 + np.random.default_rng(0).random((8 * seeds, 3)) / 100
