@@ -203,12 +203,7 @@ def judge_family(claims: Sequence[Claim], ours: Sequence[Sequence[Ours | None]])
 def _tested(claim: Claim, ours: Sequence[Ours | None]) -> Judged | None:
     """Return the claim's difference in the direction that it claims, with the p of its own test."""
     if claim.kind == "share" and ours and ours[0] is not None:
-        group, estimate = ours[0].group, ours[0].estimate
-        successes = dict(estimate.by_seed) if estimate is not None else {}
-        if len(group.done) and not successes:
-            return None
-        successes |= dict.fromkeys(group.diverged.numbers.seed, 0.0)  # a divergence is not a success
-        return _share(claim, list(successes.values())) if successes else None
+        return _tested_share(claim, ours[0].group, ours[0].estimate)
     sides = [(side.group, side.estimate) for side in ours if side is not None and side.estimate is not None]
     if not ours or len(sides) < len(ours):
         return None
@@ -220,6 +215,16 @@ def _tested(claim: Claim, ours: Sequence[Ours | None]) -> Judged | None:
     if lost or not all(values):
         return Judged("undecided", "; ".join(filter(None, remarks)) or "none of our seeds has a value")
     return _paired(claim, values[0], values[1])
+
+
+def _tested_share(claim: Claim, group: Group, estimate: Estimate | None) -> Judged | None:
+    successes = dict(estimate.by_seed) if estimate is not None else {}
+    if len(group.done) and not successes:
+        return None
+    if group.failed:
+        return Judged("undecided", f"{len(group.failed)} of our runs failed")
+    successes |= dict.fromkeys(group.diverged.numbers.seed, 0.0)  # a divergence is not a success
+    return _share(claim, list(successes.values())) if successes else None
 
 
 def _paired(claim: Claim, left: Mapping[int, float], right: Mapping[int, float]) -> Judged:

@@ -118,6 +118,12 @@ def test_a_share_is_told_from_the_printed_one_by_fishers_test():
     assert share(5, 10, 7) == "undecided"  # 7 of 5 is no share
 
 
+def test_a_share_of_which_a_run_failed_is_open():
+    one = claim(kind="share", worse=None, share=5, trials=5, margin=0.2)
+    (verdict,) = judge_family([one], [[ours([1.0] * 10, failed=[10])]])
+    assert (verdict.finding, verdict.reason) == ("undecided", "1 of our runs failed")
+
+
 def test_that_none_succeeds_is_vacuous_only_where_those_that_should_succeed_fail():
     def findings(successes):
         members = [claim(kind="share", worse=None, share=s, trials=5, margin=0.2) for s in (5, 0)]
