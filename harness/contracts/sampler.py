@@ -93,8 +93,9 @@ class Sampler(Configurable):
     batches_per_step         B, the minibatches of a step: 1, or a divisor of the number of its gradient calls, which
                              go through them in order
     full_gradients_per_step  the calls of `potential.full`
-    full_gradients_at_start  calls of `potential.full` in `init`; the plan subtracts them from the budget. `init` may
-                             also make as many calls as a step
+    full_gradients_at_start  calls of `potential.full` in `init`; the plan subtracts them from the budget. Beyond the
+                             budget `init` may make as many calls on a batch as a step, and one full one where steps
+                             make some
     gradient_at              "start" if the first gradient of a step is at the theta that it gets; "end" if the last one
                              is at the theta that it returns, and is kept in the state for the next step
     refresh_every            n: `refresh` is called before every n-th step; 0: never

@@ -186,13 +186,15 @@ class Stage:
         return state, self._passes(counted)
 
     def _check_init(self, counted: tuple[int, int]) -> None:
-        """Raise `PluginError` if `init` makes more gradient calls than a step, or more full ones than declared."""
+        """Raise `PluginError` if `init` makes more calls on a batch than a step, or more full ones than may be free."""
         sampler = self.sampler
-        most = sampler.gradients_per_step, sampler.full_gradients_per_step + sampler.full_gradients_at_start
+        first = min(1, sampler.full_gradients_per_step)
+        most = sampler.gradients_per_step, sampler.full_gradients_at_start + first
         if counted[0] > most[0] or counted[1] > most[1]:
             raise self._broken(
-                f"init: it makes {counted} calls (on the batch, on all the data), more than {most}: those of a step "
-                "and full_gradients_at_start; declare full gradients there, so that the budget pays for them"
+                f"init: it makes {counted} calls (on the batch, on all the data), more than {most}: those on "
+                "the batch of a step, full_gradients_at_start and one more where steps make full ones; declare full "
+                "gradients there, so that the budget pays for them"
             )
 
     def _broken(self, what: str) -> PluginError:

@@ -100,6 +100,15 @@ class Searching(SGLD):
         return {}
 
 
+class SearchingByFullSteps(Searching):
+    full_gradients_per_step = 1000
+
+    def step(self, theta, state, potential, h, T, noise):
+        for _ in range(1000):
+            gradient = potential.full.grad(theta)
+        return theta - h * gradient, state
+
+
 class Informed(SGLD):
     def step(self, theta, state, potential, h, T, noise):
         return theta - h * potential.metric(theta)[1], state
@@ -114,6 +123,7 @@ class InPlace(SGLD):
     ("sampler", "told"),
     [
         (Searching(), r"init: it makes \(0, 1000\) calls .*more than \(1, 0\)"),
+        (SearchingByFullSteps(), r"init: it makes \(0, 1000\) calls .*more than \(1, 1\)"),
         (Informed(), "Informed asks for the metric of a potential"),
         (InPlace(), "step changes theta in place"),
     ],
