@@ -17,7 +17,6 @@ from harness.reports import (
     Request,
     Table,
     check_metric,
-    compare,
     judge,
     labels,
     number,
@@ -148,7 +147,7 @@ def _judged(rows: Sequence[CostRow]) -> list[CostRow]:
         compared.append(first)
         for row in others:
             refused = refusal(row.group, first.group)
-            comparison = None if refused else compare(row.group, first.group, row.metrics[0])
+            comparison = None if refused else row.score.compare(row.group, first.group, row.metrics[0], first.score)
             compared.append(replace(row, against=words, comparison=comparison, refused=refused))
     verdicts = iter(judge([row.comparison for row in compared if row.comparison is not None]))
     return [row if row.comparison is None else replace(row, comparison=next(verdicts)) for row in compared]

@@ -144,21 +144,27 @@ class FieldScore:
         records = [self.record(group, metric) for metric in metrics for group in self.ordered(metric)]
         return [record for record in records if record is not None]
 
-    def compare(self, a: Group, b: Group, metric: str) -> Comparison | None:
+    def compare(self, a: Group, b: Group, metric: str, of_b: FieldScore | None = None) -> Comparison | None:
         """Compare two groups by seed. Returns None if neither has the metric.
 
+        `of_b` is the score of the field of `b`, if that is another one.
         The verdict is withheld if the gate finds a group off its target, unless that cannot inflate the metric.
         """
-        curves = self._load_curves([a, b], CURVES_OF[metric]) if metric in CURVES_OF else {}
+        sides = ((self, a), (of_b or self, b))
+        curves = {key: curve for score, group in sides for key, curve in score.curves_behind(metric, group).items()}
         comparison = compare(a, b, metric, curves)
         if comparison is None or metric in UNGATED:
             return comparison
         doubts = [
             f"{name} is {gate.verdict}: {gate.reason}"
-            for name, group in (("A", a), ("B", b))
-            if (gate := self.gates[group.key]) is not None and gate.verdict != "ok"
+            for name, (score, group) in zip("AB", sides, strict=True)
+            if (gate := score.gates[group.key]) is not None and gate.verdict != "ok"
         ]
         return replace(comparison, withheld="; ".join(filter(None, [comparison.withheld, *doubts])))
+
+    def curves_behind(self, metric: str, group: Group) -> Curves:
+        """Return the curves that a statistic over chains and seeds is computed from; {} for a metric of a run."""
+        return self._load_curves([group], CURVES_OF[metric]) if metric in CURVES_OF else {}
 
     def curves(self, name: str) -> Mapping[str, Curve]:
         """Return the curves of this name by attempt: x (n,) and y (C, n), with NaN where a value does not exist."""
