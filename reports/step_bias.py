@@ -232,7 +232,7 @@ def moments(score: FieldScore, levels: Mapping[int, Sequence[Run]]) -> dict[str,
     """Return what a task with a truth records, averages of draws in sds of what is averaged, of runs by level.
 
     "mean" and "variance" (S, K) are those of z and z^2 along the truth's K directions, less the true ones, and
-    "mean variance" (S,) is the mean of z^2 over the coordinates. {} if runs have no record of them.
+    "mean variance" (S,) is the mean of "variance" over the coordinates. {} if runs have no record of them.
     """
     errors, shape, first = (score.curves(name) for name in ("joint_error", "distribution_error", "chain_error_z"))
     averaged: dict[str, dict[int, Array]] = {}

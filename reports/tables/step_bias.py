@@ -51,7 +51,7 @@ NOTE = "estimated bias: value at h less its limit as h -> 0, 95 % over seeds. Te
 FIRST = {1: "", 2: ", h/2"}
 """Rows by their substeps, and how a label names their step size; those of 2 have runs with 2, 4 and 8."""
 MEAN_VARIANCE = "variance, mean"
-"""The function that is the mean of z^2 over the coordinates, less 1."""
+"""The function that is the mean over the coordinates of (z^2 - 1) / sd(z^2), sd over the target."""
 MOST = 4
 """The most metrics of a row without a truth that the table shows."""
 

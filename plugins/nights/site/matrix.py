@@ -158,7 +158,7 @@ def _cell(picks: Sequence[Pick], tasks: int) -> MatrixCell:
         shade = next(name for most, name in SHADES if factor < most or math.isinf(most))
     else:
         mean = ranked[0].row.mean
-        text = f"leads on {leads} of {len(ranked)}" if several or mean is None else number(mean)
+        text = f"best or tied on {leads} of {len(ranked)}" if several or mean is None else number(mean)
         shade = "far" if all(pick.row.verdict == statistics.Verdict.WORSE for pick in ranked) else "none"
     shade = "lead" if leads == len(ranked) == tasks else shade
     if len(ranked) < tasks:
