@@ -16,5 +16,9 @@ def bench_verbs() -> list[Info]:
 
 @hook
 def bench_facts() -> list[Info]:
-    """Return the function that replaces groups of samplers by names, and the one that moves a task's problems."""
-    return [Info("samplers", "plugins.running.groups:named"), Info("moved", "plugins.running.moved:moved")]
+    """Return the functions that name groups of samplers, move a task's problems and find unfinished runs."""
+    return [
+        Info("samplers", "plugins.running.groups:named"),
+        Info("moved", "plugins.running.moved:moved"),
+        Info("caveats", "plugins.running.unfinished:caveats"),
+    ]
