@@ -22,6 +22,7 @@ KINDS = {
     "several modes": ("bimodal1d", "mixture5", "mixture25"),
     "regressions": ("blr-german", "blr-heart", "blr-australian", "pdb-nes1980"),
     "hierarchical": ("pdb-eight-schools-noncentered",),
+    "simplexes": ("lda-small",),
     "a network": ("tiny-bnn",),
 }
 """The tasks of the study by kind, in the order of its picture."""

@@ -92,6 +92,10 @@ PARTS = {
         "a hierarchical model",
         "Ten samplers on the eight schools of posteriordb (D = 10, exact gradients), 80 seeds of 8 chains.",
     ),
+    "study-simplex": (
+        "topics on simplexes",
+        "Four samplers on lda-small (30 simulated documents, batches of ten, D = 650), 20 seeds of 8 chains.",
+    ),
     "study-networks": (
         "predictions of a network",
         "Eleven samplers and two baselines on energy (N = 537, D = 706, batches of 256), 20 seeds of 8 chains.",
