@@ -408,8 +408,8 @@ TOLD = {
     "seven are about hmc": len(counted("refused", "in price")) == 7,
     "12 more are undecided. Four of them need at most 49 seeds, one 620":
         (len(counted("undecided")), sum(n <= 49 for n in SEEDS), SEEDS[-1]) == (12, 4, 620),
-    "30 to 70 on pdb-nes1980, tiny-bnn and topics, 30 to 90 at ten times the budget, 40 to 160 on energy and 40 to 100 on "
-    "airfoil":
+    "30 to 70 on pdb-nes1980, tiny-bnn and topics, 30 to 90 at ten times the budget, 40 to 160 on energy and 40 to 100 "
+    "on airfoil":
         [f(one["trials"] for one in pairs.values()) for pairs in (ENERGY, OF_SEARCH, TUNED_TINY) for f in (min, max)]
         == [40, 160, 40, 100, 30, 70]
         and (len(TEN), min(TEN), max(TEN)) == (47, 30, 90)
