@@ -44,9 +44,13 @@ def held_in(rows: Iterable[Mapping[str, Any]]) -> dict[str, Held]:
 
 
 def make(results: Path, registry: Registry, files: Sequence[str], asked: Mapping[str, Held]) -> dict[str, laws.Outcome]:
-    """Return the outcomes by key, made and stored unless they were before; a sampler whose code is missing has none."""
+    """Return the outcomes by key, made and stored unless they passed before; a sampler whose code is missing has none.
+
+    A failure is judged again each time, as it may have been one of the laws, or of the machine.
+    """
     known = laws.read(results)
-    fresh = outcomes(registry, files, {key: one for key, one in asked.items() if key not in known})
+    passed = {key for key, outcome in known.items() if outcome.verdict == laws.Verdict.PASSED}
+    fresh = outcomes(registry, files, {key: one for key, one in asked.items() if key not in passed})
     for key, outcome in fresh.items():
         laws.write(results, key, outcome, asdict(asked[key]))
     return {key: outcome for key, outcome in {**known, **fresh}.items() if key in asked}

@@ -241,3 +241,17 @@ def test_the_distribution_is_a_law_of_whoever_does_not_pass_the_one_for_linear_s
     asked.clear()
     outcomes.judge(items, (), False, lambda *_: None)
     assert asked == [first], "built-in samplers are held to it at their defaults, by the tests"
+
+
+def test_a_failure_is_judged_again_and_a_pass_is_not(tmp_path, monkeypatch):
+    """A law that was wrong, and is mended, must not keep a row of an older folder without its rank."""
+    held = {key: outcomes.Held(key, "source", "{}") for key in ("failed", "passed", "new")}
+    laws.write(tmp_path, "failed", FAILED, {})
+    laws.write(tmp_path, "passed", Outcome(Verdict.PASSED), {})
+    asked = []
+    monkeypatch.setattr(
+        outcomes, "outcomes", lambda _, __, of: asked.extend(of) or dict.fromkeys(of, Outcome(Verdict.PASSED))
+    )
+    made = outcomes.make(tmp_path, None, (), held)
+    assert asked == ["failed", "new"]
+    assert laws.read(tmp_path) == made == dict.fromkeys(held, Outcome(Verdict.PASSED))
