@@ -388,8 +388,8 @@ TOLD = {
     "csgld is worse than sgld on bimodal1d": times("csgld", "bimodal1d", "sgld") > 3,
     "sgld has 8 to 11 times its joint error on three densities":
         {round(times("sgld", t, "sgnht")) for t in ("gaussian", "gaussian2d", "rosenbrock")} == {11, 8, 10},
-    "sgnht and mclmc, which lead elsewhere, 138 times":
-        {round(times(method)) for method in ("sgnht", "mclmc")} == {138},
+    "sgnht and mclmc, which lead elsewhere, 138 and 133 times":
+        [round(times(method)) for method in ("sgnht", "mclmc")] == [138, 133],
     "psgld with cycles (check its bias, below), with 1.5 times its error, and csgld, with 2.2 times, are next":
         [f"{times(m):.1f}" for m in ("psgld", "csgld")] == ["1.5", "2.2"],
     "of [all 45 methods](study-samplers.md) there psgld alone, of those whose chains stay finite and near, is not told "
@@ -446,9 +446,9 @@ TOLD = {
     "of 24 statements that have runs 18 were tested; two about psgld on rosenbrock and four about hmc were refused":
         sorted("psgld" if "psgld" in {one["better"], one["worse"]} else one["better"]
                for one in counted("refused", of=OF_LONGER)) == ["hmc"] * 4 + ["psgld"] * 2,
-    "rosenbrock need 27 and 54 seeds, sgnht against sghmc there 41, baoab and ggmc against sghmc 133 to 179":
+    "rosenbrock need 27 and 56 seeds, sgnht against sghmc there 41, baoab and ggmc against sghmc 133 to 179":
         sorted(one["seeds_to_decide"] for one in counted("undecided", of=OF_LONGER) if one["seeds_to_decide"])
-        == [27, 41, 54, 133, 152, 179],
+        == [27, 41, 56, 133, 152, 179],
     "The finalists of that search explore in 0.8 or more of each cycle, the best setting at quick in 0.23":
         (min(CYCLES[:-2]) > 0.8, [f"{beta:.2f}" for beta in CYCLES[-2:]]) == (True, ["0.23", "0.23"]),
     "With that one csgld is seven times as accurate, on the seeds of the finalists, and eight times if its cycles":
@@ -471,7 +471,7 @@ TOLD = {
         == ["diverged 2 of 20 (up to 28 %)"],
     "and 13 to 22 times on two of them at [ten times the budget]":
         [round(longer("sgld", t)) for t in ("gaussian2d", "rosenbrock")] == [13, 22],
-    "sgnht and mclmc, which lead elsewhere, 138 times; at ten times the budget sgld has 35.7 times":
+    "sgnht and mclmc, which lead elsewhere, 138 and 133 times; at ten times the budget sgld has 35.7 times":
         (f"{times('sgld'):.1f}", f"{longer('sgld', 'mixture25'):.1f}") == ("5.8", "35.7"),
     "10.5 passes with sgnht and 143 with sgld":
         [(one["cheapest"], f"{one['passes']:.1f}", round(one["sgld_passes"])) for one in OF_LONGER["cost"]
