@@ -252,6 +252,6 @@ def test_a_failure_is_judged_again_and_a_pass_is_not(tmp_path, monkeypatch):
     monkeypatch.setattr(
         outcomes, "outcomes", lambda _, __, of: asked.extend(of) or dict.fromkeys(of, Outcome(Verdict.PASSED))
     )
-    made = outcomes.make(tmp_path, None, (), held)
+    judged = outcomes.make(tmp_path, None, (), held)
     assert asked == ["failed", "new"]
-    assert laws.read(tmp_path) == made == dict.fromkeys(held, Outcome(Verdict.PASSED))
+    assert laws.read(tmp_path) == judged == dict.fromkeys(held, Outcome(Verdict.PASSED))
