@@ -40,10 +40,7 @@ class Malformed(ValueError):  # noqa: N818 - becomes a note
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice behind the runs of a protocol: a setting of a method, or one that is no setting; method None: of all.
-
-    values  how many values of it are run, more than one if it is swept
-    """
+    """A choice behind the runs of a protocol: a setting of a method, or one that is no setting; method None: of all."""
 
     method: str | None
     task: str
@@ -51,7 +48,6 @@ class Choice:
     name: str
     value: str
     provenance: str
-    values: int = 1
 
 
 @dataclass(frozen=True)
@@ -60,6 +56,7 @@ class PaperFile:
 
     second     whether it is a second file of its paper, with nothing but settings and choices
     execution  settings of the tasks that concern rounding and recording
+    stated     the settings of methods
     """
 
     paper: str
@@ -68,6 +65,7 @@ class PaperFile:
     cells: Sequence[Entry]
     claims: Sequence[Entry]
     choices: Sequence[Choice]
+    stated: Sequence[StatedSettings]
 
 
 def paths(registry: Registry) -> list[Path]:
@@ -104,7 +102,10 @@ def settings(path: Path, distribution: str = "") -> Sequence[StatedSettings]:
 @functools.lru_cache(maxsize=64)
 def _settings(text: str, distribution: str) -> Sequence[StatedSettings]:
     """Return the [[settings]] of the text of a paper's file. A plan asks for them once per row."""
-    document = _parsed(text)
+    return _stated(_parsed(text), distribution)
+
+
+def _stated(document: Mapping[str, Any], distribution: str = "") -> list[StatedSettings]:
     paper = document["paper"]["id"]
     return [
         StatedSettings(
@@ -140,6 +141,16 @@ def sweeps(stated: StatedSettings) -> list[dict[str, list[Any]]]:
     if stated.each_alone:
         return [{name: values} for name, values in swept.items()]
     return [swept] if swept else []
+
+
+def sweep_points(stated: StatedSettings) -> list[dict[str, Any]]:
+    """Return the values of the swept settings at each point of the declared sweeps, the published one among them."""
+    published = {name: one.value for name, one in stated.values.items() if one.swept}
+    points = [published]
+    for values in sweeps(stated):
+        combinations = (dict(zip(values, each, strict=True)) for each in itertools.product(*values.values()))
+        points += [published | combination for combination in combinations]
+    return [point for i, point in enumerate(points) if point not in points[:i]]
 
 
 def problems(path: Path) -> dict[str, Any]:
@@ -185,7 +196,7 @@ def _paper(document: Mapping[str, Any]) -> PaperFile:
         {**entry, **_checked(entry, OF_CLAIM, f"[[claim]]: claim {i}"), "differs": _differs(entry, i)}
         for i, entry in enumerate(_entries(document, "claim", "claims"))
     ]
-    return PaperFile(paper["id"], second, frozenset(execution), cells, claims, [*_choices(document)])
+    return PaperFile(paper["id"], second, frozenset(execution), cells, claims, [*_choices(document)], _stated(document))
 
 
 def _differs(entry: Mapping[str, Any], number: int) -> list[Term]:
@@ -218,8 +229,7 @@ def _choices(document: Mapping[str, Any]) -> Iterator[Choice]:
     """Yield the settings of each method, then the other choices behind each protocol."""
     for table in document.get("settings", []):
         for one, (name, entry) in itertools.product(_combinations(table), table.get("values", {}).items()):
-            content, values = _text(entry["value"]), len(entry.get("swept", [1]))
-            yield Choice(one["method"], one["task"], one["protocol"], name, content, entry["provenance"], values)
+            yield Choice(one["method"], one["task"], one["protocol"], name, _text(entry["value"]), entry["provenance"])
     for i, table in enumerate(_tables(document, "choices", "choices is not a list of tables, [[choices]]"), 1):
         where = f"[[choices]] {i}"
         entries = _tables(table, "values", f"{where}: values is not a list of tables")

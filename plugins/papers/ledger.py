@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from harness import BenchError, Registry, UsageError, registry
-from harness.reports import Group, Request, Store, load_groups, setting_text
+from harness.reports import Group, Request, Store, load_groups
 from harness.runs import plugin_metadata, task_facts
 from plugins.papers.claims import (
     Claim,
@@ -22,30 +21,24 @@ from plugins.papers.claims import (
     judge_family,
     load_claims,
 )
-from plugins.papers.derived import estimate_of, measured
+from plugins.papers.derived import measured
 from plugins.papers.files import PaperFile, paths, read
 from plugins.papers.reported import (
     OUTSIDE,
-    SWEPT,
     UNREPRODUCIBLE,
     Reported,
     Verdict,
-    as_published,
     earlier_settings,
     load_cells,
-    of_sweep,
     own_settings,
     setting_name,
-    sweep_sizes,
     verdict,
 )
+from plugins.papers.sides import Stated, best_of, of_claim, of_sweeps, other_code, ours_of, stated_settings
 
 NOT_RUN: Final = "not run"
 AT_OURS = "at our settings"
-CODE = ("task source", "task data")
 Swept = Literal["reversed in its sweep", "holds in its sweep"]
-SweepSizes = Mapping[tuple[str | None, str, str], int]
-"""How many points declared sweeps have, by method, task and protocol."""
 
 
 @dataclass(frozen=True)
@@ -170,12 +163,12 @@ def reproduction(store: Store, request: Request, paper: str | None = None, table
     files, notes = read(paths(known))
     cells, claims = chosen(known, files, paper, tables)
     groups: dict[Setup, list[Group]] = {}
-    earlier, sizes = earlier_settings(files), sweep_sizes(files)
+    earlier, stated = earlier_settings(files), stated_settings(files)
     for group in load_groups(store, Request(registry=known)):
         groups.setdefault(Setup(group.method, group.task, group.protocol, group.chains), []).append(group)
     families = []
     for members in by_table(claims).values():
-        families += _claims(members, groups, sizes, request.registry)
+        families += _claims(members, groups, stated, request.registry)
     entries = [_cell(cell, groups, request.registry) for cell in cells if _named(request, [_of(cell)])]
     return Reproduction(
         [_mark_outdated_cell(entry, earlier) for entry in entries if entry.verdict != OUTSIDE],
@@ -219,10 +212,10 @@ def _cell(cell: Reported, groups: dict[Setup, list[Group]], registry: Registry |
         return CellEntry(cell, None, (), (), OUTSIDE, cell.outside)
     side = _of(cell)
     members = groups.get(side, []) if side is not None and cell.metric else []
-    elsewhere = [_ours(group, cell.metric) for group in members if group.budget != "paper"]
+    elsewhere = [ours_of(group, cell.metric) for group in members if group.budget != "paper"]
     others = [ours for ours in elsewhere if _measured(ours)]
-    tried = [_ours(group, cell.metric) for group in _sweep_points(members, cell.execution)]
-    ours = _best(members, cell.metric, cell.execution)
+    tried = [ours_of(group, cell.metric) for group in of_sweeps(members, cell.execution)]
+    ours = best_of(members, cell.metric, cell.execution)
     match = verdict(ours.group, ours.estimate, cell) if ours is not None and ours.estimate is not None else None
     if match is not None:
         return CellEntry(cell, ours, others, tried, match.verdict, "" if cell.obstacle else match.reason)
@@ -245,9 +238,9 @@ def _with_remarks(text: str, remarks: Iterable[str]) -> str:
 
 
 def _claims(
-    claims: Sequence[Claim], groups: dict[Setup, list[Group]], sizes: SweepSizes, registry: Registry | None
+    claims: Sequence[Claim], groups: dict[Setup, list[Group]], stated: Stated, registry: Registry | None
 ) -> list[ClaimEntry]:
-    ours = [_sides(claim, groups, sizes) for claim in claims]
+    ours = [of_claim(claim, groups, stated) for claim in claims]
     judged = judge_family(claims, ours)
     entries = [_claim(*each, registry) for each in zip(claims, ours, judged, strict=True)]
     return [_with_sweep(entry, groups) for entry in entries]
@@ -257,8 +250,8 @@ def _with_sweep(entry: ClaimEntry, groups: dict[Setup, list[Group]]) -> ClaimEnt
     claim = entry.claim
     if entry.judged is None or len(claim.sides) != len(entry.ours) or None in entry.ours:
         return entry
-    swept = [_sweep_points(groups.get(side, []), claim.execution) for side in claim.sides]
-    points = [[_ours(group, claim.metric) for group in members] for members in swept]
+    swept = [of_sweeps(groups.get(side, []), claim.execution) for side in claim.sides]
+    points = [[ours_of(group, claim.metric) for group in members] for members in swept]
     both = [[ours, *tried] for ours, tried in zip(entry.ours, points, strict=True) if ours is not None]
     compared = comparisons(claim, *both) if len(both) == 2 else None
     # A single point can qualify a claim that fails, but not one that holds.
@@ -286,7 +279,7 @@ def _claim(claim: Claim, ours: Sequence[Ours | None], judged: Judged | None, reg
     unstated = _own_names(claim, ours)
     text = f"the paper does not give {', '.join(unstated)}" if unstated else ""
     if judged is not None:
-        apart = len(ours) == 2 and _other_code([side.group for side in ours if side is not None])
+        apart = len(ours) == 2 and other_code([side.group for side in ours if side is not None])
         finding: Finding = "undecided" if apart else judged.finding
         why = "the two sides ran on different code or data of the task" if apart else ""
         reason = "; ".join(filter(None, (why, judged.reason, text)))
@@ -350,61 +343,6 @@ def _unmeasured(ours: Ours) -> str:
     if group.diverged or group.failed:
         return f"{len(group.diverged)} of our runs diverged, {len(group.failed)} failed"
     return (ours.estimate.remark if ours.estimate is not None else "") or "our runs do not have this metric"
-
-
-def _best(groups: Sequence[Group], metric: str | None, execution: Collection[str]) -> Ours | None:
-    """Return the group run as published with the most finished seeds; of equal ones the latest.
-
-    Runs at settings that the file had earlier count until there are as many at the current ones.
-    """
-    published = [group for group in groups if as_published(group, execution)]
-    return _ours(max(published, key=_weight), metric) if published and metric is not None else None
-
-
-def _sweep_points(groups: Sequence[Group], execution: Collection[str]) -> list[Group]:
-    """Return a group for each point of a declared sweep, chosen as by `_best`: runs of two engines are one point."""
-    points: dict[tuple[tuple[str, str], ...], Group] = {}
-    for group in groups:
-        if of_sweep(group, execution):
-            swept = [name for name, kind in sorted(group.provenance.items()) if kind == SWEPT]
-            values = tuple((name, setting_text(group.settings.get(name))) for name in swept)
-            points[values] = max(points.get(values, group), group, key=_weight)
-    return list(points.values())
-
-
-def _sides(claim: Claim, groups: dict[Setup, list[Group]], sizes: SweepSizes) -> list[Ours | None]:
-    """Return our runs of each side of a claim: the best pair on the same code and data of the task, if there is one."""
-    members = [[g for g in groups.get(side, []) if as_published(g, claim.execution)] for side in claim.sides]
-    pairs = [pair for pair in itertools.product(*members) if not _other_code(pair)] if len(members) == 2 else []
-    if not pairs:
-        return [_best(of_side, claim.metric, claim.execution) for of_side in members]
-    best = max(pairs, key=lambda pair: (min(len(g.done) for g in pair), *map(_weight, pair)))
-    if claim.kind != "ease":
-        return [_ours(group, claim.metric) for group in best]
-    return [_with_whole_sweep(group, groups[side], claim, sizes) for group, side in zip(best, claim.sides, strict=True)]
-
-
-def _with_whole_sweep(group: Group, of_side: Sequence[Group], claim: Claim, sizes: SweepSizes) -> Ours:
-    """Return a side of a claim about a sweep: the mean over all its points, or no value where some were not run."""
-    ours = _ours(group, claim.metric, _sweep_points(of_side, claim.execution))
-    declared = sizes[group.method, group.task, group.protocol]
-    if ours.estimate is None or len(ours.sweep) + 1 == declared:
-        return ours
-    remark = f"{len(ours.sweep) + 1} of the {declared} points of its declared sweep were run"
-    return replace(ours, estimate=replace(ours.estimate, mean=None, by_seed={}, remark=remark))
-
-
-def _weight(group: Group) -> tuple[int, str]:
-    return len(group.done), max(run.attempt for run in group.runs)
-
-
-def _other_code(pair: Sequence[Group]) -> bool:
-    a, b = pair
-    return a.task == b.task and any(a.settings.get(name) != b.settings.get(name) for name in CODE)
-
-
-def _ours(group: Group, metric: str | None, sweep: Sequence[Group] = ()) -> Ours:
-    return Ours(group, estimate_of(group, metric, sweep) if metric else None, sweep)
 
 
 def _of(cell: Reported) -> Setup | None:

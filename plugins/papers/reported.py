@@ -198,15 +198,6 @@ def own_choices(files: Sequence[PaperFile]) -> Callable[[str, str | None, str | 
     return of
 
 
-def sweep_sizes(files: Sequence[PaperFile]) -> Mapping[tuple[str | None, str, str], int]:
-    """Return the number of combinations of swept values by method, task and protocol."""
-    sizes: dict[tuple[str | None, str, str], int] = {}
-    for _, choice in _choices(files):
-        key = (choice.method, choice.task, choice.protocol)
-        sizes[key] = sizes.get(key, 1) * choice.values
-    return sizes
-
-
 def earlier_settings(files: Sequence[PaperFile]) -> Callable[[Group], list[str]]:
     """Return a function that gives a group's differences from the papers' current settings.
 

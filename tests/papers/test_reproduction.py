@@ -224,10 +224,11 @@ STEP_SIZES = [0.4 * 2.0**k for k in range(-10, 3)]
 FRICTIONS = (0.05, 0.1, 0.3)
 
 
-def write_slides(results, works, lost=(), left_out=()):
+def write_slides(results, works, lost=(), left_out=(), more=(), failed=(), on_other_code=()):
     """Write the sweeps of csgld and csghmc, with a joint error of 0.5 where `works(method, step, friction)`, else 2."""
     points = [("csgld", step, None) for step in STEP_SIZES]
     points += [("csghmc", step, friction) for step in STEP_SIZES for friction in FRICTIONS]
+    points += more
     for point, seed in itertools.product([point for point in points if point not in left_out], range(3)):
         method, step, friction = point
         values = {"schedule.step_size": step} | ({"sampler.friction": friction} if friction else {})
@@ -238,6 +239,8 @@ def write_slides(results, works, lost=(), left_out=()):
         how |= {"params": {"step_size": step}, "sampler_params": {"friction": friction} if friction else {}}
         error = (0.5 if works(*point) else 2.0) + 0.01 * seed
         how |= {"status": "diverged", "metrics": {}} if point in lost else {"metrics": {"joint_error": error}}
+        how |= {"status": "timeout", "metrics": {}} if (*point, seed) in failed else {}
+        how |= {"task_part": {"source": "e" * 64}} if point in on_other_code else {}
         write_run(results, method=method, task="mixture2d", protocol="csgmcmc-slides", chains=1, seed=seed, **how)
 
 
@@ -280,6 +283,24 @@ def test_a_sweep_of_which_a_point_is_missing_says_nothing_of_ease(tmp_path):
     entry = ease(tmp_path)
     assert (entry.finding, entry.judged.n) == ("undecided", 0)
     assert "38 of the 39 points of its declared sweep were run" in entry.reason
+
+
+POINT = ("csghmc", 0.8, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        ({"failed": {(*POINT, 1)}}, "runs failed at 1 of the 39 points of its declared sweep"),
+        ({"left_out": {POINT}, "more": [("csghmc", 0.7, 0.05)]}, "38 of the 39 points of its declared sweep were run"),
+        ({"on_other_code": {POINT}}, "38 of the 39 points of its declared sweep were run"),
+    ],
+)
+def test_a_sweep_says_nothing_of_ease_where_a_point_has_no_result_of_its_own(tmp_path, written, reason):
+    write_slides(tmp_path, lambda *_: True, **written)
+    entry = ease(tmp_path)
+    assert (entry.finding, entry.judged.n) == ("undecided", 0)
+    assert reason in entry.reason
 
 
 def reproduced_keys(results):
