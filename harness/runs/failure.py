@@ -60,9 +60,9 @@ def fail_all(
     trace: str,
     send: Send,
     position: int = 0,
-    seconds: Mapping[str, Any] = MappingProxyType({}),
+    cost: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Conclude the attempts that have no result yet with a status that says why there is none."""
+    """Conclude the attempts that have no result yet with a status that says why there is none, and what they cost."""
     status, reason = _failure(error)
     for attempt, spec in zip(attempts, specs, strict=True):
         if attempt.result() is not None:
@@ -73,7 +73,7 @@ def fail_all(
                 attempt,
                 AttemptResult(
                     run_key=spec.key, status=status, reason=reason, step=position, started=attempt.started(),
-                    finished=now(), steps_done=position, **seconds,
+                    finished=now(), steps_done=position, **cost,
                 ),
             )  # fmt: skip
         send("finished", {"key": spec.key, "status": status, "reason": reason, "traceback": trace})

@@ -241,7 +241,8 @@ class Session:
         self._fail(self.attempts, self.specs, error, trace)
 
     def _fail(self, attempts: Sequence[Attempt], specs: Sequence[RunSpec], error: BaseException, trace: str) -> None:
-        fail_all(attempts, specs, error, trace, self.send, self._steps(), self._share())
+        cost = {**self._share(), "passes": self.loop.spent(self.loop.position)}
+        fail_all(attempts, specs, error, trace, self.send, self._steps(), cost)
         self.unusable = unusable(error)
 
     def _steps(self) -> int:

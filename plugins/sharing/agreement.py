@@ -57,13 +57,30 @@ def _finite(values: Sequence[float | None]) -> list[float]:
 def agreement(
     there: Mapping[str, Sequence[float | None]], here: Mapping[str, Sequence[float | None]], those: str, these: str
 ) -> str:
-    """Return by how much numbers of runs differ from those of others; raise `Contradiction` if significantly."""
-    family = {name: p for name in here if (p := _alike(there.get(name, []), here[name])) is not None}
+    """Return by how much numbers of runs differ from those of others; raise `Contradiction` if significantly.
+
+    Where some runs do not have a number, the share of runs that have it is compared too. If all of one side have it and
+    none of the other, at least `FEWEST` of each, that contradicts without a test: a number that half of all runs have
+    does so in 1 of 512 comparisons of five with five.
+    """
+    pairs = {name: (there.get(name, []), values) for name, values in here.items()}
+    present = {
+        name: (_present(a), _present(b)) for name, (a, b) in pairs.items() if {*_present([*a, *b])} == {0.0, 1.0}
+    }
+    for name, (a, b) in present.items():
+        if min(len(a), len(b)) >= FEWEST and {*a} ^ {*b} == {0.0, 1.0}:
+            missing = those if not any(a) else these
+            raise Contradiction(
+                f"{these} have other numbers: {name} has no value in the {missing}, and has in the others"
+            )
+    pairs |= {f"share of runs with a value of {name}": pair for name, pair in present.items()}
+    finite = {name: (_finite(a), _finite(b)) for name, (a, b) in pairs.items()}
+    family = {name: same_mean(a, b) for name, (a, b) in finite.items() if len(a) >= FEWEST and b}
     if not family:
         return f"; fewer than {FEWEST} {those} can be compared with them"
     worst = min(family, key=lambda name: family[name])
     adjusted = min(statistics.holm([*family.values()]))
-    means = [float(np.mean(_finite(numbers[worst]))) for numbers in (there, here)]
+    means = [float(np.mean(values)) for values in finite[worst]]
     finding = f"{worst} is {means[0]:.3g} in {those} and {means[1]:.3g} in {these}, p = {adjusted:.2g}"
     finding += f" after Holm over {len(family)} numbers"
     if adjusted < LEVEL:
@@ -71,10 +88,8 @@ def agreement(
     return f", without a significant difference: {finding}"
 
 
-def _alike(sent: Sequence[float | None], fresh: Sequence[float | None]) -> float | None:
-    """Return p of equal means for two samples of a number; None if there are too few values."""
-    a, b = _finite(sent), _finite(fresh)
-    return same_mean(a, b) if len(a) >= FEWEST and b else None
+def _present(values: Sequence[float | None]) -> list[float]:
+    return [float(value is not None and np.isfinite(value)) for value in values]
 
 
 def same_mean(a: Sequence[float], b: Sequence[float]) -> float:

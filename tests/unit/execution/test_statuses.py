@@ -175,6 +175,15 @@ def test_time_worked_before_an_interruption_counts(ledger):
     assert standing.attempt.result()["seconds"]["sampling"] > 100
 
 
+def test_a_failed_run_says_what_it_cost(ledger):
+    block = session(ledger)
+    block.advance()
+    passes = block.loop.spent(block.loop.position)
+    _advance(block, Stop(), print, 1e-6)
+    (key,) = ledger.all_keys()
+    assert ledger.standing(key).attempt.result()["passes"] == passes > 0
+
+
 def test_what_is_finished_is_not_thrown_away_for_being_late(ledger):
     block = session(ledger)
     while not block.finished:
