@@ -79,6 +79,8 @@ def counts(folder: Path) -> str:
 def _counts(ledger: Reproduction) -> str:
     verdicts = Counter(entry.verdict for entry in ledger.cells)
     as_stated = sum(entry.at_papers_settings and not entry.cell.obstacle for entry in ledger.cells)
+    relabelled = sum(entry.verdict == "match" and bool(entry.cell.correction) for entry in ledger.cells)
+    reading = f" ({relabelled} of them with a label that we corrected)" if relabelled else ""
     unstated = sum(bool(entry.cell.ours) for entry in ledger.cells if entry.verdict == NOT_RUN)
     findings = Counter(entry.kind for entry in ledger.claims)
     swept = Counter(entry.in_sweep for entry in ledger.claims)
@@ -94,7 +96,7 @@ def _counts(ledger: Reproduction) -> str:
     inconclusive = as_stated - verdicts["match"] - verdicts["mismatch"]
     cells = (
         f"Of the {len(ledger.cells)} printed numbers of samplers, {as_stated} could be run at the paper's own "
-        f"settings: {verdicts['match']} match, {verdicts['mismatch']} do not and {inconclusive} are inconclusive. In "
+        f"settings: {verdicts['match']} match{reading}, {verdicts['mismatch']} do not and {inconclusive} are inconclusive. In "
         f"all {verdicts['inconclusive']} are inconclusive, mostly because we had to choose a setting or made too few "
         f"runs; {verdicts[UNREPRODUCIBLE]} are "
         f"not reproducible as published; {verdicts[NOT_RUN]} were not run, and {unstated} of these would at best be "
@@ -288,15 +290,15 @@ def _of_paper(ledger: Reproduction, paper: str) -> tuple[str, str]:
 
 
 def _decided_numbers(ledger: Reproduction) -> Table:
-    """Return the printed numbers that match or do not match."""
+    """Return the printed numbers that match or do not match; *read as* says what a wrong label was corrected to."""
     rows = [
         {"in": f"{one.cell.paper}, {one.cell.table}", "number": f"{one.cell.row}, {one.cell.column}",
-         "printed": number(one.cell.value), "ours": with_interval(one.ours.estimate if one.ours else None),
-         "verdict": one.verdict}
+         "read as": one.cell.correction or "", "printed": number(one.cell.value),
+         "ours": with_interval(one.ours.estimate if one.ours else None), "verdict": one.verdict}
         for one in ledger.cells
         if one.verdict in {"match", "mismatch"}
     ]  # fmt: skip
-    names = ("in", "number", "printed", "ours", "verdict")
+    names = ("in", "number", "read as", "printed", "ours", "verdict")
     return Table("Printed numbers with a verdict", [Column(name, name) for name in names], rows)
 
 

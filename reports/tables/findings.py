@@ -227,13 +227,11 @@ def _asked(task: str, request: Request) -> bool:
 def _ordering(one: JudgedOrdering, field: TaskField | None) -> dict[str, Any]:
     ordering, compared = one.ordering, one.comparison
     task = f"{field.task}@{field.protocol}" if field else ordering.task
-    words = f"bench compare {ordering.better} {ordering.worse} --task {task} --metric {one.metric}"
-    words += f" --differs {','.join(ordering.differs)}" if ordering.differs else ""
     return {
         "finding": "ordering", "statement": ordering.statement, "citation": ordering.citation,
         "better": ordering.better, "worse": ordering.worse, "task": ordering.task, "metric": one.metric,
         **(compared or UNTESTED).record(), "verdict": str(one.verdict), "reason": one.reason or None,
-        "notes": ordering.notes or None, "command": words if compared else None, "family": ordering.family,
+        "notes": ordering.notes or None, "command": f"bench report findings --task {task}" if compared else None, "family": ordering.family,
     }  # fmt: skip
 
 

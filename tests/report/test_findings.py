@@ -250,11 +250,17 @@ def test_rows_without_a_rank_and_baselines_stand_apart(records):
     assert baseline["against_best"] == pytest.approx(12.0, rel=0.1)
 
 
-def test_every_comparison_that_is_printed_can_be_repeated(folder, records, capsys):
-    printed = {r["command"] for r in records if r["finding"] == "ordering" and r["command"]}
-    assert any("--differs" in command for command in printed)
-    for command in printed:
-        assert run(["--results", str(folder), *command.split()[1:]]) == 0, (command, capsys.readouterr().err)
+def test_the_command_of_a_comparison_prints_its_numbers(folder, records, capsys):
+    """The intervals of a family are wider than that of one comparison alone."""
+    shown = ("better", "worse", "task", "metric", "effect", "low", "high", "verdict")
+    printed = [r for r in records if r["finding"] == "ordering" and r["command"]]
+    assert printed
+    for command in {r["command"] for r in printed}:
+        assert run(["--results", str(folder), *command.split()[1:], "--json"]) == 0
+        again = json.loads(capsys.readouterr().out)
+        of_family = [{name: one[name] for name in shown} for one in again if one["finding"] == "ordering"]
+        for one in (r for r in printed if r["command"] == command):
+            assert {name: one[name] for name in shown} in of_family
 
 
 def test_a_verdict_that_is_withheld_has_no_number_of_seeds():

@@ -304,8 +304,10 @@ TOLD = {
     "with 18 times the error of a constant one": round(OFF[-1]) == 18,
     "sgnht is best on four densities; on 25 modes far apart resgld, with a sixth of sgld's error":
         [*BEST.values()].count("sgnht") == 4 and BEST["mixture25"] == "resgld" and round(times("sgld")) == 6,
-    "mclmc has the lowest error on the regressions, the hierarchical model and the network; sgld on no target":
+    "mclmc has the lowest error on the regressions, the hierarchical model and the network, sghmc on topics; sgld on "
+    "no target":
         {BEST[task] for task in (*LOGISTIC, "pdb-nes1980", EIGHT, "tiny-bnn")} == {"mclmc"}
+        and BEST["lda-small"] == "sghmc"
         and "sgld" not in {method for _, method in LEADING},
     "Joint errors of up to 17 samplers on 14 targets":
         (len({m for _, m in ERROR}), len({t for t, _ in ERROR})) == (17, 14),
@@ -334,10 +336,12 @@ TOLD = {
     "sgld has 2.3 to 5.0 times its error on three logistic regressions, 20.9 times on a linear one, and 14.4 times":
         sorted(f"{times('sgld', task):.1f}" for task in LOGISTIC) == ["2.3", "2.6", "5.0"]
         and (nes("sgld"), tiny("sgld")) == ("20.9", "14.4"),
-    "sgld-cv has 0.49, 1.00 and 0.60 times the error of sgld, sghmc 1.04, 0.79 and 0.29 times, "
-    "psgld 0.99, 1.30 and 0.25 times":
-        [[f"{times(m, task, 'sgld'):.2f}" for task in LOGISTIC] for m in ("sgld-cv", "sghmc", "psgld")]
-        == [["0.49", "1.00", "0.60"], ["1.04", "0.79", "0.29"], ["0.99", "1.30", "0.25"]],
+    "baoab has 0.78, 0.60 and 0.33 times the error of sgld, without a declared test, sgnht 1.02, 0.72 and 0.23 times, "
+    "sgld-cv 0.49, 1.00 and 0.60 times, psgld 0.99, 1.30 and 0.25 times, sghmc 1.04, 0.79 and 0.29 times":
+        [[f"{times(m, task, 'sgld'):.2f}" for task in LOGISTIC]
+         for m in ("baoab", "sgnht", "sgld-cv", "psgld", "sghmc")]
+        == [["0.78", "0.60", "0.33"], ["1.02", "0.72", "0.23"], ["0.49", "1.00", "0.60"], ["0.99", "1.30", "0.25"],
+            ["1.04", "0.79", "0.29"]],
     "fifteen and fourteen samplers, 40 seeds, and 26 statements, of which 16 are decided":
         [len([m for t, m in ERROR if t == task]) for task in LOGISTIC] == [15, 14, 14]
         and {one["seeds"] for one in REGRESSION["leaderboard"]} == {40}
@@ -476,7 +480,7 @@ TOLD = {
     "10.5 passes with sgnht and 143 with sgld":
         [(one["cheapest"], f"{one['passes']:.1f}", round(one["sgld_passes"])) for one in OF_LONGER["cost"]
          if one["task"] == "gaussian2d"] == [("sgnht", "10.5", 143)],
-    "[at least 730 minutes of one core, against 88 of the runs](study.md#cost)": COSTS[-2:] == ["730", "88.5"],
+    "[about 730 minutes of one core, against 88 of the runs](study.md#cost)": COSTS[-2:] == ["730", "88.5"],
     "six samplers at the settings of ten times, and twelve statements, of which nine are decided":
         ({one["method"] for one in LONGEST["leaderboard"]}, [len(verdicts(v, OF_LONGEST)) for v in ("holds", "fails")])
         == ({"sgld", "sghmc", "baoab", "sgnht", "resgld", "ggmc"}, [3, 0])
@@ -502,11 +506,6 @@ TOLD = {
     "sgld-cv, at rank 22 before baoab at 31, has no mode with enough draws near its centre: within a mode they are 13":
         [[*ALL].index(m) for m in ("sgld-cv", "baoab")] == [21, 30] and MODES["sgld-cv"] == 0
         and round(WIDTHS["sgld-cv"]) == 13,
-    "What they keep has the same order: 0.008 of mclmc, 0.074 of csghmc, 0.090 of sgnht, 0.129 of sghmc and 0.163 of "
-    "sgld; hmc, with 0.002, and three rows behind, ggmc, csgld and resgld, with 0.024 to 0.093, would come forward":
-        [f"{BIASES[2]['tiny-bnn', m]:.3f}" for m in (
-            "mclmc", "csghmc", "sgnht", "sghmc", "sgld", "hmc", "ggmc", "csgld", "resgld")]
-        == ["0.008", "0.074", "0.090", "0.129", "0.163", "0.002", "0.024", "0.077", "0.093"],
     "they keep 0.91 to 0.96 of their error at ten times":
         [f"{f(KEPT['bimodal1d', m] for m in STEPPING):.2f}" for f in (min, max)] == ["0.91", "0.96"],
     "On gaussian2d and bimodal1d sgld has 24 and 26 times its error. On rosenbrock it diverges in 2 of 40 runs":
@@ -530,7 +529,7 @@ TOLD = {
         and [*ALL].index("sgld") == 13
         and [one["verdict"] for one in EVERY["leaderboard"] if one["method"] == "psgld" and one["ranked_by"]]
         == ["not known"],
-    "thirteen rows, sgld among them, have 5.4 to 6.5 times the error of resgld, and all of these but csghmc are too "
+    "Thirteen rows, sgld among them, have 5.4 to 6.5 times the error of resgld, and all of these but csghmc are too "
     "wide by a factor of 4 or more":
         [f"{[*ALL.values()][at] / ALL['resgld']:.1f}" for at in (6, 7, 19, 20)] == ["4.5", "5.4", "6.5", "7.4"]
         and {m for m in [*ALL][7:20] if WIDTHS[m] < 4} == {"csghmc"} and "sgld" in [*ALL][7:20],
@@ -540,7 +539,7 @@ TOLD = {
     "smile, psmile and mclmc have 41 to 138 times the error, and cover 0 to 7 of the 25 modes":
         [round(f(ALL[m] for m in UNCROSSED) / ALL["resgld"]) for f in (min, max)] == [41, 138]
         and 0 <= min(MODES[m] for m in UNCROSSED) < max(MODES[m] for m in UNCROSSED) < 7,
-    "At quick on ten of 16 targets, and worse on none":
+    "At quick on ten of 16 targets, and shown to be worse on none":
         [sum(one["outcome"] == outcome for of in (
             OF, OF_REGRESSION, OF_LINEAR, OF_SCHOOLS, OF_TOPICS, OF_TINY, OF_NETWORK, OF_AIRFOIL)
              for one in of["ordering"] if (one["better"], one["worse"]) == ("sghmc", "sgld") and one["effect"]
@@ -570,7 +569,7 @@ TOLD = {
     "without a search mclmc has 0.0019 and hmc 0.0078, sgld 2.1, and sghmc and baoab 79":
         [f"{UNTUNED_SCHOOLS[m]:.2g}" for m in ("mclmc", "hmc", "sgld", "sghmc", "baoab")]
         == ["0.0019", "0.0078", "2.1", "79", "79"],
-    "the largest squared bias is 0.5 to 0.8 of the error of the best four, 0.94 of sgld's":
+    "is 0.5 to 0.8 of the error of the best four, 0.94 of sgld's":
         [f"{BIAS_SCHOOLS[EIGHT, m]:.1f}" for m in ("mclmc", "baoab", "sghmc", "hmc")] == ["0.8", "0.7", "0.6", "0.5"]
         and f"{BIAS_SCHOOLS[EIGHT, 'sgld']:.2f}" == "0.94",
     "one of nine is undecided, ggmc against baoab, and would need 350 seeds":
@@ -586,9 +585,9 @@ TOLD = {
         "sghmc", "sgnht", "csghmc") == ["1.47", "1.13", "1.02"],
     "asgld and msgld are at least 1.25 and 1.04 times as accurate as sgld": nearest_tiny(
         "asgld", "msgld") == ["1.25", "1.04"],
-    "is 0.81 of the error of sgnht, 0.78 of sghmc's, 0.97 of psgld's and 0.47 of sgld's":
-        [f"{BIAS_TINY['tiny-bnn', m]:.2f}" for m in ("sgnht", "sghmc", "psgld", "sgld")]
-        == ["0.81", "0.78", "0.97", "0.47"],
+    "is 0.81 of the error of sgnht, 0.78 of sghmc's and 0.97 of psgld's, and at most 0.67 of that of the ten others":
+        [f"{BIAS_TINY['tiny-bnn', m]:.2f}" for m in ("sgnht", "sghmc", "psgld")] == ["0.81", "0.78", "0.97"]
+        and f"{sorted(BIAS_TINY.values())[-4]:.2f}" == "0.67" and len(BIAS_TINY) == 13,
     "ggmc has a joint error of 6.45 with an interval from 0.68 to 192":
         [f"{one[end]:.3g}" for one in TINY["leaderboard"] if (one["method"], one["metric"]) == ("ggmc", "joint_error")
          for end in ("mean", "low", "high")] == ["6.45", "0.679", "192"],
@@ -635,7 +634,8 @@ TOLD = {
         all(samplers(split)[-2:] == ["asgld", "sgld"] for split in (LPPD, SECOND, THIRD)),
     "they have an lppd of 1.82, against 1.74 of the best sampler":
         f"{LPPD['usual']:.2f}" == "1.82" and f"{max(LPPD[m] for m in samplers(LPPD)):.2f}" == "1.74",
-    "sgld is last of eleven on both data sets, by 0.24 and 0.10 nats. baoab is second on both; mclmc is first on "
+    "sgld is last of eleven on both data sets, 0.24 and 0.10 nats behind the best, and equivalent to asgld. baoab is "
+    "second on both; mclmc is first on "
     "energy and fourth on airfoil, csghmc sixth and first":
         [f"{max(of[m] for m in samplers(of)) - of['sgld']:.2f}" for of in (LPPD, ON_AIRFOIL[0])] == ["0.24", "0.10"]
         and [[samplers(of).index(m) for m in ("sgld", "baoab", "mclmc", "csghmc")] for of in (LPPD, ON_AIRFOIL[0])]
