@@ -29,7 +29,7 @@ from reports.study import (
     with_pair,
     with_results,
 )
-from reports.suite_pages import BESIDE, FIGURES, ONE_PAGE, ONE_TASK, PARTS, STUDY, SUITES, from_json, pages
+from reports.suite_pages import BESIDE, EVERY_SAMPLER, FIGURES, ONE_PAGE, PARTS, STUDY, SUITES, from_json, pages
 
 if TYPE_CHECKING:
     from harness.reports import Results
@@ -141,7 +141,7 @@ def main(suite: str = "", results: str = "") -> None:
         if (file := FOLDER / f"{name}.json").is_file():
             kept = [figure for figure in FIGURES if name == "field" and (FOLDER / f"{figure}.svg").is_file()]
             numbers = json.loads(file.read_text(encoding="utf-8"))
-            if name in PARTS and name != ONE_TASK:
+            if name in PARTS and name != EVERY_SAMPLER:
                 boards.append(from_json(numbers["leaderboard"]))
                 findings[name] = from_json(numbers["findings"])
             texts = pages(numbers, name, kept)

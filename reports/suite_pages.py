@@ -77,8 +77,8 @@ PARTS = {
         "Twelve samplers on four targets of one mode, 20 seeds of 8 chains, and on three of several modes, 30 seeds.",
     ),
     "study-samplers": (
-        "every sampler on 25 modes",
-        "Every sampler that takes mixture25, 30 seeds of 8 chains; all but the twelve of the first part searched once.",
+        "every sampler on 25 modes and on a Gaussian",
+        "Every sampler on mixture25, 30 seeds of 8 chains, and on gaussian, 20; all but the twelve searched once.",
     ),
     "study-regressions": (
         "logistic regressions on minibatches",
@@ -110,19 +110,19 @@ PARTS = {
     ),
     "study-longer": (
         "densities at ten times the budget",
-        "Twelve samplers on four densities of [the first part](study-densities.md) at ten times its data passes.",
+        "Twelve samplers on the densities of [the first part](study-densities.md) at ten times its data passes.",
     ),
     "study-longest": (
         "densities at a hundred times the budget",
-        "Six samplers on the four densities of the part at ten times, with [its settings](study-longer.md#settings).",
+        "Six samplers on four densities of the part at ten times, with [its settings](study-longer.md#settings).",
     ),
 }
 """The titles of the study's parts, and what was run, by suite."""
 SEARCHED = "Each pair was tuned by the rule of [tuning.md](tuning.md)."
 SETTINGS_OF = {"study-longest": "No pair was searched at this budget."}
 """What is said of the settings of a part that has no searches of its own."""
-ONE_TASK = "study-samplers"
-"""The part of every sampler on one task, which is not in the pictures of the others."""
+EVERY_SAMPLER = "study-samplers"
+"""The part of every sampler, which is not in the pictures of the others."""
 ONE_PAGE = {"orderings": ORDERINGS} | {
     suite: PART.format(suite=suite, title=title, rows=rows, settings=SETTINGS_OF.get(suite, SEARCHED))
     for suite, (title, rows) in PARTS.items()

@@ -96,9 +96,9 @@ def _counts(ledger: Reproduction) -> str:
     inconclusive = as_stated - verdicts["match"] - verdicts["mismatch"]
     cells = (
         f"Of the {len(ledger.cells)} printed numbers of samplers, {as_stated} could be run at the paper's own "
-        f"settings: {verdicts['match']} match{reading}, {verdicts['mismatch']} do not and {inconclusive} are inconclusive. In "
-        f"all {verdicts['inconclusive']} are inconclusive, mostly because we had to choose a setting or made too few "
-        f"runs; {verdicts[UNREPRODUCIBLE]} are "
+        f"settings: {verdicts['match']} match{reading}, {verdicts['mismatch']} do not and {inconclusive} are "
+        f"inconclusive. In all {verdicts['inconclusive']} are inconclusive, mostly because we had to choose a setting "
+        f"or made too few runs; {verdicts[UNREPRODUCIBLE]} are "
         f"not reproducible as published; {verdicts[NOT_RUN]} were not run, and {unstated} of these would at best be "
         "inconclusive."
     )

@@ -231,7 +231,8 @@ def _ordering(one: JudgedOrdering, field: TaskField | None) -> dict[str, Any]:
         "finding": "ordering", "statement": ordering.statement, "citation": ordering.citation,
         "better": ordering.better, "worse": ordering.worse, "task": ordering.task, "metric": one.metric,
         **(compared or UNTESTED).record(), "verdict": str(one.verdict), "reason": one.reason or None,
-        "notes": ordering.notes or None, "command": f"bench report findings --task {task}" if compared else None, "family": ordering.family,
+        "notes": ordering.notes or None, "command": f"bench report findings --task {task}" if compared else None,
+        "family": ordering.family,
     }  # fmt: skip
 
 
