@@ -507,7 +507,7 @@ TOLD = {
     "10.5 passes with sgnht and 143 with sgld":
         [(one["cheapest"], f"{one['passes']:.1f}", round(one["sgld_passes"])) for one in OF_LONGER["cost"]
          if one["task"] == "gaussian2d"] == [("sgnht", "10.5", 143)],
-    "[about 730 minutes of one core, against 88 of the runs](study.md#cost)": COSTS[-2:] == ["730", "88.5"],
+    "[about 917 minutes of one core, against 96 of the runs](study.md#cost)": COSTS[-2:] == ["917", "96.3"],
     "six samplers at the settings of ten times, and twelve statements, of which nine are decided":
         ({one["method"] for one in LONGEST["leaderboard"]}, [len(verdicts(v, OF_LONGEST)) for v in ("holds", "fails")])
         == ({"sgld", "sghmc", "baoab", "sgnht", "resgld", "ggmc"}, [3, 0])
