@@ -160,3 +160,8 @@ def test_a_sentence_is_what_the_records_say(words):
     ]
     assert any(words in page for page in pages)
     assert TOLD[words]
+
+
+def test_the_laws_of_every_ranked_row_of_the_study_passed():
+    laws = {(part, one["method"]): one["laws"] for part, one in ROWS if one["rank"]}
+    assert {pair: said for pair, said in laws.items() if not said.startswith("passed")} == {}
