@@ -82,9 +82,10 @@ class Bench(Application):
 
         from harness.contracts.registry import load
 
-        options = {name: asked.pop(name) for name in ("devices", "max_runs", "forecast") if name in asked}
+        options = {name: asked.pop(name) for name in ("devices", "workers", "max_runs", "forecast") if name in asked}
         verb = load(self.registry.target("verbs", "plan"))
-        return pl.DataFrame([*verb(self, self.requests(samplers, tasks, **asked), **options).records])
+        records = [*verb(self, self.requests(samplers, tasks, **asked), **options).records]
+        return pl.DataFrame(records, infer_schema_length=None)
 
     def run(
         self,
@@ -99,7 +100,9 @@ class Bench(Application):
         max_runs: int | None = None,
         **asked: Any,
     ) -> Results:
-        """Run samplers on tasks and return the results of these rows, as `bench run` does; nothing is done twice.
+        """Run samplers on tasks and return the results of these rows, on all seeds that the folder has of them.
+
+        It does what `bench run` does, and nothing twice.
 
         samplers, tasks  names ("sgld,csgld", a list), classes, or instances with their settings, in any mixture
         seeds            numbers, or a text such as "0-9"; default: the protocol's
@@ -126,12 +129,9 @@ class Bench(Application):
         specs = [outcome.instead.get(item.spec.key, item).spec for item in planned]
         if all(self.ledger.standing(spec.key).attempt is None for spec in specs):
             raise RunError(f"none of the {len(specs)} runs began; the messages say why")
-        return self.load(
-            method={spec.method for spec in specs},
-            task={f"{spec.task.name}@{spec.protocol}" for spec in specs},
-            budget={spec.budget for spec in specs},
-            chains={spec.chains for spec in specs},
-        )
+        from harness.application.results import selected
+
+        return selected(self, {"task": {spec.task.name for spec in specs}}, {spec.group for spec in specs})
 
     def compare_on(self, model: Any, train: Any, test: Any, **asked: Any) -> Results:
         """Compare samplers on a torch model and data of your own, within a given time; docs/my-model.md.
@@ -178,8 +178,10 @@ class Bench(Application):
         study: str = "",
     ) -> list[RunRequest]:
         """Return a request for each sampler and task; see `run`. Classes that no plugin offers are kept as files."""
+        from harness.application.arguments import check
         from harness.runs.plan import RunRequest, parse_seeds
 
+        check(seeds, chains, budget, settings, sweep)
         text = seeds if isinstance(seeds, str) or seeds is None else ",".join(map(str, seeds))
         numbers = None if text is None else parse_seeds(text)
         scheduled = {} if schedule is None else self._named("schedules", schedule)[1]

@@ -46,8 +46,11 @@ from result join (
 """The view `curve` has a row for each point, so it would take thirty times the memory."""
 
 
-def selected(app: Application, filters: Mapping[str, Filter]) -> Results:
-    """Return the runs of a results folder that filters select; raises what `load` raises."""
+def selected(app: Application, filters: Mapping[str, Filter], groups: Iterable[str] = ()) -> Results:
+    """Return the runs of a results folder that filters select, of these groups if any are given.
+
+    Raises what `load` raises.
+    """
     app.ledger.check_version()
     if not app.results.is_dir():
         raise DataError(
@@ -56,7 +59,7 @@ def selected(app: Application, filters: Mapping[str, Filter]) -> Results:
     store = app.unread_store()
     for note in store.refresh(replace=False):
         warnings.warn(note, stacklevel=3)
-    return Results(app, store, request_for(store, app.registry, _words(filters)))
+    return Results(app, store, replace(request_for(store, app.registry, _words(filters)), groups=tuple(groups)))
 
 
 class Results:
@@ -114,7 +117,7 @@ class Results:
         differs what the comparison is about, if the rows differ in it: schedule, warm-start, batch, price, tuning
         """
         asked = {"metric": words(metric) or None, "differs": words(differs) or None}
-        return self._verb("compare", a, b, task=self.tasks, **asked)
+        return self._registry.facts("compare")[0](self._app, a, b, task=self.tasks, within=self._request, **asked)
 
     def cite(self) -> Result:
         """Return the BibTeX of the papers behind the methods, schedules, tasks and protocols of these runs.
@@ -196,7 +199,7 @@ class Results:
         selected_by = {"task": request.tasks, "method": request.methods, "protocol": request.protocols}
         selected_by |= {"budget": request.budgets, "chains": tuple(map(str, request.chains))}
         wanted = {name: [*values] for name, values in selected_by.items()} | _words(filters)
-        return request_for(self._store, self._registry, wanted, metric)
+        return replace(request_for(self._store, self._registry, wanted, metric), groups=request.groups)
 
     def _frame(self, query: str, order: str = "") -> pl.DataFrame:
         query, values = _where(query, self._request)
@@ -218,8 +221,8 @@ def _png(picture: Any) -> bytes:
 
 def _where(query: str, request: Request) -> tuple[str, list[Any]]:
     """Return a query on runs with the conditions of a request, and the values of its parameters."""
-    wanted = (request.tasks, request.methods, request.protocols, request.budgets, request.chains)
-    asked = {name: list(values) for name, values in zip(FILTERS, wanted, strict=True) if values}
+    wanted = (request.tasks, request.methods, request.protocols, request.budgets, request.chains, request.groups)
+    asked = {name: list(values) for name, values in zip((*FILTERS, "group_key"), wanted, strict=True) if values}
     conditions = " and ".join(f"list_contains(?, {name})" for name in asked)
     return f"{query} where {conditions}" if asked else query, list(asked.values())
 

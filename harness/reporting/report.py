@@ -46,7 +46,7 @@ def _say(text: str) -> None:
 class Request:
     """The runs that the user asked a report for. An empty filter selects all.
 
-    `metric` is the metric to rank by, if the report offers a choice. `registry` has the plugins of this command. A
+    `groups` are keys of groups. `metric` is the metric to rank by, if the report offers a choice. `registry` has the plugins of this command. A
     report that takes long prints its progress with `say`.
     """
 
@@ -55,6 +55,7 @@ class Request:
     protocols: tuple[str, ...] = ()
     budgets: tuple[str, ...] = ()
     chains: tuple[int, ...] = ()
+    groups: tuple[str, ...] = ()
     metric: str | None = None
     registry: Registry | None = None
     say: Callable[[str], None] = field(default=_say, compare=False)

@@ -43,6 +43,7 @@ def load_groups(store: Store, request: Request, *, trials: bool = False, substep
         for group in groups_of(frames, installed, offered, stated, timed, laws.read(store.results), caveats)
         if not request.budgets or group.budget in request.budgets
         if not request.chains or group.chains in request.chains
+        if not request.groups or group.key in request.groups
     ]
 
 
@@ -65,8 +66,8 @@ def score_fields(store: Store, request: Request, *, substeps: bool = False) -> l
 
     The reports of one request share what they compute of a field: each gets copies, to which it may add metrics.
     """
-    filters = request.tasks, request.methods, request.protocols, request.budgets, request.chains, substeps
-    fields_once = request.once((store, filters), lambda: _score_fields(store, request, substeps=substeps))
+    filters = request.tasks, request.methods, request.protocols, request.budgets, request.chains, request.groups
+    fields_once = request.once((store, filters, substeps), lambda: _score_fields(store, request, substeps=substeps))
     return [copy.copy(field) for field in fields_once]
 
 

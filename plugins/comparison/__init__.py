@@ -6,6 +6,12 @@ from harness import Info, hook
 
 
 @hook
+def bench_facts() -> list[Info]:
+    """Return what `Results.compare` does."""
+    return [Info("compare", "plugins.comparison.compare:compared")]
+
+
+@hook
 def bench_verbs() -> list[Info]:
     """Return the verbs of this feature."""
     return [

@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import typer
@@ -43,6 +43,8 @@ SEEDS = (
     "seen with these: the least difference, or factor, that this number of seeds shows with probability 0.8; seeds to "
     "decide: how many would probably decide (probability 0.8) if difference and spread are as these seeds show"
 )
+ALL = Request()
+"""All runs."""
 Pairs = list[tuple[Group, Group]]
 
 Row = dict[str, Any]
@@ -89,10 +91,24 @@ def compare(
         bench compare csgld sgld --differs schedule
         bench compare csgld sgld --task mixture25 --metric modes_covered --differs schedule
     """
+    return compared(bench, a, b, task=task, metric=metric, differs=differs)
+
+
+def compared(
+    bench: Bench,
+    a: str,
+    b: str,
+    *,
+    task: Sequence[str] | None = None,
+    metric: Sequence[str] | None = None,
+    differs: Sequence[str] | None = None,
+    within: Request = ALL,
+) -> Result:
+    """Return the comparison that `bench compare A B` prints, of the runs that a request selects."""
     if a == b:
         raise UsageError(f"A and B are both {a!r}; give a label or group key to compare rows of one method")
     named = terms(words(differs))
-    scores, sides = _scores(bench, bench.store(), a, b, task)
+    scores, sides = _scores(bench, bench.store(), a, b, task, within)
     for name in (wanted := words(metric)):
         check_metric(scores, name, by_seed=True)
     comparisons = [
@@ -110,7 +126,7 @@ def compare(
 
 
 def _scores(
-    bench: Bench, store: Store, a: str, b: str, task: Sequence[str] | None
+    bench: Bench, store: Store, a: str, b: str, task: Sequence[str] | None, within: Request
 ) -> tuple[list[FieldScore], tuple[Selector, Selector]]:
 
     registry = bench.registry
@@ -125,7 +141,7 @@ def _scores(
             raise UsageError(f"there is no finished run of task {name!r:.80} here{suggestions(name, seen)}")
     methods = tuple(dict.fromkeys(selector.method for selector in sides))
     tasks = tuple({word.partition("@")[0] for word in asked})
-    scores = score_fields(store, Request(tasks=tasks, methods=methods, registry=registry))
+    scores = score_fields(store, replace(within, tasks=tasks, methods=methods, registry=registry))
     fits = {(*word.partition("@")[::2],) for word in asked}
     chosen = [
         s for s in scores if not fits or fits & {(s.groups[0].task, ""), (s.groups[0].task, s.groups[0].protocol)}
