@@ -117,9 +117,10 @@ def expand(registry: Registry, request: RunRequest, study: Study | None = None) 
     """
     groups = []
     for one, task in itertools.product(single(registry, request), request.tasks):
-        pair = find_pair(registry, one.samplers[0], task, study, request.budget)
         for point in _points(one.sweep):
-            settings = resolve(registry, pair, {**one.given, **point}, request.budget)
+            given = {**one.given, **point}
+            pair = find_pair(registry, one.samplers[0], task, study, request.budget, given)
+            settings = resolve(registry, pair, given, request.budget)
             seeds = request.seeds if request.seeds is not None else pair.protocol.seeds
             chains = request.chains if request.chains is not None else pair.protocol.chains
             steps = _steps(request.budget, settings)

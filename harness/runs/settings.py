@@ -53,9 +53,17 @@ class Study(typing.Protocol):
     """Tuned settings: all that is known here of what the fact `study` returns."""
 
     def layer(
-        self, registry: Registry, pair: tuple[Offer, Offer, Offer], protocol: Protocol, budget: str
+        self,
+        registry: Registry,
+        pair: tuple[Offer, Offer, Offer],
+        protocol: Protocol,
+        budget: str,
+        given: Mapping[str, Any],
     ) -> Mapping[str, Origin]:
-        """Return the tuned settings of (method, sampler, task) under a protocol. `UsageError` if there are none."""
+        """Return the tuned settings of (method, sampler, task) under a protocol, for what the command gives.
+
+        Raise `UsageError` if there are none.
+        """
 
 
 @dataclass(frozen=True)
@@ -109,10 +117,16 @@ class Settings:
 
 
 def find_pair(
-    registry: Registry, method_name: str, task_name: str, study: Study | None = None, budget: str = ""
+    registry: Registry,
+    method_name: str,
+    task_name: str,
+    study: Study | None = None,
+    budget: str = "",
+    given: Mapping[str, Any] | None = None,
 ) -> Pair:
-    """Return the pair that "--sampler METHOD --task TASK[@PROTOCOL]" names, with its settings in a study at a budget.
+    """Return the pair that "--sampler METHOD --task TASK[@PROTOCOL]" names.
 
+    It has its settings in a study at a budget, for what the command gives.
     The default is the task's first protocol. Only if settings are stated for that protocol, and the method's for
     another one, that is the default. So a task with a protocol of its own compares all methods under it.
     """
@@ -134,7 +148,7 @@ def find_pair(
     protocol_name = spelled(protocol_name, known)
     if protocol_name not in known:
         raise UsageError(f"task {name} has no protocol {protocol_name!r:.80}{suggestions(protocol_name, known)}")
-    tuned = study.layer(registry, (named, sampler, task), known[protocol_name], budget) if study else {}
+    tuned = study.layer(registry, (named, sampler, task), known[protocol_name], budget, given or {}) if study else {}
     earlier = any(origin.tuning and origin.tuning.version < SEARCH_VERSION for origin in tuned.values())
     alone = study is not None and not earlier
     of_paper = of_method.get(protocol_name)

@@ -38,10 +38,11 @@ def refused(registry: Registry, request: RunRequest, study: Study | None) -> str
     try:
         pair = find_pair(registry, method, task)
         tuned = study is not None and study.pairs  # `one-setting` has none
-        if study and tuned and (pair.method.name, pair.task.name, pair.protocol.name) not in tuned:
+        given = request.given or request.sweep
+        if study and tuned and not given and (pair.method.name, pair.task.name, pair.protocol.name) not in tuned:
             return unable(registry, request) or f"study {study.name} has no settings for it"
         dear = plugin_metadata.sampler_facts(pair.sampler, {}).full_gradients_at_start
-        if not tuned or dear or request.given or request.sweep:
+        if not tuned or dear or given:
             expand(registry, request, study)
     except BenchError as error:
         return str(error)

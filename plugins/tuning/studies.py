@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from harness import DataError, Registry, UsageError
 from harness.contracts import HARNESS, Offer, Plugin
 from harness.results import ONE_SETTING, spec
-from harness.runs import plugin_metadata, source_hash
+from harness.runs import find_pair, plugin_metadata, resolve, source_hash
 from harness.system import read_json
 from harness.tasks import TUNING_SEED, Protocol
 
@@ -23,13 +23,15 @@ _TYPES = {"method": str, "task": str, "protocol": str, "budget": str, "settings"
           "code": dict}  # fmt: skip
 _TYPES_SINCE_2 = {"searches": list, "schedules": list, "seeds": list, "finalist_seeds": list}
 
-StudyKey = tuple[str, str, str, str]
-"""The names of a method, a task, a protocol and a budget."""
+StudyKey = tuple[str, str, str, str, str]
+"""The names of a method, a task, a protocol and a budget, and what the search was given."""
+HOW = {f"run.{f.name}" for f in fields(spec.Execution)}
+"""Settings of how runs are executed: a search with them is one without them."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """A study: its records as `bench tune` writes them, by method, task, protocol and budget.
+    """A study: its records as `bench tune` writes them, by method, task, protocol, budget and what they were given.
 
     `owners` has the distribution of each record that a plugin brought: nobody here has seen its trials.
     """
@@ -40,12 +42,24 @@ class Study:
 
     @property
     def pairs(self) -> set[tuple[str, str, str]]:
-        """The method, task and protocol of each record."""
-        return {key[:3] for key in self.records}
+        """The method, task and protocol of each record of a search that was given nothing."""
+        return {key[:3] for key, one in self.records.items() if not given_to(one)}
 
-    def record(self, method: str, task: Offer, protocol: Protocol, budget: str) -> Mapping[str, Any] | None:
-        """Return the record of a pair at a budget, or else at the nearest: of the newest rules, the user's first."""
-        of_pair = [one for key, one in self.records.items() if key[:3] == (method, task.name, protocol.name)]
+    def record(
+        self,
+        method: str,
+        task: Offer,
+        protocol: Protocol,
+        budget: str,
+        fits: Callable[[Mapping[str, Any]], bool] = lambda record: not given_to(record),
+    ) -> Mapping[str, Any] | None:
+        """Return the record of a pair at a budget, or else at the nearest: of the newest rules, the user's first.
+
+        Of the records that fit the command, those of searches that were given most of what it gives.
+        """
+        of_pair = [one for one in self.of_pair(method, task, protocol) if fits(one)]
+        most = max((len(given_to(one)) for one in of_pair), default=0)
+        of_pair = [one for one in of_pair if len(given_to(one)) == most]
         if same := [one for one in of_pair if budget in (one["budget"], one.get("asked_budget"))]:
             return max(reversed(same), key=version)
         passes = {name: _passes(name, task, protocol) for name in {budget, *(one["budget"] for one in of_pair)}}
@@ -56,18 +70,44 @@ class Study:
 
         return max(reversed(of_pair), key=nearness, default=None)
 
+    def of_pair(self, method: str, task: Offer, protocol: Protocol) -> list[Mapping[str, Any]]:
+        """Return the records of a pair."""
+        return [one for key, one in self.records.items() if key[:3] == (method, task.name, protocol.name)]
+
     def layer(
-        self, registry: Registry, pair: tuple[Offer, Offer, Offer], protocol: Protocol, budget: str
+        self,
+        registry: Registry,
+        pair: tuple[Offer, Offer, Offer],
+        protocol: Protocol,
+        budget: str,
+        given: Mapping[str, Any],
     ) -> dict[str, spec.Origin]:
-        """Return the tuned settings of (method, sampler, task) under a protocol. `UsageError` if there are none."""
+        """Return the tuned settings of (method, sampler, task) under a protocol, for what the command gives.
+
+        Raise `UsageError` if there are none.
+        """
         if self.name == ONE_SETTING:
             return {}
         method, sampler, task = pair
-        record = self.record(method.name, task, protocol, budget)
+
+        def fits(record: Mapping[str, Any]) -> bool:
+            fixed = given_to(record)
+            if not fixed or not fixed.keys() <= given.keys():
+                return not fixed
+            try:
+                known = find_pair(registry, method.name, f"{task.name}@{protocol.name}")
+                plain = replace(known, defaults_only=True)
+                settings = resolve(registry, plain, {**record["settings"], **given}, budget)
+            except UsageError:  # the command's schedule has no such settings
+                return False
+            return {name: values(settings)[name] for name in fixed} == fixed
+
+        record = self.record(method.name, task, protocol, budget, fits)
         if record is None:
             where = f"{task.name}@{protocol.name}"
+            only = sorted({f" but with {key(one)[-1]}" for one in self.of_pair(method.name, task, protocol)})
             raise UsageError(
-                f"study {self.name} has no settings of {method.name} on {where}; to find some: "
+                f"study {self.name} has no settings of {method.name} on {where}{' or'.join(only)}; to find some: "
                 f"bench tune --sampler {method.name} --task {where} --study {self.name}"
             )
         if owner := self.owners.get(key(record)):
@@ -119,7 +159,7 @@ def path(results: Path, study: str) -> Path:
 
 
 def read(file: Path) -> dict[StudyKey, Mapping[str, Any]]:
-    """Read the records of a study, by method, task, protocol and budget. `DataError` for a file that is not a study."""
+    """Return the records of a study by their keys. `DataError` for a file that is not a study."""
     document = read_json(file) or {}
     records = document.get("tuned")
     if document.get("format") not in (1, FORMAT) or not isinstance(records, list) or not all(map(_whole, records)):
@@ -136,7 +176,38 @@ def read(file: Path) -> dict[StudyKey, Mapping[str, Any]]:
 
 def key(record: Mapping[str, Any]) -> StudyKey:
     """Return the key of a record."""
-    return record["method"], record["task"], record["protocol"], record["budget"]
+    given = ", ".join(f"{name}={value}" for name, value in sorted(given_to(record).items()))
+    return record["method"], record["task"], record["protocol"], record["budget"], given
+
+
+def values(settings: Any) -> dict[str, Any]:
+    """Return the resolved values of all settings by their dotted names."""
+    parts = {
+        "sampler": settings.sampler_params, "schedule": settings.schedule_params, "task": settings.task_params,
+        "run": settings.run,
+    }  # fmt: skip
+    return {f"{part}.{name}": value for part, params in parts.items() for name, value in params.items()}
+
+
+def given_by(settings: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a command gives its runs, as resolved values.
+
+    That is without the schedule, which is a tuned setting, without how runs are executed, and without what restates
+    the protocol or the method.
+    """
+    resolved = values(settings)
+    restated = {name for name, origin in settings.origins.items() if origin.provenance != spec.USER}
+    changed = {name: resolved.get(name) for name in sorted(given.keys() - HOW - restated)}
+    return {name: value for name, value in changed.items() if name in settings.origins or value}  # run.moved has none
+
+
+def given_to(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what the search of a record was given; of an earlier record, what any search at its budget was."""
+    if "given" in record:
+        return dict(record["given"])
+    searches = [one for one in record.get("searches", ()) if one.get("budget") == record["budget"]]
+    given = {name: value for one in searches for name, value in one.get("given", {}).items()}
+    return {name: value for name, value in given.items() if name not in {*HOW, "schedule"}}
 
 
 def _whole(record: Any) -> bool:

@@ -15,7 +15,7 @@ from harness import Bench, Result, RunError, UsageError, options
 from harness.contracts import data
 from harness.reports import Column, Table, number
 from harness.results import MAX_CHAINS, ONE_SETTING, RunSpec, Status
-from harness.runs import Planned, RunRequest, find_pair, parse_settings, plan, task_facts
+from harness.runs import Planned, RunRequest, find_pair, parse_settings, plan, resolve, task_facts
 from harness.system import count
 from harness.tasks import TUNING_SEED
 from plugins.running.groups import named, unable
@@ -75,8 +75,11 @@ class PairTuning:
                 continue
             self.spaces[schedule] = space
             self.specs[schedule] = planned.spec
+            first = {**asked.given, "schedule": schedule, **start}
         if not self.specs:
             raise refused[0]
+        settings = resolve(registry, replace(pair, defaults_only=True), first, asked.budget)
+        self.given = studies.given_by(settings, asked.given)
         self.together, self.data = planned.max_block, planned.data
         self.objective = objective(pair.task.name, task_facts(pair.task, planned.spec.task.params).metrics, metric)
         self.asked = replace(self.asked, seeds=self.objective.seeds(asked.seeds or []))
@@ -124,15 +127,15 @@ class PairTuning:
         """Return the record of the pair in a study, without its cost."""
         assert self.search is not None
         assert self.search.chosen is not None
-        return record(
-            self.specs[self.search.chosen.values["schedule"]], self.search, self.others, self.objective, self.searched
-        )
+        spec = self.specs[self.search.chosen.values["schedule"]]
+        return {**record(spec, self.search, self.others, self.objective, self.searched), "given": self.given}
 
     def carry(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Let the settings that were chosen for this pair at other budgets be finalists, where the code is the same."""
         for one in records:
             spec = self.specs.get(one["settings"]["schedule"])
             alike = spec and studies.key(one)[:3] == self.key and not studies.changed_code(one, sources(spec))
+            alike = alike and studies.given_to(one) == self.given
             if not spec or not alike or one["budget"] == spec.budget or one["objective"] != self.objective.metric:
                 continue
             forms = [dict(one["settings"])]
@@ -343,7 +346,8 @@ def _result(records: Mapping[Any, Mapping[str, Any]], jobs: Sequence[PairTuning]
         for name, side in one["at_edge"].items()
     ]
     if records:
-        notes.append(f"in {file}; use it by: bench run --settings {study}")
+        same = ", with the same --set" * any(one["given"] for one in records.values())
+        notes.append(f"in {file}; use it by: bench run --settings {study}{same}")
     rows = [{**one, "tuned": _words(one["settings"])} for one in records.values()]
     title = "Tuned settings; objective on the seeds of the finalists, before: on those of the search"
     return Result([Table(title, COLUMNS, rows, keys=2)] if rows else [], list(records.values()), notes=notes,

@@ -419,7 +419,7 @@ def unsettled(tmp_path, monkeypatch):
 def test_the_shipped_study_is_of_pairs_that_exist(tmp_path):
     study = studies.load(registry(), tmp_path, "tuned")
     assert study.records
-    for (method, task, protocol, budget), record in study.records.items():
+    for (method, task, protocol, budget, _), record in study.records.items():
         pair = find_pair(registry(), method, f"{task}@{protocol}", study, budget)
         settings = resolve(registry(), pair, {}, record["budget"])
         parts = {"sampler": settings.sampler_params, "schedule": settings.schedule_params}
