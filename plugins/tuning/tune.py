@@ -214,16 +214,24 @@ class PairTuning:
         return replace(self.asked, seeds=seeds, budget=budget, given={**self.asked.given, **values})
 
     def judge(self, trials: Sequence[Trial], instead: Mapping[str, str]) -> None:
-        """Record the objective of the runs that were executed last; `instead` of planned ones others may have been."""
+        """Record the objective of the runs that were executed last; `instead` of planned ones others may have been.
+
+        Raise `RunError` if one has no result yet: it says nothing about its settings.
+        """
         for trial in trials:
             trial.keys = [instead.get(key, key) for key in trial.keys]
             for key in trial.keys[len(trial.seen) :]:
                 standing = self.bench.ledger.standing(key)
+                if not standing.cached and not standing.failed:
+                    raise RunError(
+                        f"{self.name}: run {key} of a trial is not finished ({standing.status}): "
+                        "another process holds it, or its worker died; give the same command again when it is free"
+                    )
                 result = standing.attempt.result() if standing.attempt and standing.status == Status.DONE else None
                 trial.seen.append(self.objective.loss(result["metrics"]) if result else math.inf)
                 self.finished += [math.isfinite(trial.seen[-1])] if result else []
                 trial.statuses.append(standing.status)
-                if standing.status not in (Status.DONE, Status.DIVERGED):
+                if standing.failed:
                     self.problems.append(f"{standing.status}: {standing.reason}")
 
 
