@@ -49,21 +49,17 @@ def _run_field(
 RUN_FIELDS = {f.name: _run_field(f.name, *f.metadata["setting"]) for f in FIELDS if "setting" in f.metadata}
 
 
+Given = Mapping[str, Any]
+"""Settings of a command by their dotted names."""
+
+
 class Study(typing.Protocol):
     """Tuned settings: all that is known here of what the fact `study` returns."""
 
     def layer(
-        self,
-        registry: Registry,
-        pair: tuple[Offer, Offer, Offer],
-        protocol: Protocol,
-        budget: str,
-        given: Mapping[str, Any],
+        self, registry: Registry, pair: tuple[Offer, Offer, Offer], protocol: Protocol, budget: str, given: Given
     ) -> Mapping[str, Origin]:
-        """Return the tuned settings of (method, sampler, task) under a protocol, for what the command gives.
-
-        Raise `UsageError` if there are none.
-        """
+        """Return the tuned settings of (method, sampler, task) for what a command gives. `UsageError` if none are."""
 
 
 @dataclass(frozen=True)
@@ -122,11 +118,11 @@ def find_pair(
     task_name: str,
     study: Study | None = None,
     budget: str = "",
-    given: Mapping[str, Any] | None = None,
+    given: Given | None = None,
 ) -> Pair:
-    """Return the pair that "--sampler METHOD --task TASK[@PROTOCOL]" names.
+    """Return the pair that "--sampler METHOD --task TASK[@PROTOCOL]" names, with its settings in a study at a budget,
+    for what a command gives.
 
-    It has its settings in a study at a budget, for what the command gives.
     The default is the task's first protocol. Only if settings are stated for that protocol, and the method's for
     another one, that is the default. So a task with a protocol of its own compares all methods under it.
     """
@@ -236,7 +232,9 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
 
     The order is: command, study, author, budget, stated (and author), method, protocol.
     """
-    protocol = pair.protocol
+    protocol, tuned = pair.protocol, dict(pair.tuned)
+    if "schedule" in tuned and given.get("schedule", tuned["schedule"].value) != tuned["schedule"].value:
+        tuned = {}  # they were searched under another schedule
     short = protocol.budget_settings.get(budget, {})
     stated = {"run.burn_in": protocol.burn_in, "run.thin": protocol.thin, **protocol.settings}
     recommended = {} if pair.defaults_only else plugin_metadata.own_settings(pair.sampler, pair.task.name)
@@ -255,7 +253,7 @@ def _layers(pair: Pair, given: Mapping[str, Any], budget: str) -> list[Layer]:
         short = _without(short, WARM)  # its lengths are those of the protocol's own warm start
     return [
         {name: Origin(value, "user", "command line") for name, value in given.items()},
-        dict(pair.tuned),
+        tuned,
         authors if outside else {},
         {name: Origin(value, "default", source_of_budget(protocol.name, budget)) for name, value in short.items()},
         {name: Origin(one.value, one.provenance, f"{stated_by}: {one.source}") for name, one in values.items()},

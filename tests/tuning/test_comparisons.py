@@ -112,6 +112,19 @@ def test_the_price_of_a_gradient_and_the_batches_are_terms(left, right, term):
     assert [*differing_terms(*rows)] == ([term] if term else [])
 
 
+@pytest.mark.parametrize(("provenance", "terms"), [("tuned", []), ("untuned", [Term.SCHEDULE])])
+def test_a_schedule_is_a_tuned_setting_only_where_its_step_size_is(tmp_path, provenance, terms):
+    partly = {
+        "sampler.a": tuned_origins()["schedule.step_size"],
+        "schedule.step_size": {"value": 0.1, "provenance": provenance, "source": "s"},
+    }
+    write(tmp_path, "psgld", schedule="polynomial", origins=partly)
+    write(tmp_path, "sgld", 2.0, schedule="constant", origins=tuned_origins())
+    _, by_method = groups(tmp_path)
+    rows = by_method["psgld"], by_method["sgld"]
+    assert [*differing_terms(*rows)] == [*differing_terms(*rows[::-1])] == terms
+
+
 def test_rows_that_differ_in_what_a_sampler_is_are_compared(tmp_path, bench):
     write(tmp_path, "psgld")
     write(tmp_path, "sgld", 2.0)
@@ -125,7 +138,7 @@ def test_a_schedule_that_both_could_have_chosen_is_a_tuned_setting_like_any_othe
     def group(schedule, searched, version=2):
         return Group(
             key=schedule, method="a", task="t", task_version=1, protocol="p", budget="quick", steps=1, chains=1,
-            settings={"schedule": schedule}, provenance={}, runs=(), readings={},
+            settings={"schedule": schedule}, provenance={"schedule.step_size": "tuned"}, runs=(), readings={},
             tuning=Tuning("tuned", version, "quick", searched, 1, 30, 1.0) if searched else None,
         )  # fmt: skip
 

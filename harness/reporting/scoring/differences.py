@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from harness.contracts.parameters import suggestions
+from harness.results.spec import TUNED
 from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,14 +31,19 @@ def terms(words: Iterable[str]) -> list[Term]:
 def differing_terms(a: Group, b: Group) -> dict[Term, tuple[str, str]]:
     """Return the terms in which two groups differ, with the values of both.
 
-    A schedule that the searches of both groups could have chosen is like any other tuned setting.
+    A schedule that the searches of both groups could have chosen is like any other tuned setting, if its step size is
+    one.
     """
     values = zip(Term, _terms(a), _terms(b), strict=True)
     apart = {term: (x, y) for term, x, y in values if x != y and x is not None and y is not None}
-    searched = [set(group.tuning.schedules) if group.tuning else set() for group in (a, b)]
-    if all(set(apart.get(Term.SCHEDULE, ())) <= schedules for schedules in searched):
+    if all(set(apart.get(Term.SCHEDULE, ())) <= _searched_schedules(group) for group in (a, b)):
         apart.pop(Term.SCHEDULE, None)
     return apart
+
+
+def _searched_schedules(group: Group) -> set[str]:
+    tuned = any(kind == TUNED and name.startswith("schedule.") for name, kind in group.provenance.items())
+    return set(group.tuning.schedules) if group.tuning and tuned else set()
 
 
 def refusal(a: Group, b: Group, named: Collection[Term] = ()) -> str:
