@@ -9,6 +9,7 @@ from harness.contracts.parameters import check_known, unknown
 from harness.contracts.plugin_errors import plugin_code
 from harness.contracts.registry import load
 from harness.reporting.report import Report, Request, Result
+from harness.results.spec import budget_label
 from harness.runs.plugin_metadata import protocols
 from harness.system.errors import PluginError
 
@@ -70,6 +71,7 @@ def request_for(
     wanted["protocol"] = [*wanted["protocol"], *(protocol for _, at, protocol in tasks if at)]
     seen = store.rows(f"select distinct {', '.join(FILTERS)} from run")  # noqa: S608 - names of ours
     known = {name: {str(row[name]) for row in seen} for name in wanted}
+    known["budget"] |= {*map(budget_label, known["budget"])}
     known["task"] |= {offer.name for offer in registry.offers("tasks")}
     known["method"] |= {offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)}
     for name, values in wanted.items():  # the tasks before their protocols

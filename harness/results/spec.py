@@ -250,6 +250,15 @@ SETTINGS = tuple(
 """The fields of a run that are settings, `run.NAME`. The other fields have places of their own in a report."""
 
 
+def budget_label(budget: str) -> str:
+    """Return the label of a budget: of data passes in one spelling, for example "passes=10" of "passes=1e1"."""
+    kind, _, number = budget.partition("=")
+    try:
+        return f"passes={float(number):.15g}" if kind == "passes" else budget
+    except ValueError:  # in a record that somebody else wrote
+        return budget
+
+
 def from_record(record: Mapping[str, Any]) -> RunSpec:
     """Return the RunSpec that `to_json` wrote, of whichever engine.
 

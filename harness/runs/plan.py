@@ -15,7 +15,7 @@ from harness.contracts.randomness import TUNING_SEED
 from harness.contracts.registry import Offer, Registry
 from harness.engine.stepping.execution_mode import Work, choose, slowed
 from harness.results.ledger.ledger import Ledger, RunStatus
-from harness.results.spec import MAX_STEPS, SEARCH_VERSION, Component, Execution, RunSpec
+from harness.results.spec import MAX_STEPS, SEARCH_VERSION, Component, Execution, RunSpec, budget_label
 from harness.runs import plugin_metadata, uncompiled
 from harness.runs.settings import Settings, Study, find_pair, movable, passes_per_step, resolve
 from harness.runs.source import source_hash
@@ -375,7 +375,7 @@ def _label(budget: str, steps: int, settings: Settings) -> str:
     names = [name for name, length in _named_steps(settings).items() if length == steps and name not in with_settings]
     if names:
         return names[0]
-    return f"passes={settings.passes.after(steps):.10g}" if budget.startswith("steps=") else budget
+    return f"passes={settings.passes.after(steps):.10g}" if budget.startswith("steps=") else budget_label(budget)
 
 
 def _named_steps(settings: Settings) -> dict[str, int]:

@@ -40,6 +40,7 @@ from harness.results import (
     reader,
     rescored,
 )
+from harness.results import spec as run_specs
 from harness.runs import EndedError, Job, RunRequest, call, expand, plan
 from harness.system import read_json
 from plugins.checking import outcomes
@@ -289,7 +290,7 @@ class Verifier:
                 device=one.execution.device,
             )  # fmt: skip
             meant = {(spec.key, spec.budget) for _, runs in expand(self.plugins, wanted, study=tuned) for spec in runs}
-            if not {(spec.key, spec.budget) for spec in specs} <= meant:
+            if not {(spec.key, run_specs.budget_label(spec.budget)) for spec in specs} <= meant:
                 said = f"method ({one.method}), budget ({one.budget}) and settings"
                 raise RunError(f"what its record says of {said} gives another run")
 

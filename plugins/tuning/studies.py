@@ -116,7 +116,7 @@ class Study:
         schedule = registry.find("schedules", str(record["settings"]["schedule"]), prefer=sampler.distribution)
         parts = {"sampler": sampler, "schedule": schedule, "task": task}
         tuning = spec.Tuning(
-            study=self.name, version=version(record), budget=record["budget"],
+            study=self.name, version=version(record), budget=spec.budget_label(record["budget"]),
             schedules=tuple(record.get("schedules", ())), searches=len(record.get("searches", [record])),
             trials=record["trials"], passes=record["passes"],
             changed=changed_code(record, {part: source_hash(offer.target) for part, offer in parts.items()}),

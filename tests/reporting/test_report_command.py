@@ -200,6 +200,15 @@ def test_runs_are_chosen_by_budget_and_chains(results, capsys):
     assert "did you mean smoke" in capsys.readouterr().err
 
 
+def test_an_equal_budget_of_earlier_results_is_in_the_same_table_however_it_was_spelled(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("BENCH_RESULTS", str(tmp_path))
+    for method, budget in (("sgld", "passes=1e1"), ("psgld", "passes=10.0"), ("sghmc", "passes=x")):
+        write_run(tmp_path, method=method, metrics={"modes_covered": 20.0}, budget=budget)
+    report("leaderboard", budget="passes=10", json=True)
+    rows = json.loads(capsys.readouterr().out)
+    assert {(row["method"], row["budget"]) for row in rows} == {("sgld", "passes=10"), ("psgld", "passes=10")}
+
+
 @pytest.mark.usefixtures("results")
 def test_a_link_is_written_where_it_leads_and_a_pipe_is_refused(tmp_path, capsys):
     (tmp_path / "there.csv").touch()

@@ -17,7 +17,7 @@ from harness.reporting.scoring.groups import CHANGED, Group, Numbers, Readings, 
 from harness.reporting.scoring.labels import SHORT
 from harness.results import laws
 from harness.results.records import Level, ValueRow
-from harness.results.spec import GIVEN, LATE, SETTINGS, TUNED, read_origin
+from harness.results.spec import GIVEN, LATE, SETTINGS, TUNED, budget_label, read_origin
 from harness.runs.stated import settle
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def groups_of(
                 key=key,
                 # A group may have been run under two names (csgld, or sgld with a schedule) or two budgets.
                 method=row["name"],
-                budget=row["label"],
+                budget=budget_label(row["label"]),
                 task=row["task"],
                 task_version=row["task_version"],
                 protocol=row["protocol"],

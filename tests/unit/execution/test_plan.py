@@ -128,6 +128,9 @@ def test_a_budget_has_one_name_however_it_was_asked_for(tmp_path):
     assert {spec(tmp_path, "sgld", "blr-heart", budget=budget).budget for budget in asked} == {"paper"}
     assert spec(tmp_path, "sgld", "blr-heart", budget="steps=77").budget == "passes=77"
     assert spec(tmp_path, "hmc", "blr-heart", budget="steps=77").budget == "passes=770"
+    same = ("passes=77", "passes=77.0", "passes=7.7e1", "passes=0077")
+    assert {spec(tmp_path, "sgld", "blr-heart", budget=budget).budget for budget in same} == {"passes=77"}
+    assert spec(tmp_path, "sgld", "blr-heart", budget="passes=77.123456789012").budget == "passes=77.123456789012"
 
 
 def test_burn_in_is_a_share_or_steps(tmp_path):
