@@ -68,11 +68,13 @@ def _export(store: Store, folder: Path, verified: Mapping[str, Verification] | N
     source = Shards.opened(store.results) if published.is_exported(store.results) else None
     with store.reading() as other:
         now = states_of(other)
-        if verified is not None:
-            verified = _better(had, verified)
-            now = {attempt: state for attempt, state in now.items() if attempt in verified}
-        changed = {attempt for attempt, state in now.items() if before.get(attempt) != state}
-        levels = _levels_here(other, store.results, changed, source is not None, had) if verified is None else verified
+        levels = _verified(other, sorted(now), exported=source is not None) if verified is None else verified
+        better = _better(had, levels)
+        same = {a for a, level in levels.items() if verified is None and a in had and had[a].level == level.level}
+        changed = {a for a, state in now.items() if a in better or (a in same and before.get(a) != state)}
+        levels = {attempt: level for attempt, level in levels.items() if attempt in changed}
+        if verified is None and source is None:  # the laws of other attempts may have been run here since
+            levels |= _with_laws(other, laws.read(store.results), {**had, **levels})
         fresh = changed | {attempt for attempt, level in levels.items() if had.get(attempt) != level}
         stale = {shard for shard, attempts in old.attempts.items() if attempts & fresh}
         shards = {attempt: shard for shard in stale for attempt in old.attempts[shard]}
@@ -83,7 +85,7 @@ def _export(store: Store, folder: Path, verified: Mapping[str, Verification] | N
         written = 0
         for start in range(0, len(todo), MOST):
             batch = set(todo[start : start + MOST])
-            documents = old.documents(batch) | _documents(store, source, other, batch & fresh)
+            documents = old.documents(batch) | _documents(store, source, other, batch & changed)
             code |= _code(documents)
             with connection.in_memory() as db:
                 for table, contents in old.rows(batch - changed).items():
@@ -121,18 +123,6 @@ def _verified(db: DuckDBPyConnection, attempts: list[str], *, exported: bool) ->
     when protocol = '{ELSEWHERE}' then '{Level.RESCORED}' else '{Level.RUN_HERE}' end
     from attempt join run using (run_key) where attempt in (select unnest($2::varchar[]))"""  # noqa: S608 - own names
     return {a: Verification(a, Level(level), "", "") for a, level in db.execute(query, [exported, attempts]).fetchall()}
-
-
-def _levels_here(
-    db: DuckDBPyConnection,
-    results: Path,
-    changed: set[str],
-    exported: bool,
-    had: Mapping[str, Verification],
-) -> dict[str, Verification]:
-    """Return the levels of attempts that changed, and of those for which the laws were run here since, with these."""
-    fresh = _verified(db, sorted(changed), exported=exported)
-    return fresh if exported else {**fresh, **_with_laws(db, laws.read(results), {**had, **fresh})}
 
 
 def _with_laws(

@@ -97,6 +97,40 @@ def test_exports_of_two_people_into_one_folder_are_a_union(results, exported, tm
     assert documents_of(files(tmp_path / "x")) == documents_of(files(tmp_path / "y"))
 
 
+def levels(folder):
+    return {row["level"] for row in harness.load(folder).sql("from verification").to_dicts()}
+
+
+@pytest.fixture
+def merged(results, tmp_path):
+    """A results folder with copies of the results."""
+    folder = tmp_path / "merged"
+    shutil.copytree(results, folder)
+    for result in [*folder.rglob("result.json")]:
+        Attempt(result.parent).copied_mark.write_text("theirs")
+    (folder / "results.duckdb").unlink(missing_ok=True)
+    return folder
+
+
+def test_a_copy_of_results_does_not_lower_what_the_export_says_of_them(exported, merged):
+    before = files(exported)
+    assert bench(merged, "export", "--out", exported) == 0
+    assert files(exported) == before
+    (folder,) = (merged / "runs").glob(f"*/{fabricated.run_key(0)}/*/")
+    rescored_record.write(Attempt(folder), [{**Attempt(folder).result()["metrics"][0], "value": 0.125}], {}, {})
+    (merged / "results.duckdb").unlink()
+    assert bench(merged, "export", "--out", exported) == 0
+    assert files(exported) == before
+    assert levels(exported) == {"run here"}
+
+
+def test_results_replace_copies_of_them_in_an_export(results, exported, merged, tmp_path):
+    assert bench(merged, "export", "--out", tmp_path / "out2") == 0
+    assert levels(tmp_path / "out2") == {"reported"}
+    assert bench(results, "export", "--out", tmp_path / "out2") == 0
+    assert files(tmp_path / "out2") == files(exported)
+
+
 @pytest.fixture
 def twos(monkeypatch):
     """Shards of two attempts; the most attempts whose rows were asked for at once."""
