@@ -14,7 +14,7 @@ from typing import Any
 
 from harness import Bench, UsageError
 from harness.contracts import load
-from harness.results import RunSpec, Status
+from harness.results import ENGINE, RunSpec, Status
 from harness.results import spec as run_specs
 from harness.runs import RunRequest, find_pair, local, plugin_metadata, task_facts
 from harness.tasks import TUNING_SEED
@@ -132,12 +132,13 @@ def search(bench: Bench, candidates: Sequence[Candidate], budget: str, places: P
             continue
         spec = one.spec
         schedule = one.request.given["schedule"]
+        whose, command = {"code": sources(spec), "engine": ENGINE}, f"compare-on {budget}"
         interval = {schedule: {one.setting: [min(one.losses), max(one.losses)]}}
         record = {
             **about, "method": spec.method, "task": spec.task.name, "protocol": spec.protocol, "budget": spec.budget,
             "settings": {"schedule": schedule, one.setting: one.best}, "schedules": [schedule], "code": sources(spec),
             "value": aim.shown(one.losses[one.best]),
-            "searches": [{**about, "command": f"compare-on {budget}", "budget": spec.budget, "space": interval}],
+            "searches": [{**about, **whose, "command": command, "budget": spec.budget, "space": interval}],
         }  # fmt: skip
         records[studies.key(record)] = record
     if records:

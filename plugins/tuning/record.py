@@ -28,6 +28,8 @@ CHOICE = ("settings", "value", "upper", "value_search", "at_edge", "code", "run_
 """Fields of a record about the settings that were chosen."""
 ALIKE = ("objective", "direction", "budget", "chains", "finalist_seeds", "engine")
 """Fields that two searches share whose choices can be compared."""
+WHOSE = ("code", "engine")
+"""What a search was of, beside its command."""
 FINALIST_SEEDS = tuple(TUNING_SEED + 100 + k for k in range(10))
 """The seeds of the finalists, which no search uses: it has at most 100."""
 
@@ -55,6 +57,8 @@ def record(
         **asked,
         "budget": spec.budget,
         "search_version": run_specs.SEARCH_VERSION,
+        "code": sources(spec),
+        "engine": ENGINE,
         "trials": len(trials),
         "coarse": sum(trial.asked is None for trial in others),
         "pruned": sum(trial.stopped for trial in trials),
@@ -151,13 +155,22 @@ def _best(record: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> Mappi
 
 
 def _cost(records: Sequence[Mapping[str, Any]], pair: PairKey, passes: float) -> dict[str, Any]:
-    """Return the cost of a pair and all its searches, each once: the same command resumes a search."""
+    """Return the cost of a pair and all its searches, each once: the same command resumes a search of the same code.
+
+    Earlier searches do not name their code; one that is equal otherwise was resumed.
+    """
     of_pair = [one for one in records if (one["method"], one["task"], one["protocol"]) == pair]
     lists = [one["searches"] if "searches" in one else [_earlier(one)] for one in of_pair]
-    searches = {(one["command"], one["search_version"]): one for of_record in lists for one in of_record}
+    each = {
+        (one["command"], one["search_version"], json.dumps(one.get("code"), sort_keys=True), one.get("engine")): one
+        for of_record in lists
+        for one in of_record
+    }
+    resumed = [{k: v for k, v in one.items() if k not in WHOSE} for one in each.values() if "code" in one]
+    searches = [one for one in each.values() if "code" in one or one not in resumed]
     return {
-        "searches": [*searches.values()],
-        "trials": sum(one["trials"] for one in searches.values()),
+        "searches": searches,
+        "trials": sum(one["trials"] for one in searches),
         "passes": max(passes, *(float(one.get("passes", 0.0)) for one in of_pair)),  # runs may have been deleted
     }
 
