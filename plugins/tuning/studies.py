@@ -229,6 +229,19 @@ def load(registry: Registry, results: Path, study: str) -> Study:
     """
     if study == ONE_SETTING:
         return Study(study, {})
+    records, owners = shipped(registry, study)
+    if (of_folder := path(results, study)).is_file():
+        of_file = read(of_folder)
+        records, owners = records | of_file, {key: owner for key, owner in owners.items() if key not in of_file}
+    if not records:
+        known = {file.stem for plugin in registry.plugins for file in plugin.studies} | {ONE_SETTING}
+        known |= {file.stem for file in (results / FOLDER).glob("*.json")}
+        raise UsageError(f"there is no study {study!r:.80}; known: {', '.join(sorted(known))}")
+    return Study(study, records, owners)
+
+
+def shipped(registry: Registry, study: str) -> tuple[dict[StudyKey, Mapping[str, Any]], dict[StudyKey, str]]:
+    """Return the records that plugins brought for a study, and the distribution of those that are not of bench."""
     records: dict[StudyKey, Mapping[str, Any]] = {}
     owners: dict[StudyKey, str] = {}
     for plugin in registry.plugins:
@@ -238,14 +251,7 @@ def load(registry: Registry, results: Path, study: str) -> Study:
                 of_file = {key: one for key, one in of_file.items() if offers(plugin, one["method"])}
                 owners |= dict.fromkeys(of_file, plugin.distribution)
             records |= of_file
-    if (of_folder := path(results, study)).is_file():
-        of_file = read(of_folder)
-        records, owners = records | of_file, {key: owner for key, owner in owners.items() if key not in of_file}
-    if not records:
-        known = {file.stem for plugin in registry.plugins for file in plugin.studies} | {ONE_SETTING}
-        known |= {file.stem for file in (results / FOLDER).glob("*.json")}
-        raise UsageError(f"there is no study {study!r:.80}; known: {', '.join(sorted(known))}")
-    return Study(study, records, owners)
+    return records, owners
 
 
 def offers(plugin: Plugin, method: str) -> bool:

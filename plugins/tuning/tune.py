@@ -310,7 +310,7 @@ def tune(
     known = studies.read(file) if file.is_file() else {}
     _print_changed_code(bench, known, jobs)
     for job in () if space_ else jobs:  # a stated interval is searched alone
-        job.carry(known.values())
+        job.carry((studies.shipped(bench.registry, study)[0] | known).values())
     bench.ledger.prepare()
     records: dict[studies.StudyKey, dict[str, Any]] = {}
     for group in groups:

@@ -103,6 +103,18 @@ def test_a_study_is_used_by_name_and_its_trials_are_no_results(bench, tmp_path):
     assert "the trials are run again" in bench(*TUNE, "--trials", 3, "--seeds", 1)[2]
 
 
+def test_what_the_package_has_of_another_budget_is_a_finalist_in_an_empty_folder(bench):
+    shipped = json.loads((Path(studies.__file__).parent / "tuned.json").read_text(encoding="utf-8"))["tuned"]
+    (of_quick,) = (
+        one["settings"]
+        for one in shipped
+        if (one["method"], one["task"], one["budget"]) == ("sgld", "gaussian2d", "quick")
+    )
+    (longer,) = bench(*("tune", "--sampler", "sgld", "--task", "gaussian2d", "--chains", 2, "--trials", 3, "--seeds", 1,
+                        "--budget", "steps=200"))[1]  # fmt: skip
+    assert of_quick in [one["settings"] for one in longer["searches"][-1]["finalists"]]
+
+
 def test_what_was_chosen_at_another_budget_is_a_finalist_with_as_many_cycles_and_with_cycles_as_long(bench, tmp_path):
     words = ("tune", "--sampler", "csgld", "--task", "gaussian2d", "--chains", 2, "--trials", 3, "--seeds", 1)
     (short,) = bench(*words, "--budget", "steps=200")[1]
@@ -114,7 +126,7 @@ def test_what_was_chosen_at_another_budget_is_a_finalist_with_as_many_cycles_and
         assert longer["upper"] <= uppers[json.dumps(carried, sort_keys=True)]
     (other,) = bench(*words, "--budget", "steps=400", "--study", "other")[1]
     of_another = [one["settings"] for one in other["searches"][0]["finalists"]]
-    assert longer["settings"] not in of_another
+    assert carried not in of_another
     spaces = [f"--space=schedule.{space}" for space in ("cycles=1:2", "beta=0.1:0.9", "step_size=0.001:0.1")]
     (stated,) = bench(*words, "--budget", "steps=600", *spaces)[1][0]["searches"][-1:]
     assert all(one["settings"]["schedule.cycles"] <= 2 for one in stated["finalists"])
