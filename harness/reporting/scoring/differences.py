@@ -36,8 +36,8 @@ def differing_terms(a: Group, b: Group) -> dict[Term, tuple[str, str]]:
     """
     values = zip(Term, _terms(a), _terms(b), strict=True)
     apart = {term: (x, y) for term, x, y in values if x != y and x is not None and y is not None}
-    if all(set(apart.get(Term.SCHEDULE, ())) <= _searched_schedules(group) for group in (a, b)):
-        apart.pop(Term.SCHEDULE, None)
+    if Term.SCHEDULE in apart and all({*apart[Term.SCHEDULE]} <= _searched_schedules(group) for group in (a, b)):
+        del apart[Term.SCHEDULE]
     return apart
 
 
