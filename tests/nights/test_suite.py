@@ -281,7 +281,7 @@ def able(method, task):
     return not unmet(sampler_facts(pair.sampler, {}), task_facts(pair.task, {}))
 
 
-ALL_TUNED = "mixture25"  # of which the study has every sampler
+ALL_TUNED = ("mixture25", "gaussian")  # of which the study has every sampler
 UNTUNED = {("ngvi", task) for task in ("airfoil", "energy")}  # a step factorises matrices of 658 and 706 rows
 YOUNGER = {
     "dq-sgld",
@@ -307,5 +307,5 @@ def test_the_study_covers_every_pair_of_a_suite(tmp_path, name):
     pairs = itertools.product(samplers, {task for entry in suite.entries for task in entry.tasks})
     able_pairs = {(method, task) for method, task in pairs if able(method, task)}
     assert able_pairs - tuned == {
-        pair for pair in able_pairs if pair in UNTUNED or (pair[0] in YOUNGER and pair[1] != ALL_TUNED)
+        pair for pair in able_pairs if pair in UNTUNED or (pair[0] in YOUNGER and pair[1] not in ALL_TUNED)
     }
