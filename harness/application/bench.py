@@ -80,9 +80,11 @@ class Bench(Application):
         """
         import polars as pl
 
+        from harness.application.arguments import check_execution
         from harness.contracts.registry import load
 
         options = {name: asked.pop(name) for name in ("devices", "workers", "max_runs", "forecast") if name in asked}
+        check_execution(**{name: value for name, value in options.items() if name != "forecast"})
         verb = load(self.registry.target("verbs", "plan"))
         records = [*verb(self, self.requests(samplers, tasks, **asked), **options).records]
         return pl.DataFrame(records, infer_schema_length=None)
@@ -123,14 +125,16 @@ class Bench(Application):
         Ctrl-C stops the workers, and what is finished is kept. Runs that fail are rows with their reason; `RunError` if
         none began.
         """
+        from harness.application.arguments import check_execution
+        from harness.application.results import selected
+
+        check_execution(devices, workers, timeout, max_runs, retry=retry)
         kept = {"retry": retry, "timeout": timeout, "draws": draws}
         planned, places = self.prepared(self.requests(samplers, tasks, **asked), devices, workers, max_runs)
         outcome = self.execute(planned, places, long_is_fine=True, **kept)
         specs = [outcome.instead.get(item.spec.key, item).spec for item in planned]
         if all(self.ledger.standing(spec.key).attempt is None for spec in specs):
             raise RunError(f"none of the {len(specs)} runs began; the messages say why")
-        from harness.application.results import selected
-
         return selected(self, {"task": {spec.task.name for spec in specs}}, {spec.group for spec in specs})
 
     def compare_on(self, model: Any, train: Any, test: Any, **asked: Any) -> Results:
@@ -181,7 +185,7 @@ class Bench(Application):
         from harness.application.arguments import check
         from harness.runs.plan import RunRequest, parse_seeds
 
-        check(seeds, chains, budget, settings, sweep)
+        check(seeds, chains, budget, study, settings, sweep)
         text = seeds if isinstance(seeds, str) or seeds is None else ",".join(map(str, seeds))
         numbers = None if text is None else parse_seeds(text)
         scheduled = {} if schedule is None else self._named("schedules", schedule)[1]

@@ -108,7 +108,13 @@ class Results:
         return replace(result, notes=[*result.notes, *why_empty(result, name, self._store, request)])
 
     def compare(
-        self, a: str, b: str, *, metric: str | Iterable[str] | None = None, differs: str | Iterable[str] | None = None
+        self,
+        a: str,
+        b: str,
+        *,
+        metric: str | Iterable[str] | None = None,
+        differs: str | Iterable[str] | None = None,
+        **filters: Filter,
     ) -> Result:
         """Compare two rows of these tasks, paired by seed, as `bench compare A B` does.
 
@@ -117,14 +123,16 @@ class Results:
         differs what the comparison is about, if the rows differ in it: schedule, warm-start, batch, price, tuning
         """
         asked = {"metric": words(metric) or None, "differs": words(differs) or None}
-        return self._registry.facts("compare")[0](self._app, a, b, task=self.tasks, within=self._request, **asked)
+        of = Results(self._app, self._store, self._narrowed(filters))
+        return self._registry.facts("compare")[0](self._app, a, b, task=of.tasks, within=of._request, **asked)
 
-    def cite(self) -> Result:
+    def cite(self, **filters: Filter) -> Result:
         """Return the BibTeX of the papers behind the methods, schedules, tasks and protocols of these runs.
 
         `print` shows it, and `frame()` has a row for each paper.
         """
-        names = {*self.runs["method"], *self.runs["schedule"], *self.tasks}
+        of = Results(self._app, self._store, self._narrowed(filters))
+        names = {*of.runs["method"], *of.runs["schedule"], *of.tasks}
         return self._verb("cite", sorted(names))
 
     def figures(self, report: str, *, metric: str | None = None, **filters: Filter) -> dict[str, Any]:

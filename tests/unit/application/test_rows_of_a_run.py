@@ -1,5 +1,7 @@
 """`Bench.run` returns the rows that it was asked for, whatever else the folder has, and refuses wrong arguments."""
 
+import functools
+
 import pytest
 
 from harness import Bench, UsageError
@@ -56,8 +58,8 @@ def test_a_comparison_is_of_the_runs_that_the_filters_select(bench, narrowed):
     bench.run("sgld,psgld", "gaussian2d", seeds=range(5), **ASKED)
     bench.run("sgld,psgld", "gaussian2d", seeds=range(5), chains=3, budget="steps=40", workers=1)
     narrowed = {**narrowed, "budget": bench.load(chains=2).runs["budget"][0]} if "budget" in narrowed else narrowed
-    records = bench.load(**narrowed).compare("sgld", "psgld", metric="joint_error").records
-    assert [one["chains"] for one in records] == [2]
+    for compare in (bench.load(**narrowed).compare, functools.partial(bench.load().compare, **narrowed)):
+        assert [one["chains"] for one in compare("sgld", "psgld", metric="joint_error").records] == [2]
 
 
 @pytest.mark.parametrize(
@@ -71,6 +73,13 @@ def test_a_comparison_is_of_the_runs_that_the_filters_select(bench, narrowed):
         ({"settings": ["task.noise=2"]}, "settings = .* is not a dict"),
         ({"sweep": {"schedule.step_size": 0.1}}, "sweep of schedule.step_size = 0.1 is not a list"),
         ({"sweep": {"schedule.step_size": "0.1"}}, "sweep of schedule.step_size = '0.1' is not a list"),
+        ({"sweep": {"schedule.step_size": []}}, r"sweep of schedule.step_size = \[\] is not a list"),
+        ({"settings": {3: 1}}, "settings = .* is not a dict by names"),
+        ({"study": 3}, "study = 3 is not the name"),
+        ({"workers": "2"}, "workers = '2' is not a whole number"),
+        ({"workers": 0}, "workers = 0 is not a whole number"),
+        ({"max_runs": 1.5}, "max_runs = 1.5 is not a whole number"),
+        ({"devices": 0}, "devices = 0 is not a text"),
         ({"settings": {"schedule.a": 1}, "sweep": {"schedule.a": [2]}}, "schedule.a is in both settings and sweep"),
     ],
 )
@@ -78,6 +87,20 @@ def test_an_argument_of_another_type_is_refused(bench, asked, message):
     for call in (bench.plan, bench.run):
         with pytest.raises(UsageError, match=message):
             call("sgld", "gaussian2d", **asked)
+    assert not (bench.results / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"timeout": "60s"}, "timeout = '60s' is not"),
+        ({"timeout": -1}, "timeout = -1"),
+        ({"retry": "no"}, "retry = 'no'"),
+    ],
+)
+def test_an_argument_about_execution_of_another_type_is_refused(bench, asked, message):
+    with pytest.raises(UsageError, match=message):
+        bench.run("sgld", "gaussian2d", **asked)
     assert not (bench.results / "runs").exists()
 
 
