@@ -13,6 +13,7 @@ from plugins.sharing.submission import Array
 
 LEVEL = 0.01
 """Level of the test of sent against fresh runs: the share of honest rows that it refuses, by Holm over the numbers.
+Rows of densities are tested twice: fresh runs are compared with moved ones too.
 
 With five sent and five fresh runs, drawn from 200 seeds each of three samplers on gaussian2d, mixture5 and blr-heart,
 it refuses up to 1 % of honest rows. It detects a joint error that was divided by 5 in 9 to 89 % of rows, and by 10 in

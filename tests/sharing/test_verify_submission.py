@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import textwrap
@@ -250,9 +251,16 @@ def test_numbers_of_another_machine_may_not_differ_from_fresh_ones(sent, verify,
     other_machine(sent)
     forge(sent, lambda record: better(record, factor))
     code, (row,), _ = verify(exported(sent, tmp_path / "out"), "--replays", "3")
-    assert (code, row["verified"]) == (int(level == "refused"), level), row
+    assert (code, row["verified"]) == (int(level == "refused"), level), row["how"]
     assert "Holm" in row["how"]
     assert ("this machine gives other bits" if level == "run here" else "fresh ones have other") in row["how"]
+
+
+def test_nobody_can_know_the_salt_before(sent, verify, monkeypatch):
+    monkeypatch.setattr("plugins.sharing.verify.secrets", secrets)  # tests have a fixed one otherwise
+    salts = [re.search("from the salt (.*)", verify(sent, "--replays", "1")[2])[1] for _ in range(2)]
+    assert salts[0] != salts[1]
+    assert all(len(salt) == 16 for salt in salts)
 
 
 def test_a_forged_cost_of_another_machine_is_found(sent, verify, tmp_path):
