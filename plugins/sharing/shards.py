@@ -111,13 +111,10 @@ def shard_of(name: str) -> str:
 
 
 def states_of(db: DuckDBPyConnection) -> dict[str, State]:
-    """Return the state of each finished attempt: the counts and hashes of its rows by table.
-
-    Whether it was copied belongs to the folder that it was read from, and so to its level of verification.
-    """
+    """Return the state of each finished attempt: the counts and hashes of its rows by table."""
     total: dict[str, dict[str, State]] = {}
     for table in _OF_ATTEMPT:
-        columns = ", ".join(name for name in columns_of(table) if name != "copied")
+        columns = ", ".join(columns_of(table))
         only = "where concluded" if table == "attempt" else ""
         query = f"select attempt, count(*), sum(hash({columns})) from {table} {only} group by attempt"  # noqa: S608
         for attempt, *state in db.execute(query).fetchall():
