@@ -20,6 +20,7 @@ from harness.runs.plugin_metadata import task_facts as task_facts
 from harness.runs.resume import build as build
 from harness.runs.session import curve_arrays as curve_arrays
 from harness.runs.session import metric_values as metric_values
+from harness.runs.settings import Pair as Pair
 from harness.runs.settings import find_pair as find_pair
 from harness.runs.settings import resolve as resolve
 from harness.runs.source import content_hash as content_hash

@@ -17,7 +17,7 @@ from harness.engine.stepping.execution_mode import Work, choose, slowed
 from harness.results.ledger.ledger import Ledger, RunStatus
 from harness.results.spec import MAX_STEPS, SEARCH_VERSION, Component, Execution, RunSpec, budget_label
 from harness.runs import plugin_metadata, uncompiled
-from harness.runs.settings import Settings, Study, find_pair, movable, passes_per_step, resolve
+from harness.runs.settings import Settings, Study, find_pair, movable, passes_per_step, resolve, with_study
 from harness.runs.source import source_hash
 from harness.system.errors import UsageError
 
@@ -117,9 +117,10 @@ def expand(registry: Registry, request: RunRequest, study: Study | None = None) 
     """
     groups = []
     for one, task in itertools.product(single(registry, request), request.tasks):
+        plain = find_pair(registry, one.samplers[0], task)
         for point in _points(one.sweep):
             given = {**one.given, **point}
-            pair = find_pair(registry, one.samplers[0], task, study, request.budget, given)
+            pair = with_study(registry, plain, study, request.budget, given) if study else plain
             settings = resolve(registry, pair, given, request.budget)
             seeds = request.seeds if request.seeds is not None else pair.protocol.seeds
             chains = request.chains if request.chains is not None else pair.protocol.chains

@@ -56,10 +56,8 @@ Given = Mapping[str, Any]
 class Study(typing.Protocol):
     """Tuned settings: all that is known here of what the fact `study` returns."""
 
-    def layer(
-        self, registry: Registry, pair: tuple[Offer, Offer, Offer], protocol: Protocol, budget: str, given: Given
-    ) -> Mapping[str, Origin]:
-        """Return the tuned settings of (method, sampler, task) for what a command gives. `UsageError` if none are."""
+    def layer(self, registry: Registry, pair: Pair, budget: str, given: Given) -> Mapping[str, Origin]:
+        """Return the tuned settings of a pair for what a command gives. `UsageError` if there are none."""
 
 
 @dataclass(frozen=True)
@@ -112,16 +110,8 @@ class Settings:
     warm_start: Offer | None = None
 
 
-def find_pair(
-    registry: Registry,
-    method_name: str,
-    task_name: str,
-    study: Study | None = None,
-    budget: str = "",
-    given: Given | None = None,
-) -> Pair:
-    """Return the pair that "--sampler METHOD --task TASK[@PROTOCOL]" names, with its settings in a study at a budget,
-    for what a command gives.
+def find_pair(registry: Registry, method_name: str, task_name: str) -> Pair:
+    """Return the pair that "--sampler METHOD --task TASK[@PROTOCOL]" names.
 
     The default is the task's first protocol. Only if settings are stated for that protocol, and the method's for
     another one, that is the default. So a task with a protocol of its own compares all methods under it.
@@ -144,11 +134,15 @@ def find_pair(
     protocol_name = spelled(protocol_name, known)
     if protocol_name not in known:
         raise UsageError(f"task {name} has no protocol {protocol_name!r:.80}{suggestions(protocol_name, known)}")
-    tuned = study.layer(registry, (named, sampler, task), known[protocol_name], budget, given or {}) if study else {}
-    earlier = any(origin.tuning and origin.tuning.version < SEARCH_VERSION for origin in tuned.values())
-    alone = study is not None and not earlier
     of_paper = of_method.get(protocol_name)
-    return Pair(method, sampler, task, known[protocol_name], of_paper, tuned, alone, named.distribution)
+    return Pair(method, sampler, task, known[protocol_name], of_paper, owner=named.distribution)
+
+
+def with_study(registry: Registry, pair: Pair, study: Study, budget: str, given: Given) -> Pair:
+    """Return a pair with its settings in a study at a budget, for what a command gives. `UsageError` if none are."""
+    layer = study.layer(registry, pair, budget, given)
+    earlier = any(origin.tuning and origin.tuning.version < SEARCH_VERSION for origin in layer.values())
+    return replace(pair, tuned=layer, defaults_only=not earlier)
 
 
 def resolve(registry: Registry, pair: Pair, given: Mapping[str, Any], budget: str = "") -> Settings:

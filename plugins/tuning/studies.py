@@ -12,7 +12,7 @@ from typing import Any
 from harness import DataError, Registry, UsageError
 from harness.contracts import HARNESS, Offer, Plugin
 from harness.results import ONE_SETTING, spec
-from harness.runs import find_pair, plugin_metadata, resolve, source_hash
+from harness.runs import Pair, plugin_metadata, resolve, source_hash
 from harness.system import read_json
 from harness.tasks import TUNING_SEED, Protocol
 
@@ -77,26 +77,24 @@ class Study:
     def layer(
         self,
         registry: Registry,
-        pair: tuple[Offer, Offer, Offer],
-        protocol: Protocol,
+        pair: Pair,
         budget: str,
         given: Mapping[str, Any],
     ) -> dict[str, spec.Origin]:
-        """Return the tuned settings of (method, sampler, task) under a protocol, for what the command gives.
+        """Return the tuned settings of a pair for what the command gives.
 
         Raise `UsageError` if there are none.
         """
         if self.name == ONE_SETTING:
             return {}
-        method, sampler, task = pair
+        method, sampler, task, protocol = pair.method, pair.sampler, pair.task, pair.protocol
 
         def fits(record: Mapping[str, Any]) -> bool:
             fixed = given_to(record)
             if not fixed or not fixed.keys() <= given.keys():
                 return not fixed
             try:
-                known = find_pair(registry, method.name, f"{task.name}@{protocol.name}")
-                plain = replace(known, defaults_only=True)
+                plain = replace(pair, defaults_only=True)
                 settings = resolve(registry, plain, {**record["settings"], **given}, budget)
             except UsageError:  # the command's schedule has no such settings
                 return False

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from harness import registry
-from harness.runs.settings import find_pair, resolve
+from harness.runs.settings import find_pair, resolve, with_study
 from plugins.tuning import studies
 
 
 def resolved(tmp_path, schedule, study="tuned"):
     """The settings of psgld on a task at the study's settings, under a schedule."""
     known = studies.load(registry(), tmp_path, study)
-    pair = find_pair(registry(), "psgld", "gaussian2d", known, "quick")
+    pair = with_study(registry(), find_pair(registry(), "psgld", "gaussian2d"), known, "quick", {})
     return resolve(registry(), pair, {"schedule": schedule} if schedule else {}, "quick")
 
 

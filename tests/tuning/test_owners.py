@@ -10,7 +10,7 @@ from harness import Info, Method
 from harness.contracts.offers import Offer, Plugin
 from harness.contracts.registry import load, registry
 from harness.runs import stated
-from harness.runs.settings import find_pair, resolve
+from harness.runs.settings import find_pair, resolve, with_study
 from harness.runs.stated import stated_settings
 from plugins.tuning import studies
 
@@ -43,7 +43,8 @@ def known(tmp_path):
 
 def origin(known, method, study, tmp_path):
     of_name = studies.load(known, tmp_path, study) if study else None
-    pair = find_pair(known, method, TASK, of_name, "quick")
+    pair = find_pair(known, method, TASK)
+    pair = with_study(known, pair, of_name, "quick", {}) if of_name else pair
     return resolve(known, pair, {}, "quick").origins["schedule.step_size"]
 
 

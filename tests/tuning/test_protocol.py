@@ -18,7 +18,7 @@ from harness.contracts.parameters import schema
 from harness.contracts.registry import load
 from harness.runs import plan, plugin_metadata
 from harness.runs.plan import RunRequest, parse_seeds
-from harness.runs.settings import find_pair, resolve
+from harness.runs.settings import find_pair, resolve, with_study
 from harness.runs.stated import stated_settings
 from harness.tasks import TUNING_SEED, Protocol
 
@@ -99,7 +99,8 @@ def test_no_setting_of_a_paper_or_an_author_has_a_part_in_a_search(tmp_path):
     ]
     assert len(ours) > 50
     for one in ours:
-        pair = find_pair(registry(), one.method, f"{one.task}@{one.protocol}", studies.Study("one-setting", {}))
+        pair = find_pair(registry(), one.method, f"{one.task}@{one.protocol}")
+        pair = with_study(registry(), pair, studies.Study("one-setting", {}), "quick", {})
         settings = resolve(registry(), pair, {"schedule.step_size": 0.01})
         assert not AUTHORS & {origin.provenance for origin in settings.origins.values()}
         for field in schema(load(pair.sampler.target)):
@@ -275,7 +276,7 @@ def test_a_record_is_of_a_budget_and_another_budget_is_used_only_without_one():
     assert record("sgld", budget="smoke") is old
     assert record("sgld", budget="paper")["budget"] == "paper"
     assert record("sgld", budget="steps=7")["search_version"] == 3
-    tuning = find_pair(registry(), "sgld", "gaussian2d", study, "steps=7").tuned["schedule"].tuning
+    tuning = with_study(registry(), pair, study, "steps=7", {}).tuned["schedule"].tuning
     assert tuning.budget == "quick"
     assert record("sghmc", budget="smoke") is None
 
@@ -343,7 +344,8 @@ def test_the_cost_is_of_all_searches_of_a_pair(tuned, tmp_path):
         bench.plan("sgld", "gaussian2d", budget=budget, **asked)
         assert said == [f"note: settings tuned at passes=0.4, {text}" for text in note]
     tuning = studies.load(registry(), tmp_path, "tuned")
-    origin = find_pair(registry(), "sgld", "gaussian2d", tuning, "steps=40").tuned["schedule"]
+    pair = find_pair(registry(), "sgld", "gaussian2d")
+    origin = with_study(registry(), pair, tuning, "steps=40", {}).tuned["schedule"]
     assert str(origin.tuning).startswith("study tuned: 2 searches, 8 trials at passes=0.4, ")
 
 

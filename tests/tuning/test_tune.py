@@ -19,7 +19,7 @@ from harness.contracts.parameters import schema
 from harness.contracts.registry import load
 from harness.reports import load_plugin
 from harness.runs import local
-from harness.runs.settings import find_pair, resolve
+from harness.runs.settings import find_pair, resolve, with_study
 from harness.tasks import ALL_ROWS_SEED, TUNING_SEED, DataTask, Protocol, Streams
 from plugins.running import groups
 from plugins.samplers.sgld import SGLD
@@ -47,21 +47,8 @@ def few_finalist_seeds(monkeypatch):
     monkeypatch.setattr("plugins.tuning.tune.FINALIST_SEEDS", FINALIST_SEEDS[:3])
 
 
-@pytest.fixture
-def bench(tmp_path, capsys):
-    """`bench --json` on a results folder of its own: exit code, records, stderr."""
-    from harness.cli.app import run
-
-    def command(*words, folder="r"):
-        code = run(["--results", str(tmp_path / folder), "--json", *map(str, words)])
-        said = capsys.readouterr()
-        return code, json.loads(said.out or "[]"), said.err
-
-    return command
-
-
-def test_a_study_is_used_by_name_and_its_trials_are_no_results(bench, tmp_path):
-    code, records, _ = bench(*TUNE, "--trials", 3, "--seeds", 1)
+def test_a_study_is_used_by_name_and_its_trials_are_no_results(bench_json, tmp_path):
+    code, records, _ = bench_json(*TUNE, "--trials", 3, "--seeds", 1)
     assert code == 0
     assert [r["method"] for r in records] == ["sgld", "sghmc"]
     for one in records:
@@ -72,15 +59,15 @@ def test_a_study_is_used_by_name_and_its_trials_are_no_results(bench, tmp_path):
     assert all(r["trials"] == 3 and r["seeds"] == [TUNING_SEED] for r in records)
     tuned = records[1]["settings"]
     assert {"schedule", "sampler.friction"} < set(tuned)
-    assert bench("report", "leaderboard")[1] == []  # trials only
+    assert bench_json("report", "leaderboard")[1] == []  # trials only
 
-    again = bench(*TUNE, "--trials", 3, "--seeds", 1)
+    again = bench_json(*TUNE, "--trials", 3, "--seeds", 1)
     assert again[1] == records
     assert set(re.findall(r"(\d+) to do", again[2])) == {"0"}
 
     run = ("run", "--sampler", "sghmc", "--task", "gaussian2d", "--budget", "steps=300", "--seeds", "0-1")
-    assert bench(*run, "--settings", "tuned")[0] == 0
-    (row,) = [r for r in bench("report", "leaderboard")[1] if r["metric"] == "joint_error"]
+    assert bench_json(*run, "--settings", "tuned")[0] == 0
+    (row,) = [r for r in bench_json("report", "leaderboard")[1] if r["metric"] == "joint_error"]
     assert row["tuned"].startswith(f"study tuned: 3 trials at passes=3, {records[1]['passes']:g} data passes")
     assert row["seeds"] == 2
     spec = next(json.loads(p.read_text()) for p in (tmp_path / "r").rglob("spec.json") if '"seed": 0' in p.read_text())
@@ -97,56 +84,56 @@ def test_a_study_is_used_by_name_and_its_trials_are_no_results(bench, tmp_path):
     for one in record["tuned"]:
         one["code"] |= dict.fromkeys(("sampler", "schedule"), "0" * 64)
     study.write_text(json.dumps(record))
-    bench(*run[:-1], "7", "--settings", "tuned")
-    (row,) = [r for r in bench("report", "leaderboard")[1] if r["metric"] == "joint_error" and r["seeds"] == 3]
+    bench_json(*run[:-1], "7", "--settings", "tuned")
+    (row,) = [r for r in bench_json("report", "leaderboard")[1] if r["metric"] == "joint_error" and r["seeds"] == 3]
     assert "the code of the sampler and the schedule has changed since" in row["tuned"]
-    assert "the trials are run again" in bench(*TUNE, "--trials", 3, "--seeds", 1)[2]
+    assert "the trials are run again" in bench_json(*TUNE, "--trials", 3, "--seeds", 1)[2]
 
 
-def test_what_the_package_has_of_another_budget_is_a_finalist_in_an_empty_folder(bench):
+def test_what_the_package_has_of_another_budget_is_a_finalist_in_an_empty_folder(bench_json):
     shipped = json.loads((Path(studies.__file__).parent / "tuned.json").read_text(encoding="utf-8"))["tuned"]
     (of_quick,) = (
         one["settings"]
         for one in shipped
         if (one["method"], one["task"], one["budget"]) == ("sgld", "gaussian2d", "quick")
     )
-    (longer,) = bench(*("tune", "--sampler", "sgld", "--task", "gaussian2d", "--chains", 2, "--trials", 3, "--seeds", 1,
-                        "--budget", "steps=200"))[1]  # fmt: skip
+    words = ("tune", "--sampler", "sgld", "--task", "gaussian2d", "--chains", 2, "--trials", 3, "--seeds", 1)
+    (longer,) = bench_json(*words, "--budget", "steps=200")[1]
     assert of_quick in [one["settings"] for one in longer["searches"][-1]["finalists"]]
 
 
-def test_what_was_chosen_at_another_budget_is_a_finalist_with_as_many_cycles_and_with_cycles_as_long(bench, tmp_path):
+def test_what_was_chosen_at_another_budget_is_a_finalist_with_as_many_and_with_as_long_cycles(bench_json, tmp_path):
     words = ("tune", "--sampler", "csgld", "--task", "gaussian2d", "--chains", 2, "--trials", 3, "--seeds", 1)
-    (short,) = bench(*words, "--budget", "steps=200")[1]
-    (longer,) = bench(*words, "--budget", "steps=800")[1]
+    (short,) = bench_json(*words, "--budget", "steps=200")[1]
+    (longer,) = bench_json(*words, "--budget", "steps=800")[1]
     (search,) = (one for one in longer["searches"] if one["budget"] == longer["budget"])
     uppers = {json.dumps(one["settings"], sort_keys=True): one["upper"] for one in search["finalists"]}
     for factor in (1, 4):
         carried = {**short["settings"], "schedule.cycles": factor * short["settings"]["schedule.cycles"]}
         assert longer["upper"] <= uppers[json.dumps(carried, sort_keys=True)]
-    (other,) = bench(*words, "--budget", "steps=400", "--study", "other")[1]
+    (other,) = bench_json(*words, "--budget", "steps=400", "--study", "other")[1]
     of_another = [one["settings"] for one in other["searches"][0]["finalists"]]
     assert carried not in of_another
     spaces = [f"--space=schedule.{space}" for space in ("cycles=1:2", "beta=0.1:0.9", "step_size=0.001:0.1")]
-    (stated,) = bench(*words, "--budget", "steps=600", *spaces)[1][0]["searches"][-1:]
+    (stated,) = bench_json(*words, "--budget", "steps=600", *spaces)[1][0]["searches"][-1:]
     assert all(one["settings"]["schedule.cycles"] <= 2 for one in stated["finalists"])
     many = {**longer["settings"], "schedule.cycles": 30}
     file = tmp_path / "r" / "tuning" / "tuned.json"
     study = json.loads(file.read_text())
     kept = [{**one, "settings": many} if one["budget"] == longer["budget"] else one for one in study["tuned"]]
     file.write_text(json.dumps({**study, "tuned": kept}))
-    code, (shortest,), _ = bench(*words, "--budget", "steps=20")
+    code, (shortest,), _ = bench_json(*words, "--budget", "steps=20")
     assert code == 0
     refused = [one for one in shortest["searches"][-1]["finalists"] if one["settings"] == many]
     assert [one["upper"] for one in refused] == [None]  # more cycles than steps
 
 
 @pytest.mark.slow
-def test_all_samplers_and_a_group_of_tasks_are_searched_with_settings_of_one(bench, monkeypatch, tmp_path):
+def test_all_samplers_and_a_group_of_tasks_are_searched_with_settings_of_one(bench_json, monkeypatch, tmp_path):
     monkeypatch.setattr(groups, "_methods", lambda _: ["sgld", "sghmc", "mc-dropout"])
     monkeypatch.setattr(Registry, "task_groups", lambda _: {"planes": ["gaussian2d", "mixture5"]})
     command = ("tune", "--sampler", "all", "--task", "planes", "--budget", "steps=20", "--chains", "2", "--trials", 1)
-    code, records, said = bench(*command, "--seeds", 1, "--set", "sghmc:sampler.friction=0.3")
+    code, records, said = bench_json(*command, "--seeds", 1, "--set", "sghmc:sampler.friction=0.3")
     assert code == 0
     assert [(r["method"], r["task"]) for r in records] == [
         (method, task) for task in ("gaussian2d", "mixture5") for method in ("sgld", "sghmc")
@@ -159,7 +146,7 @@ def test_all_samplers_and_a_group_of_tasks_are_searched_with_settings_of_one(ben
     )
 
 
-def test_an_interrupted_study_ends_as_an_undisturbed_one(bench, monkeypatch):
+def test_an_interrupted_study_ends_as_an_undisturbed_one(bench_json, monkeypatch):
     launch, launched = local.launch, []
 
     def stopped(*words, **more):
@@ -171,11 +158,11 @@ def test_an_interrupted_study_ends_as_an_undisturbed_one(bench, monkeypatch):
     words = ("tune", "--sampler", "sgld", "--task", "gaussian2d", "--budget", "steps=200", "--trials", 6, "--seeds", 1)
     with monkeypatch.context() as patch:
         patch.setattr(local, "launch", stopped)
-        assert bench(*words)[0] == 130
-    code, resumed, said = bench(*words)
+        assert bench_json(*words)[0] == 130
+    code, resumed, said = bench_json(*words)
     assert code == 0
     assert "5 runs: 5 done before, 0 to do" in said
-    assert bench(*words, folder="other")[1] == resumed
+    assert bench_json(*words, folder="other")[1] == resumed
 
 
 @pytest.mark.parametrize(
@@ -192,29 +179,29 @@ def test_an_interrupted_study_ends_as_an_undisturbed_one(bench, monkeypatch):
         (("--budget", "seconds=1"), "unknown budget 'seconds=1'"),
     ],
 )
-def test_bad_input_runs_nothing(bench, tmp_path, words, message):
-    code, _, said = bench("tune", "--sampler", "sgld", "--task", "gaussian2d", *words)
+def test_bad_input_runs_nothing(bench_json, tmp_path, words, message):
+    code, _, said = bench_json("tune", "--sampler", "sgld", "--task", "gaussian2d", *words)
     assert code == 2
     assert message in said
     assert not (tmp_path / "r" / "runs").exists()
 
 
-def test_settings_of_no_study(bench, tmp_path):
+def test_settings_of_no_study(bench_json, tmp_path):
     run = ("run", "--sampler", "sgld", "--task", "gaussian2d", "--budget", "smoke")
-    assert "there is no study 'none'" in bench(*run, "--settings", "none")[2]
+    assert "there is no study 'none'" in bench_json(*run, "--settings", "none")[2]
     study = tmp_path / "r" / "tuning" / "mine.json"
     study.parent.mkdir(parents=True)
     study.write_text("{}")
-    code, _, said = bench(*run, "--settings", "mine")
+    code, _, said = bench_json(*run, "--settings", "mine")
     assert code == 4
     assert "mine.json is not a study" in said
-    assert bench("run", "--sampler", "sgld", "--task", "gaussian2d", "--seeds", TUNING_SEED)[0] == 2
+    assert bench_json("run", "--sampler", "sgld", "--task", "gaussian2d", "--seeds", TUNING_SEED)[0] == 2
 
 
-def test_whole_numbers_tried_twice_run_once_and_a_range_may_leave_the_usual_value_out(bench, tmp_path, recwarn):
+def test_whole_numbers_tried_twice_run_once_and_a_range_may_leave_the_usual_value_out(bench_json, tmp_path, recwarn):
     words = ("tune", "--sampler", "hmc", "--task", "gaussian2d", "--budget", "steps=20", "--chains", 1, "--trials", 4,
              "--seeds", 1)  # fmt: skip
-    code, (record,), said = bench(*words, "--space", "sampler.leapfrog=1:2")
+    code, (record,), said = bench_json(*words, "--space", "sampler.leapfrog=1:2")
     assert code == 0
     assert "is held by" not in said
     assert not [str(one.message) for one in recwarn if "out of range" in str(one.message)]
@@ -257,18 +244,18 @@ def test_where_seeds_do_not_advance_together_hopeless_trials_cost_one_run(bench_
     assert len(record["run_keys"]) == len(record["finalist_seeds"])
 
 
-def test_a_study_without_a_result_is_not_written(bench, tmp_path):
+def test_a_study_without_a_result_is_not_written(bench_json, tmp_path):
     words = ("tune", "--sampler", "sgld", "--task", "gaussian2d", "--budget", "steps=200", "--chains", 1, "--trials", 1)
-    code, records, said = bench(*words, "--seeds", 1, "--space", "schedule.step_size=50:90")
+    code, records, said = bench_json(*words, "--seeds", 1, "--space", "schedule.step_size=50:90")
     assert (code, records) == (1, [])
     assert "no trial succeeded" in said
     assert not (tmp_path / "r" / "tuning" / "tuned.json").exists()
 
 
-def test_without_optuna(bench, monkeypatch):
+def test_without_optuna(bench_json, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *of: None if name == "optuna" else find(name, *of))
-    code, _, said = bench("tune", "--sampler", "sgld", "--task", "gaussian2d")
+    code, _, said = bench_json("tune", "--sampler", "sgld", "--task", "gaussian2d")
     assert code == 2
     assert "pip install 'sgmcmc-bench[tune]'" in said
 
@@ -373,19 +360,19 @@ def test_which_runs_hold_out_rows_is_decided_in_one_place():
 
 
 @pytest.mark.data
-def test_a_search_by_an_error_against_a_truth_that_nobody_knows_ends_soon(bench, tmp_path):
+def test_a_search_by_an_error_against_a_truth_that_nobody_knows_ends_soon(bench_json, tmp_path):
     words = ("tune", "--sampler", "sgld", "--task", "energy", "--budget", "smoke", "--chains", 1, "--seeds", 2)
-    code, records, said = bench(*words, "--trials", 60, "--objective", "joint_error")
+    code, records, said = bench_json(*words, "--trials", 60, "--objective", "joint_error")
     assert (code, records) == (1, [])
     assert "none of 10 finished runs has a value of joint_error" in said
     assert runs_of(tmp_path / "r", "sgld") == 10
 
 
-def test_a_search_by_a_metric_that_few_runs_have_goes_on(bench, tmp_path):
+def test_a_search_by_a_metric_that_few_runs_have_goes_on(bench_json, tmp_path):
     """Of the friction alone: without a value, a search of step sizes would try a coarse pass of them too."""
     words = ("tune", "--sampler", "sghmc", "--task", "mixture25", "--budget", "steps=20", "--chains", 1, "--seeds", 1,
              "--set", "schedule=constant", "--set", "schedule.step_size=1e-4")  # fmt: skip
-    code, records, _ = bench(*words, "--trials", 11, "--objective", "last_mode_first_visit")
+    code, records, _ = bench_json(*words, "--trials", 11, "--objective", "last_mode_first_visit")
     assert (code, records) == (1, [])
     assert runs_of(tmp_path / "r", "sghmc") == 11
 
@@ -432,7 +419,7 @@ def test_the_shipped_study_is_of_pairs_that_exist(tmp_path):
     study = studies.load(registry(), tmp_path, "tuned")
     assert study.records
     for (method, task, protocol, budget, _), record in study.records.items():
-        pair = find_pair(registry(), method, f"{task}@{protocol}", study, budget)
+        pair = with_study(registry(), find_pair(registry(), method, f"{task}@{protocol}"), study, budget, {})
         settings = resolve(registry(), pair, {}, record["budget"])
         parts = {"sampler": settings.sampler_params, "schedule": settings.schedule_params}
         for name, value in record["settings"].items():
@@ -448,7 +435,9 @@ def test_the_shipped_study_is_of_pairs_that_exist(tmp_path):
 
 def test_the_command_line_is_stronger_than_a_study_and_what_a_method_fixes_is_not_searched(tmp_path):
     study = studies.load(registry(), tmp_path, "tuned")
-    settings = resolve(registry(), find_pair(registry(), "sghmc", "gaussian2d", study), {"sampler.friction": 0.5})
+    given = {"sampler.friction": 0.5}
+    pair = with_study(registry(), find_pair(registry(), "sghmc", "gaussian2d"), study, "", given)
+    settings = resolve(registry(), pair, given)
     assert settings.sampler_params["friction"] == 0.5
     assert settings.origins["schedule.step_size"].provenance == "tuned"
     assert list(spaces_of("sghmc-frictionless", "gaussian2d")["constant"].ranges) == ["schedule.step_size"]
