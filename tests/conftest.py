@@ -146,6 +146,20 @@ def bench(results, capsys):
 
 
 @pytest.fixture
+def bench_json(tmp_path, capsys):
+    """`bench --json` on a results folder of the test: exit code, records and stderr of its words."""
+    from harness.cli.app import run
+
+    def command(*words, folder="r"):
+        capsys.readouterr()
+        code = run(["--results", str(tmp_path / folder), "--json", *map(str, words)])
+        said = capsys.readouterr()
+        return code, json.loads(said.out or "[]"), said.err
+
+    return command
+
+
+@pytest.fixture
 def bench_with(tmp_path, capsys):
     """`bench --json` with a plugin file of this module name and text: exit code, records and stderr of its words."""
     from harness.cli.app import run

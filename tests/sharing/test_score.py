@@ -15,7 +15,6 @@ import torch
 from safetensors.numpy import load_file, save_file
 from support import bench as in_a_process
 
-from harness.cli.app import run
 from harness.contracts.data import data_root
 from harness.contracts.predictions import AVERAGED, PREDICTIVE_METRICS, REFERENCE_METRICS
 from harness.system.errors import DataError
@@ -25,16 +24,6 @@ from tasks.datasets.cifar import HMC_PREDICTIONS, tfds_order
 from tasks.synthetic.mixture25 import Mixture25
 
 WORDS = ["--name", "exact", "--passes", "2000", "--warmup", "1000", "--seed"]
-
-
-@pytest.fixture
-def bench(tmp_path, capsys):
-    def command(*words):
-        code = run(["--results", str(tmp_path / "r"), "--json", *map(str, words)])
-        said = capsys.readouterr()
-        return code, json.loads(said.out or "[]"), said.err
-
-    return command
 
 
 def exact(chains=2, draws=1500, seed=0):
@@ -48,45 +37,45 @@ def parquet(path, draws):
     pl.DataFrame(columns).sample(fraction=1, shuffle=True, seed=1).write_parquet(path)
 
 
-def test_exact_draws_are_right_in_every_format_and_stand_in_a_division_of_their_own(bench, tmp_path):
+def test_exact_draws_are_right_in_every_format_and_stand_in_a_division_of_their_own(bench_json, tmp_path):
     draws = exact()
     np.savez(tmp_path / "a.npz", draws=draws)
     save_file({"draws": draws}, tmp_path / "a.safetensors")
     parquet(tmp_path / "a.parquet", draws)
     values = []
     for seed, suffix in enumerate(("npz", "safetensors", "parquet")):
-        code, rows, said = bench("score", "mixture25", tmp_path / f"a.{suffix}", *WORDS, seed)
+        code, rows, said = bench_json("score", "mixture25", tmp_path / f"a.{suffix}", *WORDS, seed)
         assert code == 0, said
         values.append({row["metric"]: row["value"] for row in rows})
     assert values[0]["joint_error"] < 0.01
     assert values[0] == values[1] == values[2]
-    code, rows, said = bench("report", "leaderboard")
+    code, rows, said = bench_json("report", "leaderboard")
     assert {(row["method"], row["protocol"], row["seeds"]) for row in rows} == {("exact", "elsewhere", 3)}, said
-    code, rows, _ = bench("ls", "runs")
+    code, rows, _ = bench_json("ls", "runs")
     assert {row["passes"] for row in rows} == {2000.0}
-    code, _, said = bench("replay", rows[0]["run_key"][:12])
+    code, _, said = bench_json("replay", rows[0]["run_key"][:12])
     assert code != 0
     assert "made by other software" in said
 
 
-def test_weights_count(bench, tmp_path):
+def test_weights_count(bench_json, tmp_path):
     draws = exact(1, 4000)
     far = np.concatenate([draws, draws + 100], axis=1)
     logs = np.where(np.arange(8000) < 4000, 0.0, -1000.0)[None]
     np.savez(tmp_path / "a.npz", draws=far, log_weights=logs)
-    code, rows, said = bench("score", "mixture25", tmp_path / "a.npz", *WORDS, 0)
+    code, rows, said = bench_json("score", "mixture25", tmp_path / "a.npz", *WORDS, 0)
     assert code == 0, said
     assert {row["metric"]: row["value"] for row in rows}["mean_error"] < 0.1
 
 
-def test_a_seed_is_scored_once_and_other_words_are_another_row(bench, tmp_path):
+def test_a_seed_is_scored_once_and_other_words_are_another_row(bench_json, tmp_path):
     np.savez(tmp_path / "a.npz", draws=exact())
     for words in ((), (), ("--about", "float32")):
-        assert bench("score", "mixture25", tmp_path / "a.npz", *WORDS, 0, *words)[0] == 0
-    assert len({row["group"] for row in bench("report", "leaderboard")[1]}) == 2
+        assert bench_json("score", "mixture25", tmp_path / "a.npz", *WORDS, 0, *words)[0] == 0
+    assert len({row["group"] for row in bench_json("report", "leaderboard")[1]}) == 2
     np.savez(tmp_path / "b.npz", draws=exact() + 1)
     for words in (("b.npz", *WORDS, 0), ("a.npz", *WORDS, 0, "--passes", 3000), ("a.npz", *WORDS, 0, "--warmup", 1)):
-        assert bench("score", "mixture25", tmp_path / words[0], *words[1:])[0] == 2
+        assert bench_json("score", "mixture25", tmp_path / words[0], *words[1:])[0] == 2
     assert len(list(tmp_path.glob("**/runs/*/*/*/result.json"))) == 2
 
 
@@ -186,12 +175,12 @@ def frame(**columns):
         ("a.parquet", frame(row=[0, 0], a=[1.0, 1.0]), "rows must be the numbers 0 to 1"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused_and_leaves_nothing(bench, tmp_path, name, content, message):
+def test_a_file_that_cannot_be_used_is_refused_and_leaves_nothing(bench_json, tmp_path, name, content, message):
     if isinstance(content, bytes):
         (tmp_path / name).write_bytes(content)
     else:
         np.savez(tmp_path / name, **content)
-    code, rows, said = bench("score", "mixture25", tmp_path / name, *WORDS, 0)
+    code, rows, said = bench_json("score", "mixture25", tmp_path / name, *WORDS, 0)
     assert code in (2, 4)
     assert not rows
     assert message in said
@@ -199,7 +188,7 @@ def test_a_file_that_cannot_be_used_is_refused_and_leaves_nothing(bench, tmp_pat
     assert not list(tmp_path.glob("r/runs/*/*/*/"))
 
 
-def test_a_small_file_that_becomes_a_large_one_is_not_read(bench, tmp_path, monkeypatch):
+def test_a_small_file_that_becomes_a_large_one_is_not_read(bench_json, tmp_path, monkeypatch):
     from plugins.sharing import submission
 
     monkeypatch.setattr(submission, "LARGEST", 2**23)
@@ -207,7 +196,7 @@ def test_a_small_file_that_becomes_a_large_one_is_not_read(bench, tmp_path, monk
     (tmp_path / "a.parquet").write_bytes(frame(chain=[0] * 2**20, draw=[0] * 2**20, x=[0.0] * 2**20))
     for name in ("a.npz", "a.parquet"):
         assert (tmp_path / name).stat().st_size < 2**17
-        code, _, said = bench("score", "mixture25", tmp_path / name, *WORDS, 0)
+        code, _, said = bench_json("score", "mixture25", tmp_path / name, *WORDS, 0)
         assert code == 4
         assert "at most 8,388,608 are read" in said
 
@@ -221,9 +210,9 @@ def test_a_small_file_that_becomes_a_large_one_is_not_read(bench, tmp_path, monk
         (["--name", "a", "--passes", "1", "--seed", "0", "--set", "sampler.x=1"], "only settings of the task"),
     ],
 )
-def test_wrong_declarations_are_refused(bench, tmp_path, words, message):
+def test_wrong_declarations_are_refused(bench_json, tmp_path, words, message):
     np.savez(tmp_path / "a.npz", draws=exact(1, 10))
-    code, _, said = bench("score", "mixture25", tmp_path / "a.npz", *words)
+    code, _, said = bench_json("score", "mixture25", tmp_path / "a.npz", *words)
     assert code == 2
     assert message in said
 
@@ -277,17 +266,17 @@ def test_predictions_of_other_classes_order_or_size_are_refused(tmp_path, arrays
 
 
 @pytest.mark.data
-def test_published_predictions_are_scored_against_themselves(bench, tmp_path):
+def test_published_predictions_are_scored_against_themselves(bench_json, tmp_path):
     rows, published = tfds_order("test", 10_000), np.loadtxt(data_root() / HMC_PREDICTIONS.path)
     np.savez(tmp_path / "p.npz", probabilities=published, rows=rows)
     words = ["score", "cifar10@hmc", tmp_path / "p.npz", "--name", "hmc-published", "--passes", 5e7, "--seed", 0]
-    code, scored_rows, said = bench(*words)
+    code, scored_rows, said = bench_json(*words)
     assert code == 0, said
     values = {row["metric"]: row["value"] for row in scored_rows}
     assert (values["agreement"], values["total_variation"]) == (1, 0)
     assert values["test_error"] == pytest.approx(100 - 91.44)
     np.savez(tmp_path / "p.npz", probabilities=published)
-    code, scored_rows, said = bench(*words[:-1], 1)
+    code, scored_rows, said = bench_json(*words[:-1], 1)
     assert (code, scored_rows) == (4, [])
     assert "does not say which test row each prediction is of" in said
 
@@ -306,22 +295,22 @@ def test_without_the_published_predictions_it_says_how_to_get_them(tmp_path):
 
 
 @pytest.mark.parametrize("task", ["ravine", pytest.param("airfoil", marks=pytest.mark.data)])
-def test_a_task_without_classes_takes_no_probabilities(bench, tmp_path, task):
+def test_a_task_without_classes_takes_no_probabilities(bench_json, tmp_path, task):
     np.savez(tmp_path / "a.npz", probabilities=np.eye(3))
-    code, _, said = bench("score", task, tmp_path / "a.npz", *WORDS, 0)
+    code, _, said = bench_json("score", task, tmp_path / "a.npz", *WORDS, 0)
     assert code == 2, said
     assert f"{task} predicts no classes: send draws" in said
 
 
 @pytest.mark.data
-def test_predictions_are_scored_as_the_tasks_own_are(bench, tmp_path):
+def test_predictions_are_scored_as_the_tasks_own_are(bench_json, tmp_path):
     """The mean of a run's predictions, sent as predictions, gives that run's scores."""
-    code, rows, said = bench("run", "--sampler", "sgld", "--task", "landsat", "--seeds", "0", "--budget", "smoke")
+    code, rows, said = bench_json("run", "--sampler", "sgld", "--task", "landsat", "--seeds", "0", "--budget", "smoke")
     assert code == 0, said
     path = next((tmp_path / "r").glob("runs/*/*/*/arrays.safetensors"))
     np.savez(tmp_path / "p.npz", probabilities=load_file(path)["probabilities"])
     stored = json.loads(next((tmp_path / "r").glob("runs/*/*/*/result.json")).read_text())["metrics"]
-    code, rows, said = bench("score", "landsat", tmp_path / "p.npz", "--name", "a", "--passes", 5, "--seed", 0)
+    code, rows, said = bench_json("score", "landsat", tmp_path / "p.npz", "--name", "a", "--passes", 5, "--seed", 0)
     assert code == 0, said
     wanted = {metric["name"]: metric["value"] for metric in stored}
     for row in rows:
@@ -329,7 +318,7 @@ def test_predictions_are_scored_as_the_tasks_own_are(bench, tmp_path):
             assert row["value"] == pytest.approx(wanted[row["metric"]], rel=1e-5)
 
 
-def test_whole_numbers_are_integers_whatever_their_type(bench, tmp_path):
+def test_whole_numbers_are_integers_whatever_their_type(bench_json, tmp_path):
     """A join makes floats of the columns chain and draw; weights that are all 1 may be written as zeros."""
     draws = np.random.default_rng(0).normal(size=(2, 60, 2))
     pl.DataFrame(
@@ -339,7 +328,9 @@ def test_whole_numbers_are_integers_whatever_their_type(bench, tmp_path):
     np.savez(tmp_path / "a.npz", draws=draws, log_weights=np.zeros((2, 60), int))
     values = []
     for name in ("a.parquet", "a.npz"):
-        code, rows, said = bench("score", "gaussian2d", tmp_path / name, "--name", name[2:], "--passes", 5, "--seed", 0)
+        code, rows, said = bench_json(
+            "score", "gaussian2d", tmp_path / name, "--name", name[2:], "--passes", 5, "--seed", 0
+        )
         assert code == 0, said
         values.append({row["metric"]: row["value"] for row in rows})
     assert values[0] == values[1]
@@ -411,9 +402,9 @@ def test_weights_need_no_constant_that_all_chains_have(tmp_path):
     np.testing.assert_allclose(weights[0][3] / weights[0][4], np.exp(logs[:, 3] - logs[:, 4]))
 
 
-def test_it_says_what_the_file_was_taken_for(bench, tmp_path):
+def test_it_says_what_the_file_was_taken_for(bench_json, tmp_path):
     np.savez(tmp_path / "a.npz", draws=exact(2, 40))
-    code, _, said = bench("score", "mixture25", tmp_path / "a.npz", *WORDS, 0)
+    code, _, said = bench_json("score", "mixture25", tmp_path / "a.npz", *WORDS, 0)
     assert code == 0
     assert "a.npz: 2 chains of 40 draws of 2 coordinates" in said
 
@@ -482,10 +473,10 @@ def test_a_path_is_not_a_pattern(tmp_path):
 
 
 @pytest.mark.parametrize(("option", "why"), [("--name", "be at most 64 long"), ("--about", "at most 1,000")])
-def test_long_texts_are_refused(bench, tmp_path, option, why):
+def test_long_texts_are_refused(bench_json, tmp_path, option, why):
     np.savez(tmp_path / "a.npz", draws=exact(1, 4))
     words = [*WORDS, 0, option, "x" * 100_000]
-    code, _, said = bench("score", "mixture25", tmp_path / "a.npz", *words)
+    code, _, said = bench_json("score", "mixture25", tmp_path / "a.npz", *words)
     assert (code, len(said) < 300) == (2, True)
     assert why in said
     assert not (tmp_path / "r").exists()

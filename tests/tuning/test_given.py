@@ -80,27 +80,14 @@ def test_an_earlier_record_is_of_what_any_search_at_its_budget_was_given():
     assert step_size([of_search(0.5, searches=searches({"task.noise": "2"}, budget="paper"))], {}) == 0.5
 
 
-@pytest.fixture
-def bench(tmp_path, capsys):
-    """`bench --json` on a results folder of its own: exit code, records, stderr."""
-    from harness.cli.app import run
-
-    def command(*words):
-        code = run(["--results", str(tmp_path / "r"), "--json", *map(str, words)])
-        said = capsys.readouterr()
-        return code, json.loads(said.out or "[]"), said.err
-
-    return command
-
-
-def test_searches_that_were_given_other_settings_are_kept_apart(bench, tmp_path, monkeypatch):
+def test_searches_that_were_given_other_settings_are_kept_apart(bench_json, tmp_path, monkeypatch):
     monkeypatch.setattr("plugins.tuning.tune.FINALIST_SEEDS", [TUNING_SEED + 100])
     words = ("--sampler", "sghmc", "--task", "gaussian2d", "--chains", 1)
     tune = ("tune", *words, "--seeds", 1, "--trials", 1, "--study", "mine", "--budget", "steps=40")
     noisy, friction = ("--set", "task.noise=2"), ("--set", "sampler.friction=0.5")
     chosen = {}
     for given in ((), noisy, friction, ("--set", "run.thin=1", "--set", "run.compile=plain")):
-        code, (one,), said = bench(*tune, *given)
+        code, (one,), said = bench_json(*tune, *given)
         assert code == 0
         chosen.setdefault(studies.key(one)[-1], one)
         assert ("with the same --set" in said) == bool(one["given"])
@@ -109,17 +96,17 @@ def test_searches_that_were_given_other_settings_are_kept_apart(bench, tmp_path,
     assert one["trials"] == 4  # the cost is of all of them
 
     run = ("run", *words, "--budget", "steps=40", "--seeds", 0, "--settings", "mine")
-    assert bench(*run, *friction)[0] == 0
+    assert bench_json(*run, *friction)[0] == 0
     spec = next(
         spec for spec in (json.loads(path.read_text()) for path in tmp_path.rglob("spec.json")) if spec["seed"] == 0
     )
     assert spec["sampler"]["params"]["friction"] == 0.5
     assert spec["origins"]["sampler.friction"]["provenance"] == "user"
     assert spec["origins"]["schedule.step_size"]["value"] in chosen["sampler.friction=0.5"]["settings"].values()
-    (row,) = [r for r in bench("report", "leaderboard")[1] if r["metric"] == "joint_error"]
+    (row,) = [r for r in bench_json("report", "leaderboard")[1] if r["metric"] == "joint_error"]
     assert row["ruleset"] == "user's"
 
-    (longer,) = bench(*tune[:-1], "steps=80", *noisy)[1]
+    (longer,) = bench_json(*tune[:-1], "steps=80", *noisy)[1]
     finalists = [one["settings"] for one in longer["searches"][-1]["finalists"]]
     assert chosen["task.noise=2.0"]["settings"] in finalists
     assert len(finalists) <= 2

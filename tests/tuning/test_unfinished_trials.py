@@ -1,6 +1,5 @@
 """A trial without a result says nothing about its settings: the search stops, and goes on when the run is free."""
 
-import json
 
 import pytest
 
@@ -14,35 +13,26 @@ TUNE = ("tune", "--sampler", "sgld", "--task", "gaussian2d", "--budget", "steps=
         "--trials", 2, "--workers", 1)  # fmt: skip
 
 
-@pytest.fixture
-def bench(tmp_path, capsys, monkeypatch):
-    """`bench --json` on a results folder: exit code, records, stderr."""
-    from harness.cli.app import run
-
-    def command(folder, *words):
-        code = run(["--results", str(tmp_path / folder), "--json", *map(str, words)])
-        said = capsys.readouterr()
-        return code, json.loads(said.out or "[]"), said.err
-
+@pytest.fixture(autouse=True)
+def two_finalist_seeds(monkeypatch):
     monkeypatch.setattr("plugins.tuning.tune.FINALIST_SEEDS", [TUNING_SEED + 100, TUNING_SEED + 101])
-    return command
 
 
-def test_a_search_stops_at_a_run_that_another_process_holds(bench, tmp_path):
-    code, undisturbed, _ = bench("a", *TUNE)
+def test_a_search_stops_at_a_run_that_another_process_holds(bench_json, tmp_path):
+    code, undisturbed, _ = bench_json(*TUNE, folder="a")
     assert code == 0
     key = undisturbed[0]["run_keys"][0]
     ledger = Ledger(tmp_path / "b")
     ledger.prepare()
     with ledger.hold(key, 1):
-        code, records, said = bench("b", *TUNE)
+        code, records, said = bench_json(*TUNE, folder="b")
     assert (code, records) == (1, [])
     assert f"run {key} of a trial is not finished" in said
     assert not (tmp_path / "b" / "tuning").exists()
-    assert bench("b", *TUNE)[:2] == (0, undisturbed)
+    assert bench_json(*TUNE, folder="b")[:2] == (0, undisturbed)
 
 
-def test_a_search_stops_at_a_run_whose_worker_died(bench, tmp_path, monkeypatch):
+def test_a_search_stops_at_a_run_whose_worker_died(bench_json, tmp_path, monkeypatch):
     launch = local.launch
 
     def interrupted(*words, **more):
@@ -52,8 +42,8 @@ def test_a_search_stops_at_a_run_whose_worker_died(bench, tmp_path, monkeypatch)
 
     with monkeypatch.context() as patch:
         patch.setattr(local, "launch", interrupted)
-        code, _, said = bench("a", *TUNE)
+        code, _, said = bench_json(*TUNE, folder="a")
     assert code == 1
     assert "is not finished (orphaned)" in said
     assert not (tmp_path / "a" / "tuning").exists()
-    assert bench("a", *TUNE)[0] == 0
+    assert bench_json(*TUNE, folder="a")[0] == 0
