@@ -31,7 +31,9 @@ ALIKE = ("objective", "direction", "budget", "chains", "finalist_seeds", "engine
 WHOSE = ("code", "engine")
 """What a search was of, beside its command."""
 FINALIST_SEEDS = tuple(TUNING_SEED + 100 + k for k in range(10))
-"""The seeds of the finalists, which no search uses: it has at most 100."""
+"""The seeds of the finalists of the first search, which no search uses: it has at most 100."""
+BETWEEN = 1000
+"""How far the seeds of one search are from those of the next."""
 
 
 def spent(store: Store) -> dict[PairKey, float]:
@@ -90,6 +92,7 @@ def record(
         "at_edge": search.edges(chosen),
         "budget": spec.budget,
         "asked_budget": asked["asked_budget"],
+        "search": asked["search"],
         "chains": spec.chains,
         "seeds": asked["seeds"],
         "finalist_seeds": asked["finalist_seeds"],
@@ -112,8 +115,8 @@ def add(
 ) -> dict[studies.StudyKey, dict[str, Any]]:
     """Add records to a study's file, in place of earlier ones of the same pairs and budgets, and return them.
 
-    All records of these pairs, in all studies of the folder, get the cost and the list of all their searches. The
-    finalists of all searches of a pair ran on the same seeds, so the best of them all is chosen.
+    All records of these pairs, in all studies of the folder, get the cost and the list of all their searches. Where
+    the finalists of several searches of a pair ran on the same seeds, the best of them all is chosen.
     """
     file.parent.mkdir(exist_ok=True)
     with alone(file.parent):

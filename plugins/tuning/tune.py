@@ -20,7 +20,7 @@ from harness.system import count
 from harness.tasks import TUNING_SEED
 from plugins.running.groups import named, unable
 from plugins.tuning import studies
-from plugins.tuning.record import FINALIST_SEEDS, add, record, sources, spent
+from plugins.tuning.record import BETWEEN, FINALIST_SEEDS, add, record, sources, spent
 from plugins.tuning.search import (
     AGAINST_TRUTH,
     LEAST_TRIALS,
@@ -46,6 +46,8 @@ COLUMNS = (
 )
 CYCLES = "schedule.cycles"
 """The setting that counts over a run: at another budget as many cycles can be good, or cycles that are as long."""
+MOST_SEARCHES = 9999
+"""The largest number of a search."""
 Step = tuple[list[Trial], Sequence[int]]
 """Trials to run next, and on which seeds."""
 
@@ -83,15 +85,18 @@ class PairTuning:
         self.together, self.data = planned.max_block, planned.data
         self.objective = objective(pair.task.name, task_facts(pair.task, planned.spec.task.params).metrics, metric)
         self.asked = replace(self.asked, seeds=self.objective.seeds(asked.seeds or []))
-        self.final_seeds = self.objective.seeds(FINALIST_SEEDS)
+        self.number = ((asked.seeds or [TUNING_SEED])[0] - TUNING_SEED) // BETWEEN
+        self.final_seeds = self.objective.seeds(seed + self.number * BETWEEN for seed in FINALIST_SEEDS)
         self.trials = trials or trials_for(dimensions(self.spaces))
         self.searched = {
             "command": f"--budget {asked.budget} --chains {asked.chains} --seeds {len(asked.seeds or [])}"
-            f" --objective {self.objective.metric} --trials {self.trials}"
+            + f" --search {self.number}" * bool(self.number)
+            + f" --objective {self.objective.metric} --trials {self.trials}"
             + "".join(f" --space {text}" for text in stated)
             + "".join(f" --set {name}={value}" for name, value in asked.given.items()),
             "asked_budget": asked.budget,
             "asked_trials": trials,
+            "search": self.number,
             "dimensions": dimensions(self.spaces),
             "seeds": list(self.asked.seeds or []),
             "finalist_seeds": self.final_seeds,
@@ -177,7 +182,8 @@ class PairTuning:
                 self.spaces[name] = space.around(best.values[space.step])
 
     def _search(self) -> Iterator[Step]:
-        search = self.search = Search(" ".join(self.key), self.spaces, self.trials, self.carried)
+        name = " ".join(self.key) + f" {self.number}" * bool(self.number)
+        search = self.search = Search(name, self.spaces, self.trials, self.carried)
         seeds = self.asked.seeds or []
         stages = [seeds[k : k + self.together] for k in range(0, len(seeds), self.together)]
         while True:
@@ -259,6 +265,17 @@ def tune(
     ] = "quick",
     chains: Annotated[int, typer.Option("--chains", min=1, max=MAX_CHAINS, help="Chains per run.")] = 8,
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=100, help="Runs per trial, each with its own seed.")] = 2,
+    search: Annotated[
+        int,
+        typer.Option(
+            "--search",
+            metavar="N",
+            min=0,
+            max=MOST_SEARCHES,
+            help="Number of the search. Another one draws other values, on other seeds; "
+            "what two find says how much is luck.",
+        ),
+    ] = 0,
     objective_: Annotated[
         str | None,
         typer.Option("--objective", help="Metric; default: nll on held-out training data, or joint_error."),
@@ -296,7 +313,7 @@ def tune(
     kind, places = bench.places(devices, workers)
     file = studies.path(bench.results, study)
     given = parse_settings(settings or [], "--set")
-    numbers = [TUNING_SEED + k for k in range(seeds)]
+    numbers = [TUNING_SEED + BETWEEN * search + k for k in range(seeds)]
     samplers, tasks = options.some(sampler, "--sampler"), bench.registry.tasks(options.some(task, "--task"))
     requests = [RunRequest(samplers, [name], numbers, chains, budget, given, device=kind) for name in tasks]
     groups = [
@@ -308,6 +325,7 @@ def tune(
         for file_ in dict.fromkeys(file_ for job in jobs for file_ in job.data):
             data.locate(file_)
     known = studies.read(file) if file.is_file() else {}
+    _refuse_other_searches(known, jobs, study)
     _print_changed_code(bench, known, jobs)
     for job in () if space_ else jobs:  # a stated interval is searched alone
         job.carry((studies.shipped(bench.registry, study)[0] | known).values())
@@ -330,6 +348,18 @@ def tune(
         if new:
             records |= add(file, {studies.key(one): one for one in new}, spent(bench.store()))
     return _result(records, jobs, study, file)
+
+
+def _refuse_other_searches(
+    known: Mapping[studies.StudyKey, Mapping[str, Any]], jobs: Sequence[PairTuning], study: str
+) -> None:
+    """Raise `UsageError` where a study has a search of another number: their finalists cannot be compared."""
+    for job, one in ((job, one) for job in jobs for key, one in known.items() if key[:3] == job.key):
+        if (number := one.get("search", 0)) != job.number:
+            raise UsageError(
+                f"study {study} has search {number} of {job.name}, whose finalists ran on other seeds than those of "
+                f"search {job.number}; choose another --study"
+            )
 
 
 def _print_changed_code(

@@ -1,6 +1,5 @@
 """A trial without a result says nothing about its settings: the search stops, and goes on when the run is free."""
 
-
 import pytest
 
 from harness.results import Ledger
