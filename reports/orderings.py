@@ -52,6 +52,7 @@ class Ordering:
     differs      the terms in which the methods' rows may differ; rows that differ in another one are not compared
     about_noise  whether it is about gradient noise; it is refused where the worse row has hardly any
     family       statements that were declared together have the same; their intervals hold at once
+    study        the study of tuned settings whose rows it is about; "" for any rows
     """
 
     statement: str
@@ -64,6 +65,7 @@ class Ordering:
     differs: tuple[Term, ...] = ()
     about_noise: bool = False
     family: str = ""
+    study: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,9 +122,10 @@ def _compared(ordering: Ordering, field: TaskField | None, request: Request) -> 
     metric = ordering.metric or (field.metric if field is not None else "")
     if field is None:
         return not_run(f"no field of {ordering.task} with two methods")
-    rows = field.groups
+    rows = {name: row for name, row in field.groups.items() if ordering.study in ("", _study(row))}
     if absent := [name for name in (ordering.better, ordering.worse) if name not in rows]:
-        return not_run("; ".join(f"{name}: {field.missing.get(name, 'no runs')}" for name in absent))
+        none = f"no runs at settings of study {ordering.study}" if ordering.study else "no runs"
+        return not_run("; ".join(f"{name}: {field.missing.get(name, none)}" for name in absent))
     better, worse = rows[ordering.better], rows[ordering.worse]
     why = refusal(better, worse, ordering.differs)
     if not why and ordering.about_noise and (share := noise_share(worse, request)) < LEAST_NOISE:
@@ -135,6 +138,10 @@ def _compared(ordering: Ordering, field: TaskField | None, request: Request) -> 
     if metric == JOINT and min(comparison.a or 0.0, comparison.b or 0.0) > ONE_DRAW:
         return JudgedOrdering(ordering, metric, None, OrderingVerdict.REFUSED, FAR)
     return JudgedOrdering(ordering, metric, comparison, OrderingVerdict.UNDECIDED, "")
+
+
+def _study(row: Group) -> str:
+    return row.tuning.study if row.tuning else ""
 
 
 def _verdict(one: JudgedOrdering, judged: Comparison) -> JudgedOrdering:

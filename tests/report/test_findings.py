@@ -20,6 +20,7 @@ from harness.cli.app import run
 from harness.contracts.registry import load as load_target
 from harness.reporting.rendering import render
 from harness.reporting.report import Request
+from harness.results.spec import Tuning
 from harness.tasks import Streams
 from plugins.comparison.compare import _needed
 from reports import field as page_of
@@ -321,6 +322,23 @@ def test_a_family_without_a_run_is_not_shown(folder, monkeypatch, worse, familie
     assert f"hold for all {'2 and for all 1' if len(families) == 2 else 2} declared statements at once" in said
 
 
+def test_an_ordering_about_a_study_is_judged_on_its_rows_alone(folder):
+    request = Request(registry=registry())
+    field = next(one for one in task_fields(store(folder), request) if one.task == "gaussian2d")
+    tuning = Tuning("repeated", 1, "quick", (), 1, 30, 100.0)
+    of_study = {name: replace(group, tuning=tuning) for name, group in field.groups.items()}
+    ordering = Ordering("", "", "sghmc", "sgld", field.task, study="repeated")
+    for tuned, missing in (({}, "sghmc, sgld"), ({"sgld"}, "sghmc"), ({"sgld", "sghmc"}, "")):
+        groups = {name: of_study[name] if name in tuned else group for name, group in field.groups.items()}
+        beside = SimpleNamespace(groups=groups, metric=field.metric, missing={}, score=field.score)
+        (judged,) = judge_orderings([ordering], {field.task: beside}, request)
+        assert (judged.verdict == "not run") == bool(missing)
+        reasons = [f"{name}: no runs at settings of study repeated" for name in missing.split(", ") if missing]
+        assert judged.reason == "; ".join(reasons)
+    other = replace(ordering, study="tuned")
+    assert judge_orderings([other], {field.task: beside}, request)[0].verdict == "not run"
+
+
 def row(task, friction=None, step_size=0.02, temperature=1.0, **settings):
     """A row as far as the noise of its gradients needs it."""
     sampler = {"sampler.friction": friction} if friction else {}
@@ -430,7 +448,7 @@ def test_the_declared_orderings_name_what_is_installed():
     methods = names["samplers"] | names["methods"]
     assert {one.better for one in orderings} | {one.worse for one in orderings} <= methods
     assert {one.task.partition("@")[0] for one in orderings} <= names["tasks"]
-    assert len({(one.better, one.worse, one.task, one.metric) for one in orderings}) == len(orderings)
+    assert len({(one.better, one.worse, one.task, one.metric, one.study) for one in orderings}) == len(orderings)
     assert all(one.statement and one.citation and one.better != one.worse for one in orderings)
 
 
