@@ -43,7 +43,12 @@ STUDIES = ["orderings", "field", *sorted(path.stem for path in Path("plugins/nig
 # Those with searches of their own: study-longest runs at the settings of study-longer.
 SEARCHED = [suite for suite in STUDIES if suite != "study-longest"]
 # What a search minimises or maximises, where it is not the default of `bench tune`.
-OBJECTIVES = {"study-networks": "lppd", "study-more-networks": "lppd", "study-tiny-network": "joint_error"}
+OBJECTIVES = {
+    "study-networks": "lppd", "study-more-networks": "lppd", "study-tiny-network": "joint_error",
+    "study-repeated": "joint_error",
+}  # fmt: skip
+# Numbers of searches other than the first, by study.
+SEARCHES = {"repeated": "1"}
 # What the benchmarks stand beside; jax is its CPU build.
 PEERS = ["blackjax>=1.2", "jax>=0.4.34", "posteriors>=0.1"]
 # What chooses the kernels of torch and NumPy, as on other processors; "plain" is what any x86 processor has.
@@ -132,20 +137,27 @@ def fuzz(session: nox.Session) -> None:
 @nox.session
 @nox.parametrize("suite", SEARCHED)
 def tuned(session: nox.Session, suite: str) -> None:
-    """Tune what a suite runs, into plugins/tuning/tuned.json: other pairs there stay. Hours or days, and it resumes."""
+    """Tune what a suite runs, into its study in plugins/tuning: other pairs there stay. Hours, and it resumes."""
     session.install(".[tune]")
-    results, study = f"{session.create_tmp()}/results", Path("plugins/tuning/tuned.json")
-    kept = Path(results, "tuning", study.name)
-    if not kept.is_file():
-        kept.parent.mkdir(parents=True)
-        shutil.copy(study, kept)
-    for run in nox.project.load_toml(f"plugins/nights/suites/{suite}.toml")["run"]:
-        for task in run["tasks"] if "study" in run else ():
+    results = f"{session.create_tmp()}/results"
+    runs = [run for run in nox.project.load_toml(f"plugins/nights/suites/{suite}.toml")["run"] if "study" in run]
+    kept = {
+        Path(f"plugins/tuning/{run['study']}.json"): Path(results, "tuning", f"{run['study']}.json") for run in runs
+    }
+    for study, copy in kept.items():
+        if study.is_file() and not copy.is_file():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(study, copy)
+    for run in runs:
+        number = ["--search", SEARCHES[run["study"]]] if run["study"] in SEARCHES else []
+        for task in run["tasks"]:
             samplers = run["samplers"] if run["samplers"] == "all" else ",".join(run["samplers"])
             searched = ["--sampler", samplers, "--task", task, "--budget", run["budget"]]
+            searched += ["--study", run["study"], *number]
             searched += ["--objective", OBJECTIVES[suite]] if suite in OBJECTIVES else []
             session.run("bench", "--results", results, "tune", *searched, env=ONE_THREAD)
-    shutil.copy(kept, study)
+    for study, copy in kept.items():
+        shutil.copy(copy, study)
 
 
 @nox.session

@@ -104,8 +104,11 @@ def test_what_the_sessions_run_is_there(noxfile, tmp_path, monkeypatch):
 def test_a_search_is_the_one_of_which_the_settings_are_published(noxfile, tmp_path, monkeypatch):
     search = pytest.importorskip("plugins.tuning.search", reason="bench tune needs optuna, an optional extra")
     monkeypatch.setattr(shutil, "copy", lambda *_: None)
-    tuned = json.loads((ROOT / "plugins/tuning/tuned.json").read_text(encoding="utf-8"))["tuned"]
-    published = {(one["method"], one["task"], one["budget"], one["objective"]) for one in tuned}
+    published = {
+        (file.stem, one.get("search", 0), *(one[name] for name in ("method", "task", "budget", "objective")))
+        for file in (ROOT / "plugins/tuning").glob("*.json")
+        for one in json.loads(file.read_text(encoding="utf-8"))["tuned"]
+    }
     parts = [suite for suite in noxfile.SEARCHED if suite.startswith("study-")]
     assert len(parts) > 5
     for suite in parts:
@@ -114,6 +117,8 @@ def test_a_search_is_the_one_of_which_the_settings_are_published(noxfile, tmp_pa
         words = [dict(zip(command[4::2], command[5::2], strict=True)) for command in recorded.commands]
         searched = {
             (
+                one["--study"],
+                int(one.get("--search", 0)),
                 method,
                 task,
                 one["--budget"],
@@ -125,12 +130,12 @@ def test_a_search_is_the_one_of_which_the_settings_are_published(noxfile, tmp_pa
         }
         runs = [run for run in load_toml(ROOT / f"plugins/nights/suites/{suite}.toml")["run"] if "study" in run]
         asked = {
-            (method, task.partition("@")[0], run["budget"])
+            (run["study"], method, task.partition("@")[0], run["budget"])
             for run in runs
             for task in run["tasks"]
             for method in run["samplers"]
         }
-        assert {one[:3] for one in searched} == asked
+        assert {(one[0], *one[2:5]) for one in searched} == asked
         assert searched <= published
 
 
