@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ BETA = {
     one["method"]: one["settings"].get("schedule.beta")
     for one in TUNED if one["task"] == "airfoil" and one["objective"] == "lppd"
 }  # fmt: skip
+NEAR = ("bimodal1d", "mixture5")
 LOGISTIC = ("blr-german", "blr-heart", "blr-australian")
 NES, EIGHT, TINY = ("posteriordb", "pdb-nes1980"), ("hierarchical", "pdb-eight-schools-noncentered"), (
     "tiny-network", "tiny-bnn")  # fmt: skip
@@ -165,3 +167,55 @@ def test_a_sentence_is_what_the_records_say(words):
 def test_the_laws_of_every_ranked_row_of_the_study_passed():
     laws = {(part, one["method"]): one["laws"] for part, one in ROWS if one["rank"]}
     assert {pair: said for pair, said in laws.items() if not said.startswith("passed")} == {}
+
+
+MODES = [("samplers", "mixture25"), ("densities", "mixture25"), ("longer", "mixture25")]
+DECISIONS = {
+    "a density with one mode, with normal noise added to its gradients": [
+        *(("densities", task) for task in ("gaussian2d", "gaussian", "banana", "rosenbrock")), ("samplers", "gaussian"),
+        *(("longer", task) for task in ("gaussian2d", "gaussian", "banana", "rosenbrock")),
+    ],
+    "several modes, 12 sds apart": MODES,
+    "two to five modes near each other": [(part, task) for part in ("densities", "longer") for task in NEAR],
+    "data small enough for full gradients: four regressions, a small network": [
+        *(("regressions", task) for task in LOGISTIC), NES, TINY,
+    ],
+    "a logistic regression on minibatches": [("regressions", task) for task in LOGISTIC],
+    "a linear regression on minibatches": [NES],
+    "the posterior of a small network on minibatches": [TINY],
+    "a hierarchical model of ten parameters, exact gradients": [EIGHT],
+    "probabilities that sum to one, on minibatches (topics of documents)": [("simplex", "lda-small")],
+    "predictions of a small regression network": [("networks", "energy"), ("more-networks", "airfoil")],
+}  # fmt: skip
+"""The targets of each row of the decision table. The last row awaits the study."""
+
+
+def decision_table():
+    """Each row of the guide's first table: the problem, and all that is said of it."""
+    lines = (DOCS / "which-sampler.md").read_text(encoding="utf-8").splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("| your problem"))
+    rows = itertools.takewhile(lambda line: line.startswith("|"), lines[first + 2 :])
+    return {line.split("|")[1].strip(): line for line in rows}
+
+
+def ranked(part, task, problem):
+    """The ranked rows of a target, the best first, of those that the problem allows."""
+    rows = [one for p, one in ROWS if (p, one["task"]) == (part, task) and one["ranked_by"] and one["rank"]]
+    allowed = [one for one in rows if not ("on minibatches" in problem and one["method"] in FULL_GRADIENTS)]
+    return sorted(allowed, key=lambda one: one["rank"])
+
+
+def test_each_row_of_the_decision_table_has_its_targets():
+    *decided, last = decision_table()
+    assert decided == [*DECISIONS]
+    assert last == "predictions of other networks"
+
+
+@pytest.mark.parametrize("problem", DECISIONS)
+def test_no_sampler_that_the_guide_does_not_name_is_best(problem):
+    """Whoever leads a target of a row of the decision table is named there, with what speaks against it."""
+    said = decision_table()[problem]
+    words = set(re.findall(r"[a-z][a-z0-9-]*", said))
+    for part, task in DECISIONS[problem]:
+        best, *_ = ranked(part, task, problem)
+        assert best["method"] in words, (part, task, best["method"])
