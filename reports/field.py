@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,15 +26,27 @@ from reports.study import (
     with_budgets,
     with_failures,
     with_pair,
+    with_repeated,
     with_results,
 )
-from reports.suite_pages import BESIDE, EVERY_SAMPLER, FIGURES, ONE_PAGE, PARTS, STUDY, SUITES, from_json, pages
+from reports.suite_pages import (
+    BESIDE,
+    EVERY_SAMPLER,
+    FIGURES,
+    ONE_PAGE,
+    PARTS,
+    REPEATED,
+    SUITES,
+    from_json,
+    pages,
+    runs_of,
+    tuned_for,
+)
 
 if TYPE_CHECKING:
     from harness.reports import Results
 
 FOLDER = Path("docs/field")
-SUITE_FILES = Path(__file__).parents[1] / "plugins/nights/suites"
 LEFT_OUT = ("group", "steps", "measured", "remark", "verified", "untuned", "given", "set_by_user", "run_keys")
 """Fields of a leaderboard's record that are not published."""
 QUERIES = {
@@ -48,7 +59,7 @@ QUERIES = {
 GUIDE = FOLDER.parent / "which-sampler.md"
 
 
-def collect(results: Results) -> dict[str, list[dict[str, Any]]]:
+def collect(results: Results, suite: str) -> dict[str, list[dict[str, Any]]]:
     """Return the numbers of results that the page shows, for JSON."""
     board = results.report("leaderboard").records
     shown = [
@@ -58,26 +69,26 @@ def collect(results: Results) -> dict[str, list[dict[str, Any]]]:
     ]
     return {
         **{name: results.sql(query).to_dicts() for name, query in QUERIES.items()},
-        "left_out": left_out(shown),
+        "left_out": left_out(shown, suite),
         "leaderboard": _written(shown),
         "findings": _written(results.report("findings").records),
     }
 
 
-def left_out(records: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+def left_out(records: Sequence[Mapping[str, Any]], suite: str) -> list[dict[str, str]]:
     """Return the methods without a run on a task, among those with a run on another task, and why."""
     methods = {record["method"] for record in records}
     on: dict[str, set[str]] = {}
     for record in records:
         on.setdefault(record["task"], set()).add(record["method"])
     return [
-        {"task": task, "method": method, "why": _why_not(method, task)}
+        {"task": task, "method": method, "why": _why_not(method, task, suite)}
         for task, present in on.items()
         for method in sorted(methods - present)
     ]
 
 
-def _why_not(method: str, task: str) -> str:
+def _why_not(method: str, task: str, suite: str) -> str:
     """Return what the task lacks, or else whether the study has settings."""
     sampler = load_plugin("samplers", registry().sampler(registry().method(method)).name)
     target = load_plugin("tasks", task)
@@ -85,8 +96,11 @@ def _why_not(method: str, task: str) -> str:
         return f"needs {', '.join(missing)}"
     if target().dim() < sampler.least_dimension:
         return f"needs {sampler.least_dimension} dimensions"
-    tuned = json.loads(STUDY.read_text(encoding="utf-8"))["tuned"]
-    return "not run" if (method, task) in {(one["method"], one["task"]) for one in tuned} else "no tuned settings"
+    return (
+        "not run"
+        if (method, task) in {(one["method"], one["task"]) for one in tuned_for(suite)}
+        else "no tuned settings"
+    )
 
 
 def _written(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -105,22 +119,25 @@ def _lines(numbers: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
 def _others(results: Results, suite: str) -> list[str]:
     """Return the tasks and budgets of results that a suite does not have: the page is of all runs in a folder."""
-    runs = tomllib.loads((SUITE_FILES / f"{suite}.toml").read_text(encoding="utf-8"))["run"]
-    asked = {(task.partition("@")[0], run.get("budget", "paper")) for run in runs for task in run["tasks"]}
+    asked = {(task.partition("@")[0], run.get("budget", "paper")) for run in runs_of(suite) for task in run["tasks"]}
     kept = {(row["task"], row["budget"]) for row in results.sql("select distinct task, budget from run").to_dicts()}
     return [f"{task} at {budget}" for task, budget in sorted(kept - asked)]
 
 
-def _study(boards: Sequence[Sequence[Mapping[str, Any]]], findings: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+def _study(parts: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) -> None:
     """Write the pictures of the study, and what its page and the guide show of all its parts."""
-    tuned = json.loads(STUDY.read_text(encoding="utf-8"))["tuned"]
-    with_settings = {(one["method"], one["task"], one["budget"]) for one in tuned}
+    beside = {suite: part for suite, part in parts.items() if suite not in {EVERY_SAMPLER, REPEATED}}
+    boards = [part["leaderboard"] for part in beside.values()]
+    with_settings = {(one["method"], one["task"], one["budget"]) for one in tuned_for("study-densities")}
     pictures = {PICTURE: overview(boards), BUDGETS_PICTURE: budgets(boards, with_settings)}
     write_set(FOLDER.parent, {f"{name}.svg": drawn(of, "svg")[0] for name, of in pictures.items() if of})
     if (page := FOLDER.parent / PAGE).is_file():
         text = with_failures(with_budgets(page.read_text(encoding="utf-8"), boards), boards)
+        first = [part["leaderboard"] for suite, part in parts.items() if suite != REPEATED]
+        text = with_repeated(text, parts[REPEATED]["findings"], first) if REPEATED in parts else text
         write_set(FOLDER.parent, {PAGE: text.encode()})
     if GUIDE.is_file():
+        findings = {suite: part["findings"] for suite, part in beside.items()}
         write_set(GUIDE.parent, {GUIDE.name: with_pair(GUIDE.read_text(encoding="utf-8"), findings).encode()})
 
 
@@ -135,23 +152,22 @@ def main(suite: str = "", results: str = "") -> None:
             sys.exit(
                 f"{results} has runs that {suite} does not ask for: {', '.join(others)}; give it a folder of its own"
             )
-        write_set(FOLDER, {f"{suite}.json": _lines(collect(of_suite)).encode()})
-    boards, findings = [], {}
+        write_set(FOLDER, {f"{suite}.json": _lines(collect(of_suite, suite)).encode()})
+    parts = {}
     for name in SUITES:
         if (file := FOLDER / f"{name}.json").is_file():
             kept = [figure for figure in FIGURES if name == "field" and (FOLDER / f"{figure}.svg").is_file()]
             numbers = json.loads(file.read_text(encoding="utf-8"))
-            if name in PARTS and name != EVERY_SAMPLER:
-                boards.append(from_json(numbers["leaderboard"]))
-                findings[name] = from_json(numbers["findings"])
+            if name in PARTS:
+                parts[name] = {kind: from_json(numbers[kind]) for kind in ("leaderboard", "findings")}
             texts = pages(numbers, name, kept)
             if name in ONE_PAGE and GUIDE.is_file():
                 texts[GUIDE.name] = with_results(
                     GUIDE.read_text(encoding="utf-8"), name, from_json(numbers["findings"])
                 )
             write_set(FOLDER.parent, {path: text.encode() for path, text in texts.items()})
-    if boards:
-        _study(boards, findings)
+    if parts:
+        _study(parts)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ BUDGETS = ("<!-- budgets: python -m reports.field -->", "<!-- end of budgets -->
 """What the table of the gain by longer runs is between, in the study's page."""
 FAILURES = ("<!-- failures: python -m reports.field -->", "<!-- end of failures -->")
 MOMENTUM = ("<!-- sghmc against sgld: python -m reports.field -->", "<!-- end of sghmc against sgld -->")
+REPEATED = ("<!-- repeated: python -m reports.field -->", "<!-- end of repeated -->")
 LOST = {"diverged": "a chain is not finite", "failed": "an error or a limit ended it"}
 """The fields of a leaderboard's record that count runs without a result, and why they have none."""
 PAIR = ("sghmc", "sgld")
@@ -141,6 +142,30 @@ def with_pair(guide: str, findings: Mapping[str, Sequence[Mapping[str, Any]]]) -
         Column("verdict", "sghmc is"), Column("pairs", "seeds", "right"), Column("seeds", "seeds to decide", "right"),
     ]  # fmt: skip
     return _between(*MOMENTUM, guide, [Table("", columns, rows)])
+
+
+def with_repeated(
+    page: str, findings: Sequence[Mapping[str, Any]], boards: Sequence[Sequence[Mapping[str, Any]]]
+) -> str:
+    """Return the study's page with the statements of the part that repeats headlines, beside what the other parts,
+    whose leaderboards are given, have of them.
+    """
+    first = {(row["task"], row["method"]): row["mean"] for board in boards for row in _errors(board)
+             if row["budget"] == BUDGET}  # fmt: skip
+    rows = []
+    for one in (one for one in findings if one["finding"] == "ordering" and one["effect"] is not None):
+        task = one["task"].partition("@")[0]
+        values = [first[task, one[side]] for side in ("better", "worse") if (task, one[side]) in first]
+        rows.append({
+            "task": task, "pair": f"{one['better']} over {one['worse']}",
+            "before": values[0] / values[1] if len(values) == 2 else None, "again": _effect(one),
+            "outcome": one["outcome"] or one["verdict"], "seeds": one["pairs"],
+        })  # fmt: skip
+    columns = [
+        Column("task", "task"), Column("pair", "error of"), Column("before", "before", "right", number),
+        Column("again", "again", "right"), Column("outcome", "the first is"), Column("seeds", "seeds", "right"),
+    ]  # fmt: skip
+    return _between(*REPEATED, page, [Table("", columns, sorted(rows, key=lambda row: _position(row["task"])))])
 
 
 def _effect(one: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from reports.tables import wide
 from reports.tables.findings_tables import STATEMENTS, tables
 from reports.tables.wide import COST, FAILED
 
-STUDY = Path(__file__).parents[1] / "plugins/tuning/tuned.json"
+SUITE_FILES, STUDIES = (Path(__file__).parents[1] / f"plugins/{name}" for name in ("nights/suites", "tuning"))
 FIELD = """# Which samplers were best on {tasks} tasks
 
 {earlier}{learned}
@@ -108,6 +109,10 @@ PARTS = {
         "the posterior of a small network",
         "Thirteen samplers on tiny-bnn (N = 48, batches of 12, D = 25), 80 seeds of 8 chains, by functions of theta.",
     ),
+    "study-repeated": (
+        "headlines, searched and run again",
+        "Two or three samplers on twelve targets of the other parts, 20 to 80 seeds of 8 chains.",
+    ),
     "study-longer": (
         "densities at ten times the budget",
         "Twelve samplers on the densities of [the first part](study-densities.md) at ten times its data passes.",
@@ -119,10 +124,13 @@ PARTS = {
 }
 """The titles of the study's parts, and what was run, by suite."""
 SEARCHED = "Each pair was tuned by the rule of [tuning.md](tuning.md)."
-SETTINGS_OF = {"study-longest": "No pair was searched at this budget."}
+SETTINGS_OF = {
+    "study-longest": "No pair was searched at this budget.",
+    "study-repeated": "Each pair was searched again, by the rule of [tuning.md](tuning.md) on other seeds.",
+}
 """What is said of the settings of a part that has no searches of its own."""
-EVERY_SAMPLER = "study-samplers"
-"""The part of every sampler, which is not in the pictures of the others."""
+EVERY_SAMPLER, REPEATED = "study-samplers", "study-repeated"
+"""The part of every sampler, and that which repeats headlines; they are not in the pictures of the others."""
 ONE_PAGE = {"orderings": ORDERINGS} | {
     suite: PART.format(suite=suite, title=title, rows=rows, settings=SETTINGS_OF.get(suite, SEARCHED))
     for suite, (title, rows) in PARTS.items()
@@ -187,7 +195,7 @@ def pages(numbers: Mapping[str, Any], suite: str = "field", figures: Sequence[st
     if suite in ONE_PAGE:
         statements = tables_by_title.pop(STATEMENTS, None)
         tested, rows = [statements] if statements else [], [*tables_by_title.values(), *(board for _, board in boards)]
-        settings = [table for table in [_settings(numbers)] if table.rows]
+        settings = [table for table in [_settings(numbers, suite)] if table.rows]
         shown = [*tested, *rows] if suite == "orderings" else [*rows, *settings, *tested]
         return {
             f"{suite}.md": ONE_PAGE[suite].format(learned=_statements(findings))
@@ -250,10 +258,20 @@ def _markdown(shown: Sequence[Table]) -> str:
     return render(Result(shown), "markdown").rstrip() + "\n\n"
 
 
-def _settings(numbers: Mapping[str, Any]) -> Table:
+def runs_of(suite: str) -> list[dict[str, Any]]:
+    """Return the runs that a suite of the project asks for, as its file has them."""
+    return tomllib.loads((SUITE_FILES / f"{suite}.toml").read_text(encoding="utf-8"))["run"]
+
+
+def tuned_for(suite: str) -> list[dict[str, Any]]:
+    """Return the records of the studies whose settings a suite uses."""
+    files = {STUDIES / f"{run['study']}.json" for run in runs_of(suite) if "study" in run}
+    return [one for file in sorted(files) for one in json.loads(file.read_text(encoding="utf-8"))["tuned"]]
+
+
+def _settings(numbers: Mapping[str, Any], suite: str) -> Table:
     """Return the tuned settings of the rows of a leaderboard, and what their search gained on its own seeds."""
-    study = json.loads(STUDY.read_text(encoding="utf-8"))["tuned"]
-    tuned = {tuple(one.get(name) for name in PAIR): one for one in study}
+    tuned = {tuple(one.get(name) for name in PAIR): one for one in tuned_for(suite)}
     rows = [
         {**record, **{name: tuned[key][name] for name in ("value_untuned", "value_search")},
          "settings": ", ".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"

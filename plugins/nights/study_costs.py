@@ -6,7 +6,6 @@ docs/study.md.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from plugins.nights.suite import find
 from plugins.tuning.record import FINALIST_SEEDS
 from plugins.tuning.search import FINALISTS
 from plugins.tuning.tune import PairTuning
-from reports.suite_pages import PARTS, STUDY
+from reports.suite_pages import PARTS, tuned_for
 
 TRIAL = [TUNING_SEED, TUNING_SEED + 1]
 """The seeds of a trial."""
@@ -34,20 +33,20 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def rows(bench: Bench, part: str, known: set[tuple[str, str, str]]) -> Iterator[dict[str, Any]]:
+def rows(bench: Bench, part: str, known: set[tuple[str, str, str, str]]) -> Iterator[dict[str, Any]]:
     """Yield the cost of each task of a part, in minutes of one core, from two runs of each pair.
 
     Rows at the settings of another budget, or at those of authors, cost no search, and none costs one that is `known`,
-    by sampler, task and budget, to which those of this part are added.
+    by sampler, task, budget and study, to which those of this part are added.
     """
-    searched = {(one["task"], one["budget"]) for one in json.loads(STUDY.read_text(encoding="utf-8"))["tuned"]}
+    searched = {(one["task"], one["budget"]) for one in tuned_for(part)}
     for entry in find(bench.registry, part).entries:
         for task in entry.tasks:
             asked: dict[str, Any] = {"chains": entry.chains, "study": ONE_SETTING}
             bench.run(list(entry.samplers), task, budget=entry.budget, seeds=range(2), **asked)
             tuned = entry.samplers if entry.study and (task.partition("@")[0], entry.budget) in searched else ()
-            new = [sampler for sampler in tuned if (sampler, task, entry.budget) not in known]
-            known.update((sampler, task, entry.budget) for sampler in new)
+            new = [sampler for sampler in tuned if (sampler, task, entry.budget, entry.study) not in known]
+            known.update((sampler, task, entry.budget, entry.study) for sampler in new)
             searches = {sampler: _trials(bench, sampler, task, entry) for sampler in new}
             alone = {
                 sampler: {len(seeds): _seconds(bench, sampler, task, seeds, budget=entry.budget, **asked)
@@ -86,7 +85,7 @@ def _seconds(bench: Bench, sampler: str, task: str, seeds: Sequence[int], **aske
 def main(results: str) -> None:
     """Write the table of costs."""
     bench = Bench(results)
-    known: set[tuple[str, str, str]] = set()
+    known: set[tuple[str, str, str, str]] = set()
     costs = [row for part in PARTS for row in rows(bench, part, known)]
     sums = ("tuning_runs", "runs", "tuning", "reported")
     total = {"part": "all", "task": "", "budget": "", "pairs": sum(row["pairs"] for row in costs)}

@@ -468,7 +468,7 @@ def test_no_results_no_findings(tmp_path):
 def test_the_pages_show_what_was_published(folder, tmp_path, monkeypatch, suite):
     """The numbers go through a file of JSON, infinite ones too, and the pages are made of that file alone."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(page_of, "SUITE_FILES", tmp_path)
+    monkeypatch.setattr(suite_pages, "SUITE_FILES", tmp_path)
     (tmp_path / f"{suite}.toml").write_text('[[run]]\ntasks = ["gaussian2d", "mixture25@csgmcmc"]\nbudget = "quick"')
     page_of.main(suite, str(folder))
     published = json.loads((page_of.FOLDER / f"{suite}.json").read_text(encoding="utf-8"))
@@ -512,11 +512,13 @@ def test_the_front_page_begins_with_the_conclusion_and_is_short():
 
 
 def test_the_page_names_the_methods_without_a_run_and_why(tmp_path, monkeypatch):
-    study = tmp_path / "study.json"
+    study = tmp_path / "tuned.json"
     study.write_text(json.dumps({"tuned": [{"method": "hmc", "task": "gaussian"}]}))
-    monkeypatch.setattr(page_of, "STUDY", study)
+    monkeypatch.setattr(suite_pages, "STUDIES", tmp_path)
     on = {"gaussian": ("csgld",), "bimodal1d": ("hmc",), "airfoil": ("sgrld", "mclmc", "last-layer-laplace")}
-    left_out = page_of.left_out([{"task": task, "method": name} for task, names in on.items() for name in names])
+    left_out = page_of.left_out(
+        [{"task": task, "method": name} for task, names in on.items() for name in names], "study-densities"
+    )
     assert suite_pages._absent({"left_out": left_out}).cells() == [
         ["mclmc", "needs 2 dimensions", "bimodal1d"],
         ["last-layer-laplace", "needs gauss_newton, layout", "gaussian, bimodal1d"],
