@@ -617,7 +617,7 @@ def test_a_sentence_is_what_the_records_say(words):
 
 
 def test_settings_are_shown_of_the_rows_that_a_search_chose():
-    shown = suite_pages._settings(NETWORK).rows
+    shown = suite_pages._settings(NETWORK, "study-networks").rows
     assert len({row["method"] for row in shown}) == len(shown) == len(ENERGY)
 
 
