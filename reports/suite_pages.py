@@ -78,8 +78,9 @@ PARTS = {
         "Twelve samplers on four targets of one mode, 20 seeds of 8 chains, and on three of several modes, 30 seeds.",
     ),
     "study-samplers": (
-        "every sampler on 25 modes and on a Gaussian",
-        "Every sampler on mixture25, 30 seeds of 8 chains, and on gaussian, 20; all but the twelve searched once.",
+        "every sampler on three densities",
+        "Every sampler on mixture25, 30 seeds of 8 chains, and on gaussian and rosenbrock, 20; all but the twelve "
+        "searched once.",
     ),
     "study-regressions": (
         "logistic regressions on minibatches",
