@@ -133,7 +133,8 @@ def test_the_laws_of_every_ranked_row_of_the_study_passed():
 MODES = [("samplers", "mixture25"), ("densities", "mixture25"), ("longer", "mixture25")]
 DECISIONS = {
     "a density with one mode, with normal noise added to its gradients": [
-        *(("densities", task) for task in ("gaussian2d", "gaussian", "banana", "rosenbrock")), ("samplers", "gaussian"), ("samplers", "rosenbrock"),
+        *(("densities", task) for task in ("gaussian2d", "gaussian", "banana", "rosenbrock")),
+        ("samplers", "gaussian"), ("samplers", "rosenbrock"),
         *(("longer", task) for task in ("gaussian2d", "gaussian", "banana", "rosenbrock")),
     ],
     "several modes, 12 sds apart": MODES,
