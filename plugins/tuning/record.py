@@ -92,7 +92,7 @@ def record(
         "at_edge": search.edges(chosen),
         "budget": spec.budget,
         "asked_budget": asked["asked_budget"],
-        "search": asked["search"],
+        **({"search": asked["search"]} if "search" in asked else {}),
         "chains": spec.chains,
         "seeds": asked["seeds"],
         "finalist_seeds": asked["finalist_seeds"],

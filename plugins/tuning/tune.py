@@ -96,7 +96,7 @@ class PairTuning:
             + "".join(f" --set {name}={value}" for name, value in asked.given.items()),
             "asked_budget": asked.budget,
             "asked_trials": trials,
-            "search": self.number,
+            **({"search": self.number} if self.number else {}),
             "dimensions": dimensions(self.spaces),
             "seeds": list(self.asked.seeds or []),
             "finalist_seeds": self.final_seeds,
@@ -272,8 +272,8 @@ def tune(
             metavar="N",
             min=0,
             max=MOST_SEARCHES,
-            help="Number of the search. Another one draws other values, on other seeds; "
-            "what two find says how much is luck.",
+            help="Number of the search. Each draws values of its own on seeds of its own; "
+            "comparing two shows how much of a result is luck.",
         ),
     ] = 0,
     objective_: Annotated[
@@ -325,7 +325,7 @@ def tune(
         for file_ in dict.fromkeys(file_ for job in jobs for file_ in job.data):
             data.locate(file_)
     known = studies.read(file) if file.is_file() else {}
-    _refuse_other_searches(known, jobs, study)
+    _refuse_other_searches(studies.shipped(bench.registry, study)[0] | known, jobs, study)
     _print_changed_code(bench, known, jobs)
     for job in () if space_ else jobs:  # a stated interval is searched alone
         job.carry((studies.shipped(bench.registry, study)[0] | known).values())
@@ -353,12 +353,12 @@ def tune(
 def _refuse_other_searches(
     known: Mapping[studies.StudyKey, Mapping[str, Any]], jobs: Sequence[PairTuning], study: str
 ) -> None:
-    """Raise `UsageError` where a study has a search of another number: their finalists cannot be compared."""
+    """Raise `UsageError` where a study has a search of another number: the two cannot be compared."""
     for job, one in ((job, one) for job in jobs for key, one in known.items() if key[:3] == job.key):
         if (number := one.get("search", 0)) != job.number:
             raise UsageError(
-                f"study {study} has search {number} of {job.name}, whose finalists ran on other seeds than those of "
-                f"search {job.number}; choose another --study"
+                f"study {study} has search {number} of {job.name}, which ran on other seeds than search {job.number}; "
+                "choose another --study"
             )
 
 
