@@ -289,12 +289,19 @@ def _largest(store: Store, request: Request, metric: str, key: Callable[[TaskFie
     return {name: field for name, field in fields.items() if len(field.rows) >= 2}
 
 
-def _field(score: FieldScore, metric: str) -> TaskField:
+def of_study(field: TaskField, study: str) -> TaskField:
+    """Return a field with the rows alone whose settings are of a study."""
+    return _field(field.score, field.metric, study)
+
+
+def _field(score: FieldScore, metric: str, study: str = "") -> TaskField:
+    """Return a field with a row for each method; with `study`, of those whose settings are of it."""
+    of = [group for group in score.groups if not study or (group.tuning and group.tuning.study == study)]
     rows: dict[str, Group] = {}
     missing: dict[str, str] = {}
     several: list[str] = []
     baselines: dict[str, Group] = {}
-    for group in sorted(score.groups, key=_preference):
+    for group in sorted(of, key=_preference):
         standing = score.standing(group, metric)
         diverged = bool(group.diverged) and len(group.runs) >= FEWEST and not group.baseline
         if standing.rank is not None or diverged:

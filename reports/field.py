@@ -30,8 +30,8 @@ from reports.study import (
     with_results,
 )
 from reports.suite_pages import (
+    APART,
     BESIDE,
-    EVERY_SAMPLER,
     FIGURES,
     ONE_PAGE,
     PARTS,
@@ -96,11 +96,8 @@ def _why_not(method: str, task: str, suite: str) -> str:
         return f"needs {', '.join(missing)}"
     if target().dim() < sampler.least_dimension:
         return f"needs {sampler.least_dimension} dimensions"
-    return (
-        "not run"
-        if (method, task) in {(one["method"], one["task"]) for one in tuned_for(suite)}
-        else "no tuned settings"
-    )
+    searched = {(one["method"], one["task"]) for one in tuned_for(suite) if one.get("search_version")}
+    return "not run" if (method, task) in searched else "no tuned settings"
 
 
 def _written(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -126,7 +123,7 @@ def _others(results: Results, suite: str) -> list[str]:
 
 def _study(parts: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) -> None:
     """Write the pictures of the study, and what its page and the guide show of all its parts."""
-    beside = {suite: part for suite, part in parts.items() if suite not in {EVERY_SAMPLER, REPEATED}}
+    beside = {suite: part for suite, part in parts.items() if suite not in APART}
     boards = [part["leaderboard"] for part in beside.values()]
     with_settings = {(one["method"], one["task"], one["budget"]) for one in tuned_for("study-densities")}
     pictures = {PICTURE: overview(boards), BUDGETS_PICTURE: budgets(boards, with_settings)}
@@ -166,7 +163,7 @@ def main(suite: str = "", results: str = "") -> None:
                     GUIDE.read_text(encoding="utf-8"), name, from_json(numbers["findings"])
                 )
             write_set(FOLDER.parent, {path: text.encode() for path, text in texts.items()})
-    if parts:
+    if parts.keys() - APART:
         _study(parts)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.reports import ONE_DRAW, Comparison, Group, PairOutcome, Request, Term, judge, refusal, terms
 from harness.tasks import DensityTask, Streams, Task
-from reports.across import TaskField
+from reports.across import TaskField, of_study
 from reports.figures.parts import Array, task_of, trajectory
 from reports.tables.wide import JOINT
 
@@ -122,7 +122,9 @@ def _compared(ordering: Ordering, field: TaskField | None, request: Request) -> 
     metric = ordering.metric or (field.metric if field is not None else "")
     if field is None:
         return not_run(f"no field of {ordering.task} with two methods")
-    rows = {name: row for name, row in field.groups.items() if ordering.study in ("", _study(row))}
+    if ordering.study:
+        field = of_study(field, ordering.study)
+    rows = field.groups
     if absent := [name for name in (ordering.better, ordering.worse) if name not in rows]:
         none = f"no runs at settings of study {ordering.study}" if ordering.study else "no runs"
         return not_run("; ".join(f"{name}: {field.missing.get(name, none)}" for name in absent))
@@ -138,10 +140,6 @@ def _compared(ordering: Ordering, field: TaskField | None, request: Request) -> 
     if metric == JOINT and min(comparison.a or 0.0, comparison.b or 0.0) > ONE_DRAW:
         return JudgedOrdering(ordering, metric, None, OrderingVerdict.REFUSED, FAR)
     return JudgedOrdering(ordering, metric, comparison, OrderingVerdict.UNDECIDED, "")
-
-
-def _study(row: Group) -> str:
-    return row.tuning.study if row.tuning else ""
 
 
 def _verdict(one: JudgedOrdering, judged: Comparison) -> JudgedOrdering:

@@ -36,6 +36,8 @@ BUDGETS = ("<!-- budgets: python -m reports.field -->", "<!-- end of budgets -->
 FAILURES = ("<!-- failures: python -m reports.field -->", "<!-- end of failures -->")
 MOMENTUM = ("<!-- sghmc against sgld: python -m reports.field -->", "<!-- end of sghmc against sgld -->")
 REPEATED = ("<!-- repeated: python -m reports.field -->", "<!-- end of repeated -->")
+AGAIN = "repeated"
+"""The family of the statements that repeat headlines."""
 LOST = {"diverged": "a chain is not finite", "failed": "an error or a limit ended it"}
 """The fields of a leaderboard's record that count runs without a result, and why they have none."""
 PAIR = ("sghmc", "sgld")
@@ -147,13 +149,15 @@ def with_pair(guide: str, findings: Mapping[str, Sequence[Mapping[str, Any]]]) -
 def with_repeated(
     page: str, findings: Sequence[Mapping[str, Any]], boards: Sequence[Sequence[Mapping[str, Any]]]
 ) -> str:
-    """Return the study's page with the statements of the part that repeats headlines, beside what the other parts,
-    whose leaderboards are given, have of them.
+    """Return the study's page with the statements that repeat headlines, beside what the other parts, whose
+    leaderboards are given, have of them.
     """
     first = {(row["task"], row["method"]): row["mean"] for board in boards for row in _errors(board)
              if row["budget"] == BUDGET}  # fmt: skip
     rows = []
-    for one in (one for one in findings if one["finding"] == "ordering" and one["effect"] is not None):
+    for one in findings:
+        if one["finding"] != "ordering" or one["family"] != AGAIN or one["effect"] is None:
+            continue
         task = one["task"].partition("@")[0]
         values = [first[task, one[side]] for side in ("better", "worse") if (task, one[side]) in first]
         rows.append({

@@ -79,8 +79,7 @@ PARTS = {
     ),
     "study-samplers": (
         "every sampler on three densities",
-        "Every sampler on mixture25, 30 seeds of 8 chains, and on gaussian and rosenbrock, 20; all but the twelve "
-        "searched once.",
+        "Every sampler on mixture25, 30 seeds of 8 chains, gaussian and rosenbrock, 20; 33 were searched once.",
     ),
     "study-regressions": (
         "logistic regressions on minibatches",
@@ -130,8 +129,10 @@ SETTINGS_OF = {
     "study-repeated": "Each pair was searched again, by the rule of [tuning.md](tuning.md) on other seeds.",
 }
 """What is said of the settings of a part that has no searches of its own."""
-EVERY_SAMPLER, REPEATED = "study-samplers", "study-repeated"
-"""The part of every sampler, and that which repeats headlines; they are not in the pictures of the others."""
+REPEATED = "study-repeated"
+"""The part that repeats headlines."""
+APART = {"study-samplers", REPEATED}
+"""The parts that are not in the pictures of the others: that of every sampler, and that which repeats headlines."""
 ONE_PAGE = {"orderings": ORDERINGS} | {
     suite: PART.format(suite=suite, title=title, rows=rows, settings=SETTINGS_OF.get(suite, SEARCHED))
     for suite, (title, rows) in PARTS.items()
@@ -288,7 +289,9 @@ def _settings(numbers: Mapping[str, Any], suite: str) -> Table:
     about = "the metric that ranks, at both: on the seeds of the search, of which the best of many trials is chosen"
     empty = any(row["value_untuned"] is None for row in rows)
     lost = ["empty: no run at default settings has a value"] if empty else []
-    return Table("Settings", columns, rows, ["`--settings tuned` uses them; the others are defaults", about, *lost])
+    studies = sorted({str(run["study"]) for run in runs_of(suite) if "study" in run})
+    used = " and ".join(f"`--settings {study}`" for study in studies)
+    return Table("Settings", columns, rows, [f"{used} uses them; the others are defaults", about, *lost])
 
 
 def _runs(numbers: Mapping[str, Any]) -> Table:

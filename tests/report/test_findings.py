@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import shutil
@@ -322,6 +323,13 @@ def test_a_family_without_a_run_is_not_shown(folder, monkeypatch, worse, familie
     assert f"hold for all {'2 and for all 1' if len(families) == 2 else 2} declared statements at once" in said
 
 
+def with_groups(field, groups):
+    """The field of a task with other groups."""
+    score = copy.copy(field.score)
+    score.groups = groups
+    return replace(field, score=score)
+
+
 def test_an_ordering_about_a_study_is_judged_on_its_rows_alone(folder):
     request = Request(registry=registry())
     field = next(one for one in task_fields(store(folder), request) if one.task == "gaussian2d")
@@ -329,14 +337,16 @@ def test_an_ordering_about_a_study_is_judged_on_its_rows_alone(folder):
     of_study = {name: replace(group, tuning=tuning) for name, group in field.groups.items()}
     ordering = Ordering("", "", "sghmc", "sgld", field.task, study="repeated")
     for tuned, missing in (({}, "sghmc, sgld"), ({"sgld"}, "sghmc"), ({"sgld", "sghmc"}, "")):
-        groups = {name: of_study[name] if name in tuned else group for name, group in field.groups.items()}
-        beside = SimpleNamespace(groups=groups, metric=field.metric, missing={}, score=field.score)
+        groups = [of_study[name] if name in tuned else group for name, group in field.groups.items()]
+        beside = with_groups(field, groups)
         (judged,) = judge_orderings([ordering], {field.task: beside}, request)
         assert (judged.verdict == "not run") == bool(missing)
         reasons = [f"{name}: no runs at settings of study repeated" for name in missing.split(", ") if missing]
         assert judged.reason == "; ".join(reasons)
     other = replace(ordering, study="tuned")
     assert judge_orderings([other], {field.task: beside}, request)[0].verdict == "not run"
+    later = with_groups(field, [*of_study.values(), *(replace(g, tuned="") for g in field.groups.values())])
+    assert judge_orderings([ordering], {field.task: later}, request) == [judged], "another row of each method is later"
 
 
 def row(task, friction=None, step_size=0.02, temperature=1.0, **settings):
@@ -513,7 +523,7 @@ def test_the_front_page_begins_with_the_conclusion_and_is_short():
 
 def test_the_page_names_the_methods_without_a_run_and_why(tmp_path, monkeypatch):
     study = tmp_path / "tuned.json"
-    study.write_text(json.dumps({"tuned": [{"method": "hmc", "task": "gaussian"}]}))
+    study.write_text(json.dumps({"tuned": [{"method": "hmc", "task": "gaussian", "search_version": 3}]}))
     monkeypatch.setattr(suite_pages, "STUDIES", tmp_path)
     on = {"gaussian": ("csgld",), "bimodal1d": ("hmc",), "airfoil": ("sgrld", "mclmc", "last-layer-laplace")}
     left_out = page_of.left_out(
