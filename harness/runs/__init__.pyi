@@ -9,7 +9,6 @@ from harness.runs.children import call as call
 from harness.runs.failure import writing as writing
 from harness.runs.job import Job as Job
 from harness.runs.job import prepare as prepare
-from harness.runs.plan import MAX_RUNS as MAX_RUNS
 from harness.runs.plan import Planned as Planned
 from harness.runs.plan import RunRequest as RunRequest
 from harness.runs.plan import expand as expand

@@ -13,7 +13,7 @@ import typer
 
 from harness import Bench, Result, RunError, UsageError, options
 from harness.results import Ledger, Status
-from harness.runs import MAX_RUNS, plan
+from harness.runs import plan
 from harness.system import count, locks
 from plugins.checking import outcomes
 from plugins.nights.late import LateRow, separated
@@ -38,7 +38,7 @@ def nightly(
     workers: options.Workers = None,
     devices: options.Devices = "cpu",
     timeout: options.Timeout = None,
-    max_runs: options.MaxRuns = MAX_RUNS,
+    max_runs: options.MaxRuns = plan.MAX_RUNS,
     accept: Annotated[bool, typer.Option("--accept", help="Make these numbers the reference.")] = False,
 ) -> Result:
     """Run the missing runs of a suite, write its pages, and compare with the last accepted night, paired by seed.

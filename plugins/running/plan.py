@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from harness import Bench, Result, options
-from harness.runs import MAX_RUNS, RunRequest
+from harness.runs import RunRequest
+from harness.runs import plan as planning
 from plugins.running.forecast import costs
 from plugins.running.request import with_request
 
@@ -19,7 +20,7 @@ def plan(
     asked: Sequence[RunRequest],
     workers: options.Workers = None,
     devices: options.AnyDevices = "auto",
-    max_runs: options.MaxRuns = MAX_RUNS,
+    max_runs: options.MaxRuns = planning.MAX_RUNS,
     forecast: Annotated[
         bool,
         typer.Option("--forecast", help="Forecast the joint error of linear samplers on tasks with a truth."),

@@ -14,7 +14,7 @@ import typer
 from harness import Bench, Result, options
 from harness.reports import Records
 from harness.results import Ledger, Status
-from harness.runs import MAX_RUNS, Planned, RunRequest, local
+from harness.runs import Planned, RunRequest, local, plan
 from plugins.running.request import with_request
 
 
@@ -33,7 +33,7 @@ def run(
     preemptible: Annotated[
         bool, typer.Option("--preemptible", help="Exit with 0 if a scheduler stops this command (SIGTERM).")
     ] = False,
-    max_runs: options.MaxRuns = MAX_RUNS,
+    max_runs: options.MaxRuns = plan.MAX_RUNS,
     yes: Annotated[bool, typer.Option("--yes", help="Run even if it takes over a day.")] = False,
 ) -> Result:
     """Run samplers on tasks. The same command again runs only what is missing; more seeds run only the new ones.
