@@ -265,10 +265,15 @@ def runs_of(suite: str) -> list[dict[str, Any]]:
     return tomllib.loads((SUITE_FILES / f"{suite}.toml").read_text(encoding="utf-8"))["run"]
 
 
+def records_of(study: str) -> list[dict[str, Any]]:
+    """Return the records of a study of tuned settings that comes with the project."""
+    return json.loads((STUDIES / f"{study}.json").read_text(encoding="utf-8"))["tuned"]
+
+
 def tuned_for(suite: str) -> list[dict[str, Any]]:
     """Return the records of the studies whose settings a suite uses."""
-    files = {STUDIES / f"{run['study']}.json" for run in runs_of(suite) if "study" in run}
-    return [one for file in sorted(files) for one in json.loads(file.read_text(encoding="utf-8"))["tuned"]]
+    used = {run["study"] for run in runs_of(suite) if "study" in run}
+    return [one for study in sorted(used) for one in records_of(study)]
 
 
 def _settings(numbers: Mapping[str, Any], suite: str) -> Table:

@@ -20,7 +20,7 @@ from plugins.nights.suite import find
 from plugins.tuning.record import FINALIST_SEEDS
 from plugins.tuning.search import FINALISTS
 from plugins.tuning.tune import PairTuning
-from reports.suite_pages import PARTS, tuned_for
+from reports.suite_pages import PARTS, records_of
 
 TRIAL = [TUNING_SEED, TUNING_SEED + 1]
 """The seeds of a trial."""
@@ -39,12 +39,12 @@ def rows(bench: Bench, part: str, known: set[tuple[str, str, str, str]]) -> Iter
     Rows at the settings of another budget, or at those of authors, cost no search, and none costs one that is `known`,
     by sampler, task, budget and study, to which those of this part are added.
     """
-    searched = {(one["task"], one["budget"]) for one in tuned_for(part)}
     for entry in find(bench.registry, part).entries:
+        searched = {(one["task"], one["budget"]) for one in (records_of(entry.study) if entry.study else ())}
         for task in entry.tasks:
             asked: dict[str, Any] = {"chains": entry.chains, "study": ONE_SETTING}
             bench.run(list(entry.samplers), task, budget=entry.budget, seeds=range(2), **asked)
-            tuned = entry.samplers if entry.study and (task.partition("@")[0], entry.budget) in searched else ()
+            tuned = entry.samplers if (task.partition("@")[0], entry.budget) in searched else ()
             new = [sampler for sampler in tuned if (sampler, task, entry.budget, entry.study) not in known]
             known.update((sampler, task, entry.budget, entry.study) for sampler in new)
             searches = {sampler: _trials(bench, sampler, task, entry) for sampler in new}
