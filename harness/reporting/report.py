@@ -46,8 +46,9 @@ def _say(text: str) -> None:
 class Request:
     """The runs that the user asked a report for. An empty filter selects all.
 
-    `groups` are keys of groups. `metric` is the metric to rank by, if the report offers a choice. `registry` has the
-    plugins of this command. A report that takes long prints its progress with `say`.
+    `budgets` are in all spellings that the store has. `groups` are keys of groups. `metric` is what to rank by, if
+    the report offers a choice. `registry` has the plugins of this command. A report that takes long prints its progress
+    with `say`.
     """
 
     tasks: tuple[str, ...] = ()

@@ -66,12 +66,14 @@ def request_for(
     A task may also be TASK@PROTOCOL, or a group of tasks.
     """
     wanted = {name: filters.get(name, []) for name in FILTERS}
+    wanted["budget"] = [*map(budget_label, wanted["budget"])]
     tasks = [word.partition("@") for word in registry.tasks(wanted["task"])]
     wanted["task"] = [task for task, _, _ in tasks]
     wanted["protocol"] = [*wanted["protocol"], *(protocol for _, at, protocol in tasks if at)]
     seen = store.rows(f"select distinct {', '.join(FILTERS)} from run")  # noqa: S608 - names of ours
     known = {name: {str(row[name]) for row in seen} for name in wanted}
-    known["budget"] |= {*map(budget_label, known["budget"])}
+    spellings = sorted(known["budget"])
+    known["budget"] |= {*map(budget_label, spellings)}
     known["task"] |= {offer.name for offer in registry.offers("tasks")}
     known["method"] |= {offer.name for kind in ("samplers", "methods") for offer in registry.offers(kind)}
     for name, values in wanted.items():  # the tasks before their protocols
@@ -82,7 +84,7 @@ def request_for(
         tasks=tuple(dict.fromkeys(wanted["task"])),
         methods=tuple(wanted["method"]),
         protocols=tuple(dict.fromkeys(wanted["protocol"])),
-        budgets=tuple(wanted["budget"]),
+        budgets=(*wanted["budget"], *(one for one in spellings if budget_label(one) in wanted["budget"])),
         chains=tuple(map(int, wanted["chains"])),
         metric=metric,
         registry=registry,

@@ -16,7 +16,6 @@ from harness.reporting.scoring.grouping import groups_of
 from harness.reporting.scoring.groups import Curve, Group, fields
 from harness.reporting.scoring.score import FieldScore
 from harness.results import laws, timings
-from harness.results.spec import budget_label
 from harness.results.store import Store
 from harness.results.store.scored_runs import AT_ONCE, CurveKey, curve_arrays, curve_names, group_frames
 from harness.runs.source import source_hash
@@ -42,7 +41,7 @@ def load_groups(store: Store, request: Request, *, trials: bool = False, substep
     return [
         group
         for group in groups_of(frames, installed, offered, stated, timed, laws.read(store.results), caveats)
-        if not request.budgets or group.budget in map(budget_label, request.budgets)
+        if not request.budgets or group.budget in request.budgets
         if not request.chains or group.chains in request.chains
         if not request.groups or group.key in request.groups
     ]

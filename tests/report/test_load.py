@@ -19,6 +19,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 from safetensors.numpy import load_file
+from scored import write_run
 
 import harness
 from harness.application.draws import Draws, read
@@ -319,3 +320,15 @@ def test_a_network_is_shown_by_what_it_predicts(tmp_path):
     assert probability.dims == ("chain", "draw", "row", "class")
     assert probability.shape == (2, 10, 7, 6)
     np.testing.assert_allclose(probability.sum("class"), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("asked", ["passes=10", "passes=10.0", "passes=1e1"])
+def test_a_filter_by_budget_finds_each_spelling_in_frames_and_reports(tmp_path, asked):
+    for seed, budget in enumerate(["passes=10", "passes=1e1", "passes=20"]):
+        params = {"step_size": 0.01 * (seed // 2 + 1), "temperature": 1.0}  # a longer run is of another group
+        write_run(tmp_path, seed=seed, budget=budget, params=params, metrics={"mean_error": 0.1})
+    results = harness.load(tmp_path, budget=asked)
+    assert sorted(results.runs["seed"]) == sorted(results.metrics["seed"].unique()) == [0, 1]
+    assert {one["seeds"] for one in results.report("leaderboard").records} == {2}
+    with pytest.raises(harness.UsageError, match="passes=30"):
+        harness.load(tmp_path, budget="passes=3e1")
