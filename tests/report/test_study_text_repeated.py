@@ -46,15 +46,15 @@ TOLD = {
     "it has 0.82 times the error, in place of 0.63":
         f"{AGAIN['banana', 'asgld', 'sgld']['effect']:.2f}" == "0.82"
         and f"{BEFORE['banana', 'asgld'] / BEFORE['banana', 'sgld']:.2f}" == "0.63",
-    "by 1.16 in the median of 29 rows and by 1.72 at most**, with another search and on other seeds; three change by "
-    "1.5 or more: sgnht on tiny-bnn, baoab on blr-australian and sgld on pdb-nes1980":
+    "by a factor of 1.16 in the median of 29 rows and of 1.72 at most**, with another search and on other seeds; three "
+    "change by 1.5 or more: sgnht on tiny-bnn, baoab on blr-australian and sgld on pdb-nes1980":
         (len(CHANGE), f"{median(CHANGE.values()):.2f}", f"{max(CHANGE.values()):.2f}") == (29, "1.16", "1.72")
         and {pair for pair, change in CHANGE.items() if change >= 1.5} == {TINY, AUSTRALIAN, ("pdb-nes1980", "sgld")},
-    "it changes by 1.36 in the median, and by 2 or more in two of 17, sgnht over sgld on tiny-bnn (0.32, then 0.13) "
-    "and baoab over sgld on blr-australian (0.33, then 0.73)":
+    "it changes by a factor of 1.36 in the median, and by 2 or more in two of 17, sgnht over sgld on tiny-bnn (0.32, "
+    "then 0.13) and baoab over sgld on blr-australian (0.33, then 0.73)":
         f"{median(BY.values()):.2f}" == "1.36" and {pair for pair, by in BY.items() if by >= 2} == {TINY, AUSTRALIAN}
         and [f"{AGAIN[*pair, 'sgld']['effect']:.2f}" for pair in (TINY, AUSTRALIAN)] == ["0.13", "0.73"],
-    "The errors of the rows changed by 1.16 in the median and by 1.72 at most, their ratios by up to 2.4":
+    "The errors of the rows changed by a factor of 1.16 in the median and of 1.72 at most, their ratios by up to 2.4":
         f"{max(BY.values()):.1f}" == "2.4",
     "**No run was lost**, of 1,370; sgld has failed chains on tiny-bnn again, 25 of 640":
         sum(one["seeds"] for one in ROWS) == 1370 and not any(one["diverged"] or one["failed"] for one in ROWS)
