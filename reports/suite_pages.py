@@ -128,7 +128,7 @@ SETTINGS_OF = {
     "study-longest": "No pair was searched at this budget.",
     "study-repeated": "Each pair was searched again, by the rule of [tuning.md](tuning.md) on other seeds.",
 }
-"""What is said of the settings of a part that has no searches of its own."""
+"""What is said of the settings of the other parts."""
 REPEATED = "study-repeated"
 """The part that repeats headlines."""
 APART = {"study-samplers", REPEATED}
