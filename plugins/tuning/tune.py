@@ -325,10 +325,11 @@ def tune(
         for file_ in dict.fromkeys(file_ for job in jobs for file_ in job.data):
             data.locate(file_)
     known = studies.read(file) if file.is_file() else {}
-    _refuse_other_searches(studies.shipped(bench.registry, study)[0] | known, jobs, study)
+    with_shipped = studies.shipped(bench.registry, study)[0] | known
+    _refuse_other_searches(with_shipped, jobs, study)
     _print_changed_code(bench, known, jobs)
     for job in () if space_ else jobs:  # a stated interval is searched alone
-        job.carry((studies.shipped(bench.registry, study)[0] | known).values())
+        job.carry(with_shipped.values())
     bench.ledger.prepare()
     records: dict[studies.StudyKey, dict[str, Any]] = {}
     for group in groups:
