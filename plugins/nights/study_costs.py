@@ -15,15 +15,14 @@ from harness import Bench, Result
 from harness.reports import Column, Table, number, render, write_set
 from harness.results import ONE_SETTING
 from harness.runs import RunRequest
-from harness.tasks import TUNING_SEED
 from plugins.nights.suite import find
-from plugins.tuning.record import FINALIST_SEEDS
+from plugins.tuning.pair import PairTuning
 from plugins.tuning.search import FINALISTS
-from plugins.tuning.tune import PairTuning
+from plugins.tuning.seeds import SearchSeeds
 from reports.suite_pages import PARTS, records_of
 
-TRIAL = [TUNING_SEED, TUNING_SEED + 1]
-"""The seeds of a trial."""
+SEEDS = SearchSeeds()
+"""Those of the searches of the study."""
 PAGE = Path("docs/study.md")
 BEGIN, END = "<!-- costs: python -m plugins.nights.study_costs -->", "<!-- end of costs -->"
 COLUMNS = (
@@ -42,6 +41,7 @@ def rows(bench: Bench, part: str, known: set[tuple[str, str, str, str]]) -> Iter
     for entry in find(bench.registry, part).entries:
         searched = {(one["task"], one["budget"]) for one in (records_of(entry.study) if entry.study else ())}
         for task in entry.tasks:
+            per_trial, final, count = SEEDS.per_trial, len(SEEDS.finalists), len(entry.seeds or [])
             asked: dict[str, Any] = {"chains": entry.chains, "study": ONE_SETTING}
             bench.run(list(entry.samplers), task, budget=entry.budget, seeds=range(2), **asked)
             tuned = entry.samplers if (task.partition("@")[0], entry.budget) in searched else ()
@@ -50,15 +50,14 @@ def rows(bench: Bench, part: str, known: set[tuple[str, str, str, str]]) -> Iter
             searches = {sampler: _trials(bench, sampler, task, entry) for sampler in new}
             alone = {
                 sampler: {len(seeds): _seconds(bench, sampler, task, seeds, budget=entry.budget, **asked)
-                          for seeds in (_new(len(TRIAL)), _new(len(FINALIST_SEEDS)), entry.seeds or [])}
+                          for seeds in (_new(per_trial), _new(final), entry.seeds or [])}
                 for sampler in entry.samplers
             }  # fmt: skip
-            final, count = len(FINALIST_SEEDS), len(entry.seeds or [])
             yield {
                 "part": part, "task": task, "budget": entry.budget, "pairs": len(entry.samplers),
-                "tuning_runs": sum(len(TRIAL) * trials + FINALISTS * final for trials in searches.values()),
+                "tuning_runs": sum(per_trial * trials + FINALISTS * final for trials in searches.values()),
                 "runs": count * len(entry.samplers),
-                "tuning": sum(trials * alone[sampler][len(TRIAL)] + FINALISTS * alone[sampler][final]
+                "tuning": sum(trials * alone[sampler][per_trial] + FINALISTS * alone[sampler][final]
                               for sampler, trials in searches.items()) / 60,
                 "reported": sum(one[count] for one in alone.values()) / 60,
             }  # fmt: skip
@@ -71,7 +70,8 @@ def _new(count: int) -> range:
 
 def _trials(bench: Bench, sampler: str, task: str, entry: RunRequest) -> int:
     """Return how many settings the search of a pair tries."""
-    return PairTuning(bench, RunRequest([sampler], [task], TRIAL, entry.chains, entry.budget), None, [], None).trials
+    asked = RunRequest([sampler], [task], SEEDS.trials, entry.chains, entry.budget)
+    return PairTuning(bench, asked, SEEDS).trials
 
 
 def _seconds(bench: Bench, sampler: str, task: str, seeds: Sequence[int], **asked: Any) -> float:

@@ -30,10 +30,6 @@ ALIKE = ("objective", "direction", "budget", "chains", "finalist_seeds", "engine
 """Fields that two searches share whose choices can be compared."""
 WHOSE = ("code", "engine")
 """What a search was of, beside its command."""
-FINALIST_SEEDS = tuple(TUNING_SEED + 100 + k for k in range(10))
-"""The seeds of the finalists of the first search, which no search uses: it has at most 100."""
-BETWEEN = 1000
-"""How far the seeds of one search are from those of the next."""
 
 
 def spent(store: Store) -> dict[PairKey, float]:

@@ -7,9 +7,8 @@ import pytest
 
 from harness import registry
 from harness.runs import find_pair
-from harness.tasks import TUNING_SEED
-from plugins.tuning.record import BETWEEN, FINALIST_SEEDS
 from plugins.tuning.search import Search
+from plugins.tuning.seeds import SearchSeeds
 from plugins.tuning.space import find_spaces
 
 pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
@@ -20,7 +19,7 @@ TUNE = ("tune", "--sampler", "sghmc", "--task", "gaussian2d", "--budget", "steps
 
 @pytest.fixture(autouse=True)
 def two_finalist_seeds(monkeypatch):
-    monkeypatch.setattr("plugins.tuning.tune.FINALIST_SEEDS", FINALIST_SEEDS[:2])
+    monkeypatch.setattr("plugins.tuning.seeds.PER_FINALIST", 2)
 
 
 def runs(folder):
@@ -39,7 +38,7 @@ def names(monkeypatch):
             names.append(name)
             super().__init__(name, *more)
 
-    monkeypatch.setattr("plugins.tuning.tune.Search", Named)
+    monkeypatch.setattr("plugins.tuning.pair.Search", Named)
     return names
 
 
@@ -68,8 +67,8 @@ def test_another_search_has_its_own_seeds_and_random_values(bench_json, tmp_path
     assert code == 0, said
     assert ("search" in first, second["search"]) == (False, 2)
     assert names == ["sghmc gaussian2d csgmcmc-slides", "sghmc gaussian2d csgmcmc-slides 2"]
-    assert second["seeds"] == [TUNING_SEED + 2 * BETWEEN]
-    assert second["finalist_seeds"] == [seed - TUNING_SEED + second["seeds"][0] for seed in FINALIST_SEEDS[:2]]
+    of_search = SearchSeeds(2, 1)
+    assert (second["seeds"], second["finalist_seeds"]) == (of_search.trials, of_search.finalists)
     one, other = ({seed for seed, _ in runs(tmp_path / folder)} for folder in "ab")
     assert len(one) == len(other) == 3
     assert not one & other

@@ -81,7 +81,7 @@ def test_an_earlier_record_is_of_what_any_search_at_its_budget_was_given():
 
 
 def test_searches_that_were_given_other_settings_are_kept_apart(bench_json, tmp_path, monkeypatch):
-    monkeypatch.setattr("plugins.tuning.tune.FINALIST_SEEDS", [TUNING_SEED + 100])
+    monkeypatch.setattr("plugins.tuning.seeds.PER_FINALIST", 1)
     words = ("--sampler", "sghmc", "--task", "gaussian2d", "--chains", 1)
     tune = ("tune", *words, "--seeds", 1, "--trials", 1, "--study", "mine", "--budget", "steps=40")
     noisy, friction = ("--set", "task.noise=2"), ("--set", "sampler.friction=0.5")

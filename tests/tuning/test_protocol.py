@@ -25,8 +25,8 @@ from harness.tasks import TUNING_SEED, Protocol
 pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
 
 from plugins.tuning import record, studies
-from plugins.tuning.record import FINALIST_SEEDS
 from plugins.tuning.search import FINALISTS, PER_DIMENSION, WIDENINGS, Objective, Search, Trial, trials_for
+from plugins.tuning.seeds import BETWEEN, MOST_PER_TRIAL, SearchSeeds
 from plugins.tuning.space import EDGE, SCHEDULES, Range, Space, dimensions, find_spaces, schedules
 
 AUTHORS = {"paper", "code", "inferred", "ours", "plugin"}
@@ -224,10 +224,11 @@ def test_a_choice_on_fresh_seeds_is_better_than_the_luckiest_trial():
 
 
 def test_tuning_seeds_are_apart_by_construction_and_no_report_can_be_asked_for_them(tmp_path):
-    searched_on = {TUNING_SEED + k for k in range(100)}  # --seeds takes at most 100
-    assert not searched_on & set(FINALIST_SEEDS)
-    assert len(set(FINALIST_SEEDS)) == 10
-    assert min(FINALIST_SEEDS) > TUNING_SEED
+    each = [SearchSeeds(search, MOST_PER_TRIAL) for search in range(3)]
+    seeds = [seed for one in each for seed in (*one.trials, *one.finalists)]
+    assert len(set(seeds)) == len(seeds) == 3 * (MOST_PER_TRIAL + 10)
+    assert min(seeds) == TUNING_SEED
+    assert SearchSeeds(1).trials == [TUNING_SEED + BETWEEN, TUNING_SEED + BETWEEN + 1]
     for ask in (
         lambda: parse_seeds(str(TUNING_SEED)),
         lambda: Bench(tmp_path).plan("sgld", "mixture5", seeds=[0, TUNING_SEED + 100]),

@@ -28,8 +28,8 @@ from plugins.tuning import studies
 
 pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
 
-from plugins.tuning.record import FINALIST_SEEDS
 from plugins.tuning.search import AGAINST_TRUTH, Search, objective
+from plugins.tuning.seeds import SearchSeeds
 from plugins.tuning.space import Range, Space, find_spaces
 
 TUNE = ("tune", "--sampler", "sgld,sghmc", "--task", "gaussian2d", "--budget", "steps=300", "--chains", "2")
@@ -44,7 +44,7 @@ def runs_of(results, method):
 @pytest.fixture(autouse=True)
 def few_finalist_seeds(monkeypatch):
     """Three of the ten: a run of each finalist on each is most of what a search costs."""
-    monkeypatch.setattr("plugins.tuning.tune.FINALIST_SEEDS", FINALIST_SEEDS[:3])
+    monkeypatch.setattr("plugins.tuning.seeds.PER_FINALIST", 3)
 
 
 def test_a_study_is_used_by_name_and_its_trials_are_no_results(bench_json, tmp_path):
@@ -208,7 +208,7 @@ def test_whole_numbers_tried_twice_run_once_and_a_range_may_leave_the_usual_valu
     assert record["searches"][0]["refused"] == record["searches"][0]["pruned"] == 0
     assert record["settings"]["sampler.leapfrog"] in {1, 2}
     assert record["value_untuned"] is None  # leapfrog is 10
-    assert runs_of(tmp_path / "r", "hmc") <= 2 + 2 * len(FINALIST_SEEDS)
+    assert runs_of(tmp_path / "r", "hmc") <= 2 + 2 * 10
 
 
 ONE_AT_A_TIME = """
@@ -347,8 +347,9 @@ def test_held_out_rows_decide_where_a_task_predicts_and_not_a_reference(task, me
 ])  # fmt: skip
 def test_no_rows_are_held_out_where_a_search_minimises_an_error_against_the_truth(name, metric, all_rows):
     task = load_plugin("tasks", name)()
-    seeds = objective(name, task.metrics, metric).seeds([TUNING_SEED, *FINALIST_SEEDS])
-    assert seeds == [ALL_ROWS_SEED * all_rows + TUNING_SEED * (not all_rows) + k for k in (0, *range(100, 110))]
+    of_search = SearchSeeds(per_trial=1)
+    seeds = objective(name, task.metrics, metric).seeds([*of_search.trials, *of_search.finalists])
+    assert seeds == [ALL_ROWS_SEED * all_rows + TUNING_SEED * (not all_rows) + k for k in (0, *range(100, 103))]
     assert {Streams(seed, 0).holds_out for seed in seeds} == {not all_rows}
 
 

@@ -4,7 +4,6 @@ import pytest
 
 from harness.results import Ledger
 from harness.runs import local
-from harness.tasks import TUNING_SEED
 
 pytest.importorskip("optuna", reason="bench tune needs optuna, an optional extra")
 
@@ -14,7 +13,7 @@ TUNE = ("tune", "--sampler", "sgld", "--task", "gaussian2d", "--budget", "steps=
 
 @pytest.fixture(autouse=True)
 def two_finalist_seeds(monkeypatch):
-    monkeypatch.setattr("plugins.tuning.tune.FINALIST_SEEDS", [TUNING_SEED + 100, TUNING_SEED + 101])
+    monkeypatch.setattr("plugins.tuning.seeds.PER_FINALIST", 2)
 
 
 def test_a_search_stops_at_a_run_that_another_process_holds(bench_json, tmp_path):
