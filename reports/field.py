@@ -20,9 +20,11 @@ from harness.reports import drawn, load_plugin, write_set
 from reports.study import (
     BUDGETS_PICTURE,
     PAGE,
+    PAPER,
     PICTURE,
     budgets,
     overview,
+    with_best,
     with_budgets,
     with_failures,
     with_pair,
@@ -133,6 +135,8 @@ def _study(parts: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) -> No
         first = [part["leaderboard"] for suite, part in parts.items() if suite != REPEATED]
         text = with_repeated(text, parts[REPEATED]["findings"], first) if REPEATED in parts else text
         write_set(FOLDER.parent, {PAGE: text.encode()})
+    if (paper := FOLDER.parent / PAPER).is_file():
+        write_set(FOLDER.parent, {PAPER: with_best(paper.read_text(encoding="utf-8"), boards).encode()})
     if GUIDE.is_file():
         findings = {suite: part["findings"] for suite, part in beside.items()}
         write_set(GUIDE.parent, {GUIDE.name: with_pair(GUIDE.read_text(encoding="utf-8"), findings).encode()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from statistics import median
 from typing import Any
@@ -28,14 +29,16 @@ KINDS = {
 """The tasks of the study by kind, in the order of its picture."""
 IN_ORDER = [task for tasks in KINDS.values() for task in tasks]
 BEGIN, END = "<!-- {what} in {suite}: python -m reports.field -->", "<!-- end of {what} -->"
-PAGE = "study.md"
+PAPER, PAGE = "study.md", "study-results.md"
+"""The study's paper, and the page of its results part by part, both in docs."""
 BUDGET = "quick"
 """The budget of the rows in the picture."""
 BUDGETS = ("<!-- budgets: python -m reports.field -->", "<!-- end of budgets -->")
-"""What the table of the gain by longer runs is between, in the study's page."""
+"""What the table of the gain by longer runs is between, in the page of results."""
 FAILURES = ("<!-- failures: python -m reports.field -->", "<!-- end of failures -->")
 MOMENTUM = ("<!-- sghmc against sgld: python -m reports.field -->", "<!-- end of sghmc against sgld -->")
 REPEATED = ("<!-- repeated: python -m reports.field -->", "<!-- end of repeated -->")
+BEST = ("<!-- best: python -m reports.field -->", "<!-- end of best -->")
 AGAIN = "repeated"
 """The family of the statements that repeat headlines."""
 LOST = {"diverged": "a chain is not finite", "failed": "an error or a limit ended it"}
@@ -87,8 +90,37 @@ def budgets(boards: Sequence[Sequence[Mapping[str, Any]]], tuned: Collection[tup
     return budgets_figure(BUDGETS_PICTURE, shown) if shown else None
 
 
+def with_best(paper: str, boards: Sequence[Sequence[Mapping[str, Any]]]) -> str:
+    """Return the study's paper with the best row of each target at `BUDGET`, of all and of those with stochastic
+    gradients alone, and how far sgld is behind the former.
+    """
+    of_task: dict[str, list[Mapping[str, Any]]] = {}
+    for one in (one for board in boards for one in board):
+        if one["ranked_by"] and one["rank"] and one["budget"] == BUDGET:
+            of_task.setdefault(one["task"], []).append(one)
+    rows = []
+    for task, of in sorted(of_task.items(), key=lambda pair: _position(pair[0])):
+        first, *_ = ordered = sorted(of, key=lambda one: one["rank"])
+        sgld = next(one["mean"] for one in of if one["method"] == "sgld")
+        ratio = first["metric"] == JOINT
+        verdicts = Counter(one["verdict"].split()[0] for one in of)
+        rows.append({
+            "task": task, "best": first["method"], "tied": verdicts["tied"], "not_known": verdicts["not"],
+            "stochastic": next((one["method"] for one in ordered if not one["full_gradients"]), None),
+            "behind": f"x{number(sgld / first['mean'])}" if ratio else f"{number(first['mean'] - sgld)} nats",
+            "methods": len(of), "seeds": first["seeds"], "passes": first["passes"],
+        })  # fmt: skip
+    columns = [
+        Column("task", "task"), Column("best", "best"), Column("stochastic", "best with stochastic gradients"),
+        Column("behind", "sgld", "right"), Column("tied", "tied with the best", "right"),
+        Column("not_known", "not known", "right"), Column("methods", "methods", "right"),
+        Column("seeds", "seeds", "right"), Column("passes", "data passes", "right", number),
+    ]  # fmt: skip
+    return _between(*BEST, paper, [Table("", columns, rows)])
+
+
 def with_budgets(page: str, boards: Sequence[Sequence[Mapping[str, Any]]]) -> str:
-    """Return the study's page with the joint error of each method at other budgets over that at `quick`, by task."""
+    """Return the page of results with the joint error of each method at other budgets over that at `quick`, by task."""
     rows_at = {(r["task"], r["method"], r["budget"]): r for board in boards for r in _errors(board) if r["rank"]}
     pairs = [
         (task, method, budget, row, rows_at[task, method, BUDGET])
@@ -109,7 +141,7 @@ def with_budgets(page: str, boards: Sequence[Sequence[Mapping[str, Any]]]) -> st
 
 
 def with_failures(page: str, boards: Sequence[Sequence[Mapping[str, Any]]]) -> str:
-    """Return the study's page with the rows of which runs diverged or chains failed."""
+    """Return the page of results with the rows of which runs diverged or chains failed."""
     rows = []
     for board in boards:
         chains = {_row(one): failed_chains(one) for one in board if one["metric"] == FAILED}
@@ -149,7 +181,7 @@ def with_pair(guide: str, findings: Mapping[str, Sequence[Mapping[str, Any]]]) -
 def with_repeated(
     page: str, findings: Sequence[Mapping[str, Any]], boards: Sequence[Sequence[Mapping[str, Any]]]
 ) -> str:
-    """Return the study's page with the statements that repeat headlines, beside what the other parts, whose
+    """Return the page of results with the statements that repeat headlines, beside what the other parts, whose
     leaderboards are given, have of them.
     """
     first = {(row["task"], row["method"]): row["mean"] for board in boards for row in _errors(board)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ("study.md", "which-sampler.md", "tuning.md", "../README.md")
+PAGES = ("study.md", "study-design.md", "study-results.md", "which-sampler.md", "tuning.md", "../README.md")
 
 
 def assert_told(words: str, told: Mapping[str, bool]) -> None:

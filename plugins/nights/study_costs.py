@@ -1,7 +1,7 @@
 """What a part of the study costs, searches included: `python -m plugins.nights.study_costs RESULTS`.
 
 Makes two runs of each pair in RESULTS, plans what the pair takes by `bench plan`, and writes the table of costs of
-docs/study.md.
+docs/study-design.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from reports.suite_pages import PARTS, records_of
 
 SEEDS = SearchSeeds()
 """Those of the searches of the study."""
-PAGE = Path("docs/study.md")
+PAGE = Path("docs/study-design.md")
 BEGIN, END = "<!-- costs: python -m plugins.nights.study_costs -->", "<!-- end of costs -->"
 COLUMNS = (
     Column("part", "part"), Column("task", "task"), Column("budget", "budget"), Column("pairs", "methods", "right"),

@@ -260,7 +260,7 @@ UNTUNED = {
 UNTUNED_SCHOOLS = {one["method"]: one["value_untuned"] for one in STUDY if one["task"] == EIGHT}
 OVER = [nes(m) for m in ("sgld-svrg", "sgnht", "msgld", "baoab", "csgld", "sghmc", "sgld-cv", "ggmc", "psgld")]
 COSTS = next(
-    line.strip(" |").split(" | ") for line in (DOCS / "study.md").read_text(encoding="utf-8").splitlines()
+    line.strip(" |").split(" | ") for line in (DOCS / "study-design.md").read_text(encoding="utf-8").splitlines()
     if line.startswith("| all |")
 )  # fmt: skip
 DECIDED = decided(OF), decided(OF_LONGER)
@@ -363,7 +363,7 @@ TOLD = {
         {round(times("sgld", t, "sgnht")) for t in ("gaussian", "gaussian2d", "rosenbrock")} == {11, 8, 10},
     "sgnht and mclmc, which lead elsewhere, 138 and 133 times":
         [round(times(method)) for method in ("sgnht", "mclmc")] == [138, 133],
-    "psgld with cycles (check its bias, below), with 1.5 times its error, and csgld, with 2.2 times, are next":
+    "psgld with cycles, with 1.5 times its error, and csgld, with 2.2 times, are next":
         [f"{times(m):.1f}" for m in ("psgld", "csgld")] == ["1.5", "2.2"],
     "of [all 45 methods](study-samplers.md) there psgld alone, of those whose chains stay finite and near, is not told "
     "apart from resgld":
@@ -473,7 +473,7 @@ TOLD = {
     "10.5 passes with sgnht and 143 with sgld":
         [(one["cheapest"], f"{one['passes']:.1f}", round(one["sgld_passes"])) for one in OF_LONGER["cost"]
          if one["task"] == "gaussian2d"] == [("sgnht", "10.5", 143)],
-    "[about 1,029 minutes of one core, against 104 of the runs](study.md#cost)": COSTS[-2:] == ["1,029", "104"],
+    "[about 1,029 minutes of one core, against 104 of the runs](study-design.md#cost)": COSTS[-2:] == ["1,029", "104"],
     "six samplers at the settings of ten times, and twelve statements, of which nine are decided":
         ({one["method"] for one in LONGEST["leaderboard"]}, [len(verdicts(v, OF_LONGEST)) for v in ("holds", "fails")])
         == ({"sgld", "sghmc", "baoab", "sgnht", "resgld", "ggmc"}, [3, 0])
@@ -629,8 +629,8 @@ def test_a_part_at_the_settings_of_another_has_no_table_of_them():
 def test_every_part_has_its_page_its_cost_and_a_place_in_the_picture():
     suites = {path.stem for path in (DOCS.parent / "plugins/nights/suites").glob("study-*.toml")}
     assert suites == {*suite_pages.PARTS}
-    cost = [line.strip("| ").split(" | ")[:4] for line in (DOCS / "study.md").read_text(encoding="utf-8").splitlines()
-            if line.startswith("| study-")]  # fmt: skip
+    lines = (DOCS / "study-design.md").read_text(encoding="utf-8").splitlines()
+    cost = [line.strip("| ").split(" | ")[:4] for line in lines if line.startswith("| study-")]
     runs = [(suite, run) for suite in suites for run in suite_pages.runs_of(suite)]
     asked = [[suite, task, run["budget"], f"{len(run['samplers'])}"] for suite, run in runs for task in run["tasks"]]
     assert sorted(cost) == sorted(asked)

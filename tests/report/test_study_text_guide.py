@@ -69,7 +69,7 @@ TOLD = {
     "tuned friction was 7 to 39 times smaller":
         [round(f(0.1 / FRICTION[task, m] for task, m in itertools.product(("energy", "airfoil"), ("sghmc", "baoab"))))
          for f in (min, max)] == [7, 39],
-    "| baoab; compare sgnht, sgld-cv and psgld on yours":
+    "| **baoab**; try sgnht, sgld-cv and psgld too":
         min({m for m in methods("regressions", "blr-heart") if m not in FULL_GRADIENTS}, key=worst_factor) == "baoab"
         and max(value("regressions", task, "baoab") / value("regressions", task, "sgld") for task in LOGISTIC) < 1,
     "on a fourth asgld and msgld lead, with nearly all of their error bias":
@@ -128,14 +128,14 @@ def test_the_laws_of_every_ranked_row_of_the_study_passed():
 
 MODES = [("samplers", "mixture25"), ("densities", "mixture25"), ("longer", "mixture25")]
 DECISIONS = {
-    "a density with one mode, with normal noise added to its gradients": [
+    "a density with one mode, noise in the gradients": [
         *(("densities", task) for task in ("gaussian2d", "gaussian", "banana", "rosenbrock")),
         ("samplers", "gaussian"), ("samplers", "rosenbrock"),
         *(("longer", task) for task in ("gaussian2d", "gaussian", "banana", "rosenbrock")),
     ],
     "several modes, 12 sds apart": MODES,
     "two to five modes near each other": [(part, task) for part in ("densities", "longer") for task in NEAR],
-    "data small enough for full gradients: four regressions, a small network": [
+    "data small enough for full gradients: regressions, a small network": [
         *(("regressions", task) for task in LOGISTIC), NES, TINY,
     ],
     "a logistic regression on minibatches": [("regressions", task) for task in LOGISTIC],
@@ -151,7 +151,7 @@ DECISIONS = {
 def decision_table():
     """Each row of the guide's first table: the problem, and all that is said of it."""
     lines = (DOCS / "which-sampler.md").read_text(encoding="utf-8").splitlines()
-    first = next(number for number, line in enumerate(lines) if line.startswith("| your problem"))
+    first = next(number for number, line in enumerate(lines) if line.startswith("| what you have"))
     rows = itertools.takewhile(lambda line: line.startswith("|"), lines[first + 2 :])
     return {line.split("|")[1].strip(): line for line in rows}
 

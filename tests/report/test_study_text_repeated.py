@@ -101,4 +101,4 @@ def test_the_table_has_the_statements_of_the_part_alone_beside_the_ratios_of_the
     assert len(rows) == len(AGAIN) == 17
     assert len([row for row in rows if "resgld over sgld" in row]) == 1, "an earlier statement has these rows too"
     assert any(row.startswith("| blr-australian | baoab over sgld | 0.335 | 0.729 ") for row in rows)
-    assert page.split(REPEATED[0])[1] in (DOCS / "study.md").read_text(encoding="utf-8")
+    assert page.split(REPEATED[0])[1] in (DOCS / "study-results.md").read_text(encoding="utf-8")
