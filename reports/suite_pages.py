@@ -62,7 +62,8 @@ PART = """# The study: {title}
 
 {{learned}}
 
-Part of [the study](study.md), which has the questions, the rules and the cost. {rows} {settings}
+Part of [the study](study.md), whose [design](study-design.md) has the questions, the rules and the cost. {rows}
+{settings}
 The seeds are [those of a season](nightly.md), which no search has used. All numbers are in
 [{suite}.json](field/{suite}.json).
 

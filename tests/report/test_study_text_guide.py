@@ -128,7 +128,7 @@ def test_the_laws_of_every_ranked_row_of_the_study_passed():
 
 MODES = [("samplers", "mixture25"), ("densities", "mixture25"), ("longer", "mixture25")]
 DECISIONS = {
-    "a density with one mode, noise in the gradients": [
+    "a density of which you know that it has one mode, noise in the gradients": [
         *(("densities", task) for task in ("gaussian2d", "gaussian", "banana", "rosenbrock")),
         ("samplers", "gaussian"), ("samplers", "rosenbrock"),
         *(("longer", task) for task in ("gaussian2d", "gaussian", "banana", "rosenbrock")),
@@ -138,7 +138,9 @@ DECISIONS = {
     "data small enough for full gradients: regressions, a small network": [
         *(("regressions", task) for task in LOGISTIC), NES, TINY,
     ],
-    "a logistic regression on minibatches": [("regressions", task) for task in LOGISTIC],
+    "a logistic regression on minibatches, if you cannot afford full gradients": [
+        ("regressions", task) for task in LOGISTIC
+    ],
     "a linear regression on minibatches": [NES],
     "the posterior of a small network on minibatches": [TINY],
     "a hierarchical model of ten parameters, exact gradients": [EIGHT],

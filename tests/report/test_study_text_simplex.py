@@ -46,7 +46,7 @@ TOLD = {
     "joint errors of 0.3 (sgld) to 1,235 (sghmc)":
         (f"{TUNED['sgld']['value_untuned']:.1f}", f"{TUNED['sghmc']['value_untuned']:,.0f}") == ("0.3", "1,235")
         and all(0.3 < one["value_untuned"] < 1236 for one in TUNED.values()),
-    "At default settings sghmc is 1,235 in place of 0.0067, on the same two seeds":
+    "At default settings the joint error of sghmc is 1,235 in place of 0.0067, on the same two seeds":
         f"{TUNED['sghmc']['value_search']:.4f}" == "0.0067" and len(TUNED["sghmc"]["seeds"]) == 2,
     "sghmc got a falling step size, which the searches of the three others had too and did not choose":
         {m: one["settings"]["schedule"] for m, one in TUNED.items()}
