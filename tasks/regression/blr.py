@@ -205,6 +205,8 @@ class LogisticTask(Logistic):
         Protocol("csgmcmc", "5,000 steps of burn-in, 5,000 draws", budgets, burn_in=0.5),
         Protocol("minibatches", "batches of 32 terms, for statements about gradient noise; ours",
                  {"smoke": 1_000, "quick": 20_000, "paper": 100_000}, burn_in=0.5, settings={"task.batch": 32}),
+        Protocol("small-batches", "batches of 10 terms, on blr-german a hundredth of all; ours",
+                 {"smoke": 1_000, "quick": 20_000, "paper": 100_000}, burn_in=0.5, settings={"task.batch": 10}),
     )  # fmt: skip
 
     batch: int | None = param(None, "[1, inf)", "n, terms in a minibatch; none: all of them", source="not stated; ours")  # type: ignore[misc]
