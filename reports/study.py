@@ -184,16 +184,17 @@ def with_repeated(
     """Return the page of results with the statements that repeat headlines, beside what the other parts, whose
     leaderboards are given, have of them.
     """
-    first = {(row["task"], row["method"]): row["mean"] for board in boards for row in _errors(board)
-             if row["budget"] == BUDGET}  # fmt: skip
+    first: dict[tuple[str, str], float] = {}
+    for row in (row for board in boards for row in _errors(board) if row["budget"] == BUDGET):
+        for task in (row["task"], f"{row['task']}@{row['protocol']}"):
+            first.setdefault((task, row["method"]), row["mean"])
     rows = []
     for one in findings:
         if one["finding"] != "ordering" or one["family"] != AGAIN or one["effect"] is None:
             continue
-        task = one["task"].partition("@")[0]
-        values = [first[task, one[side]] for side in ("better", "worse") if (task, one[side]) in first]
+        values = [first[one["task"], one[side]] for side in ("better", "worse") if (one["task"], one[side]) in first]
         rows.append({
-            "task": task, "pair": f"{one['better']} over {one['worse']}",
+            "task": one["task"].partition("@")[0], "pair": f"{one['better']} over {one['worse']}",
             "before": values[0] / values[1] if len(values) == 2 else None, "again": _effect(one),
             "outcome": one["outcome"] or one["verdict"], "seeds": one["pairs"],
         })  # fmt: skip
