@@ -79,12 +79,16 @@ PARTS = {
         "Twelve samplers on four targets of one mode, 20 seeds of 8 chains, and on three of several modes, 30 seeds.",
     ),
     "study-samplers": (
-        "every sampler on three densities",
-        "Every sampler on mixture25, 30 seeds of 8 chains, gaussian and rosenbrock, 20; 33 were searched once.",
+        "every sampler on three densities, and 21 on a logistic regression",
+        "Every sampler on mixture25, 30 seeds of 8 chains, gaussian and rosenbrock, 20, and 21 on blr-german, 40.",
     ),
     "study-regressions": (
         "logistic regressions on minibatches",
         "Fifteen samplers on blr-german (N = 1,000), fourteen on blr-heart (270) and blr-australian (690), 40 seeds.",
+    ),
+    "study-small-batches": (
+        "a logistic regression with batches of a hundredth of the rows",
+        "Fourteen samplers on blr-german (N = 1,000, batches of 10, D = 25), 40 seeds of 8 chains.",
     ),
     "study-posteriordb": (
         "a linear regression on minibatches",
@@ -132,8 +136,9 @@ SETTINGS_OF = {
 """What is said of the settings of the other parts."""
 REPEATED = "study-repeated"
 """The part that repeats headlines."""
-APART = {"study-samplers", REPEATED}
-"""The parts that are not in the pictures of the others: that of every sampler, and that which repeats headlines."""
+APART = {"study-samplers", "study-small-batches", REPEATED}
+"""The parts that are not in the pictures of the others, which name a task alone: that of every sampler, that of another
+protocol of blr-german, and that which repeats headlines."""
 ONE_PAGE = {"orderings": ORDERINGS} | {
     suite: PART.format(suite=suite, title=title, rows=rows, settings=SETTINGS_OF.get(suite, SEARCHED))
     for suite, (title, rows) in PARTS.items()

@@ -603,7 +603,7 @@ TOLD = {
           == ("sgnht", "sghmc", "rosenbrock@noisy-gradients")] for of in (OF, OF_LONGER, OF_LONGEST)]
         == [["holds"], ["undecided"], ["undecided"]],
     "158 statements, of papers and of every part but five, 30 of the part on airfoil and concrete, four of the part "
-    "on topics, 17 of headlines that were run again, six on every sampler of blr-german, and ten on its batches of a "
+    "on topics, 17 of headlines that were run again, six on other samplers of blr-german, and ten on its batches of a "
     "hundredth":
         Counter(one.family for one in load_orderings())
         == {"": 158, "more networks": 30, "simplex": 4, "repeated": 17, "every sampler": 6, "small batches": 10},
