@@ -295,6 +295,9 @@ YOUNGER = {
     "sg-zigzag",
 }
 """Samplers that came after the study, which leaves them out of the suites until it is made anew."""
+ALONE = {
+    (method, "blr-german") for method in ("samadams", "sg-barker", "sg-ubu")
+}  # which declared statements are about
 
 
 @pytest.mark.parametrize("name", ["nightly", "field"])
@@ -307,5 +310,7 @@ def test_the_study_covers_every_pair_of_a_suite(tmp_path, name):
     pairs = itertools.product(samplers, {task for entry in suite.entries for task in entry.tasks})
     able_pairs = {(method, task) for method, task in pairs if able(method, task)}
     assert able_pairs - tuned == {
-        pair for pair in able_pairs if pair in UNTUNED or (pair[0] in YOUNGER and pair[1] not in ALL_TUNED)
+        pair
+        for pair in able_pairs
+        if pair in UNTUNED or (pair[0] in YOUNGER and pair[1] not in ALL_TUNED and pair not in ALONE)
     }

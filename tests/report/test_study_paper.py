@@ -68,6 +68,39 @@ MCLMC = {task: LONG[task, "mclmc"] / best for task, best in BEST_NOISY.items() i
 """Its error at ten times the budget over the lowest of the samplers with noisy gradients at quick."""
 
 
+LOGISTIC = ("blr-german", "blr-heart", "blr-australian")
+REPEATED = [one for one in PARTS["repeated"]["leaderboard"] if one["ranked_by"]]
+AGAIN = {(one["task"], one["method"]): one["mean"] for one in REPEATED}
+AGAIN_BIAS = {
+    (one["task"], one["method"]): one["mean"]
+    for one in PARTS["repeated"]["leaderboard"] if one["metric"] == "largest_bias2"
+}  # fmt: skip
+"""The joint errors of the second search, and their largest squared biases."""
+ON_BATCHES = {
+    method for board in BOARDS for one in board if one["task"] == "blr-heart" and one["ranked_by"]
+    for method in [one["method"]] if not one["full_gradients"] and method != "ggmc"
+}  # fmt: skip
+WORST = {
+    m: max(ROWS[task, m] / min(ROWS[task, other] for other in ON_BATCHES) for task in LOGISTIC) for m in ON_BATCHES
+}
+"""The worst error of a sampler on the logistic regressions over the best of those on minibatches."""
+HUNDRED_OF_BAOAB = next(
+    one["mean"] for one in PARTS["longest"]["leaderboard"]
+    if (one["task"], one["method"]) == ("mixture25", "baoab") and one["ranked_by"]
+)  # fmt: skip
+
+
+def bias_of(part, task, method):
+    return next(one["mean"] for one in PARTS[part]["leaderboard"]
+                if (one["task"], one["method"], one["metric"]) == (task, method, "largest_bias2"))  # fmt: skip
+
+
+def against_sghmc(method, verdict):
+    """The targets on which the statement that a sampler is better than sghmc has a verdict, at quick."""
+    return {task.partition("@")[0] for (rows, _, better, worse, task, _), word in STATEMENTS.items()
+            if (rows, better, worse, word) == ("quick", method, "sghmc", verdict)}  # fmt: skip
+
+
 def of_modes(metric, method):
     """A metric of a row of mixture25 at quick."""
     return next(one["mean"] for one in PARTS["densities"]["leaderboard"]
@@ -80,9 +113,32 @@ TOLD = {
     == {"mclmc": 7, "sgnht": 4, "asgld": 1, "baoab": 1, "resgld": 1, "sghmc": 1, "csghmc": 1},
     "has 1.4 to 21 times the error of the best row on all 14 targets with an error":
         [len(BEHIND), f"{BEHIND[0]:.1f}", f"{BEHIND[-1]:.0f}"] == [14, "1.4", "21"],
-    "On mixture5 alone it is not told apart from the best":
-        {task for task, verdict in SGLD.items() if verdict != "worse"} == {"mixture5"} and len(SGLD) == 16,
-    "ggmc and hmc are first on no target": not {"ggmc", "hmc"} & {*BESTS},
+    "On banana and mixture5 the difference is small: one of two searches does not tell the two rows apart":
+        {task for task, verdict in SGLD.items() if verdict != "worse"} == {"mixture5"} and len(SGLD) == 16
+        and {one["task"] for one in REPEATED if one["method"] == "sgld" and one["verdict"] != "worse"}
+        == {"banana", "mixture5"},
+    "ggmc is worse than sghmc on three densities, and first on no target. hmc is worse than sghmc on blr-australian, "
+    "energy and airfoil and undecided on four other targets":
+        not {"ggmc", "hmc"} & {*BESTS} and against_sghmc("ggmc", "fails") == {"gaussian2d", "gaussian", "banana"}
+        and against_sghmc("hmc", "fails") == {"blr-australian", "energy", "airfoil"}
+        and against_sghmc("hmc", "undecided") == {"blr-german", "blr-heart", "pdb-nes1980", "tiny-bnn"},
+    "second on pdb-nes1980 and among the leaders on tiny-bnn":
+        sorted(NES, key=NES.get)[1] == "hmc"
+        and "hmc" in next(one["leaders"] for one in PARTS["tiny-network"]["findings"] if one["finding"] == "task"),
+    "its worst factor beside the best row on minibatches is the smallest, 1.59, but its row of the second search has "
+    "2.4 times the error of sgnht in the first on blr-australian":
+        min(WORST, key=WORST.get) == "baoab" and f"{WORST['baoab']:.2f}" == "1.59"
+        and f"{AGAIN['blr-australian', 'baoab'] / ROWS['blr-australian', 'sgnht']:.1f}" == "2.4",
+    "0.91 to 0.99 of it in the first search and 0.59 to 0.96 in the second":
+        [f"{f(AGAIN_BIAS[task, 'sgld'] / AGAIN[task, 'sgld'] for task in LOGISTIC):.2f}" for f in (min, max)]
+        == ["0.59", "0.96"],
+    "the bias of sgnht is 0.016 in place of 0.090 and that of sgld 0.013 in place of 0.163":
+        [f"{AGAIN_BIAS['tiny-bnn', m]:.3f}" for m in ("sgnht", "sgld")] == ["0.016", "0.013"],
+    "is 26 times too small for baoab":
+        round(HUNDRED_OF_BAOAB / bias_of("longer", "mixture25", "baoab")) == 26,
+    "on five of the six posteriors with minibatches":
+        [TABLE[task]["best"] for task in (*LOGISTIC, "pdb-nes1980", "tiny-bnn", "lda-small")]
+        == ["mclmc"] * 5 + ["sghmc"],
     "msgld has 0.24 times on a linear regression, where it is at least 3.2 times as accurate, and 0.45 to 0.86 times "
     "on logistic ones; asgld has 0.56 to 1.26 times":
         (f"{DRIFTS['msgld'][0]:.2f}", [f"{f(DRIFTS['msgld'][1:4]):.2f}" for f in (min, max)],
@@ -98,14 +154,14 @@ TOLD = {
          round(QUICK["mixture25", "sgnht"] / QUICK["mixture25", "sgld"])) == ("1.75", 24),
     "sgnht and mclmc have 24 and 23 times the error of sgld":
         [round(QUICK["mixture25", m] / QUICK["mixture25", "sgld"]) for m in ("sgnht", "mclmc")] == [24, 23],
-    "mclmc is shown to be better than every other row on blr-heart, pdb-nes1980 and tiny-bnn":
+    "mclmc is shown to be better than every other row on pdb-nes1980, tiny-bnn and blr-heart; [searched again":
         {task for task, row in TABLE.items() if row["best"] == "mclmc" and row["tied with the best"] == "0"
          and row["not known"] == "0"} == {"blr-heart", "pdb-nes1980", "tiny-bnn"},
     "Nine others have 0.23 to 0.35 of sgld's error":
         len(nine := [error / NES["sgld"] for m, error in NES.items() if error < 0.5 * NES["sgld"]
                      and m not in {"mclmc", "hmc"}]) == 9
         and [f"{f(nine):.2f}" for f in (min, max)] == ["0.23", "0.35"],
-    "48 are undecided and 30 were refused": (VERDICTS["undecided"], VERDICTS["refused"]) == (48, 30),
+    "49 are undecided and 30 were refused": (VERDICTS["undecided"], VERDICTS["refused"]) == (49, 30),
     "mclmc would be ahead of sgld on banana, gaussian, gaussian2d and rosenbrock, and 1.5 to 55 times as wrong as the "
     "best row of its target; hmc would stay behind sgld on all seven":
         {task for task in MCLMC if LONG[task, "mclmc"] < QUICK[task, "sgld"]}
@@ -144,4 +200,4 @@ def test_every_interval_of_the_guides_first_table_is_a_published_one():
             task = after[0] if after else named[-1][1]
             assert (task, *(f"{float(number):.3g}" for number in interval.groups())) in EFFECTS, interval[0]
             shown += 1
-    assert shown == 22
+    assert shown == 25

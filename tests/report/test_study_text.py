@@ -238,7 +238,9 @@ GERMAN, NES = (
     [
         trials(one)
         for one in STUDY
-        if one.get("search_version") == SEARCH_VERSION and (one["task"], one["protocol"]) == (task, "minibatches")
+        if one.get("search_version") == SEARCH_VERSION
+        and (one["task"], one["protocol"]) == (task, "minibatches")
+        and (task, one["method"]) in ERROR
     ]
     for task in ("blr-german", "pdb-nes1980")
 )
@@ -316,8 +318,9 @@ TOLD = {
         and {one["seeds"] for one in REGRESSION["leaderboard"]} == {40}
         and [len(counted(verdict, of=OF_REGRESSION)) for verdict in ("holds", "fails", "equivalent", "undecided")]
         == [8, 2, 6, 10],
-    "On blr-heart every other row is worse, baoab, the next one, 1.6 times. On blr-german it is not told apart from "
-    "sgld-cv and sgld-svrg, on blr-australian not from sgnht, psgld and sghmc":
+    "On blr-heart every other row is worse, baoab, the next one, 1.6 times (searched again, 1.2 times and "
+    "tied). On blr-german it is not told apart from sgld-cv and sgld-svrg, on blr-australian not from sgnht, psgld "
+    "and sghmc":
         f"{times('baoab', 'blr-heart'):.1f}" == "1.6"
         and [{one["method"] for one in BOARD if one["task"] == task and one["verdict"] == "not known"}
              for task in LOGISTIC] == [{"sgld-cv", "sgld-svrg"}, set(), {"sgnht", "psgld", "sghmc"}],
@@ -473,7 +476,9 @@ TOLD = {
     "10.5 passes with sgnht and 143 with sgld":
         [(one["cheapest"], f"{one['passes']:.1f}", round(one["sgld_passes"])) for one in OF_LONGER["cost"]
          if one["task"] == "gaussian2d"] == [("sgnht", "10.5", 143)],
-    "[about 1,029 minutes of one core, against 104 of the runs](study-design.md#cost)": COSTS[-2:] == ["1,029", "104"],
+    "[about 1,089 minutes of one core, against 121 of the runs](study-design.md#cost)": COSTS[-2:] == ["1,089", "121"],
+    "[about 20 hours of one core](study-design.md#cost)":
+        round(sum(float(minutes.replace(",", "")) for minutes in COSTS[-2:]) / 60) == 20,
     "six samplers at the settings of ten times, and twelve statements, of which nine are decided":
         ({one["method"] for one in LONGEST["leaderboard"]}, [len(verdicts(v, OF_LONGEST)) for v in ("holds", "fails")])
         == ({"sgld", "sghmc", "baoab", "sgnht", "resgld", "ggmc"}, [3, 0])
@@ -515,7 +520,8 @@ TOLD = {
     "baoab on mixture25 is 6.3 times as wrong as at ten times": f"{KEPT['mixture25', 'baoab']:.1f}" == "6.3",
     "all 45 samplers and methods that take it, the twelve and 33 that were searched once, on the seeds of the twelve":
         len(ALL) == 45 and {one["seeds"] for one in EVERY["leaderboard"]} == {30}
-        and all(ALL[m] == pytest.approx(error) for (task, m), error in ERROR.items() if task == "mixture25"),
+        and all(ALL[m] == pytest.approx(error) for (task, m), error in ERROR.items()
+                if task == "mixture25" and m != "mclmc"),  # whose chains depend on the processor
     "sa-sgld, entropy-mcmc and relativistic-sghmc have 2.2 to 4.5 times its joint error, sgld, at rank 14, 5.8 times":
         [*ALL][:7] == ["resgld", "psgld", "csgld", "contour-sgld", "sa-sgld", "entropy-mcmc", "relativistic-sghmc"]
         and [f"{ALL[m] / ALL['resgld']:.1f}" for m in ("csgld", "relativistic-sghmc", "sgld")] == ["2.2", "4.5", "5.8"]

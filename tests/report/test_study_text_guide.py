@@ -66,11 +66,12 @@ def left(part, task):
 
 
 TOLD = {
-    "tuned friction was 7 to 39 times smaller":
+    "tuned friction of sghmc and baoab was 7 to 39 times smaller":
         [round(f(0.1 / FRICTION[task, m] for task, m in itertools.product(("energy", "airfoil"), ("sghmc", "baoab"))))
          for f in (min, max)] == [7, 39],
-    "| **baoab**; try sgnht, sgld-cv and psgld too":
-        min({m for m in methods("regressions", "blr-heart") if m not in FULL_GRADIENTS}, key=worst_factor) == "baoab"
+    "| **baoab**, msgld or sgnht; none is shown to be best; try sghmc-svrg, sgld-svrg, sgld-cv and psgld too":
+        sorted({m for m in methods("regressions", "blr-heart") if m not in FULL_GRADIENTS}, key=worst_factor)[:3]
+        == ["baoab", "msgld", "sgnht"]
         and max(value("regressions", task, "baoab") / value("regressions", task, "sgld") for task in LOGISTIC) < 1,
     "on a fourth asgld and msgld lead, with nearly all of their error bias":
         all(share("densities", "banana", m) > 0.9 for m in ("asgld", "msgld")),
@@ -110,8 +111,8 @@ TOLD = {
         [(f"{kept:.3f}", m) for kept, m in left(*TINY) if m not in {"msgld", "asgld", "baoab", "psgld"}]
         == [("0.002", "hmc"), ("0.008", "mclmc"), ("0.024", "ggmc"), ("0.074", "csghmc"), ("0.077", "csgld"),
             ("0.090", "sgnht"), ("0.093", "resgld"), ("0.129", "sghmc"), ("0.163", "sgld")],
-    "the 132 of `study-samplers`, 96 of which are new, the 83 of `study-longer`":
-        sum(one["ranked_by"] for one in PARTS["samplers"]["leaderboard"]) == 132
+    "the 153 of `study-samplers`, 102 of which are new, the 83 of `study-longer`":
+        sum(one["ranked_by"] for one in PARTS["samplers"]["leaderboard"]) == 153
         and sum(one["ranked_by"] for one in PARTS["longer"]["leaderboard"]) == 83,
 }  # fmt: skip
 
@@ -139,7 +140,7 @@ DECISIONS = {
         *(("regressions", task) for task in LOGISTIC), NES, TINY,
     ],
     "a logistic regression on minibatches, if you cannot afford full gradients": [
-        ("regressions", task) for task in LOGISTIC
+        *(("regressions", task) for task in LOGISTIC), ("samplers", "blr-german"), ("small-batches", "blr-german"),
     ],
     "a linear regression on minibatches": [NES],
     "the posterior of a small network on minibatches": [TINY],
