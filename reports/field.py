@@ -133,7 +133,7 @@ def _study(parts: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) -> No
     if (page := FOLDER.parent / PAGE).is_file():
         text = with_failures(with_budgets(page.read_text(encoding="utf-8"), boards), boards)
         first = [part["leaderboard"] for suite, part in parts.items() if suite != REPEATED]
-        text = with_repeated(text, parts[REPEATED]["findings"], first) if REPEATED in parts else text
+        text = with_repeated(text, parts[REPEATED], first) if REPEATED in parts else text
         write_set(FOLDER.parent, {PAGE: text.encode()})
     if (paper := FOLDER.parent / PAPER).is_file():
         write_set(FOLDER.parent, {PAPER: with_best(paper.read_text(encoding="utf-8"), boards).encode()})

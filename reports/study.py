@@ -179,22 +179,22 @@ def with_pair(guide: str, findings: Mapping[str, Sequence[Mapping[str, Any]]]) -
 
 
 def with_repeated(
-    page: str, findings: Sequence[Mapping[str, Any]], boards: Sequence[Sequence[Mapping[str, Any]]]
+    page: str, part: Mapping[str, Sequence[Mapping[str, Any]]], boards: Sequence[Sequence[Mapping[str, Any]]]
 ) -> str:
-    """Return the page of results with the statements that repeat headlines, beside what the other parts, whose
-    leaderboards are given, have of them.
+    """Return the page of results with the statements of the part that repeats headlines, beside what the other parts,
+    whose leaderboards are given, have of them on the same protocols.
     """
-    first: dict[tuple[str, str], float] = {}
-    for row in (row for board in boards for row in _errors(board) if row["budget"] == BUDGET):
-        for task in (row["task"], f"{row['task']}@{row['protocol']}"):
-            first.setdefault((task, row["method"]), row["mean"])
+    protocols = {(row["task"], row["protocol"]) for row in part["leaderboard"]}
+    first = {(row["task"], row["method"]): row["mean"] for board in boards for row in _errors(board)
+             if row["budget"] == BUDGET and (row["task"], row["protocol"]) in protocols}  # fmt: skip
     rows = []
-    for one in findings:
+    for one in part["findings"]:
         if one["finding"] != "ordering" or one["family"] != AGAIN or one["effect"] is None:
             continue
-        values = [first[one["task"], one[side]] for side in ("better", "worse") if (one["task"], one[side]) in first]
+        task = one["task"].partition("@")[0]
+        values = [first[task, one[side]] for side in ("better", "worse") if (task, one[side]) in first]
         rows.append({
-            "task": one["task"].partition("@")[0], "pair": f"{one['better']} over {one['worse']}",
+            "task": task, "pair": f"{one['better']} over {one['worse']}",
             "before": values[0] / values[1] if len(values) == 2 else None, "again": _effect(one),
             "outcome": one["outcome"] or one["verdict"], "seeds": one["pairs"],
         })  # fmt: skip

@@ -303,9 +303,6 @@ YOUNGER = {
     "sg-zigzag",
 }
 """Samplers that came after the study, which leaves them out of the suites until it is made anew."""
-ALONE = {
-    (method, "blr-german") for method in ("samadams", "sg-barker", "sg-ubu")
-}  # which declared statements are about
 
 
 @pytest.mark.parametrize("name", ["nightly", "field"])

@@ -77,8 +77,8 @@ AGAIN_BIAS = {
 }  # fmt: skip
 """The joint errors of the second search, and their largest squared biases."""
 ON_BATCHES = {
-    method for board in BOARDS for one in board if one["task"] == "blr-heart" and one["ranked_by"]
-    for method in [one["method"]] if not one["full_gradients"] and method != "ggmc"
+    one["method"] for one in AT_QUICK
+    if one["task"] == "blr-heart" and not one["full_gradients"] and one["method"] != "ggmc"
 }  # fmt: skip
 WORST = {
     m: max(ROWS[task, m] / min(ROWS[task, other] for other in ON_BATCHES) for task in LOGISTIC) for m in ON_BATCHES

@@ -97,7 +97,8 @@ def test_the_second_search_shares_no_seed_with_the_first_ones():
 
 def test_the_table_has_the_statements_of_the_part_alone_beside_the_ratios_of_the_others():
     of_another_protocol = [one | {"protocol": "another", "mean": 9.0} for board in BOARDS for one in board]
-    page = with_repeated("{}\n{}".format(*REPEATED), PART["findings"], [*BOARDS, of_another_protocol])
+    boards = [of_another_protocol, *BOARDS, of_another_protocol]
+    page = with_repeated("{}\n{}".format(*REPEATED), PART, boards)
     rows = [line for line in page.splitlines() if " over " in line]
     assert len(rows) == len(AGAIN) == 17
     assert len([row for row in rows if "resgld over sgld" in row]) == 1, "an earlier statement has these rows too"
