@@ -60,7 +60,7 @@ The commands in the tables need the results folder: `bench --results orderings .
 """
 PART = """# The study: {title}
 
-{{learned}}
+{learned}
 
 Part of [the study](study.md), whose [design](study-design.md) has the questions, the rules and the cost. {rows}
 {settings}
@@ -74,63 +74,24 @@ The commands in the tables need that results folder: `bench --results {suite} ..
 
 """
 PARTS = {
-    "study-densities": (
-        "densities with noisy gradients",
-        "Twelve samplers on four targets of one mode, 20 seeds of 8 chains, and on three of several modes, 30 seeds.",
-    ),
-    "study-samplers": (
-        "every sampler on three densities, and 21 on a logistic regression",
-        "Every sampler on mixture25, 30 seeds of 8 chains, gaussian and rosenbrock, 20, and 21 on blr-german, 40.",
-    ),
-    "study-regressions": (
-        "logistic regressions on minibatches",
-        "Fifteen samplers on blr-german (N = 1,000), fourteen on blr-heart (270) and blr-australian (690), 40 seeds.",
-    ),
-    "study-small-batches": (
-        "a logistic regression with batches of a hundredth of the rows",
-        "Fourteen samplers on blr-german (N = 1,000, batches of 10, D = 25), 40 seeds of 8 chains.",
-    ),
-    "study-posteriordb": (
-        "a linear regression on minibatches",
-        "Fourteen samplers on pdb-nes1980 of posteriordb (N = 701, batches of 32, D = 10), 20 seeds of 8 chains.",
-    ),
-    "study-hierarchical": (
-        "a hierarchical model",
-        "Ten samplers on the eight schools of posteriordb (D = 10, exact gradients), 80 seeds of 8 chains.",
-    ),
-    "study-simplex": (
-        "topics on simplexes",
-        "Four samplers on lda-small (30 simulated documents, batches of ten, D = 650), 20 seeds of 8 chains.",
-    ),
-    "study-networks": (
-        "predictions of a network",
-        "Eleven samplers and two baselines on energy (N = 537, D = 706, batches of 256), 20 seeds of 8 chains.",
-    ),
-    "study-more-networks": (
-        "predictions of a second network",
-        "Eleven samplers and two baselines on airfoil (N = 1,052, D = 658, batches of 256), 40 seeds of 8 chains.",
-    ),
-    "study-tiny-network": (
-        "the posterior of a small network",
-        "Thirteen samplers on tiny-bnn (N = 48, batches of 12, D = 25), 80 seeds of 8 chains, by functions of theta.",
-    ),
-    "study-repeated": (
-        "headlines, searched and run again",
-        "Two or three samplers on twelve targets of the other parts, 20 to 80 seeds of 8 chains.",
-    ),
-    "study-longer": (
-        "densities at ten times the budget",
-        "Twelve samplers on the densities of [the first part](study-densities.md) at ten times its data passes.",
-    ),
-    "study-longest": (
-        "densities at a hundred times the budget",
-        "Six samplers on four densities of the part at ten times, with [its settings](study-longer.md#settings).",
-    ),
+    "study-densities": "densities with noisy gradients",
+    "study-samplers": "every sampler on three densities, and 21 on a logistic regression",
+    "study-regressions": "logistic regressions on minibatches",
+    "study-small-batches": "a logistic regression with batches of a hundredth of the rows",
+    "study-posteriordb": "a linear regression on minibatches",
+    "study-hierarchical": "a hierarchical model",
+    "study-simplex": "topics on simplexes",
+    "study-networks": "predictions of a network",
+    "study-more-networks": "predictions of a second network",
+    "study-tiny-network": "the posterior of a small network",
+    "study-repeated": "headlines, searched and run again",
+    "study-longer": "densities at ten times the budget",
+    "study-longest": "densities at a hundred times the budget",
 }
-"""The titles of the study's parts, and what was run, by suite."""
+"""The titles of the study's parts by suite. What a part runs is in the `summary` of the suite."""
 SEARCHED = "Each pair was tuned by the rule of [tuning.md](tuning.md)."
 SETTINGS_OF = {
-    "study-longest": "No pair was searched at this budget.",
+    "study-longest": "No pair was searched: the settings are [those of ten times](study-longer.md#settings).",
     "study-repeated": "Each pair was searched again, by the rule of [tuning.md](tuning.md) on other seeds.",
 }
 """What is said of the settings of the other parts."""
@@ -139,11 +100,8 @@ REPEATED = "study-repeated"
 APART = {"study-samplers", "study-small-batches", REPEATED}
 """The parts that are not in the pictures of the others, which name a task alone: that of every sampler, that of another
 protocol of blr-german, and that which repeats headlines."""
-ONE_PAGE = {"orderings": ORDERINGS} | {
-    suite: PART.format(suite=suite, title=title, rows=rows, settings=SETTINGS_OF.get(suite, SEARCHED))
-    for suite, (title, rows) in PARTS.items()
-}
-"""The beginning of the page of a suite that has one page, SUITE.md."""
+ONE_PAGE = ("orderings", *PARTS)
+"""The published suites that have one page, SUITE.md."""
 SUITES = ("field", *ONE_PAGE)
 """The published suites."""
 EARLIER = (
@@ -205,11 +163,8 @@ def pages(numbers: Mapping[str, Any], suite: str = "field", figures: Sequence[st
         tested, rows = [statements] if statements else [], [*tables_by_title.values(), *(board for _, board in boards)]
         settings = [table for table in [_settings(numbers, suite)] if table.rows]
         shown = [*tested, *rows] if suite == "orderings" else [*rows, *settings, *tested]
-        return {
-            f"{suite}.md": ONE_PAGE[suite].format(learned=_statements(findings))
-            + _markdown([*shown, *run]).rstrip()
-            + "\n"
-        }
+        head = _head(suite, _statements(findings))
+        return {f"{suite}.md": f"{head}{_markdown([*shown, *run]).rstrip()}\n"}
     by_task: dict[str, list[Table]] = {}
     for task, board in boards:
         by_task.setdefault(task, []).append(board)
@@ -230,6 +185,14 @@ def pages(numbers: Mapping[str, Any], suite: str = "field", figures: Sequence[st
         learned=_leaders(findings), table=_markdown([_narrow(front)]).strip(), seeds=seeds, pages="\n".join(lines),
     )  # fmt: skip
     return {path: text.rstrip() + "\n" for path, text in files.items()}
+
+
+def _head(suite: str, learned: str) -> str:
+    """Return the beginning of the page of a suite that has one page."""
+    if suite not in PARTS:
+        return ORDERINGS.format(learned=learned)
+    rows, settings = _read(suite)["summary"], SETTINGS_OF.get(suite, SEARCHED)
+    return PART.format(suite=suite, title=PARTS[suite], learned=learned, rows=rows, settings=settings)
 
 
 def _narrow(table: Table) -> Table:
@@ -268,7 +231,11 @@ def _markdown(shown: Sequence[Table]) -> str:
 
 def runs_of(suite: str) -> list[dict[str, Any]]:
     """Return the runs that a suite of the project asks for, as its file has them."""
-    return tomllib.loads((SUITE_FILES / f"{suite}.toml").read_text(encoding="utf-8"))["run"]
+    return _read(suite)["run"]
+
+
+def _read(suite: str) -> dict[str, Any]:
+    return tomllib.loads((SUITE_FILES / f"{suite}.toml").read_text(encoding="utf-8"))
 
 
 def records_of(study: str) -> list[dict[str, Any]]:

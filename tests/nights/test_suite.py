@@ -185,6 +185,23 @@ def test_shipped_suites_are_found_by_name_and_read(tmp_path):
     assert find(registry(), str(write(tmp_path, RUN))).name == "mine"
 
 
+NUMBERS = ("Two", "Four", "Six", "Ten", "Eleven", "Twelve", "Thirteen", "Fourteen", "Fifteen")
+COUNTS = dict(zip(NUMBERS, (2, 4, 6, 10, 11, 12, 13, 14, 15), strict=True))
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in Path(suites.__file__).parent.glob("suites/study-*.toml")))
+def test_the_summary_of_a_part_counts_what_the_suite_asks_for(name):
+    suite = find(registry(), name)
+    words = suite.summary.replace(",", "").replace(".", "").split()
+    if "seeds" in words:
+        seeds = {len(entry.seeds) for entry in suite.entries}
+        assert {min(seeds), max(seeds)} <= {int(word) for word in words if word.isdecimal()}
+    baselines = {"deep-ensemble", "swag"}
+    samplers = {len({*entry.samplers} - baselines) for entry in suite.entries} - {0}
+    if words[0] != "Every":
+        assert COUNTS[words[0]] in samplers
+
+
 @pytest.mark.slow
 def test_all_means_every_sampler_with_settings_in_the_study(tmp_path):
     """By task and its protocol; a command becomes one for each set of samplers, and keeps its number."""
