@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import load, registry
-from harness.reports import drawn, load_plugin, write_set
+from harness.reports import Group, drawn, load_plugin, write_set
 from reports.study import (
     BUDGETS_PICTURE,
     PAGE,
@@ -116,6 +116,11 @@ def _lines(numbers: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     return "{\n" + ",\n".join(f'"{name}": [\n{text}\n]' for name, text in lists.items()) + "\n}\n"
 
 
+def without_laws(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the rows whose laws were not run; a nightly runs them when all its runs have ended."""
+    return sorted({f"{r['label']} on {r['task']}" for r in records if r["ranked_by"] and r["laws"] == str(Group.laws)})
+
+
 def _others(results: Results, suite: str) -> list[str]:
     """Return the tasks and budgets of results that a suite does not have: the page is of all runs in a folder."""
     asked = {(task.partition("@")[0], run.get("budget", "paper")) for run in runs_of(suite) for task in run["tasks"]}
@@ -153,7 +158,13 @@ def main(suite: str = "", results: str = "") -> None:
             sys.exit(
                 f"{results} has runs that {suite} does not ask for: {', '.join(others)}; give it a folder of its own"
             )
-        write_set(FOLDER, {f"{suite}.json": _lines(collect(of_suite, suite)).encode()})
+        numbers = collect(of_suite, suite)
+        if rows := without_laws(numbers["leaderboard"]):
+            sys.exit(
+                f"the laws of {len(rows)} rows were not run, {rows[0]} the first: bench nightly {suite} has not ended "
+                f"in {results}; run it again"
+            )
+        write_set(FOLDER, {f"{suite}.json": _lines(numbers).encode()})
     parts = {}
     for name in SUITES:
         if (file := FOLDER / f"{name}.json").is_file():

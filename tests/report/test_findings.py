@@ -479,7 +479,10 @@ def test_the_pages_show_what_was_published(folder, tmp_path, monkeypatch, suite)
     """The numbers go through a file of JSON, infinite ones too, and the pages are made of that file alone."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(suite_pages, "SUITE_FILES", tmp_path)
-    (tmp_path / f"{suite}.toml").write_text('[[run]]\ntasks = ["gaussian2d", "mixture25@csgmcmc"]\nbudget = "quick"')
+    (tmp_path / f"{suite}.toml").write_text(
+        'summary = "Two."\n[[run]]\ntasks = ["gaussian2d", "mixture25@csgmcmc"]\nbudget = "quick"'
+    )
+    monkeypatch.setattr(page_of, "without_laws", lambda _: [])
     page_of.main(suite, str(folder))
     published = json.loads((page_of.FOLDER / f"{suite}.json").read_text(encoding="utf-8"))
     shown = page_of.pages(published, suite)
@@ -508,6 +511,18 @@ def test_a_folder_with_runs_of_another_suite_is_refused_and_nothing_is_written(f
     with pytest.raises(SystemExit, match="has runs that study-longer does not ask for: gaussian2d at quick, mixture25"):
         page_of.main("study-longer", str(folder))
     assert not [*Path("docs").rglob("*.*")]
+
+
+def test_rows_without_laws_are_of_a_nightly_that_has_not_ended_and_are_not_published(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(suite_pages, "SUITE_FILES", tmp_path)
+    (tmp_path / "orderings.toml").write_text('[[run]]\ntasks = ["gaussian2d", "mixture25@csgmcmc"]\nbudget = "quick"')
+    with pytest.raises(SystemExit, match=r"the laws of \d+ rows were not run, \S+ on gaussian2d.*has not ended in"):
+        page_of.main("orderings", str(folder))
+    assert not [*Path("docs").rglob("*.*")]
+    for suite in suite_pages.PARTS:
+        published = json.loads((ROOT / page_of.FOLDER / f"{suite}.json").read_text(encoding="utf-8"))
+        assert page_of.without_laws(published["leaderboard"]) == []
 
 
 def test_the_front_page_begins_with_the_conclusion_and_is_short():
