@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,31 @@ def of_modes(metric, method):
                 if (one["task"], one["metric"], one["method"]) == ("mixture25", metric, method))  # fmt: skip
 
 
+SCHOOLS = "pdb-eight-schools-noncentered"
+FOUR = [
+    one["method"] for one in PARTS["hierarchical"]["leaderboard"] if one["ranked_by"] and one["rank"] in range(1, 5)
+]
+FARTHEST = {
+    method: max(error / min(e for (t, _), e in QUICK.items() if t == task)
+                for (task, m), error in QUICK.items() if m == method)
+    for method in {m for _, m in QUICK}
+}  # fmt: skip
+"""The largest error of each of the twelve over the best one of the target, on the densities at quick."""
+OF_ALL, SMALL = (
+    {key(one): one["mean"] for one in PARTS[part]["leaderboard"] if one["ranked_by"] and one["rank"]}
+    for part, key in (("samplers", lambda one: (one["task"], one["method"])), ("small-batches", itemgetter("method")))
+)
+LEADERS = {
+    part: {one["task"]: one["leaders"] for one in PARTS[part]["findings"] if one["finding"] == "task"} for part in PARTS
+}
+
+
+def searched_twice(task):
+    """The methods of the study on a task whose settings come from two searches at quick."""
+    return {one["method"] for one in suite_pages.records_of("tuned")
+            if (one["task"], one["budget"], len(one.get("searches", ()))) == (task, "quick", 2)}  # fmt: skip
+
+
 TOLD = {
     "Of 16 targets mclmc has the lowest error on seven, sgnht on four, and asgld, baoab, resgld, sghmc and csghmc on "
     "one each; sgld on none": BESTS
@@ -117,9 +143,13 @@ TOLD = {
         {task for task, verdict in SGLD.items() if verdict != "worse"} == {"mixture5"} and len(SGLD) == 16
         and {one["task"] for one in REPEATED if one["method"] == "sgld" and one["verdict"] != "worse"}
         == {"banana", "mixture5"},
-    "ggmc is worse than sghmc on three densities, and first on no target. hmc is worse than sghmc on blr-australian, "
+    "ggmc is worse than sghmc on three densities, and first on none of its 13 targets; at ten times it is among the "
+    "leaders on gaussian, and at a hundred times not shown to be worse. hmc is worse than sghmc on blr-australian, "
     "energy and airfoil and undecided on four other targets":
-        not {"ggmc", "hmc"} & {*BESTS} and against_sghmc("ggmc", "fails") == {"gaussian2d", "gaussian", "banana"}
+        not {"ggmc", "hmc"} & {*BESTS} and len({one["task"] for one in AT_QUICK if one["method"] == "ggmc"}) == 13
+        and [task for task, names in LEADERS["longer"].items() if "ggmc" in names] == ["gaussian"]
+        and {word for key, word in STATEMENTS.items() if (key[0], key[2]) == ("longest", "ggmc")} == {"undecided"}
+        and against_sghmc("ggmc", "fails") == {"gaussian2d", "gaussian", "banana"}
         and against_sghmc("hmc", "fails") == {"blr-australian", "energy", "airfoil"}
         and against_sghmc("hmc", "undecided") == {"blr-german", "blr-heart", "pdb-nes1980", "tiny-bnn"},
     "second on pdb-nes1980 and among the leaders on tiny-bnn":
@@ -136,14 +166,33 @@ TOLD = {
         [f"{AGAIN_BIAS['tiny-bnn', m]:.3f}" for m in ("sgnht", "sgld")] == ["0.016", "0.013"],
     "is 26 times too small for baoab":
         round(HUNDRED_OF_BAOAB / bias_of("longer", "mixture25", "baoab")) == 26,
-    "on five of the six posteriors with minibatches":
-        [TABLE[task]["best"] for task in (*LOGISTIC, "pdb-nes1980", "tiny-bnn", "lda-small")]
-        == ["mclmc"] * 5 + ["sghmc"],
+    "on all five posteriors with minibatches on which it was run":
+        [TABLE[task]["best"] for task in (*LOGISTIC, "pdb-nes1980", "tiny-bnn")] == ["mclmc"] * 5
+        and ("lda-small", "mclmc") not in ROWS,
+    "has, on some density, 9 to 790 times the error of the best one":
+        len(FARTHEST) == 12 and (int(min(FARTHEST.values())), round(max(FARTHEST.values()), -1)) == (9, 790),
+    "smile is before sgnht on gaussian, equivalent to it, and sghmc-svrg before mclmc on blr-german, not told apart":
+        [min((mean, m) for (task, m), mean in OF_ALL.items() if task == target)[1]
+         for target in ("gaussian", "blr-german")] == ["smile", "sghmc-svrg"]
+        and OF_ALL["gaussian", "smile"] < ROWS["gaussian", "sgnht"]
+        and OF_ALL["blr-german", "sghmc-svrg"] < ROWS["blr-german", "mclmc"],
+    "sgld has 1.9 to 2.2 times their error":
+        [f"{SMALL['sgld'] / SMALL[m]:.1f}" for m in ("msgld", "sgld-svrg")] == ["1.9", "2.2"]
+        and SMALL["sgld-svrg"] < SMALL["mclmc"] < SMALL["msgld"],
+    "has 0.85 of its error as squared bias at ten times":
+        f"{bias_of('longer', 'gaussian', 'hmc') / LONG['gaussian', 'hmc']:.2f}" == "0.85",
+    "On eight schools the four best rows have a largest squared bias of 0.0013 to 0.0014, hmc, whose step has none, "
+    "among them":
+        sorted(FOUR) == ["baoab", "hmc", "mclmc", "sghmc"]
+        and {f"{bias_of('hierarchical', SCHOOLS, m):.4f}" for m in FOUR} == {"0.0013", "0.0014"},
+    "there sgld, sghmc, psgld and the ensemble, and sgld, sgld-cv and sgld-svrg, were searched twice, the others once":
+        searched_twice("energy") == {"sgld", "sghmc", "psgld", "deep-ensemble"}
+        and searched_twice("blr-german") == {"sgld", "sgld-cv", "sgld-svrg"},
     "msgld has 0.24 times on a linear regression, where it is at least 3.2 times as accurate, and 0.45 to 0.86 times "
     "on logistic ones; asgld has 0.56 to 1.26 times":
         (f"{DRIFTS['msgld'][0]:.2f}", [f"{f(DRIFTS['msgld'][1:4]):.2f}" for f in (min, max)],
          [f"{f(DRIFTS['asgld']):.2f}" for f in (min, max)]) == ("0.24", ["0.45", "0.86"], ["0.56", "1.26"]),
-    "At ten times 0.49 to 0.94 of its error there is the bias of its step":
+    "At ten times its largest squared bias is 0.49 to 0.94 of its error there":
         [f"{f(BIAS_OF_SGLD):.2f}" for f in (min, max)] == ["0.49", "0.94"],
     "in variance by a factor of 2.0, 3.2 and 4.1, sgld by 9.0":
         [f"{of_modes('within_mode_covariance_ratio', m):.1f}" for m in ("resgld", "psgld", "csgld", "sgld")]
@@ -162,10 +211,10 @@ TOLD = {
                      and m not in {"mclmc", "hmc"}]) == 9
         and [f"{f(nine):.2f}" for f in (min, max)] == ["0.23", "0.35"],
     "49 are undecided and 30 were refused": (VERDICTS["undecided"], VERDICTS["refused"]) == (49, 30),
-    "mclmc would be ahead of sgld on banana, gaussian, gaussian2d and rosenbrock, and 1.5 to 55 times as wrong as the "
-    "best row of its target; hmc would stay behind sgld on all seven":
-        {task for task in MCLMC if LONG[task, "mclmc"] < QUICK[task, "sgld"]}
-        == {"banana", "gaussian", "gaussian2d", "rosenbrock"}
+    "mclmc would be ahead of sgld on gaussian and rosenbrock, near it on banana and gaussian2d, and 1.5 to 55 times as "
+    "wrong as the best row of its target; hmc would stay behind sgld on all seven":
+        {task for task in MCLMC if LONG[task, "mclmc"] < 0.7 * QUICK[task, "sgld"]} == {"gaussian", "rosenbrock"}
+        and {task for task in MCLMC if 0.7 < LONG[task, "mclmc"] / QUICK[task, "sgld"] < 1} == {"banana", "gaussian2d"}
         and (f"{min(MCLMC.values()):.1f}", round(max(MCLMC.values()))) == ("1.5", 55)
         and all(LONG[task, "hmc"] > QUICK[task, "sgld"] for task in BEST_NOISY) and len(BEST_NOISY) == 7,
 }  # fmt: skip

@@ -376,7 +376,7 @@ TOLD = {
         and (MODES["csghmc"], f"{WIDTHS['csghmc']:.2f}") == (23.6, "1.22")
         and f"{ALL['csghmc'] / ALL['resgld']:.1f}" == "5.6",
     "resgld, psgld with cycles and csgld lead": LED["mixture25"] == ["resgld", "psgld", "csgld"],
-    "each of the twelve is at least nine times as wrong as the best one on some target":
+    "each of the twelve has 9 times the error of the best one, or more, on some target":
         len(OF["sampler"]) == 12 and all(float(one["worst"]) > 9 for one in OF["sampler"]),
     "of 46 statements that have runs 32 were tested": len(OF["ordering"]) - len(counted("not run")) == 46,
     "14 were refused": len(counted("refused")) == 14,
