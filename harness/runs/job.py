@@ -102,7 +102,7 @@ def set_up(execution: Execution, device: str) -> None:
     # the compiler is used.
     torch.set_deterministic_debug_mode("warn" if execution.deterministic else "default")
     if device == "cpu":
-        # Weights that only a prior moves decay to denormal numbers, with which a matrix product takes 100 times as long.
+        # Weights that only a prior moves become denormal numbers, with which a product takes a hundred times as long.
         torch.set_flush_denormal(execution.dtype != "float64")
         return
     # cuBLAS reads this when it starts. Without it torch warns that matrix products may differ from run to run.
