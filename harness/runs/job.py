@@ -92,18 +92,13 @@ def _gpu_identity(device: str) -> str:
 
 
 def set_up(execution: Execution, device: str) -> None:
-    """Set torch's flags. If the device is a GPU, make it the current device of this process.
-
-    On a CPU numbers below 1.2e-38 are 0 in runs that are not in float64.
-    """
+    """Set torch's flags. If the device is a GPU, make it the current device of this process."""
     import torch
 
     # This sets the mode of operations only. The mode of torch's compiler, which takes a second to import, is set when
     # the compiler is used.
     torch.set_deterministic_debug_mode("warn" if execution.deterministic else "default")
     if device == "cpu":
-        # Weights that only a prior moves become denormal numbers, with which a product takes a hundred times as long.
-        torch.set_flush_denormal(execution.dtype != "float64")
         return
     # cuBLAS reads this when it starts. Without it torch warns that matrix products may differ from run to run.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
