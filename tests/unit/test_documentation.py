@@ -85,3 +85,22 @@ def constants(path):
             text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 yield from ((e.id, text) for e in getattr(target, "elts", [target]) if isinstance(e, ast.Name))
+
+
+def headings(page):
+    """The anchors of a page: its headings in lower case, without marks, with hyphens for blanks."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title) for title in titles)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in plain}
+
+
+def test_every_link_into_a_page_names_one_of_its_headings():
+    root = Path(__file__).parents[2]
+    links = [
+        (page, (page.parent / file) if file else page, anchor)
+        for page in [*(root / "docs").rglob("*.md"), root / "README.md"]
+        for file, anchor in re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    ]
+    into_pages = [(page.name, anchor, of) for page, of, anchor in links if of.suffix == ".md" and of.is_file()]
+    assert len(into_pages) > 50
+    assert [(name, anchor) for name, anchor, of in into_pages if anchor not in headings(of)] == []
